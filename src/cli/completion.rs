@@ -1,0 +1,86 @@
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use clap_complete::engine::CompletionCandidate;
+use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
+
+use crate::cluster::{Access, Connection, Wanted};
+use crate::config::Environment;
+use crate::error::{Error, Kind};
+
+use super::World;
+
+/// Print the completion script of a shell; it offers the names of live jobs
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  source <(gpuctl completion bash)
+  gpuctl completion fish > ~/.config/fish/completions/gpuctl.fish")]
+pub struct Completion {
+    /// Shell to complete in
+    shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    #[value(name = "powershell")]
+    PowerShell,
+    Zsh,
+}
+
+impl Shell {
+    pub const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::PowerShell, Self::Zsh];
+
+    /// The file that shells of this kind look for.
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Bash => "gpuctl.bash",
+            Self::Elvish => "gpuctl.elv",
+            Self::Fish => "gpuctl.fish",
+            Self::PowerShell => "_gpuctl.ps1",
+            Self::Zsh => "_gpuctl",
+        }
+    }
+}
+
+/// The script that registers gpuctl with `shell`; the candidates come from the program itself.
+pub fn script(shell: Shell) -> std::io::Result<String> {
+    let completer: &dyn EnvCompleter = match shell {
+        Shell::Bash => &Bash,
+        Shell::Elvish => &Elvish,
+        Shell::Fish => &Fish,
+        Shell::PowerShell => &Powershell,
+        Shell::Zsh => &Zsh,
+    };
+    let mut script = Vec::new();
+    completer.write_registration("COMPLETE", "gpuctl", "gpuctl", "gpuctl", &mut script)?;
+    Ok(String::from_utf8_lossy(&script).into_owned())
+}
+
+pub fn run(args: &Completion, world: &World) -> Result<ExitCode, Error> {
+    let script = script(args.shell).map_err(|error| Error::new(Kind::Request, "CompletionFailed", error.to_string()))?;
+    world.terminal.print(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A person waits for the next keystroke.
+const WITHIN: Duration = Duration::from_millis(300);
+
+/// Names of jobs, for the shell. Any trouble gives no candidates and no message.
+#[must_use]
+pub fn job_names() -> Vec<CompletionCandidate> {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    let access = Access { kubeconfig: Environment::read().kubeconfig, request_timeout: WITHIN, ..Access::default() };
+    let names = async {
+        let connection = Connection::open(&access).await.ok()?;
+        let home = connection.namespace.clone();
+        let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
+        Some(jobs.into_iter().map(|job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) }).collect::<Vec<_>>())
+    };
+    let found = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await.ok().flatten() });
+    found.unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
+}

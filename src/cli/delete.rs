@@ -1,0 +1,210 @@
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cluster::{Connection, Deletion, Wanted};
+use crate::error::{Error, Kind};
+use crate::model::Job;
+use crate::spec::Document;
+use crate::view::deleted::{self, Deleted};
+use crate::view::{Format, document};
+
+use super::lookup::{self, Purpose};
+use super::{OneFormat, World, completion, duration, inputs};
+
+/// Delete jobs and free their GPUs
+///
+/// Waits until the pods are gone, for only then are the GPUs free. Claims that `size:` made are kept unless --purge.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, after_help = "Examples:
+  gpuctl delete job qwen2-7b-sft
+  gpuctl delete job a b c --force
+  gpuctl delete -f job.yaml")]
+pub struct Delete {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Delete what these files describe; - is stdin
+    #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    files: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Delete jobs by name
+    #[command(visible_alias = "jobs")]
+    Job(Names),
+}
+
+#[derive(Args, Debug)]
+struct Names {
+    /// Jobs, as NAME or NAMESPACE/NAME
+    #[arg(required = true, add = ArgValueCandidates::new(completion::job_names))]
+    names: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args, Clone, Debug)]
+struct How {
+    /// End the containers at once, without their grace period
+    #[arg(long)]
+    force: bool,
+    /// Delete the job's claims and their data too
+    #[arg(long)]
+    purge: bool,
+    /// Return before the pods are gone
+    #[arg(long)]
+    no_wait: bool,
+    /// A job that is not there is no error
+    #[arg(long)]
+    ignore_not_found: bool,
+    /// Longest time to wait for the pods
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: OneFormat,
+}
+
+pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
+    let (names, how) = match &args.what {
+        Some(What::Job(names)) => (names.names.clone(), &names.how),
+        None if args.files.is_empty() => {
+            return Err(Error::usage("nothing to delete is named").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
+        }
+        None => (Vec::new(), &args.how),
+    };
+    let format: Format = how.output.into();
+    world.terminal.set_format(format);
+    let names = if args.what.is_some() { names } else { names_in(&args.files, world)? };
+    let connection = world.connect().await?;
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for name in &names {
+        match begin(&connection, name, how).await {
+            Ok(Some(job)) => done.push((job, Instant::now())),
+            Ok(None) => {}
+            Err(error) if names.len() == 1 => return Err(error),
+            Err(error) => {
+                world.terminal.fail(&error);
+                failed.push((name.clone(), error));
+            }
+        }
+    }
+    let mut answers = Vec::new();
+    for (job, start) in done {
+        let answer = match end(&connection, &job, start, how, world).await {
+            Ok(answer) => answer,
+            Err(error) if names.len() == 1 => return Err(error),
+            Err(error) => {
+                world.terminal.fail(&error);
+                failed.push((job.name.clone(), error));
+                continue;
+            }
+        };
+        if !format.is_document() {
+            world.terminal.print(&deleted::text(&answer))?;
+        }
+        answers.push(answer);
+    }
+    let text = match (names.len(), answers.first()) {
+        (1, Some(answer)) => document(format, answer),
+        _ => document(format, &deleted::batch(&answers, &failed)),
+    };
+    world.terminal.print(&text.unwrap_or_default())?;
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+}
+
+/// The jobs of files, last first: what was created last goes first.
+fn names_in(files: &[String], world: &World) -> Result<Vec<String>, Error> {
+    let inputs = inputs::read(files).map_err(|mut errors| {
+        let last = errors.pop().expect("a failed reading has an error");
+        errors.iter().for_each(|error| world.terminal.fail(error));
+        last
+    })?;
+    let mut names = Vec::new();
+    for input in inputs.documents.iter().rev() {
+        match &input.document {
+            Document::Job(job) => names.push(match &job.namespace {
+                Some(space) => format!("{}/{}", space.value, job.name.value),
+                None => job.name.value.clone(),
+            }),
+            other => {
+                let message = format!("deleting `kind: {}` is not there yet", other.kind());
+                return Err(Error::new(Kind::Specification, "Unsupported", message).hint("this version of gpuctl deletes jobs"));
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Starts the deletion. `None` when there is nothing and that is no error.
+async fn begin(connection: &Connection, name: &str, how: &How) -> Result<Option<Job>, Error> {
+    let job = match lookup::job(connection, name, Purpose::Change).await {
+        Ok(job) => job,
+        Err(error) if error.kind == Kind::NotFound => return absent(connection, name, error, how).await,
+        Err(error) => return Err(error),
+    };
+    let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
+    connection.delete_at(&path, Deletion { uid: Some(&job.uid), force: false }).await?;
+    for belonging in connection.belongings(&job.namespace, &job.name).await? {
+        if how.purge || !belonging.kept {
+            connection.delete_belonging(&belonging).await?;
+        }
+    }
+    if how.force {
+        for pod in job.pods.iter().filter(|pod| !pod.ended()) {
+            let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
+            connection.delete_at(&path, Deletion { uid: Some(&pod.uid), force: true }).await?;
+        }
+    }
+    Ok(Some(job))
+}
+
+/// No job of ours: a foreign one of that name stays, leftovers of an interrupted create go.
+async fn absent(connection: &Connection, name: &str, error: Error, how: &How) -> Result<Option<Job>, Error> {
+    let (namespace, name) = lookup::split(name)?;
+    let namespace = namespace.unwrap_or(&connection.namespace);
+    let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}");
+    if connection.find::<serde_json::Value>(&path).await.is_ok_and(|found| found.is_some()) {
+        let message = format!("job `{name}` in namespace `{namespace}` was not made by gpuctl");
+        return Err(Error::new(Kind::Request, "NotOurs", message).hint(format!("kubectl delete job {name} -n {namespace}")));
+    }
+    let mut removed = false;
+    for belonging in connection.belongings(namespace, name).await? {
+        if how.purge || !belonging.kept {
+            removed |= connection.delete_belonging(&belonging).await?;
+        }
+    }
+    if removed || how.ignore_not_found { Ok(None) } else { Err(error) }
+}
+
+/// Waits until nothing of the job runs.
+async fn end(connection: &Connection, job: &Job, start: Instant, how: &How, world: &World) -> Result<Deleted, Error> {
+    let gpus = job.gpus_held();
+    let freed = if gpus == 0 { "it held no GPUs".to_owned() } else { format!("{gpus} GPUs are free again") };
+    let answer = |status, message: String| Deleted { job_id: job.name.clone(), namespace: job.namespace.clone(), status, message };
+    if how.no_wait {
+        return Ok(answer("terminating", "its pods are ending".to_owned()));
+    }
+    let wanted = Wanted { namespace: Some(job.namespace.clone()), name: Some(job.name.clone()), ..Wanted::default() };
+    let spinner = world.terminal.spinner();
+    loop {
+        let left = connection.remains(&wanted, &job.uid).await?;
+        if left.is_empty() {
+            spinner.finish_and_clear();
+            return Ok(answer("deleted", freed));
+        }
+        spinner.set_message(format!("{}: {} ending", job.name, crate::view::text::count(left.len() as u64, "object")));
+        if start.elapsed() >= how.timeout {
+            spinner.finish_and_clear();
+            let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());
+            let error = Error::new(Kind::Timeout, "Timeout", message).cause(left.join("; "));
+            return Err(error.hint(format!("gpuctl delete job {} --force", job.name)));
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}

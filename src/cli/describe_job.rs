@@ -1,0 +1,57 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+use futures::future::{join3, join_all};
+
+use crate::error::Error;
+use crate::model::{JobKind, State, Status};
+use crate::view::{describe, document};
+
+use super::lookup::{self, Purpose};
+use super::{OneFormat, World, completion, get_jobs};
+
+/// Show everything about one job: state, pods, nodes, GPUs, events and the YAML that was submitted
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl describe job qwen2-7b-sft
+  gpuctl describe job team-a/qwen2-7b-sft -o json")]
+pub struct DescribeJob {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(completion::job_names))]
+    name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: OneFormat,
+}
+
+pub async fn run(args: &DescribeJob, world: &World) -> Result<ExitCode, Error> {
+    world.terminal.set_format(args.output.into());
+    let connection = world.connect().await?;
+    let job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    let state = State::of(&job);
+    let running = job.kind == JobKind::Training && state.status == Status::Running;
+    let progress = async { if running { get_jobs::tail(&connection, &job).await } else { None } };
+    let own = connection.events(&job.namespace, &job.uid);
+    let pods = job.current_pods();
+    let of_pods = join_all(pods.iter().map(|pod| connection.events(&job.namespace, &pod.uid)));
+    let (progress, own, of_pods) = join3(progress, own, of_pods).await;
+    let mut events = Vec::new();
+    for answer in of_pods.into_iter().chain([own]) {
+        match answer {
+            Ok(found) => events.extend(found),
+            Err(failure) if failure.is_forbidden() => {}
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    events.sort_by(|a, b| (a.at, &a.message).cmp(&(b.at, &b.message)));
+    let objects = connection.objects_of(&job).await?;
+    let description = describe::Description { state, progress, events, objects, job };
+    let text = document(args.output.into(), &describe::document(&description))
+        .unwrap_or_else(|| describe::text(&description, world.terminal.look(), world.now()));
+    world.terminal.print(&text)?;
+    if !description.state.status.is_final() {
+        world.terminal.hint(&format!("gpuctl logs {} -f", description.job.name));
+    }
+    Ok(ExitCode::SUCCESS)
+}

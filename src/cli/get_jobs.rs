@@ -1,0 +1,202 @@
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use futures::future::join_all;
+
+use crate::cluster::{Connection, LogQuery, Wanted};
+use crate::error::Error;
+use crate::model::{Job, JobKind, State, Status};
+use crate::stats::progress;
+use crate::view::jobs::{self, JobItem, Row};
+use crate::view::{Format, document};
+
+use super::{ListFormat, World};
+
+/// List jobs and what they really do
+///
+/// The state is read from the pods: a job runs when all its pods run. The reason stands behind the status. Without -n
+/// every namespace that you may read is listed.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get jobs
+  gpuctl get jobs --status pending --pool training-pool
+  gpuctl get jobs --mine -o json | jq '.items[] | select(.status == \"failed\")'")]
+pub struct GetJobs {
+    /// All namespaces, also when the context names one
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Only jobs of this kind
+    #[arg(long, value_name = "KIND", value_parser = ["training", "inference", "notebook", "compute"])]
+    kind: Option<String>,
+    /// Only jobs in this pool
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Only jobs in this state
+    #[arg(long, value_name = "STATUS", value_parser = ["pending", "running", "succeeded", "failed", "paused", "terminating", "unknown"])]
+    status: Option<String>,
+    /// Only jobs that I submitted
+    #[arg(long)]
+    mine: bool,
+    /// Order of the list
+    #[arg(long, value_enum, value_name = "KEY")]
+    sort_by: Option<SortKey>,
+    /// Page to print, from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    page: Option<u32>,
+    /// Jobs on a page
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    page_size: Option<u32>,
+    /// Go on: redraw on a terminal, one JSON object per change in a pipe
+    #[arg(short, long)]
+    watch: bool,
+    /// Do not look into logs for the progress
+    #[arg(long)]
+    no_progress: bool,
+    /// Leave the titles out
+    #[arg(long)]
+    no_headers: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SortKey {
+    Name,
+    Age,
+    Status,
+    Gpu,
+    Kind,
+}
+
+/// Jobs on a page when only `--page` is given: the contract's number.
+const PAGE_SIZE: u32 = 20;
+/// All log tails of one page together.
+const PROGRESS_WITHIN: Duration = Duration::from_secs(1);
+const WATCH_STEP: Duration = Duration::from_secs(1);
+
+pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
+    world.terminal.set_format(args.output.into());
+    let connection = world.connect().await?;
+    let user = if args.mine { connection.user().await? } else { None };
+    let wanted = Wanted {
+        namespace: connection.namespace_is_explicit.then(|| connection.namespace.clone()),
+        name: None,
+        kind: args.kind.as_deref().and_then(|kind| kind.parse::<JobKind>().ok()),
+        pool: args.pool.clone(),
+        user,
+    };
+    if args.watch {
+        return watch(args, &connection, &wanted, world).await;
+    }
+    let (rows, total) = rows(args, &connection, &wanted, world, true).await?;
+    world.terminal.print(&show(args, &rows, total, world))?;
+    if rows.is_empty() {
+        world.terminal.note("no jobs found");
+    }
+    if let Some(waiting) = rows.iter().find(|row| row.state.status == Status::Pending && row.state.reason.is_some()) {
+        world.terminal.hint(&format!("{} waits; gpuctl describe job {}", waiting.job.name, waiting.job.name));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(args: &GetJobs, rows: &[Row], total: usize, world: &World) -> String {
+    let format: Format = args.output.into();
+    match format {
+        Format::Name => jobs::names(rows),
+        Format::Json | Format::Yaml => document(format, &jobs::list(rows, total)).expect("these formats are documents"),
+        Format::Table | Format::Wide | Format::Csv if rows.is_empty() && format != Format::Csv => String::new(),
+        _ => jobs::table(rows, format, !args.no_headers, world.terminal.look(), world.now()),
+    }
+}
+
+/// The jobs of the page in the order asked for, and how many there are on all pages.
+async fn rows(args: &GetJobs, connection: &Connection, wanted: &Wanted, world: &World, first: bool) -> Result<(Vec<Row>, usize), Error> {
+    let selection = connection.jobs(wanted).await?;
+    if let Some(namespace) = selection.narrowed_to.filter(|_| first) {
+        world.terminal.warn(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
+    }
+    let status = args.status.as_deref().and_then(|status| status.parse::<Status>().ok());
+    let mut found: Vec<(Job, State)> = selection
+        .jobs
+        .into_iter()
+        .map(|job| {
+            let state = State::of(&job);
+            (job, state)
+        })
+        .filter(|(_, state)| status.is_none_or(|status| state.status == status))
+        .collect();
+    match args.sort_by {
+        None => {}
+        Some(SortKey::Name) => found.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
+        Some(SortKey::Age) => found.sort_by(|a, b| b.0.created_at.cmp(&a.0.created_at)),
+        Some(SortKey::Status) => found.sort_by_key(|(_, state)| state.status),
+        Some(SortKey::Gpu) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
+        Some(SortKey::Kind) => found.sort_by_key(|(job, _)| job.kind),
+    }
+    let total = found.len();
+    if args.page.is_some() || args.page_size.is_some() {
+        let size = args.page_size.unwrap_or(PAGE_SIZE) as usize;
+        let skipped = (args.page.unwrap_or(1) as usize - 1).saturating_mul(size);
+        found = found.into_iter().skip(skipped).take(size).collect();
+    }
+    let progress = if args.no_progress { BTreeMap::new() } else { progress_of(connection, &found).await };
+    let row = |(index, (job, state)): (usize, (Job, State))| Row { job, state, progress: progress.get(&index).copied() };
+    Ok((found.into_iter().enumerate().map(row).collect(), total))
+}
+
+/// Percent by index: one tail of rank 0's log per running training, all within a second.
+async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap<usize, f64> {
+    let running = jobs.iter().enumerate().filter(|(_, (job, state))| job.kind == JobKind::Training && state.status == Status::Running);
+    let tails = running.map(|(index, (job, _))| async move { (index, tail(connection, job).await) });
+    let found = tokio::time::timeout(PROGRESS_WITHIN, join_all(tails)).await.unwrap_or_default();
+    found.into_iter().filter_map(|(index, percent)| Some((index, percent?))).collect()
+}
+
+/// Percent by the newest lines of the first rank.
+pub(super) async fn tail(connection: &Connection, job: &Job) -> Option<f64> {
+    let pods = job.current_pods();
+    let pod = pods.first()?;
+    let container = pod.containers.first().map_or("main", |container| container.name.as_str());
+    let query = LogQuery { container: container.to_owned(), tail: Some(40), ..LogQuery::default() };
+    let lines = connection.log(&job.namespace, &pod.name, &query).await.ok()?;
+    progress::percent(lines.iter().map(|line| line.text.as_str()))
+}
+
+async fn watch(args: &GetJobs, connection: &Connection, wanted: &Wanted, world: &World) -> Result<ExitCode, Error> {
+    let redraws = world.terminal.out_is_terminal() && !matches!(args.output, ListFormat::Json | ListFormat::Yaml);
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    let mut first = true;
+    loop {
+        let (rows, total) = rows(args, connection, wanted, world, first).await?;
+        if redraws {
+            world.terminal.redraw(&show(args, &rows, total, world))?;
+        } else {
+            let mut current = BTreeMap::new();
+            for row in &rows {
+                let line = serde_json::to_string(&JobItem::from(row)).expect("a job is JSON");
+                current.insert(format!("{}/{}", row.job.namespace, row.job.name), line);
+            }
+            for (name, line) in &current {
+                if known.get(name) != Some(line) {
+                    world.terminal.print(&format!("{line}\n"))?;
+                }
+            }
+            for line in known.iter().filter(|(name, _)| !current.contains_key(*name)).map(|(_, line)| line) {
+                world.terminal.print(&gone(line))?;
+            }
+            known = current;
+        }
+        first = false;
+        tokio::time::sleep(WATCH_STEP).await;
+    }
+}
+
+/// The last line of a job that is gone, marked so.
+fn gone(line: &str) -> String {
+    let mut item: serde_json::Value = serde_json::from_str(line).expect("our own line");
+    item["deleted"] = true.into();
+    format!("{item}\n")
+}

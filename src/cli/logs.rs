@@ -1,0 +1,202 @@
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+use futures::future::join_all;
+use regex::Regex;
+
+use crate::cluster::{Connection, Failure, LogEvent, LogQuery};
+use crate::error::{Error, Kind};
+use crate::model::{Job, Pod, State};
+use crate::view::logs::{self, JsonLine, Line, Prefix};
+use crate::view::{Format, document, text};
+
+use super::lookup::{self, Purpose};
+use super::{OneFormat, World, completion, duration};
+
+/// Read what a job says, all its pods merged by time
+///
+/// With -f the log is followed until the job ends, over restarts and broken connections, without losing or repeating a
+/// line; pods that appear later join.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl logs qwen2-7b-sft -f
+  gpuctl logs qwen2-7b-sft --rank 3 --tail 1000 --grep 'loss|nan'
+  gpuctl logs qwen2-7b-sft --previous -o json")]
+pub struct Logs {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(completion::job_names))]
+    name: String,
+    /// Follow until the job ends
+    #[arg(short, long)]
+    follow: bool,
+    /// Last lines to show; with --grep the last that match
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    tail: u32,
+    /// Only lines younger than this
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    since: Option<Duration>,
+    /// Only lines that match
+    #[arg(long, value_name = "REGEX")]
+    grep: Option<Regex>,
+    /// Only this pod
+    #[arg(long, value_name = "NAME", conflicts_with = "rank")]
+    pod: Option<String>,
+    /// Only this rank
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
+    /// Container to read instead of the job's own
+    #[arg(short, long, value_name = "NAME")]
+    container: Option<String>,
+    /// Show when each line was written
+    #[arg(long)]
+    timestamps: bool,
+    /// Read the try before the present one: the earlier pod of each rank
+    #[arg(short, long, conflicts_with = "follow")]
+    previous: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: OneFormat,
+}
+
+pub async fn run(args: &Logs, world: &World) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    world.terminal.set_format(format);
+    let connection = world.connect().await?;
+    let job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    if args.follow {
+        return follow(args, &connection, &job, world).await;
+    }
+    let pods = chosen(args, &job)?;
+    let query = query(args, &job);
+    let answers = join_all(pods.iter().map(|pod| connection.log(&job.namespace, &pod.name, &query))).await;
+    let mut lines = Vec::new();
+    let mut silent = None;
+    for (pod, answer) in pods.iter().zip(answers) {
+        match answer {
+            Ok(found) => lines.extend(found.into_iter().map(|line| Line {
+                pod: pod.name.clone(),
+                rank: pod.rank,
+                container: query.container.clone(),
+                at: line.at,
+                text: line.text,
+            })),
+            // A container that has not begun has no log.
+            Err(failure) if matches!(failure.code(), Some(400 | 404)) => silent = Some(failure),
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    lines.sort_by_key(|line| line.at);
+    lines.retain(|line| matches(args, &line.text));
+    lines.drain(..lines.len().saturating_sub(args.tail as usize));
+    print(args, &lines, pods.len() > 1, format, world)?;
+    if lines.is_empty() {
+        explain_silence(&job, silent.as_ref(), world);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The pods to read: those of the present try, or of the one before.
+fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
+    let current = job.current_pods();
+    let mut pods: Vec<Pod> = if args.previous {
+        let earlier = |pod: &&Pod| {
+            let mut tries: Vec<&Pod> = job.pods.iter().filter(|other| other.rank == pod.rank).collect();
+            tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
+            tries.iter().rev().nth(1).map(|pod| (*pod).clone())
+        };
+        current.iter().filter_map(earlier).collect()
+    } else if args.pod.is_some() {
+        job.pods.clone()
+    } else {
+        current.into_iter().cloned().collect()
+    };
+    let any = !pods.is_empty();
+    pods.retain(|pod| wanted(args, pod));
+    if pods.is_empty() && any {
+        let what = args.rank.map_or_else(|| format!("pod `{}`", args.pod.clone().unwrap_or_default()), |rank| format!("rank {rank}"));
+        let names: Vec<String> = job.current_pods().iter().map(|pod| pod.rank.map_or_else(|| pod.name.clone(), |rank| rank.to_string())).collect();
+        let error = Error::new(Kind::NotFound, "PodNotFound", format!("job `{}` has no {what}", job.name));
+        return Err(error.hint(format!("there are: {}", names.join(", "))));
+    }
+    if pods.is_empty() && args.previous {
+        let error = Error::new(Kind::NotFound, "NoPreviousTry", format!("no pod of job `{}` has had an earlier try", job.name));
+        return Err(error.hint(format!("gpuctl logs {}", job.name)));
+    }
+    Ok(pods)
+}
+
+fn wanted(args: &Logs, pod: &Pod) -> bool {
+    args.rank.is_none_or(|rank| pod.rank == Some(rank)) && args.pod.as_ref().is_none_or(|name| &pod.name == name)
+}
+
+fn query(args: &Logs, job: &Job) -> LogQuery {
+    let own = job.pods.iter().find_map(|pod| pod.containers.first()).map_or("main", |container| container.name.as_str());
+    LogQuery {
+        container: args.container.clone().unwrap_or_else(|| own.to_owned()),
+        tail: args.grep.is_none().then_some(args.tail),
+        since: args.since,
+        previous: false,
+    }
+}
+
+fn matches(args: &Logs, line: &str) -> bool {
+    args.grep.as_ref().is_none_or(|pattern| pattern.is_match(line))
+}
+
+fn print(args: &Logs, lines: &[Line], several: bool, format: Format, world: &World) -> Result<(), Error> {
+    if let Some(text) = document(format, &logs::document(lines)) {
+        return world.terminal.print(&text);
+    }
+    let prefix = Prefix { rank: several, timestamps: args.timestamps };
+    let raw = !world.terminal.out_is_terminal();
+    let text: String = lines.iter().map(|line| logs::text(line, prefix, world.terminal.look(), raw)).collect();
+    world.terminal.print(&text)
+}
+
+fn explain_silence(job: &Job, failure: Option<&Failure>, world: &World) {
+    let state = State::of(job);
+    match failure {
+        Some(failure) if job.pods.iter().any(Pod::ended) => world.terminal.note(&format!("no log: {failure}")),
+        _ if job.pods.is_empty() || failure.is_some() => world.terminal.note(&format!("no log yet: {} is {}", job.name, text::state(&state))),
+        _ => {}
+    }
+}
+
+async fn follow(args: &Logs, connection: &Connection, job: &Job, world: &World) -> Result<ExitCode, Error> {
+    let query = query(args, job);
+    let prefix = Prefix { rank: job.pods_wanted > 1 && args.rank.is_none(), timestamps: args.timestamps };
+    let (look, raw) = (world.terminal.look(), !world.terminal.out_is_terminal());
+    let mut failed = None;
+    let sink = RefCell::new(|event: LogEvent| match event {
+        LogEvent::Line { pod, rank, line } => {
+            let line = Line { pod, rank, container: query.container.clone(), at: line.at, text: line.text };
+            if !matches(args, &line.text) {
+                return;
+            }
+            let text = if world_is_document(args) {
+                format!("{}\n", serde_json::to_string(&JsonLine::from(&line)).expect("a line is JSON"))
+            } else {
+                logs::text(&line, prefix, look, raw)
+            };
+            failed = failed.take().or_else(|| world.terminal.print(&text).err());
+        }
+        LogEvent::Note(text) => world.terminal.note(&format!("── {text} ──")),
+    });
+    let state = connection.follow_job(job, &query, |pod| wanted(args, pod), &sink).await?;
+    drop(sink);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if let Some(state) = state {
+        let why = state.message.as_deref().map_or(String::new(), |why| format!(": {why}"));
+        world.terminal.note(&format!("── {} {}{why} ──", job.name, text::state(&state)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn world_is_document(args: &Logs) -> bool {
+    Format::from(args.output).is_document()
+}

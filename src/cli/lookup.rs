@@ -1,0 +1,67 @@
+//! Finds the job that a name on the command line means. Reading commands look everywhere; commands that change something
+//! look in one namespace only and say where a namesake is.
+
+use crate::cluster::{Connection, Wanted};
+use crate::error::{Error, Kind};
+use crate::model::Job;
+use crate::spec::nearest;
+
+/// Whether the command changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Read,
+    Change,
+}
+
+/// Splits `NS/NAME`, or `NAME` alone. Names that Kubernetes cannot have never get into a URL.
+pub fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
+    let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));
+    let label = |part: &str| {
+        !part.is_empty()
+            && part.len() <= 253
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
+            && part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && !part.contains("..")
+    };
+    if namespace.into_iter().chain([name]).all(label) {
+        return Ok((namespace, name));
+    }
+    Err(Error::usage(format!("`{text}` is no name of a job")).hint("see `gpuctl get jobs`"))
+}
+
+/// The job called `text`.
+pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Result<Job, Error> {
+    let (namespace, name) = split(text)?;
+    let explicit = namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
+    let home = explicit.clone().unwrap_or_else(|| connection.namespace.clone());
+    let scope = if purpose == Purpose::Change { Some(home.clone()) } else { explicit };
+    let wanted = Wanted { namespace: scope, name: Some(name.to_owned()), ..Wanted::default() };
+    let mut found = connection.jobs(&wanted).await?.jobs;
+    if let Some(index) = found.iter().position(|job| job.namespace == home) {
+        return Ok(found.swap_remove(index));
+    }
+    if found.len() > 1 {
+        let places: Vec<String> = found.iter().map(|job| format!("{}/{}", job.namespace, job.name)).collect();
+        let error = Error::new(Kind::NotFound, "AmbiguousName", format!("{} jobs are called `{name}`: {}", found.len(), places.join(", ")));
+        return Err(error.hint(format!("say which: {}", places[0])));
+    }
+    match found.pop() {
+        Some(job) => Ok(job),
+        None => Err(missing(connection, name, &home, wanted.namespace.is_some()).await),
+    }
+}
+
+/// Says what there is instead: the namesake elsewhere, or names like it.
+async fn missing(connection: &Connection, name: &str, home: &str, one_namespace: bool) -> Error {
+    let place = if one_namespace { format!(" in namespace `{home}`") } else { String::new() };
+    let error = Error::new(Kind::NotFound, "NotFound", format!("there is no job `{name}`{place}"));
+    let everywhere = connection.jobs(&Wanted::default()).await.map(|selection| selection.jobs).unwrap_or_default();
+    if let Some(namesake) = everywhere.iter().find(|job| job.name == name) {
+        return error.hint(format!("did you mean `{}/{name}`?", namesake.namespace));
+    }
+    let names: Vec<&str> = everywhere.iter().map(|job| job.name.as_str()).collect();
+    match nearest(name, &names) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("`gpuctl get jobs` lists what there is"),
+    }
+}

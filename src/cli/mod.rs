@@ -1,0 +1,250 @@
+//! What the user types. clap lives here and nowhere else; each verb has a file of its own.
+
+pub mod completion;
+pub mod create;
+pub mod delete;
+pub mod describe_job;
+pub mod get_jobs;
+pub mod inputs;
+pub mod logs;
+pub mod lookup;
+pub mod man;
+pub mod version;
+mod waiting;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use jiff::Timestamp;
+
+use crate::cluster::{Access, Connection};
+use crate::config::Environment;
+use crate::error::{Error, Kind};
+use crate::terminal::{ColorChoice, Terminal};
+use crate::view::Format;
+
+/// Run and watch GPU jobs on Kubernetes from a short YAML
+///
+/// gpuctl turns a small file into Kubernetes objects on your own machine, applies them with your kubeconfig, and answers
+/// who holds which GPU and why a job waits. Nothing is installed in the cluster.
+#[derive(Debug, Parser)]
+#[command(name = "gpuctl", version, propagate_version = true, max_term_width = 100, after_help = FIRST_STEPS)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const FIRST_STEPS: &str = "First steps:
+  gpuctl create -f job.yaml      submit what a file describes
+  gpuctl get jobs                see it wait, run and end
+  gpuctl logs NAME -f            read what it says
+  gpuctl delete job NAME         free its GPUs";
+
+/// Options of every command
+#[derive(Args, Clone, Debug)]
+pub struct Global {
+    /// Kubeconfig file to use instead of KUBECONFIG or ~/.kube/config
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    pub context: Option<String>,
+    /// Namespace to work in
+    #[arg(short, long, global = true, value_name = "NAME", help_heading = "Global options")]
+    pub namespace: Option<String>,
+    /// User to act as
+    #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
+    pub impersonate: Option<String>,
+    /// Group to act as; may be repeated
+    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "impersonate", help_heading = "Global options")]
+    pub impersonate_group: Vec<String>,
+    /// Longest time that one request may take
+    #[arg(long, global = true, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "Global options")]
+    pub request_timeout: Duration,
+    /// When to use colors
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", help_heading = "Global options")]
+    pub color: When,
+    /// Draw bars and boxes with ASCII characters
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub plain: bool,
+    /// Say nothing but data and errors
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub quiet: bool,
+    /// Say more about what is done
+    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = "Global options")]
+    pub verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum When {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Formats of commands that print a list.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum ListFormat {
+    #[default]
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    Name,
+    Csv,
+}
+
+impl From<ListFormat> for Format {
+    fn from(format: ListFormat) -> Self {
+        match format {
+            ListFormat::Table => Self::Table,
+            ListFormat::Wide => Self::Wide,
+            ListFormat::Json => Self::Json,
+            ListFormat::Yaml => Self::Yaml,
+            ListFormat::Name => Self::Name,
+            ListFormat::Csv => Self::Csv,
+        }
+    }
+}
+
+/// Formats of commands that answer about one thing.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum OneFormat {
+    #[default]
+    Text,
+    Json,
+    Yaml,
+}
+
+impl From<OneFormat> for Format {
+    fn from(format: OneFormat) -> Self {
+        match format {
+            OneFormat::Text => Self::Table,
+            OneFormat::Json => Self::Json,
+            OneFormat::Yaml => Self::Yaml,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Create(create::Create),
+    /// List jobs
+    #[command(subcommand)]
+    Get(Get),
+    /// Show everything about one job
+    #[command(subcommand)]
+    Describe(Describe),
+    Logs(logs::Logs),
+    Delete(delete::Delete),
+    Version(version::Version),
+    Completion(completion::Completion),
+    Man(man::Man),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Get {
+    #[command(visible_alias = "job")]
+    Jobs(get_jobs::GetJobs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Describe {
+    #[command(visible_alias = "jobs")]
+    Job(describe_job::DescribeJob),
+}
+
+/// What a verb works with: the streams and the way to the cluster.
+pub struct World {
+    pub terminal: Terminal,
+    pub access: Access,
+}
+
+impl World {
+    /// Connects; only verbs that need the cluster do.
+    pub async fn connect(&self) -> Result<Connection, Error> {
+        let connection = Connection::open(&self.access).await?;
+        self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
+        Ok(connection)
+    }
+
+    /// The time that ages count from.
+    #[expect(clippy::disallowed_methods, reason = "the world is where the clock is")]
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// Parses the command line, runs the verb, reports its failure.
+#[must_use]
+pub fn run() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are data; everything else is wrong usage, which clap explains best.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Kind::Usage.exit_code() } else { 0 });
+        }
+    };
+    let world = world(&cli.global);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(dispatch(cli.command, &world)),
+        Err(error) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            world.terminal.fail(&error);
+            ExitCode::from(error.kind.exit_code())
+        }
+    }
+}
+
+fn world(global: &Global) -> World {
+    let environment = Environment::read();
+    let mut wishes = environment.wishes();
+    wishes.color = match global.color {
+        When::Auto => ColorChoice::Auto,
+        When::Always => ColorChoice::Always,
+        When::Never => ColorChoice::Never,
+    };
+    wishes.plain |= global.plain;
+    (wishes.quiet, wishes.verbose) = (global.quiet, global.verbose);
+    let terminal = Terminal::new(wishes);
+    let access = Access {
+        kubeconfig: global.kubeconfig.clone().map_or(environment.kubeconfig, |file| vec![file]),
+        context: global.context.clone(),
+        namespace: global.namespace.clone(),
+        impersonate: global.impersonate.clone(),
+        impersonate_groups: global.impersonate_group.clone(),
+        request_timeout: global.request_timeout,
+        interactive: terminal.is_interactive(),
+    };
+    World { terminal, access }
+}
+
+async fn dispatch(command: Command, world: &World) -> Result<ExitCode, Error> {
+    match command {
+        Command::Create(args) => create::run(&args, world).await,
+        Command::Get(Get::Jobs(args)) => get_jobs::run(&args, world).await,
+        Command::Describe(Describe::Job(args)) => describe_job::run(&args, world).await,
+        Command::Logs(args) => logs::run(&args, world).await,
+        Command::Delete(args) => delete::run(&args, world).await,
+        Command::Version(args) => version::run(&args, world),
+        Command::Completion(args) => completion::run(&args, world),
+        Command::Man(args) => man::run(&args, world),
+    }
+}
+
+/// `30s`, `5m`, `2d` on the command line.
+fn duration(text: &str) -> Result<Duration, String> {
+    crate::model::quantity::duration(text).ok_or_else(|| "a duration such as 30s, 5m or 2h".to_owned())
+}

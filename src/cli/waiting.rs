@@ -1,0 +1,129 @@
+//! `create --wait`: watches submitted jobs until they run or end, and shows how far they are.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use serde_json::json;
+
+use crate::cluster::{Connection, Wanted};
+use crate::error::{Error, Kind};
+use crate::model::{Job, PodPhase, State, Status};
+use crate::spec::{Document, parse};
+use crate::view::created::Created;
+use crate::view::text;
+
+use super::World;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Goal {
+    Running,
+    Complete,
+}
+
+const STEP: Duration = Duration::from_millis(700);
+
+/// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are brought up to date.
+pub async fn wait(connection: &Connection, jobs: &mut [Created], goal: Goal, timeout: Option<Duration>, world: &World) -> Result<(), Error> {
+    let spinner = world.terminal.spinner();
+    let start = Instant::now();
+    let waited = async {
+        for created in jobs.iter_mut() {
+            wait_for(connection, created, goal, start, timeout, &spinner).await?;
+        }
+        Ok(())
+    };
+    let result = tokio::select! {
+        result = waited => result,
+        _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted while waiting").cause("the jobs exist and go on")),
+    };
+    spinner.finish_and_clear();
+    result
+}
+
+async fn wait_for(
+    connection: &Connection,
+    created: &mut Created,
+    goal: Goal,
+    start: Instant,
+    timeout: Option<Duration>,
+    spinner: &indicatif::ProgressBar,
+) -> Result<(), Error> {
+    let wanted = Wanted { namespace: Some(created.namespace.clone()), name: Some(created.job_id.clone()), ..Wanted::default() };
+    let mut gang = Gang::default();
+    loop {
+        let Some(job) = connection.jobs(&wanted).await?.jobs.pop() else {
+            return Err(Error::new(Kind::NotFound, "NotFound", format!("job `{}` was deleted meanwhile", created.job_id)));
+        };
+        let state = State::of(&job);
+        created.status = state.status.word().to_owned();
+        created.message = state.message.clone().unwrap_or_else(|| text::state(&state));
+        spinner.set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
+        match (state.status, goal) {
+            (Status::Succeeded, _) | (Status::Running, Goal::Running) => return Ok(()),
+            (Status::Failed, _) => {
+                let reason = state.reason.as_deref().unwrap_or("Failed");
+                let error = Error::new(Kind::Request, reason, format!("job `{}` failed: {}", created.job_id, created.message));
+                return Err(error.hint(format!("gpuctl logs {} --previous", created.job_id)));
+            }
+            _ => {}
+        }
+        if timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
+            let seconds = start.elapsed().as_secs();
+            let error = Error::new(Kind::Timeout, "Timeout", format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)));
+            return Err(error.cause("it exists and goes on").hint(format!("gpuctl describe job {}", created.job_id)));
+        }
+        gang.step(connection, &job, &state).await?;
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+/// Scheduling, pulling, running 3/4: where most pods are.
+fn doing(job: &Job, state: &State) -> String {
+    if state.status != Status::Pending {
+        return text::state(state);
+    }
+    let pods = job.current_pods();
+    let unscheduled = pods.iter().filter(|pod| pod.node.is_none()).count();
+    let pulling = pods.iter().filter(|pod| pod.node.is_some() && pod.phase == PodPhase::Pending).count();
+    if unscheduled > 0 || pods.is_empty() {
+        format!("scheduling, {}", text::state(state))
+    } else if pulling > 0 && state.running == 0 {
+        format!("pulling, {}", text::state(state))
+    } else {
+        format!("running {}/{}", state.running, state.wanted)
+    }
+}
+
+/// `job.gang_timeout`: a gang that cannot be placed whole gives its GPUs back for a while, so that another can finish.
+#[derive(Default)]
+struct Gang {
+    since: Option<Instant>,
+}
+
+impl Gang {
+    async fn step(&mut self, connection: &Connection, job: &Job, state: &State) -> Result<(), Error> {
+        if state.reason.as_deref() != Some("WaitingForPeers") {
+            self.since = None;
+            return Ok(());
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else { return Ok(()) };
+        self.since = None;
+        let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
+        connection.merge_patch(&path, &json!({"spec": {"suspend": true}})).await?;
+        // Two gangs that gave up together must not come back together; the names differ, so do the waits.
+        let spread = job.name.bytes().fold(0_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 1000);
+        tokio::time::sleep(limit.min(Duration::from_secs(30)) / 2 + Duration::from_millis(5 * spread)).await;
+        connection.merge_patch(&path, &json!({"spec": {"suspend": false}})).await?;
+        Ok(())
+    }
+}
+
+fn gang_timeout(job: &Job) -> Option<Duration> {
+    let parsed = parse("", job.source.as_deref()?).ok()?;
+    parsed.documents.into_iter().find_map(|document| match document {
+        Document::Job(job) => job.training.gang_timeout,
+        _ => None,
+    })
+}

@@ -1,0 +1,116 @@
+//! Writes: server-side apply from the first create on, dry runs, and deletes that do not orphan pods.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::render::Object;
+
+use super::request::with_query;
+use super::{Connection, Failure};
+
+const APPLY: &str = "application/apply-patch+yaml";
+const MANAGER: &str = "gpuctl";
+
+/// What an apply did.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// False when the object was there before.
+    pub created: bool,
+    pub live: Value,
+}
+
+/// How to delete one object.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deletion<'a> {
+    /// Only the object with this UID; a namesake made since then stays.
+    pub uid: Option<&'a str>,
+    /// At once, without waiting for the containers to end.
+    pub force: bool,
+}
+
+/// The path of an object's collection.
+fn collection(object: &Object) -> String {
+    let group = match object.api_version() {
+        "v1" => "/api/v1".to_owned(),
+        version => format!("/apis/{version}"),
+    };
+    match object.namespace() {
+        Some(namespace) => format!("{group}/namespaces/{namespace}/{}", object.plural),
+        None => format!("{group}/{}", object.plural),
+    }
+}
+
+impl Connection {
+    /// The live object of that name.
+    pub async fn live(&self, object: &Object) -> Result<Option<Value>, Failure> {
+        self.find(&format!("{}/{}", collection(object), object.name())).await
+    }
+
+    /// Applies `object` as the field manager `gpuctl`. `dry_run` lets the server judge without writing.
+    pub async fn apply(&self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
+        let mut parameters = vec![("fieldManager", MANAGER), ("fieldValidation", "Strict")];
+        if dry_run {
+            parameters.push(("dryRun", "All"));
+        }
+        let path = with_query(&format!("{}/{}", collection(object), object.name()), &parameters);
+        let answer = self.send(&Method::PATCH, &path, APPLY, Bytes::from(object.body.to_string())).await?;
+        Ok(Applied { created: answer.code == 201, live: answer.json(&self.server)? })
+    }
+
+    /// Deletes `object`. False when it is not there. Pods of a Job go with it: without a policy the API server would
+    /// orphan them, and the GPUs would stay busy.
+    pub async fn delete(&self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
+        self.delete_at(&format!("{}/{}", collection(object), object.name()), deletion).await
+    }
+
+    pub async fn delete_at(&self, path: &str, deletion: Deletion<'_>) -> Result<bool, Failure> {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+        if let Some(uid) = deletion.uid {
+            options["preconditions"] = json!({"uid": uid});
+        }
+        if deletion.force {
+            options["gracePeriodSeconds"] = json!(0);
+        }
+        match self.send(&Method::DELETE, path, "application/json", Bytes::from(options.to_string())).await {
+            Ok(_) => Ok(true),
+            // A conflict is a failed precondition: ours is gone, the namesake stays.
+            Err(failure) if failure.is_not_found() || (failure.code() == Some(409) && deletion.uid.is_some()) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Changes a few fields of an object.
+    pub async fn merge_patch(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
+        let path = with_query(path, &[("fieldManager", MANAGER)]);
+        let answer = self.send(&Method::PATCH, &path, "application/merge-patch+json", Bytes::from(patch.to_string())).await?;
+        answer.json(&self.server)
+    }
+
+    /// Creates an object that the server answers but does not keep, such as a review; or, with `dry_run`, any object.
+    pub async fn post(&self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
+        let parameters: &[(&str, &str)] = if dry_run { &[("dryRun", "All"), ("fieldManager", MANAGER)] } else { &[] };
+        let answer = self.send(&Method::POST, &with_query(path, parameters), "application/json", Bytes::from(body.to_string())).await?;
+        answer.json(&self.server)
+    }
+
+    /// Lets the API server judge a pod as if it were created now.
+    pub async fn judge(&self, pod: &Object) -> Result<(), Failure> {
+        self.post(&collection(pod), &pod.body, true).await.map(|_| ())
+    }
+
+    /// Who we are to the API server; `None` on servers that do not tell.
+    pub async fn user(&self) -> Result<Option<String>, Failure> {
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        match self.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review, false).await {
+            Ok(answer) => Ok(answer.pointer("/status/userInfo/username").and_then(Value::as_str).map(ToOwned::to_owned)),
+            Err(failure) if failure.is_not_found() || failure.is_forbidden() => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// True when the cluster serves this API group.
+    pub async fn serves(&self, group: &str) -> Result<bool, Failure> {
+        Ok(self.find::<Value>(&format!("/apis/{group}")).await?.is_some())
+    }
+}

@@ -1,0 +1,147 @@
+//! Connects as kubectl would: `KUBECONFIG` lists, contexts, `--as`, in-cluster. Two clients come out of one configuration:
+//! one whose requests end, one for streams that may stay silent.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+
+use super::Failure;
+use super::credentials;
+
+/// How to reach the cluster, from flags and environment.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Files in the order of precedence; empty means the default file, or the pod that we run in.
+    pub kubeconfig: Vec<PathBuf>,
+    pub context: Option<String>,
+    pub namespace: Option<String>,
+    pub impersonate: Option<String>,
+    pub impersonate_groups: Vec<String>,
+    /// For one request, answer included.
+    pub request_timeout: Duration,
+    /// True when a person can answer a credential plugin.
+    pub interactive: bool,
+}
+
+/// A connection to one API server.
+pub struct Connection {
+    pub(super) client: Client,
+    pub(super) streams: Client,
+    pub(super) server: String,
+    pub(super) request_timeout: Duration,
+    pub(super) warnings: RefCell<BTreeSet<String>>,
+    /// The namespace to work in: `-n`, else the context's, else `default`.
+    pub namespace: String,
+    /// True when `-n` named it.
+    pub namespace_is_explicit: bool,
+}
+
+/// A server that is there answers a connection attempt sooner.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Silence between two pieces of an answer.
+const IDLE: Duration = Duration::from_secs(15);
+
+impl Connection {
+    pub async fn open(access: &Access) -> Result<Self, Failure> {
+        let mut config = config(access).await?;
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(IDLE);
+        let local = config.cluster_url.host().is_some_and(|host| host == "localhost" || host.starts_with("127."));
+        // Compression costs more than loopback bytes.
+        config.disable_compression |= local;
+        let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let client = client(config.clone())?;
+        config.read_timeout = None;
+        Ok(Self {
+            client,
+            streams: self::client(config)?,
+            server,
+            request_timeout: access.request_timeout,
+            warnings: RefCell::default(),
+            namespace,
+            namespace_is_explicit: access.namespace.is_some(),
+        })
+    }
+
+    /// Where the API server is.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The `Warning:` headers of all answers so far, each once.
+    #[must_use]
+    pub fn take_warnings(&self) -> BTreeSet<String> {
+        self.warnings.take()
+    }
+}
+
+fn client(config: Config) -> Result<Client, Failure> {
+    Client::try_from(config).map_err(|error| Failure::Kubeconfig { cause: redacted(&error) })
+}
+
+/// kube's own texts may quote what a plugin printed.
+fn redacted(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(_) => "the credentials in it cannot be read".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+async fn config(access: &Access) -> Result<Config, Failure> {
+    let Some(mut kubeconfig) = read(access)? else {
+        return Config::incluster().map_err(|_| Failure::NoKubeconfig);
+    };
+    let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+    let context = access.context.clone().or_else(|| kubeconfig.current_context.clone());
+    let user = context.as_ref().and_then(|name| {
+        let named = kubeconfig.contexts.iter().find(|context| &context.name == name)?;
+        named.context.as_ref()?.user.clone()
+    });
+    if let Some(auth) = kubeconfig.auth_infos.iter_mut().find(|auth| Some(&auth.name) == user.as_ref()).and_then(|auth| auth.auth_info.as_mut()) {
+        credentials::resolve(auth, access.interactive).await?;
+        if access.impersonate.is_some() {
+            auth.impersonate.clone_from(&access.impersonate);
+            auth.impersonate_groups = Some(access.impersonate_groups.clone());
+        }
+    }
+    let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
+    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| match error {
+        KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
+        KubeconfigError::LoadContext(name) => {
+            let cause = format!("there is no context `{name}`; contexts: {}", contexts.join(", "));
+            Failure::Kubeconfig { cause }
+        }
+        other => Failure::Kubeconfig { cause: other.to_string() },
+    })
+}
+
+/// The merged kubeconfig; `None` when there is no file at all.
+fn read(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
+    let mut merged: Option<Kubeconfig> = None;
+    for path in &access.kubeconfig {
+        if !path.exists() && access.kubeconfig.len() > 1 {
+            continue;
+        }
+        let next = Kubeconfig::read_from(path).map_err(|error| match error {
+            KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig { cause: format!("{}: {cause}", path.display()) },
+            // The parser quotes the file, and the file holds tokens.
+            KubeconfigError::Parse(error) => {
+                let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
+                Failure::Kubeconfig { cause: format!("{}{place}: it is not a kubeconfig", path.display()) }
+            }
+            other => Failure::Kubeconfig { cause: other.to_string() },
+        })?;
+        merged = Some(match merged {
+            None => next,
+            Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig { cause: error.to_string() })?,
+        });
+    }
+    Ok(merged)
+}

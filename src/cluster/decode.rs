@@ -1,0 +1,282 @@
+//! The few fields of Kubernetes objects that we read, borrowed from the bytes of a page. A field that is not named here
+//! costs nothing, and an object that lacks one is still read.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+
+use crate::model::gpu::is_device;
+use crate::model::{Container, Pod, PodPhase, quantity};
+
+/// A page of a list; Go writes `null` for an empty one.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub struct Page<T> {
+    #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
+    pub items: Vec<T>,
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::<Vec<T>>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    pub uid: Cow<'a, str>,
+    pub creation_timestamp: Option<Timestamp>,
+    pub deletion_timestamp: Option<Timestamp>,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+pub struct WirePod<'a> {
+    #[serde(borrow, default)]
+    pub metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    pub spec: PodSpec<'a>,
+    #[serde(borrow, default)]
+    pub status: PodStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec<'a> {
+    #[serde(borrow)]
+    pub node_name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub containers: Vec<WireContainer<'a>>,
+    #[serde(borrow)]
+    pub init_containers: Vec<WireContainer<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WireContainer<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub restart_policy: Cow<'a, str>,
+    pub resources: Resources,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Resources {
+    pub requests: BTreeMap<String, String>,
+    pub limits: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus<'a> {
+    #[serde(borrow)]
+    pub phase: Cow<'a, str>,
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub conditions: Vec<Condition<'a>>,
+    #[serde(borrow)]
+    pub container_statuses: Vec<ContainerStatus<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub status: Cow<'a, str>,
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
+    pub last_transition_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    pub restart_count: u32,
+    #[serde(borrow)]
+    pub state: ContainerState<'a>,
+    #[serde(borrow)]
+    pub last_state: ContainerState<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct ContainerState<'a> {
+    #[serde(borrow)]
+    pub waiting: Option<Waiting<'a>>,
+    pub running: Option<Running>,
+    #[serde(borrow)]
+    pub terminated: Option<Terminated<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Waiting<'a> {
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Running {
+    pub started_at: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Terminated<'a> {
+    pub exit_code: i32,
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    pub started_at: Option<Timestamp>,
+}
+
+impl PodSpec<'_> {
+    /// Units of `resource` that the scheduler counts: sidecars run beside the containers, other init containers before
+    /// them and beside the sidecars that were started earlier.
+    pub fn requested(&self, resource: &str) -> u64 {
+        let (mut sidecars, mut starting) = (0, 0);
+        for init in &self.init_containers {
+            let own = init.requested(resource);
+            if init.restart_policy == "Always" {
+                sidecars += own;
+            }
+            starting = starting.max(if init.restart_policy == "Always" { sidecars } else { sidecars + own });
+        }
+        let running: u64 = self.containers.iter().map(|container| container.requested(resource)).sum();
+        starting.max(running + sidecars)
+    }
+
+    /// Devices, whole or slices.
+    pub fn devices(&self) -> u64 {
+        let names = |container: &WireContainer<'_>| {
+            container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
+        };
+        let mut resources: Vec<String> = self.containers.iter().chain(&self.init_containers).flat_map(names).collect();
+        resources.retain(|resource| is_device(resource));
+        resources.sort_unstable();
+        resources.dedup();
+        resources.iter().map(|resource| self.requested(resource)).sum()
+    }
+}
+
+impl WireContainer<'_> {
+    fn requested(&self, resource: &str) -> u64 {
+        let text = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource));
+        text.and_then(|text| quantity::whole(text)).unwrap_or(0)
+    }
+}
+
+impl Condition<'_> {
+    pub fn holds(&self) -> bool {
+        self.status == "True"
+    }
+}
+
+impl WirePod<'_> {
+    /// The pod in our words.
+    pub fn pod(&self) -> Pod {
+        let status = &self.status;
+        let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
+        let phase = match status.phase.as_ref() {
+            "Running" => PodPhase::Running,
+            "Succeeded" => PodPhase::Succeeded,
+            "Failed" => PodPhase::Failed,
+            "Pending" | "" => PodPhase::Pending,
+            _ => PodPhase::Unknown,
+        };
+        let index = "batch.kubernetes.io/job-completion-index";
+        let rank = self.metadata.labels.get(index).or_else(|| self.metadata.annotations.get(index));
+        let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
+        let starts = status.container_statuses.iter().filter_map(ContainerStatus::started_at);
+        Pod {
+            name: self.metadata.name.to_string(),
+            uid: self.metadata.uid.to_string(),
+            rank: rank.and_then(|rank| rank.parse().ok()),
+            node: Some(self.spec.node_name.to_string()).filter(|node| !node.is_empty()),
+            phase,
+            deleting: self.metadata.deletion_timestamp.is_some(),
+            created_at: self.metadata.creation_timestamp,
+            started_at: starts.min(),
+            ready: condition("Ready").is_some_and(Condition::holds),
+            gpus: self.spec.devices(),
+            unscheduled: unscheduled.map(|condition| (condition.reason.to_string(), condition.message.to_string())),
+            disrupted: condition("DisruptionTarget").filter(|condition| condition.holds()).map(|condition| condition.reason.to_string()),
+            reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
+            containers: status.container_statuses.iter().map(ContainerStatus::container).collect(),
+        }
+    }
+}
+
+impl ContainerStatus<'_> {
+    fn started_at(&self) -> Option<Timestamp> {
+        let of = |state: &ContainerState<'_>| {
+            let running = state.running.as_ref().and_then(|running| running.started_at);
+            running.or_else(|| state.terminated.as_ref().and_then(|ended| ended.started_at))
+        };
+        of(&self.state).into_iter().chain(of(&self.last_state)).min()
+    }
+
+    fn container(&self) -> Container {
+        Container {
+            name: self.name.to_string(),
+            restarts: self.restart_count,
+            waiting: self.state.waiting.as_ref().map(|waiting| (waiting.reason.to_string(), waiting.message.to_string())),
+            terminated: self.state.terminated.as_ref().map(|ended| (ended.exit_code, ended.reason.to_string())),
+            running: self.state.running.is_some(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> PodSpec<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn requests_as_the_scheduler_counts_them() {
+        let gpu = "nvidia.com/gpu";
+        let container = |n: u32| format!(r#"{{"name":"c","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
+        let sidecar = |n: u32| format!(r#"{{"name":"s","restartPolicy":"Always","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
+        for (init, main, expected) in [
+            (vec![], vec![container(2), container(1)], 3),
+            (vec![container(4)], vec![container(2)], 4),
+            (vec![sidecar(1)], vec![container(2)], 3),
+            (vec![sidecar(1), container(4)], vec![container(2)], 5),
+            (vec![container(4), sidecar(1)], vec![container(2)], 4),
+        ] {
+            let text = format!(r#"{{"initContainers":[{}],"containers":[{}]}}"#, init.join(","), main.join(","));
+            assert_eq!(spec(&text).requested(gpu), expected, "{text}");
+            assert_eq!(spec(&text).devices(), expected);
+        }
+    }
+
+    #[test]
+    fn a_pod_with_hardly_anything_is_still_a_pod() {
+        let page: Page<WirePod<'_>> = serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
+        assert_eq!(page.items[0].pod().name, "a\u{1b}b");
+        assert_eq!(page.items[1].pod().phase, PodPhase::Pending);
+        let none: Page<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
+        assert!(none.items.is_empty());
+    }
+}

@@ -1,0 +1,49 @@
+//! What can go wrong between us and the API server. No text here ever holds a credential: neither requests nor what a
+//! plugin printed are quoted.
+
+use thiserror::Error;
+
+#[derive(Clone, Debug, Error)]
+pub enum Failure {
+    #[error("no cluster is configured")]
+    NoKubeconfig,
+    #[error("the kubeconfig cannot be used")]
+    Kubeconfig { cause: String },
+    #[error("no credentials for the cluster")]
+    Credentials { cause: String, hint: Option<String> },
+    #[error("cannot reach the cluster at {server}")]
+    Unreachable { server: String, cause: String },
+    #[error("the cluster at {server} did not answer within {seconds} s")]
+    TimedOut { server: String, seconds: u64 },
+    #[error("{server} does not speak Kubernetes: {found}")]
+    NotKubernetes { server: String, found: String },
+    #[error("{message}")]
+    Api {
+        code: u16,
+        /// Kubernetes' CamelCase reason: `AlreadyExists`.
+        reason: String,
+        message: String,
+        /// Single causes, such as the fields of a conflict.
+        causes: Vec<String>,
+    },
+}
+
+impl Failure {
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+}

@@ -1,0 +1,129 @@
+//! Follows the logs of a whole job: pods that appear later join, a retried rank goes on in its new pod, and the end of the
+//! job ends the stream.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::watch;
+
+use crate::model::{Job, Pod, State};
+
+use super::{Connection, Failure, Follower, LogLine, LogQuery, Wanted};
+
+/// Something to show.
+#[derive(Clone, Debug)]
+pub enum LogEvent {
+    Line { pod: String, rank: Option<u32>, line: LogLine },
+    /// A pod was replaced, a stream broke.
+    Note(String),
+}
+
+const LOOK_AGAIN: Duration = Duration::from_millis(1500);
+/// After a pod has ended the kubelet closes its log; a proxy between may not.
+const GRACE: Duration = Duration::from_millis(1000);
+
+impl Connection {
+    /// Follows every pod of `job` that `only` accepts until the job has ended or is deleted. Returns its last state.
+    pub async fn follow_job(
+        &self,
+        job: &Job,
+        query: &LogQuery,
+        only: impl Fn(&Pod) -> bool,
+        sink: &RefCell<impl FnMut(LogEvent)>,
+    ) -> Result<Option<State>, Failure> {
+        let wanted = Wanted { namespace: Some(job.namespace.clone()), name: Some(job.name.clone()), ..Wanted::default() };
+        let (alive, watching) = watch::channel(BTreeSet::<String>::new());
+        let mut tasks = FuturesUnordered::new();
+        let mut ranks: BTreeMap<Option<u32>, String> = BTreeMap::new();
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        let mut last = None;
+        loop {
+            let found = self.jobs(&wanted).await?.jobs.pop();
+            let pods: Vec<Pod> = found.as_ref().map_or_else(Vec::new, |job| job.pods.clone());
+            let running = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.clone()).collect();
+            let _ = alive.send(running);
+            let first_look = known.is_empty();
+            for pod in pods.iter().filter(|pod| only(pod) && has_spoken(pod)) {
+                if !known.insert(pod.name.clone()) {
+                    continue;
+                }
+                if let Some(earlier) = ranks.insert(pod.rank, pod.name.clone()).filter(|_| pod.rank.is_some() && !first_look) {
+                    sink.borrow_mut()(LogEvent::Note(format!("{} goes on in {}: {}", named(pod), pod.name, why(&pods, &earlier))));
+                }
+                // A pod that joins later is read from its beginning.
+                let query = if first_look { query.clone() } else { LogQuery { tail: None, since: None, ..query.clone() } };
+                tasks.push(self.follow_pod(&job.namespace, pod.clone(), query, watching.clone(), sink));
+            }
+            last = found.as_ref().map(State::of).or(last);
+            let over = found.is_none_or(|job| State::of(&job).status.is_final());
+            if over && tasks.is_empty() {
+                return Ok(last);
+            }
+            tokio::select! {
+                Some(result) = tasks.next(), if !tasks.is_empty() => result?,
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+        }
+    }
+
+    async fn follow_pod(
+        &self,
+        namespace: &str,
+        pod: Pod,
+        query: LogQuery,
+        mut alive: watch::Receiver<BTreeSet<String>>,
+        sink: &RefCell<impl FnMut(LogEvent)>,
+    ) -> Result<(), Failure> {
+        let mut follower = Follower::default();
+        let emit = |line| sink.borrow_mut()(LogEvent::Line { pod: pod.name.clone(), rank: pod.rank, line });
+        let mut backoff = Duration::from_millis(300);
+        loop {
+            let mut watched = alive.clone();
+            let ended = async {
+                // The sender lives as long as the caller's loop.
+                let _ = watched.wait_for(|names| !names.contains(&pod.name)).await;
+                tokio::time::sleep(GRACE).await;
+            };
+            let result = tokio::select! {
+                result = self.follow(namespace, &pod.name, &query, &mut follower, emit) => result,
+                () = ended => Ok(()),
+            };
+            match result {
+                Err(failure) if failure.is_not_found() || failure.is_forbidden() => return if failure.is_forbidden() { Err(failure) } else { Ok(()) },
+                _ => {}
+            }
+            if !alive.borrow_and_update().contains(&pod.name) {
+                return self.drain(namespace, &pod, &query, &mut follower, emit).await;
+            }
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(Duration::from_secs(8));
+        }
+    }
+
+    /// Reads what a broken stream may have left of an ended pod. One that is gone meanwhile has nothing left to read.
+    async fn drain(&self, namespace: &str, pod: &Pod, query: &LogQuery, follower: &mut Follower, emit: impl FnMut(LogLine)) -> Result<(), Failure> {
+        match self.rest(namespace, &pod.name, query, follower, emit).await {
+            Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => Err(failure),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A container that has not begun has no log yet.
+fn has_spoken(pod: &Pod) -> bool {
+    pod.ended() || pod.containers.iter().any(|container| container.running || container.terminated.is_some())
+}
+
+fn named(pod: &Pod) -> String {
+    pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
+}
+
+fn why(pods: &[Pod], earlier: &str) -> String {
+    let ended = pods.iter().find(|pod| pod.name == earlier).and_then(|pod| {
+        let evicted = pod.disrupted.as_ref().map(|reason| format!("{earlier} was evicted ({reason})"));
+        evicted.or_else(|| pod.containers.iter().find_map(|container| container.terminated.as_ref()).map(|(code, reason)| format!("{earlier} ended with exit {code}, {reason}")))
+    });
+    ended.unwrap_or_else(|| format!("{earlier} is gone"))
+}

@@ -1,0 +1,233 @@
+//! Logs of containers: read once, or followed over disconnects without losing or repeating a line. The kubelet resumes by
+//! the second only, so the lines of the last second are recognised by their times.
+
+use std::time::Duration;
+
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use kube::client::Body;
+
+use super::request::with_query;
+use super::{Connection, Failure};
+
+/// A longer line is cut.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// One line and when it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// `None` when the runtime wrote no time.
+    pub at: Option<Timestamp>,
+    pub text: String,
+}
+
+/// Which lines of a container are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct LogQuery {
+    pub container: String,
+    pub tail: Option<u32>,
+    pub since: Option<Duration>,
+    pub previous: bool,
+}
+
+/// What has been read of one container's log: enough to go on after a disconnect.
+#[derive(Clone, Debug, Default)]
+pub struct Follower {
+    last: Option<Timestamp>,
+    /// Lines with exactly that time that were taken.
+    at_last: usize,
+    /// Lines with exactly that time still to skip after a resume.
+    skip: usize,
+    resuming: bool,
+}
+
+impl Follower {
+    /// The second to resume from.
+    fn since(&self) -> Option<String> {
+        self.last.map(|last| format!("{:.0}", Timestamp::from_second(last.as_second()).unwrap_or(last)))
+    }
+
+    /// Call before each further connection.
+    fn resume(&mut self) {
+        self.resuming = self.last.is_some();
+        self.skip = self.at_last;
+    }
+
+    /// True when `line` is new.
+    fn take(&mut self, line: &LogLine) -> bool {
+        let Some(at) = line.at else { return true };
+        if self.resuming {
+            match Some(at).cmp(&self.last) {
+                std::cmp::Ordering::Less => return false,
+                std::cmp::Ordering::Equal if self.skip > 0 => {
+                    self.skip -= 1;
+                    return false;
+                }
+                _ => self.resuming = false,
+            }
+        }
+        if self.last == Some(at) {
+            self.at_last += 1;
+        } else {
+            (self.last, self.at_last) = (Some(at), 1);
+        }
+        true
+    }
+}
+
+fn line(bytes: &[u8]) -> LogLine {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
+    let split = text.split_once(' ').and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));
+    match split {
+        Some((at, rest)) => LogLine { at: Some(at), text: rest.to_owned() },
+        None => LogLine { at: None, text: text.into_owned() },
+    }
+}
+
+impl Connection {
+    fn log_path(namespace: &str, pod: &str, query: &LogQuery, follow: bool, since: Option<&str>) -> String {
+        let mut parameters = vec![("container", query.container.clone()), ("timestamps", "true".to_owned())];
+        if follow {
+            parameters.push(("follow", "true".to_owned()));
+        }
+        if query.previous {
+            parameters.push(("previous", "true".to_owned()));
+        }
+        match since {
+            Some(since) => parameters.push(("sinceTime", since.to_owned())),
+            None => {
+                parameters.extend(query.tail.map(|tail| ("tailLines", tail.to_string())));
+                parameters.extend(query.since.map(|since| ("sinceSeconds", since.as_secs().max(1).to_string())));
+            }
+        }
+        let borrowed: Vec<(&str, &str)> = parameters.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        with_query(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/log"), &borrowed)
+    }
+
+    /// The lines that are there now.
+    pub async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<Vec<LogLine>, Failure> {
+        let mut lines = Vec::new();
+        let path = Self::log_path(namespace, pod, query, false, None);
+        self.stream(&path, true, |bytes| lines.push(line(bytes))).await?;
+        Ok(lines)
+    }
+
+    /// Follows a log until the connection ends, from where `follower` stands. Each new line goes to `sink`.
+    pub async fn follow(
+        &self,
+        namespace: &str,
+        pod: &str,
+        query: &LogQuery,
+        follower: &mut Follower,
+        mut sink: impl FnMut(LogLine),
+    ) -> Result<(), Failure> {
+        follower.resume();
+        let since = follower.since();
+        let path = Self::log_path(namespace, pod, query, true, since.as_deref());
+        self.stream(&path, false, |bytes| {
+            let line = line(bytes);
+            if follower.take(&line) {
+                sink(line);
+            }
+        })
+        .await
+    }
+
+    /// Reads what came after the last line that `follower` took, up to now.
+    pub async fn rest(
+        &self,
+        namespace: &str,
+        pod: &str,
+        query: &LogQuery,
+        follower: &mut Follower,
+        mut sink: impl FnMut(LogLine),
+    ) -> Result<(), Failure> {
+        follower.resume();
+        let since = follower.since();
+        let path = Self::log_path(namespace, pod, query, false, since.as_deref());
+        self.stream(&path, true, |bytes| {
+            let line = line(bytes);
+            if follower.take(&line) {
+                sink(line);
+            }
+        })
+        .await
+    }
+
+    /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may still come.
+    async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
+        let request = Request::builder().method(Method::GET).uri(path).body(Body::empty()).expect("log paths are valid URIs");
+        let client = if whole { &self.client } else { &self.streams };
+        let response = client.send(request).await.map_err(|error| self.unreachable(&error))?;
+        let code = response.status().as_u16();
+        let mut body = response.into_body();
+        if code != 200 {
+            let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            return Err(self.failure(code, "", &bytes));
+        }
+        let mut pending: Vec<u8> = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else {
+                let cause = "the log stream broke off".to_owned();
+                return Err(Failure::Unreachable { server: self.server.clone(), cause });
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            pending.extend_from_slice(&data);
+            let mut start = 0;
+            while let Some(end) = pending[start..].iter().position(|byte| *byte == b'\n') {
+                sink(&pending[start..start + end]);
+                start += end + 1;
+            }
+            pending.drain(..start);
+        }
+        if whole && !pending.is_empty() {
+            sink(&pending);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).unwrap()
+    }
+
+    #[test]
+    fn a_line_has_a_time_and_a_text() {
+        let read = line(b"2026-01-01T00:00:00.000000001Z a b ");
+        assert_eq!(read.text, "a b ");
+        assert_eq!(read.at.unwrap().subsec_nanosecond(), 1);
+        assert_eq!(line(b"no time here"), LogLine { at: None, text: "no time here".into() });
+    }
+
+    proptest! {
+        /// However the connection breaks, the lines that come out are the lines that went in.
+        #[test]
+        fn no_line_is_lost_or_repeated(steps in prop::collection::vec(0_i64..700, 1..60), breaks in prop::collection::vec(0_usize..60, 0..8)) {
+            let mut time = 1_000;
+            let lines: Vec<LogLine> = steps.iter().enumerate().map(|(index, step)| {
+                time += step / 100 * 100;
+                LogLine { at: Some(at(time)), text: index.to_string() }
+            }).collect();
+            let mut follower = Follower::default();
+            let mut seen = Vec::new();
+            let mut ends: Vec<usize> = breaks.iter().map(|end| end % (lines.len() + 1)).chain([lines.len()]).collect();
+            ends.sort_unstable();
+            for end in ends {
+                follower.resume();
+                let from = follower.since().map(|since| since.parse::<Timestamp>().unwrap());
+                for line in lines[..end].iter().filter(|line| from.is_none_or(|from| line.at.unwrap() >= from)) {
+                    if follower.take(line) {
+                        seen.push(line.text.clone());
+                    }
+                }
+            }
+            prop_assert_eq!(seen, lines.into_iter().map(|line| line.text).collect::<Vec<_>>());
+        }
+    }
+}

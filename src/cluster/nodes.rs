@@ -1,0 +1,121 @@
+//! Nodes as far as placing a job goes, and how many GPUs are free on them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::model::{Node, Taint};
+
+use super::decode::{Metadata, Page, WirePod};
+use super::{Connection, Failure};
+
+/// Where the cluster publishes what users without the right to read nodes need to know.
+const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-facts";
+
+/// Free units of one extended resource, by node.
+pub type FreeGpus = BTreeMap<String, u64>;
+
+#[derive(Deserialize)]
+struct WireNode<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    spec: NodeSpec<'a>,
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NodeSpec<'a> {
+    #[serde(borrow)]
+    taints: Vec<WireTaint<'a>>,
+    unschedulable: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireTaint<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    value: Option<String>,
+    #[serde(borrow)]
+    effect: Cow<'a, str>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NodeStatus {
+    allocatable: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct FactsMap {
+    data: BTreeMap<String, String>,
+}
+
+impl Connection {
+    /// All nodes, by name. For a user who may not list them, what the cluster publishes; `None` when it publishes nothing.
+    pub async fn nodes(&self) -> Result<Option<Vec<Node>>, Failure> {
+        let mut nodes = Vec::new();
+        let listed = self
+            .list("/api/v1/nodes", &[], |page| {
+                let page: Page<WireNode<'_>> = serde_json::from_slice(page)?;
+                nodes.extend(page.items.iter().map(WireNode::node));
+                Ok(())
+            })
+            .await;
+        match listed {
+            Ok(()) => Ok(Some(nodes)),
+            Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn published_nodes(&self) -> Option<Vec<Node>> {
+        let facts: FactsMap = self.get(FACTS).await.ok()?;
+        serde_json::from_str(facts.data.get("nodes")?).ok()
+    }
+
+    /// Free units of `resource` on nodes that take new pods. `None` when the user may not see all pods.
+    pub async fn free_gpus(&self, resource: &str, nodes: &[Node]) -> Result<Option<FreeGpus>, Failure> {
+        let mut free: FreeGpus = nodes
+            .iter()
+            .filter(|node| node.schedulable && node.allocatable(resource) > 0)
+            .map(|node| (node.name.clone(), node.allocatable(resource)))
+            .collect();
+        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
+        let listed = self
+            .list("/api/v1/pods", &unfinished, |page| {
+                let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
+                for pod in &page.items {
+                    if let Some(left) = free.get_mut(pod.spec.node_name.as_ref()) {
+                        *left = left.saturating_sub(pod.spec.requested(resource));
+                    }
+                }
+                Ok(())
+            })
+            .await;
+        match listed {
+            Ok(()) => Ok(Some(free)),
+            Err(failure) if failure.is_forbidden() => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+impl WireNode<'_> {
+    fn node(&self) -> Node {
+        let sharing = |key: &str| key.starts_with("hami.io/");
+        let taint = |taint: &WireTaint<'_>| Taint { key: taint.key.to_string(), value: taint.value.clone(), effect: taint.effect.to_string() };
+        Node {
+            name: self.metadata.name.to_string(),
+            labels: self.metadata.labels.clone(),
+            annotations: self.metadata.annotations.iter().filter(|(key, _)| sharing(key)).map(|(key, value)| (key.clone(), value.clone())).collect(),
+            allocatable: self.status.allocatable.iter().filter(|(key, _)| key.contains('/')).map(|(key, value)| (key.clone(), value.clone())).collect(),
+            taints: self.spec.taints.iter().map(taint).collect(),
+            schedulable: !self.spec.unschedulable,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! One request and its answer: sent with our own timeouts and retries, read into bytes, errors told apart. Lists come in
+//! pages that the caller decodes in place.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Limited};
+use kube::client::Body;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::retry::{self, Outcome};
+use super::{Connection, Failure};
+
+/// Objects of one page: what kubectl asks for, and cheap for the server end to end.
+const PAGE: &str = "500";
+/// Bytes of one answer.
+const LARGEST: usize = 64 << 20;
+
+/// Joins a path and its parameters; values are percent-encoded.
+pub fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
+    let query: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+/// An answer whose status is a success.
+pub struct Answer {
+    pub code: u16,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn json<T: DeserializeOwned>(&self, server: &str) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body).map_err(|error| unreadable(server, &error))
+    }
+}
+
+pub fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
+    let found = format!("an answer breaks off or is no JSON at byte {}", error.column());
+    Failure::NotKubernetes { server: server.to_owned(), found }
+}
+
+#[derive(Deserialize)]
+struct PageHead {
+    metadata: PageMetadata,
+}
+
+#[derive(Deserialize)]
+struct PageMetadata {
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+impl Connection {
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.send(&Method::GET, path, "", Bytes::new()).await?.json(&self.server)
+    }
+
+    /// The object, or `None` when it does not exist.
+    pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
+        match self.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if failure.is_not_found() => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Reads a list page by page. `take` gets each page's bytes.
+    pub async fn list(&self, path: &str, parameters: &[(&str, &str)], mut take: impl FnMut(&[u8]) -> serde_json::Result<()>) -> Result<(), Failure> {
+        let mut next = String::new();
+        loop {
+            let mut all = parameters.to_vec();
+            all.push(("limit", PAGE));
+            if !next.is_empty() {
+                all.push(("continue", &next));
+            }
+            let answer = self.send(&Method::GET, &with_query(path, &all), "", Bytes::new()).await?;
+            let head: PageHead = answer.json(&self.server)?;
+            take(&answer.body).map_err(|error| unreadable(&self.server, &error))?;
+            if head.metadata.next.is_empty() {
+                return Ok(());
+            }
+            next = head.metadata.next;
+        }
+    }
+
+    pub async fn send(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<Answer, Failure> {
+        let (mut tries, mut waited) = (0, Duration::ZERO);
+        loop {
+            tries += 1;
+            let start = Instant::now();
+            let sent = tokio::time::timeout(self.request_timeout, self.try_once(method, path, content_type, body.clone())).await;
+            let (outcome, failure) = match sent {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(refused)) => refused,
+                Err(_) => {
+                    let seconds = self.request_timeout.as_secs();
+                    return Err(Failure::TimedOut { server: self.server.clone(), seconds });
+                }
+            };
+            // A connection attempt that hung is not worth two more.
+            let slow = outcome == Outcome::Broken && start.elapsed() > Duration::from_secs(4);
+            match retry::wait(outcome, tries, waited).filter(|_| !slow) {
+                None => return Err(failure),
+                Some(wait) => {
+                    waited += wait;
+                    tokio::time::sleep(wait).await;
+                }
+            }
+        }
+    }
+
+    async fn try_once(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<Answer, (Outcome, Failure)> {
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        if !content_type.is_empty() {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let request = request.body(Body::from(body.to_vec())).map_err(|error| (Outcome::Status(400, None), self.broken(error.to_string())))?;
+        let response = self.client.send(request).await.map_err(|error| (Outcome::Broken, self.unreachable(&error)))?;
+        self.note_warnings(&response);
+        let code = response.status().as_u16();
+        let success = response.status().is_success();
+        let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let media = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let body = Limited::new(response.into_body(), LARGEST).collect().await;
+        let body = body.map_err(|error| (Outcome::Broken, self.broken(format!("the answer broke off: {error}"))))?.to_bytes();
+        if success && media.contains("json") {
+            return Ok(Answer { code, body });
+        }
+        let failure = self.failure(code, &media, &body);
+        Err((Outcome::Status(if success { 400 } else { code }, after), failure))
+    }
+
+    /// What the server's refusal says.
+    pub(super) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
+        if let Some(status) = serde_json::from_slice::<Value>(body).ok().filter(|status| status["kind"] == "Status") {
+            let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let causes = status.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
+            return Failure::Api {
+                code,
+                reason: text("/reason"),
+                message: Some(text("/message")).filter(|text| !text.is_empty()).unwrap_or_else(|| format!("the API server answered {code}")),
+                causes: causes.filter_map(|cause| cause["message"].as_str().map(ToOwned::to_owned)).collect(),
+            };
+        }
+        if media.contains("html") {
+            let page = String::from_utf8_lossy(body);
+            let title = page.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map(|(title, _)| title.trim());
+            let found = title.map_or("it answers with a web page".to_owned(), |title| format!("it answers with the web page «{title}»"));
+            return Failure::NotKubernetes { server: self.server.clone(), found };
+        }
+        if code < 400 {
+            return Failure::NotKubernetes { server: self.server.clone(), found: format!("it answers {code} with {media}") };
+        }
+        let text: String = String::from_utf8_lossy(body).lines().next().unwrap_or_default().chars().take(200).collect();
+        let message = if text.is_empty() { format!("the API server answered {code}") } else { format!("the API server answered {code}: {text}") };
+        Failure::Api { code, reason: String::new(), message, causes: Vec::new() }
+    }
+
+    fn broken(&self, cause: String) -> Failure {
+        Failure::Unreachable { server: self.server.clone(), cause }
+    }
+
+    /// The innermost cause tells what happened; the layers above only that something did.
+    pub(super) fn unreachable(&self, error: &kube::Error) -> Failure {
+        let mut source: &dyn std::error::Error = error;
+        while let Some(inner) = source.source() {
+            source = inner;
+        }
+        let text = source.to_string();
+        let known = [
+            ("UnknownIssuer", "its certificate is signed by an authority that the kubeconfig does not name"),
+            ("NotValidForName", "its certificate is for another host"),
+            ("Expired", "its certificate has expired"),
+            ("deadline has elapsed", "no answer to the connection attempt"),
+        ];
+        let plain = known.iter().find(|(word, _)| text.contains(word)).map(|(_, plain)| (*plain).to_owned());
+        if matches!(error, kube::Error::Auth(_)) {
+            return Failure::Credentials { cause: "the credentials of the kubeconfig cannot be used".to_owned(), hint: None };
+        }
+        self.broken(plain.unwrap_or(text))
+    }
+
+    /// `299 - "text"`: admission warnings and deprecations.
+    fn note_warnings(&self, response: &Response<Body>) {
+        for header in response.headers().get_all("warning") {
+            let text = header.to_str().unwrap_or_default();
+            let inner = text.splitn(3, ' ').nth(2).unwrap_or(text).trim().trim_matches('"');
+            if !inner.is_empty() {
+                self.warnings.borrow_mut().insert(inner.replace("\\\"", "\""));
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! When a request is worth sending again, and how long to wait. Every request of ours may be repeated: reads, server-side
+//! applies and deletes of one object mean the same the second time. Pure.
+
+use std::time::Duration;
+
+/// What became of one try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No connection, or it broke.
+    Broken,
+    /// The server said no, with this status and its `Retry-After` in seconds.
+    Status(u16, Option<u64>),
+}
+
+/// A wait is never longer than this, whatever the server asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// All waits of one request together.
+const ALL_WAITS: Duration = Duration::from_secs(30);
+
+/// The wait before the next try, or `None` to give up. `tries` have been made, `waited` has passed between them.
+#[must_use]
+pub fn wait(outcome: Outcome, tries: u32, waited: Duration) -> Option<Duration> {
+    let (most, asked) = match outcome {
+        Outcome::Broken => (3, None),
+        Outcome::Status(429, after) => (8, after),
+        Outcome::Status(502..=504, after) => (4, after),
+        Outcome::Status(500, _) => (2, None),
+        Outcome::Status(..) => return None,
+    };
+    let backoff = Duration::from_millis(200 << tries.min(6).saturating_sub(1));
+    let wait = asked.map_or(backoff, Duration::from_secs).min(LONGEST_WAIT);
+    (tries < most && waited + wait <= ALL_WAITS).then_some(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tries until it gives up, and the sum of the waits.
+    fn spent(outcome: Outcome) -> (u32, Duration) {
+        let (mut tries, mut waited) = (1, Duration::ZERO);
+        while let Some(wait) = wait(outcome, tries, waited) {
+            waited += wait;
+            tries += 1;
+        }
+        (tries, waited)
+    }
+
+    #[test]
+    fn an_hour_asked_for_is_not_waited() {
+        assert_eq!(spent(Outcome::Status(429, Some(3600))), (4, Duration::from_secs(30)));
+        assert_eq!(spent(Outcome::Status(429, Some(1))).0, 8);
+    }
+
+    #[test]
+    fn refusals_are_not_repeated() {
+        for code in [400, 401, 403, 404, 409, 410, 422] {
+            assert_eq!(spent(Outcome::Status(code, None)).0, 1, "{code}");
+        }
+        assert_eq!(spent(Outcome::Status(500, None)), (2, Duration::from_millis(200)));
+        assert_eq!(spent(Outcome::Broken), (3, Duration::from_millis(600)));
+        assert_eq!(spent(Outcome::Status(503, None)), (4, Duration::from_millis(1400)));
+    }
+}

@@ -1,0 +1,172 @@
+//! Puts the objects of one document into the cluster: judged beforehand as a whole, written in order, and taken away again
+//! when one of them fails, so that nothing is left half done.
+
+use serde_json::{Value, json};
+
+use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
+
+use super::apply::Deletion;
+use super::{Connection, Failure};
+
+/// What stands in the way before anything is written.
+#[derive(Debug)]
+pub enum Obstacle {
+    /// An object of that name is there; `ours` tells whether gpuctl made it.
+    Exists { kind: String, name: String, ours: bool },
+    /// The priority class is not there and may not be made.
+    NoPriorityClass,
+    Failure(Failure),
+}
+
+impl From<Failure> for Obstacle {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+/// A submission that failed on the way.
+#[derive(Debug)]
+pub struct Broken {
+    pub failure: Failure,
+    /// The object that failed, as `kind/name`.
+    pub object: String,
+    /// What had been made and is there still.
+    pub left: Vec<String>,
+}
+
+/// `kind/name` as people write it.
+#[must_use]
+pub fn label(object: &Object) -> String {
+    format!("{}/{}", object.kind().to_lowercase(), object.name())
+}
+
+impl Connection {
+    /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves those out too).
+    /// Returns warnings.
+    pub async fn preflight(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
+        let mut warnings = Vec::new();
+        for object in rendered.objects.iter().filter(|object| !object.shared) {
+            if let Some(live) = self.live(object).await? {
+                self.may_use(rendered, object, &live, &mut warnings)?;
+            }
+        }
+        let mut probe = rendered.probe.clone();
+        for class in rendered.objects.iter().filter(|object| object.shared) {
+            if self.ready_shared(class, dry_run).await? == Shared::Imagined {
+                // The class does not exist yet, and the server would refuse a pod that names it.
+                probe.body["spec"].as_object_mut().map(|spec| spec.remove("priorityClassName"));
+            }
+        }
+        for object in rendered.objects.iter().filter(|object| !object.shared) {
+            match self.apply(object, true).await {
+                Ok(_) => {}
+                // A webhook without dry-run support.
+                Err(failure) if failure.code() == Some(400) && failure.to_string().contains("dry run") => warnings.push(failure.to_string()),
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        match self.judge(&probe).await {
+            Ok(()) => Ok(warnings),
+            Err(failure) if failure.to_string().contains("no PriorityClass") => Err(Obstacle::NoPriorityClass),
+            Err(failure) if failure.is_forbidden() && failure.to_string().contains("cannot create resource \"pods\"") => {
+                warnings.push("you may not create pods yourself, so the pods were not checked beforehand".to_owned());
+                Ok(warnings)
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// A live object of that name is in the way unless it is a leftover or a kept claim of this very job.
+    fn may_use(&self, rendered: &Rendered, object: &Object, live: &Value, warnings: &mut Vec<String>) -> Result<(), Obstacle> {
+        let label_of = |key: &str| live.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        let ours = label_of(MANAGED_BY) == Some(MANAGED_BY_US);
+        let same_job = ours && label_of(JOB) == object.body.pointer("/metadata/labels").and_then(|labels| labels.get(JOB)).and_then(Value::as_str);
+        let root = rendered.objects.last() == Some(object);
+        if root || !same_job {
+            return Err(Obstacle::Exists { kind: object.kind().to_lowercase(), name: object.name().to_owned(), ours });
+        }
+        if object.kept {
+            warnings.push(format!("{} of an earlier job of this name is used again", label(object)));
+        }
+        Ok(())
+    }
+
+    async fn ready_shared(&self, object: &Object, dry_run: bool) -> Result<Shared, Failure> {
+        match self.live(object).await {
+            Ok(Some(_)) => return Ok(Shared::There),
+            Ok(None) => {}
+            // Whoever may not look may still use it: the judgement of the pod tells.
+            Err(failure) if failure.is_forbidden() => return Ok(Shared::There),
+            Err(failure) => return Err(failure),
+        }
+        match self.apply(object, dry_run).await {
+            Ok(_) if dry_run => Ok(Shared::Imagined),
+            Ok(_) => Ok(Shared::There),
+            Err(failure) if failure.is_forbidden() => Ok(Shared::There),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Writes the objects in order; the last owns the others. Returns the live owner.
+    pub async fn submit(&self, rendered: &Rendered, keep_partial: bool) -> Result<Value, Broken> {
+        let mut made: Vec<(&Object, String)> = Vec::new();
+        for object in rendered.objects.iter().filter(|object| !object.shared) {
+            match self.apply(object, false).await {
+                Ok(applied) => {
+                    if applied.created {
+                        let uid = applied.live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+                        made.push((object, uid.to_owned()));
+                    }
+                    if rendered.objects.last() == Some(object) {
+                        self.adopt(rendered, &applied.live).await.map_err(|failure| Broken {
+                            failure,
+                            object: label(object),
+                            left: made.iter().map(|(object, _)| label(object)).collect(),
+                        })?;
+                        return Ok(applied.live);
+                    }
+                }
+                Err(failure) => {
+                    let left = if keep_partial { made.iter().map(|(object, _)| label(object)).collect() } else { self.remove(&made).await };
+                    return Err(Broken { failure, object: label(object), left });
+                }
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    /// Removes what this run made, newest first; returns what could not be removed.
+    async fn remove(&self, made: &[(&Object, String)]) -> Vec<String> {
+        let mut left = Vec::new();
+        for (object, uid) in made.iter().rev() {
+            let deletion = Deletion { uid: Some(uid), force: false };
+            if self.delete(object, deletion).await.is_err() {
+                left.push(label(object));
+            }
+        }
+        left
+    }
+
+    /// Makes the owner own the rest, so that its end, by whatever hand, leaves nothing. Kept claims stay their own.
+    async fn adopt(&self, rendered: &Rendered, owner: &Value) -> Result<(), Failure> {
+        let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let reference = json!([{
+            "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
+            "uid": text("/metadata/uid"), "blockOwnerDeletion": false,
+        }]);
+        let root = rendered.objects.last();
+        for object in rendered.objects.iter().filter(|object| !object.shared && !object.kept && Some(*object) != root) {
+            let mut owned = object.clone();
+            owned.body["metadata"]["ownerReferences"] = reference.clone();
+            self.apply(&owned, false).await?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Shared {
+    There,
+    /// Only a dry run made it.
+    Imagined,
+}

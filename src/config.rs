@@ -1,0 +1,50 @@
+//! Flags over environment over defaults, resolved once at the start. The only place that reads the environment.
+
+use std::path::PathBuf;
+
+use crate::terminal::Wishes;
+
+/// What the environment says.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `KUBECONFIG`, else the default file when it exists.
+    pub kubeconfig: Vec<PathBuf>,
+    pub color: Option<bool>,
+    pub plain: bool,
+    pub columns: Option<usize>,
+}
+
+impl Environment {
+    /// Reads the variables of this process.
+    #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
+    #[must_use]
+    pub fn read() -> Self {
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
+            Some(list) => std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect(),
+            None => dirs::home_dir().map(|home| home.join(".kube/config")).filter(|path| path.exists()).into_iter().collect(),
+        };
+        let color = if text("NO_COLOR").is_some() {
+            Some(false)
+        } else if text("CLICOLOR_FORCE").or_else(|| text("FORCE_COLOR")).is_some_and(|value| value != "0") {
+            Some(true)
+        } else if text("CLICOLOR").as_deref() == Some("0") || text("TERM").as_deref() == Some("dumb") {
+            Some(false)
+        } else {
+            None
+        };
+        let locale = text("LC_ALL").or_else(|| text("LC_CTYPE")).or_else(|| text("LANG"));
+        Self {
+            kubeconfig,
+            color,
+            plain: matches!(locale.as_deref(), Some("C" | "POSIX")),
+            columns: text("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns >= 20),
+        }
+    }
+
+    /// Wishes for the terminal, flags aside.
+    #[must_use]
+    pub fn wishes(&self) -> Wishes {
+        Wishes { environment: self.color, plain: self.plain, columns: self.columns, ..Wishes::default() }
+    }
+}

@@ -1,0 +1,193 @@
+//! Every failure as one value: what kind it is, what happened, why, and what to type next. The kind alone decides the
+//! exit code; no other module knows one.
+
+use std::fmt;
+
+use crate::cluster::Failure;
+use crate::render::Refusal;
+use crate::spec::{Problem, Problems};
+
+/// What went wrong in general. Each kind is one exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Request,
+    Usage,
+    Specification,
+    NotFound,
+    Access,
+    Unreachable,
+    Timeout,
+    Interrupted,
+}
+
+impl Kind {
+    pub const ALL: [Self; 8] = [
+        Self::Request,
+        Self::Usage,
+        Self::Specification,
+        Self::NotFound,
+        Self::Access,
+        Self::Unreachable,
+        Self::Timeout,
+        Self::Interrupted,
+    ];
+
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Request => 1,
+            Self::Usage => 2,
+            Self::Specification => 3,
+            Self::NotFound => 4,
+            Self::Access => 5,
+            Self::Unreachable => 6,
+            Self::Timeout => 7,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Usage => "usage",
+            Self::Specification => "specification",
+            Self::NotFound => "not_found",
+            Self::Access => "access",
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// One sentence for the manual.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Request => "the request failed, or part of a batch did",
+            Self::Usage => "wrong usage of the command line",
+            Self::Specification => "the specification file is invalid",
+            Self::NotFound => "what was asked for does not exist",
+            Self::Access => "forbidden or not authenticated",
+            Self::Unreachable => "the cluster or Prometheus cannot be reached",
+            Self::Timeout => "timed out while waiting",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// A failure as the user meets it.
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub kind: Kind,
+    /// The contract's CamelCase word: `NotFound`, `AlreadyExists`.
+    pub name: String,
+    /// Lower-case fragment without a final period.
+    pub message: String,
+    pub causes: Vec<String>,
+    pub hints: Vec<String>,
+    /// Problems of a file; then the message counts them.
+    pub problems: Option<Box<Problems>>,
+}
+
+impl Error {
+    pub fn new(kind: Kind, name: &str, message: impl Into<String>) -> Self {
+        Self { kind, name: name.to_owned(), message: message.into(), causes: Vec::new(), hints: Vec::new(), problems: None }
+    }
+
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, "Usage", message)
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.causes.push(cause.into());
+        self
+    }
+
+    /// Says what was being done when it failed.
+    #[must_use]
+    pub fn during(mut self, what: impl Into<String>) -> Self {
+        let message = std::mem::replace(&mut self.message, what.into());
+        self.causes.insert(0, message);
+        self
+    }
+
+    /// A refusal of the renderer, at its place in the file.
+    #[must_use]
+    pub fn refused(refusal: Refusal, file: &str, text: &str) -> Self {
+        let Refusal { name, message, hints, at } = refusal;
+        let error = Self { hints, ..Self::new(Kind::Specification, name, message) };
+        let Some(at) = at else { return error };
+        let problem = Problem::error(at, error.message.clone(), error.hints.join("; "));
+        let problems = Problems { file: file.to_owned(), text: text.to_owned(), list: vec![problem] };
+        Self { name: name.to_owned(), hints: Vec::new(), ..Self::from(problems) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.causes.iter().try_for_each(|cause| write!(f, ": {cause}"))
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Problems> for Error {
+    fn from(problems: Problems) -> Self {
+        let message = problems.to_string();
+        Self { problems: Some(Box::new(problems)), ..Self::new(Kind::Specification, "InvalidSpecification", message) }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let message = failure.to_string();
+        match failure {
+            Failure::NoKubeconfig => Self::new(Kind::Unreachable, "NoCluster", message)
+                .hint("point `--kubeconfig` or KUBECONFIG at a file from your cluster's administrator"),
+            Failure::Kubeconfig { cause } => Self::new(Kind::Usage, "InvalidKubeconfig", message).cause(cause),
+            Failure::Credentials { cause, hint } => {
+                let error = Self::new(Kind::Access, "Unauthenticated", message).cause(cause);
+                hint.map_or(error.clone(), |hint| error.hint(hint))
+            }
+            Failure::Unreachable { cause, .. } => Self::new(Kind::Unreachable, "Unreachable", message)
+                .cause(cause)
+                .hint("check the network or VPN, and `kubectl config current-context`"),
+            Failure::TimedOut { .. } => Self::new(Kind::Unreachable, "RequestTimeout", message)
+                .hint("try again, or raise `--request-timeout`"),
+            Failure::NotKubernetes { .. } => Self::new(Kind::Unreachable, "NotKubernetes", message)
+                .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
+            Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
+        }
+    }
+}
+
+/// The API server's own reasons; its message is a sentence already.
+fn api(code: u16, reason: &str, told: String) -> Error {
+    let kind = match code {
+        401 | 403 => Kind::Access,
+        404 => Kind::NotFound,
+        429 | 502..=504 => Kind::Unreachable,
+        _ => Kind::Request,
+    };
+    let name = match (code, reason) {
+        (401, _) => "Unauthenticated",
+        (_, "") => "RequestFailed",
+        (_, reason) => reason,
+    };
+    let error = Error::new(kind, name, told);
+    match code {
+        401 => error.hint("the credentials of the kubeconfig are not accepted; log in again"),
+        403 => error.hint("ask your cluster's administrator for this right"),
+        _ => error,
+    }
+}

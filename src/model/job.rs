@@ -1,0 +1,189 @@
+//! A job of gpuctl's and its pods, as the cluster tells them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+
+/// What a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobKind {
+    Training,
+    Inference,
+    Notebook,
+    Compute,
+}
+
+impl JobKind {
+    pub const ALL: [Self; 4] = [Self::Training, Self::Inference, Self::Notebook, Self::Compute];
+
+    /// The word in files, labels and JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Training => "training",
+            Self::Inference => "inference",
+            Self::Notebook => "notebook",
+            Self::Compute => "compute",
+        }
+    }
+}
+
+impl fmt::Display for JobKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for JobKind {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|kind| kind.word() == text).ok_or(())
+    }
+}
+
+/// A job: the object that owns its pods, and the pods.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub namespace: String,
+    /// The object's name, the contract's `jobId`.
+    pub name: String,
+    /// The name in the file; differs only with `--generate-name`.
+    pub display_name: String,
+    pub uid: String,
+    pub kind: JobKind,
+    pub version: String,
+    pub pool: Option<String>,
+    pub gpu_type: Option<String>,
+    /// Who submitted it, as the API server named them.
+    pub user: Option<String>,
+    /// The YAML that was submitted.
+    pub source: Option<String>,
+    pub created_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub deleting: bool,
+    pub suspended: bool,
+    /// A queueing system decides when it runs.
+    pub queued: bool,
+    /// Pods that have to run for the job to run.
+    pub pods_wanted: u32,
+    /// Retries that each pod may take.
+    pub retries: u32,
+    /// Devices, whole or slices, per pod.
+    pub gpus_per_pod: u64,
+    pub cpu: Option<String>,
+    pub memory: Option<String>,
+    /// Conditions of the owning object that are true: type → (reason, message).
+    pub conditions: BTreeMap<String, (String, String)>,
+    pub pods: Vec<Pod>,
+    /// Why the owning object could not make pods, from its newest warning event.
+    pub create_failure: Option<String>,
+}
+
+impl Job {
+    /// What the job requests in all, in any state.
+    #[must_use]
+    pub fn gpus(&self) -> u64 {
+        self.gpus_per_pod * u64::from(self.pods_wanted)
+    }
+
+    /// What the job holds now: bound pods that have not ended.
+    #[must_use]
+    pub fn gpus_held(&self) -> u64 {
+        self.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.gpus).sum()
+    }
+
+    /// When its first pod began to run; `status.startTime` of a Job is set while pods still wait.
+    #[must_use]
+    pub fn started_at(&self) -> Option<Timestamp> {
+        self.pods.iter().filter_map(|pod| pod.started_at).min()
+    }
+
+    /// The newest pod of each rank, in rank order; pods without a rank all.
+    #[must_use]
+    pub fn current_pods(&self) -> Vec<&Pod> {
+        let mut pods: Vec<&Pod> = self.pods.iter().collect();
+        pods.sort_by(|a, b| (a.rank, &b.created_at, &a.name).cmp(&(b.rank, &a.created_at, &b.name)));
+        let mut last = None;
+        pods.retain(|pod| pod.rank.is_none() || std::mem::replace(&mut last, pod.rank) != pod.rank);
+        pods
+    }
+}
+
+/// A pod's phase in Kubernetes' words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PodPhase {
+    #[default]
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+/// A pod of a job.
+#[derive(Clone, Debug, Default)]
+pub struct Pod {
+    pub name: String,
+    pub uid: String,
+    /// Its index in an Indexed Job.
+    pub rank: Option<u32>,
+    pub node: Option<String>,
+    pub phase: PodPhase,
+    pub deleting: bool,
+    pub created_at: Option<Timestamp>,
+    /// When its first container began to run.
+    pub started_at: Option<Timestamp>,
+    pub ready: bool,
+    pub gpus: u64,
+    /// Why the scheduler has not placed it: (reason, message).
+    pub unscheduled: Option<(String, String)>,
+    /// The reason of a DisruptionTarget condition: somebody else ended it.
+    pub disrupted: Option<String>,
+    pub reason: Option<String>,
+    pub containers: Vec<Container>,
+}
+
+impl Pod {
+    /// Bound to a node and not ended: its devices are taken, also while it pulls its image or terminates.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.node.is_some() && !self.ended()
+    }
+
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        self.containers.iter().map(|container| container.restarts).sum()
+    }
+}
+
+/// A container's state.
+#[derive(Clone, Debug, Default)]
+pub struct Container {
+    pub name: String,
+    pub restarts: u32,
+    /// Waiting: (reason, message).
+    pub waiting: Option<(String, String)>,
+    /// Ended: (exit code, reason).
+    pub terminated: Option<(i32, String)>,
+    pub running: bool,
+}
+
+/// Something that the cluster reported about a job or its pods.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub at: Option<Timestamp>,
+    pub warning: bool,
+    pub reason: String,
+    pub message: String,
+    /// `Pod/name`, `Job/name`.
+    pub object: String,
+    pub count: u32,
+}

@@ -1,0 +1,15 @@
+//! What is true of the cluster, in our own words. Nothing here knows Kubernetes structs, clients or text layout.
+
+pub mod gpu;
+pub mod job;
+pub mod node;
+pub mod quantity;
+pub mod state;
+
+pub use gpu::GpuType;
+pub use job::{Container, Event, Job, JobKind, Pod, PodPhase};
+pub use node::{Node, Taint};
+pub use state::{State, Status};
+
+/// The label that puts a node into a pool, and a job beside it.
+pub const POOL_LABEL: &str = "gpuctl/pool";

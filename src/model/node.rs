@@ -1,0 +1,83 @@
+//! A node as far as placing a job on it goes. Published in the cluster's facts too, for users who may not read nodes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::gpu::{GpuType, TYPE_LABELS, WHOLE, is_device};
+use super::{POOL_LABEL, quantity};
+
+/// What gpuctl reads of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    /// Only GPU sharing systems announce themselves there.
+    pub annotations: BTreeMap<String, String>,
+    /// Extended resources and their allocatable amounts, as written by the kubelet.
+    pub allocatable: BTreeMap<String, String>,
+    pub taints: Vec<Taint>,
+    /// False when cordoned.
+    pub schedulable: bool,
+}
+
+/// A taint that keeps pods away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Taint {
+    pub key: String,
+    #[serde(default)]
+    pub value: Option<String>,
+    pub effect: String,
+}
+
+impl Node {
+    /// The pool that the node is in.
+    #[must_use]
+    pub fn pool(&self) -> Option<&str> {
+        self.labels.get(POOL_LABEL).map(String::as_str)
+    }
+
+    /// The label that tells the type of the node's GPUs, as (key, value).
+    #[must_use]
+    pub fn type_label(&self) -> Option<(&str, &str)> {
+        TYPE_LABELS.iter().find_map(|key| self.labels.get_key_value(*key)).map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// The type of the node's GPUs; `None` without GPUs or without a label that tells it.
+    #[must_use]
+    pub fn gpu_type(&self) -> Option<GpuType> {
+        self.has_gpus().then(|| self.type_label().and_then(|(_, value)| GpuType::parse(value)))?
+    }
+
+    /// How many units of an extended resource may be requested.
+    #[must_use]
+    pub fn allocatable(&self, resource: &str) -> u64 {
+        self.allocatable.get(resource).and_then(|text| quantity::whole(text)).unwrap_or(0)
+    }
+
+    /// The resource that counts the node's whole GPUs.
+    #[must_use]
+    pub fn whole_resource(&self) -> Option<&'static str> {
+        WHOLE.into_iter().find(|resource| self.allocatable(resource) > 0)
+    }
+
+    /// Whole devices or slices, free or not.
+    #[must_use]
+    pub fn has_gpus(&self) -> bool {
+        self.allocatable.keys().any(|resource| is_device(resource) && self.allocatable(resource) > 0)
+    }
+
+    /// True when something may add nodes like this one: a node group of a cloud, or Karpenter.
+    #[must_use]
+    pub fn is_autoscaled(&self) -> bool {
+        const GROUPS: [&str; 5] = [
+            "karpenter.sh/nodepool",
+            "cloud.google.com/gke-nodepool",
+            "eks.amazonaws.com/nodegroup",
+            "kubernetes.azure.com/agentpool",
+            "cluster.x-k8s.io/deployment-name",
+        ];
+        GROUPS.iter().any(|label| self.labels.contains_key(*label))
+    }
+}

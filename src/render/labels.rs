@@ -1,0 +1,108 @@
+//! Names, labels and annotations by which describe, list and delete find what was made.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::model::POOL_LABEL;
+use crate::spec::{Job, Priority};
+
+use super::Target;
+
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+pub const MANAGED_BY_US: &str = "gpuctl";
+pub const JOB: &str = "gpuctl/job";
+pub const KIND: &str = "gpuctl/kind";
+pub const USER: &str = "gpuctl/user";
+pub const GPU_TYPE: &str = "gpuctl/gpu-type";
+/// The YAML that was submitted, on the root object only: in a pod template every edited comment would be a rollout.
+pub const SOURCE: &str = "gpuctl/source";
+pub const VERSION: &str = "gpuctl/spec-version";
+pub const RETRIES: &str = "gpuctl/retries";
+/// The name in the file, where `--generate-name` appended something to it.
+pub const NAME: &str = "gpuctl/name";
+const DESCRIPTION: &str = "gpuctl/description";
+
+type Map = BTreeMap<String, String>;
+
+/// Labels of every object and pod of a job.
+pub fn labels(job: &Job, target: &Target, gpu_type: Option<&str>) -> Map {
+    let mut labels: Map = job.labels.iter().cloned().collect();
+    let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
+    put(MANAGED_BY, MANAGED_BY_US);
+    put(JOB, job.id());
+    put(KIND, job.kind.word());
+    if let Some(pool) = &job.resources.pool {
+        put(POOL_LABEL, &pool.value);
+    }
+    if let Some(user) = target.user.as_deref().map(label_value).filter(|user| !user.is_empty()) {
+        put(USER, &user);
+    }
+    if let Some(gpu_type) = gpu_type {
+        put(GPU_TYPE, &label_value(gpu_type));
+    }
+    labels
+}
+
+/// The user's annotations, for every object and pod.
+pub fn annotations(job: &Job) -> Map {
+    job.annotations.iter().cloned().collect()
+}
+
+/// Annotations of the root object alone.
+pub fn root_annotations(job: &Job, target: &Target) -> Map {
+    let mut annotations = annotations(job);
+    let mut put = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
+    put(SOURCE, &job.source);
+    put(VERSION, &job.version);
+    if let Some(description) = &job.description {
+        put(DESCRIPTION, description);
+    }
+    if let Some(user) = &target.user {
+        put(USER, user);
+    }
+    if job.generated.is_some() {
+        put(NAME, &job.name.value);
+    }
+    annotations
+}
+
+/// Metadata of an object of the job's own.
+pub fn metadata(job: &Job, target: &Target, name: &str, labels: &Map) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(target.namespace.clone()),
+        labels: Some(labels.clone()),
+        annotations: Some(annotations(job)).filter(|map| !map.is_empty()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Any text as the value of a label: `@` and `:` of user names are not allowed there.
+#[must_use]
+pub fn label_value(text: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+    let value: String = text.chars().map(allowed).take(63).collect();
+    value.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+}
+
+/// The PriorityClass that a priority asks for.
+#[must_use]
+pub fn priority_class_name(priority: &Priority) -> &str {
+    match priority {
+        Priority::High => "gpuctl-high",
+        Priority::Medium => "gpuctl-medium",
+        Priority::Low => "gpuctl-low",
+        Priority::Class(name) => name,
+    }
+}
+
+/// Its value, when the class is ours to make.
+pub fn priority_value(priority: &Priority) -> Option<i32> {
+    match priority {
+        Priority::High => Some(1000),
+        Priority::Medium => Some(0),
+        Priority::Low => Some(-10),
+        Priority::Class(_) => None,
+    }
+}

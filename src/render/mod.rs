@@ -1,0 +1,155 @@
+//! What a document becomes: a job and what is known of the cluster in, Kubernetes objects in apply order out. Pure and
+//! deterministic: no client, no clock, no randomness.
+
+mod command;
+mod environment;
+mod labels;
+mod overlay;
+mod placement;
+mod pod;
+mod storage;
+mod training;
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::{JobKind, Node};
+use crate::spec::{Document, Job, Place};
+
+pub use labels::{
+    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, RETRIES, SOURCE, USER, VERSION, label_value, priority_class_name,
+};
+pub use placement::{NodeChoice, choose};
+
+/// What rendering has to know of the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    pub namespace: String,
+    /// `None` when the user may not read nodes and no facts are published.
+    pub nodes: Option<Vec<Node>>,
+    /// Who submits, as the API server names them.
+    pub user: Option<String>,
+    /// Contents of `files:` in the order of the document.
+    pub files: Vec<Vec<u8>>,
+    /// The queueing system that serves `job.queue`.
+    pub queueing: Option<Queueing>,
+    /// False when no PriorityClass of ours is there and none may be made.
+    pub without_priority: bool,
+}
+
+/// Who decides when a job with a queue runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    Kueue,
+    Volcano,
+}
+
+/// One object to apply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    pub body: Value,
+    /// The resource's name in URLs: `jobs`.
+    pub plural: &'static str,
+    /// Shared by many jobs: made when absent, never deleted with one.
+    pub shared: bool,
+    /// Kept when the job is deleted: files that nobody wants to lose.
+    pub kept: bool,
+}
+
+impl Object {
+    fn new(object: &impl Serialize, plural: &'static str) -> Self {
+        let body = serde_json::to_value(object).expect("objects of the API are JSON");
+        Self { body, plural, shared: false, kept: false }
+    }
+
+    #[must_use]
+    pub fn text(&self, pointer: &str) -> &str {
+        self.body.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.text("/kind")
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.text("/metadata/name")
+    }
+
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        self.text("/apiVersion")
+    }
+
+    /// `None` for objects of the whole cluster.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.body.pointer("/metadata/namespace").and_then(Value::as_str)
+    }
+}
+
+/// The objects of one document.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    /// In the order in which they are applied; the last one owns the pods.
+    pub objects: Vec<Object>,
+    /// One pod as the owner will make it, for the API server to judge beforehand.
+    pub probe: Object,
+    pub choice: NodeChoice,
+    pub warnings: Vec<String>,
+}
+
+/// Why a document cannot be rendered for this cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The contract's CamelCase word.
+    pub name: &'static str,
+    pub message: String,
+    pub hints: Vec<String>,
+    /// Where in the document, when one field is to blame.
+    pub at: Option<Place>,
+}
+
+impl Refusal {
+    fn new(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { name, message: message.into(), hints: vec![hint.into()], at: None }
+    }
+
+    fn at(self, at: Option<Place>) -> Self {
+        Self { at, ..self }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Turns a document into objects.
+pub fn render(document: &Document, target: &Target) -> Result<Rendered, Refusal> {
+    match document {
+        Document::Job(job) if job.kind == JobKind::Training => training::render(job, target),
+        other => {
+            let message = format!("creating `kind: {}` is not there yet", other.kind());
+            Err(Refusal::new("Unsupported", message, "this version of gpuctl creates `kind: training`"))
+        }
+    }
+}
+
+/// What the job holds in all when it runs.
+#[must_use]
+pub fn gpus_in_all(job: &Job) -> u64 {
+    let pods = match job.kind {
+        JobKind::Training => job.training.node_count,
+        JobKind::Notebook => 1,
+        JobKind::Inference | JobKind::Compute => job.service.as_ref().map_or(1, |service| service.replicas),
+    };
+    u64::from(job.resources.gpu) * u64::from(pods)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! Which nodes a job may run on, and by which resource it asks for GPUs there. Decided from the nodes that the cluster
+//! has; for a user who may not see them, from the labels that are known to exist.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm, Toleration,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::model::gpu::{self, TYPE_LABELS};
+use crate::model::{GpuType, Node, POOL_LABEL, quantity};
+use crate::spec::{Job, Located, Resources, Share, nearest};
+
+use super::{Refusal, Target};
+
+/// What a job asks of its nodes.
+#[derive(Clone, Debug, Default)]
+pub struct NodeChoice {
+    /// Extended resources per pod.
+    pub resources: BTreeMap<String, Quantity>,
+    pub affinity: Option<Affinity>,
+    pub tolerations: Vec<Toleration>,
+    /// The type that the job will get; `None` when several are possible.
+    pub gpu_type: Option<String>,
+    /// Nodes that qualify, by name; empty when they may not be seen.
+    pub candidates: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Decides where `job` may run.
+pub fn choose(job: &Job, target: &Target) -> Result<NodeChoice, Refusal> {
+    match &target.nodes {
+        Some(nodes) => from_nodes(&job.resources, nodes),
+        None => Ok(blind(&job.resources)),
+    }
+}
+
+fn from_nodes(wanted: &Resources, nodes: &[Node]) -> Result<NodeChoice, Refusal> {
+    let in_pool: Vec<&Node> = match &wanted.pool {
+        None => nodes.iter().collect(),
+        Some(pool) => in_pool(pool, nodes)?,
+    };
+    if wanted.gpu == 0 {
+        let affinity = affinity(pool_requirement(wanted), Vec::new(), without_gpus());
+        let candidates = in_pool.iter().map(|node| node.name.clone()).collect();
+        return Ok(NodeChoice { affinity, candidates, tolerations: pool_tolerations(wanted, &in_pool), ..NodeChoice::default() });
+    }
+    let mut warnings = Vec::new();
+    let with_gpus: Vec<&Node> = in_pool.iter().copied().filter(|node| node.has_gpus()).collect();
+    let typed = match wanted.gpu_type.as_ref().and_then(|text| Some((text, GpuType::parse(&text.value)?))) {
+        None => with_gpus.clone(),
+        Some((text, kind)) => {
+            let fitting: Vec<&Node> =
+                with_gpus.iter().copied().filter(|node| node.gpu_type().is_some_and(|other| other.matches(&kind))).collect();
+            if fitting.is_empty() {
+                if !nodes.iter().any(Node::is_autoscaled) {
+                    return Err(no_such_type(text, wanted, &with_gpus));
+                }
+                warnings.push(format!("no node has {kind} now; the job waits until an autoscaler brings one"));
+                let choice = blind(wanted);
+                return Ok(NodeChoice { warnings, ..choice });
+            }
+            fitting
+        }
+    };
+    if typed.is_empty() && !nodes.iter().any(Node::is_autoscaled) {
+        let place = wanted.pool.as_ref().map_or("the cluster".to_owned(), |pool| format!("pool `{}`", pool.value));
+        let refusal = Refusal::new("NoGpuNodes", format!("no node of {place} has GPUs"), "set `resources.gpu: 0` or another `resources.pool`");
+        return Err(refusal.at(wanted.gpu_at));
+    }
+    let (resources, serving) = resources(wanted, &typed, &mut warnings);
+    let types: BTreeSet<String> = serving.iter().filter_map(|node| node.gpu_type()).map(|kind| kind.to_string()).collect();
+    let requirement = if wanted.gpu_type.is_some() { type_terms(&serving) } else { Vec::new() };
+    Ok(NodeChoice {
+        affinity: affinity(pool_requirement(wanted), requirement, None),
+        tolerations: tolerations(wanted, &serving, &resources),
+        gpu_type: types.first().filter(|_| types.len() == 1).cloned(),
+        candidates: serving.iter().map(|node| node.name.clone()).collect(),
+        resources,
+        warnings,
+    })
+}
+
+fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node>, Refusal> {
+    let found: Vec<&Node> = nodes.iter().filter(|node| node.pool() == Some(&pool.value)).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let pools: BTreeSet<&str> = nodes.iter().filter_map(Node::pool).collect();
+    let pools: Vec<&str> = pools.into_iter().collect();
+    let hint = match nearest(&pool.value, &pools) {
+        Some(near) => format!("did you mean `{near}`? pools here: {}", pools.join(", ")),
+        None if pools.is_empty() => "no node is in a pool; leave `resources.pool` out".to_owned(),
+        None => format!("pools here: {}", pools.join(", ")),
+    };
+    Err(Refusal::new("PoolNotFound", format!("there is no pool `{}`", pool.value), hint).at(Some(pool.at)))
+}
+
+fn no_such_type(text: &Located<String>, wanted: &Resources, nodes: &[&Node]) -> Refusal {
+    let mut types: BTreeMap<String, usize> = BTreeMap::new();
+    for node in nodes {
+        *types.entry(node.gpu_type().map_or("of unknown type".to_owned(), |kind| kind.to_string())).or_default() += 1;
+    }
+    let list: Vec<String> =
+        types.iter().map(|(kind, count)| format!("{kind} ({count} node{})", if *count == 1 { "" } else { "s" })).collect();
+    let place = wanted.pool.as_ref().map_or("here".to_owned(), |pool| format!("in pool `{}`", pool.value));
+    let hint = if list.is_empty() { format!("no node {place} has GPUs") } else { format!("{place}: {}", list.join(", ")) };
+    Refusal::new("GpuTypeNotFound", format!("no node {place} has GPUs of type `{}`", text.value), hint).at(Some(text.at))
+}
+
+/// The extended resources of one pod, and the nodes that offer them.
+fn resources<'n>(wanted: &Resources, nodes: &[&'n Node], warnings: &mut Vec<String>) -> (BTreeMap<String, Quantity>, Vec<&'n Node>) {
+    if let Some(shared) = wanted.gpu_share.as_ref().and_then(|share| share_of(wanted, &share.value, nodes)) {
+        return shared;
+    }
+    let whole: BTreeMap<&str, Vec<&Node>> = nodes.iter().fold(BTreeMap::new(), |mut map, node| {
+        if let Some(resource) = node.whole_resource() {
+            map.entry(resource).or_insert_with(Vec::new).push(*node);
+        }
+        map
+    });
+    if let Some(share) = wanted.gpu_share.as_ref().filter(|share| share.value != Share::Fraction(1.0)) {
+        let written = match &share.value {
+            Share::Memory(text) => text.clone(),
+            Share::Fraction(part) => part.to_string(),
+        };
+        warnings.push(format!("gpu_share: {written} has no effect here (no sharing device plugin); whole GPUs are requested"));
+    }
+    let chosen = gpu::WHOLE.into_iter().find(|resource| whole.contains_key(resource)).unwrap_or(gpu::WHOLE[0]);
+    if whole.len() > 1 {
+        let others: Vec<&str> = whole.keys().copied().filter(|resource| *resource != chosen).collect();
+        warnings.push(format!("nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)", others.join(", ")));
+    }
+    let serving = whole.get(chosen).cloned().unwrap_or_default();
+    (count(chosen, wanted.gpu.into()), serving)
+}
+
+fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
+    BTreeMap::from([(resource.to_owned(), Quantity(amount.to_string()))])
+}
+
+/// A share through the mechanism that the nodes have: HAMi, Aliyun's gpushare, or MIG.
+fn share_of<'n>(wanted: &Resources, share: &Share, nodes: &[&'n Node]) -> Option<(BTreeMap<String, Quantity>, Vec<&'n Node>)> {
+    let with = |test: &dyn Fn(&Node) -> bool| nodes.iter().copied().filter(|node| test(node)).collect::<Vec<&Node>>();
+    let bytes = match share {
+        Share::Memory(text) => quantity::whole(text),
+        Share::Fraction(_) => None,
+    };
+    if *share == Share::Fraction(1.0) {
+        return None;
+    }
+    let hami = with(&|node| node.annotations.contains_key("hami.io/node-nvidia-register"));
+    if !hami.is_empty() {
+        let mut resources = count("nvidia.com/gpu", wanted.gpu.into());
+        match share {
+            Share::Memory(_) => resources.extend(count("nvidia.com/gpumem", bytes?.div_ceil(1 << 20))),
+            Share::Fraction(part) => {
+                let percent = Quantity(format!("{:.0}", (part * 100.0).max(1.0)));
+                resources.insert("nvidia.com/gpumem-percentage".to_owned(), percent.clone());
+                resources.insert("nvidia.com/gpucores".to_owned(), percent);
+            }
+        }
+        return Some((resources, hami));
+    }
+    let aliyun = with(&|node| node.allocatable("aliyun.com/gpu-mem") > 0);
+    if let Some(bytes) = bytes.filter(|_| !aliyun.is_empty()) {
+        return Some((count("aliyun.com/gpu-mem", bytes.div_ceil(1 << 30)), aliyun));
+    }
+    let profiles: BTreeSet<(u64, &str)> = nodes
+        .iter()
+        .flat_map(|node| node.allocatable.keys().filter(|resource| node.allocatable(resource) > 0))
+        .filter_map(|resource| Some((gpu::mig_gigabytes(gpu::mig_profile(resource)?)?, resource.as_str())))
+        .collect();
+    // Profiles are named in decimal gigabytes; a share written as 10Gi is meant to fit a 10gb slice.
+    let (_, profile) = profiles.iter().find(|(gigabytes, _)| bytes.is_some_and(|bytes| bytes <= gigabytes << 30))?;
+    let serving = with(&|node| node.allocatable(profile) > 0);
+    Some((count(profile, wanted.gpu.into()), serving))
+}
+
+fn pool_requirement(wanted: &Resources) -> Option<NodeSelectorRequirement> {
+    wanted.pool.as_ref().map(|pool| is_in(POOL_LABEL, vec![pool.value.clone()]))
+}
+
+fn is_in(key: &str, values: Vec<String>) -> NodeSelectorRequirement {
+    NodeSelectorRequirement { key: key.to_owned(), operator: "In".to_owned(), values: Some(values) }
+}
+
+/// One requirement per label that tells the type, with the values that the nodes really carry.
+fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
+    let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (key, value) in nodes.iter().filter_map(|node| node.type_label()) {
+        values.entry(key).or_default().insert(value.to_owned());
+    }
+    values.into_iter().map(|(key, values)| is_in(key, values.into_iter().collect())).collect()
+}
+
+/// Alternatives are separate terms, each with the pool.
+fn affinity(
+    pool: Option<NodeSelectorRequirement>,
+    alternatives: Vec<NodeSelectorRequirement>,
+    preferred: Option<PreferredSchedulingTerm>,
+) -> Option<Affinity> {
+    let with_pool = |other: Option<NodeSelectorRequirement>| {
+        let requirements: Vec<_> = pool.iter().cloned().chain(other).collect();
+        (!requirements.is_empty()).then_some(NodeSelectorTerm { match_expressions: Some(requirements), match_fields: None })
+    };
+    let terms: Vec<NodeSelectorTerm> = if alternatives.is_empty() {
+        with_pool(None).into_iter().collect()
+    } else {
+        alternatives.into_iter().filter_map(|other| with_pool(Some(other))).collect()
+    };
+    let required = (!terms.is_empty()).then_some(NodeSelector { node_selector_terms: terms });
+    if required.is_none() && preferred.is_none() {
+        return None;
+    }
+    Some(Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: required,
+            preferred_during_scheduling_ignored_during_execution: preferred.map(|term| vec![term]),
+        }),
+        ..Affinity::default()
+    })
+}
+
+/// A job without GPUs leaves the nodes that have some to others.
+fn without_gpus() -> Option<PreferredSchedulingTerm> {
+    let absent = |key: &str| NodeSelectorRequirement { key: key.to_owned(), operator: "DoesNotExist".to_owned(), values: None };
+    let preference = NodeSelectorTerm { match_expressions: Some(TYPE_LABELS.into_iter().map(absent).collect()), match_fields: None };
+    Some(PreferredSchedulingTerm { weight: 100, preference })
+}
+
+fn tolerations(wanted: &Resources, nodes: &[&Node], resources: &BTreeMap<String, Quantity>) -> Vec<Toleration> {
+    let mut keys: BTreeSet<String> = resources.keys().map(|resource| vendor_key(resource)).collect();
+    let about_gpus = |key: &str| key.contains("gpu") || key.contains("accelerator") || gpu::WHOLE.contains(&key);
+    let of_nodes = nodes.iter().flat_map(|node| &node.taints).filter(|taint| about_gpus(&taint.key) && taint.key != POOL_LABEL);
+    keys.extend(of_nodes.map(|taint| taint.key.clone()));
+    let mut tolerations: Vec<Toleration> = keys.into_iter().map(|key| tolerate(&key, None)).collect();
+    tolerations.extend(pool_tolerations(wanted, nodes));
+    tolerations
+}
+
+/// `nvidia.com/mig-1g.10gb` is served by nodes tainted `nvidia.com/gpu`.
+fn vendor_key(resource: &str) -> String {
+    match resource.split_once('/') {
+        Some(("nvidia.com", _)) => "nvidia.com/gpu".to_owned(),
+        _ => resource.to_owned(),
+    }
+}
+
+fn pool_tolerations(wanted: &Resources, nodes: &[&Node]) -> Vec<Toleration> {
+    let tainted = nodes.iter().any(|node| node.taints.iter().any(|taint| taint.key == POOL_LABEL));
+    let pool = wanted.pool.as_ref().filter(|_| tainted);
+    pool.map(|pool| tolerate(POOL_LABEL, Some(&pool.value))).into_iter().collect()
+}
+
+fn tolerate(key: &str, value: Option<&str>) -> Toleration {
+    let operator = if value.is_some() { "Equal" } else { "Exists" };
+    Toleration {
+        key: Some(key.to_owned()),
+        operator: Some(operator.to_owned()),
+        value: value.map(ToOwned::to_owned),
+        ..Toleration::default()
+    }
+}
+
+/// For users who may not see nodes: the common resource name, and every known spelling of the type.
+fn blind(wanted: &Resources) -> NodeChoice {
+    if wanted.gpu == 0 {
+        let affinity = affinity(pool_requirement(wanted), Vec::new(), without_gpus());
+        return NodeChoice { affinity, ..NodeChoice::default() };
+    }
+    let kind = wanted.gpu_type.as_ref().and_then(|text| Some((&text.value, GpuType::parse(&text.value)?)));
+    let alternatives = kind.as_ref().map_or_else(Vec::new, |(written, kind)| {
+        let spellings: BTreeSet<String> = [kind.to_string(), (*written).clone(), kind.to_string().to_uppercase()].into();
+        let products: Vec<String> = kind.known_products().map(ToOwned::to_owned).collect();
+        let mut terms = vec![is_in("nvidia.com/gpu-type", spellings.into_iter().collect())];
+        if !products.is_empty() {
+            terms.push(is_in("nvidia.com/gpu.product", products));
+        }
+        terms
+    });
+    let resources = count(gpu::WHOLE[0], wanted.gpu.into());
+    NodeChoice {
+        tolerations: tolerations(wanted, &[], &resources),
+        affinity: affinity(pool_requirement(wanted), alternatives, None),
+        gpu_type: kind.map(|(_, kind)| kind.to_string()),
+        candidates: Vec::new(),
+        warnings: vec![format!("you may not list nodes: {} is assumed, and neither pool nor GPU type was checked", gpu::WHOLE[0])],
+        resources,
+    }
+}

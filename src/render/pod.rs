@@ -1,0 +1,151 @@
+//! The pod template of any kind, and the bare pod that the API server judges before anything is written: a dry run of a
+//! Job says nothing about its pods.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Pod, PodSpec, ResourceRequirements};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use crate::model::JobKind;
+use crate::spec::{Job, Priority};
+
+use super::command::{Words, words};
+use super::environment::variables;
+use super::labels::{self, MANAGED_BY, MANAGED_BY_US, annotations, priority_class_name, priority_value};
+use super::overlay;
+use super::placement::{NodeChoice, choose};
+use super::storage::{Storage, storage};
+use super::{Object, Refusal, Target};
+
+/// The container that runs the job.
+pub const CONTAINER: &str = "main";
+
+/// A pod template and what goes with it.
+pub struct Template {
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// The pod spec as JSON, the user's overlay merged in.
+    pub spec: Value,
+    /// Objects that must exist before a pod can start.
+    pub objects: Vec<Object>,
+    pub choice: NodeChoice,
+    pub warnings: Vec<String>,
+}
+
+/// The template of `job`, of which `pods` will run.
+pub fn template(job: &Job, target: &Target, pods: u32) -> Result<Template, Refusal> {
+    let choice = choose(job, target)?;
+    let words = words(job)?;
+    let labels = labels::labels(job, target, choice.gpu_type.as_deref());
+    let storage = storage(job, target, &labels, pods, choice.candidates.len())?;
+    let mut warnings = [choice.warnings.clone(), words.warnings.clone(), storage.warnings.clone()].concat();
+    let mut objects: Vec<Object> = job.priority.iter().filter(|_| !target.without_priority).filter_map(priority_class).collect();
+    objects.extend(storage.objects.iter().cloned());
+    let spec = pod_spec(job, target, &choice, &words, storage);
+    let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
+    if let Some(overlay) = &job.pod {
+        let replaced = overlay::merge(&mut spec, overlay);
+        if !replaced.is_empty() {
+            warnings.push(format!("the `pod:` block overrides {}", replaced.join(", ")));
+        }
+    }
+    let mut annotations = annotations(job);
+    if job.kind == JobKind::Training {
+        for key in ["cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"] {
+            let value = if key.ends_with("evict") { "false" } else { "true" };
+            annotations.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+        }
+    }
+    Ok(Template { labels, annotations, spec, objects, choice, warnings })
+}
+
+fn pod_spec(job: &Job, target: &Target, choice: &NodeChoice, words: &Words, storage: Storage) -> PodSpec {
+    let default_grace = (job.kind == JobKind::Training).then_some(60);
+    let grace = job.grace_period.map(|period| i64::try_from(period.as_secs()).unwrap_or(i64::MAX)).or(default_grace);
+    let secret = |name: &String| LocalObjectReference { name: name.clone() };
+    let priority = job.priority.as_ref().filter(|priority| !target.without_priority || priority_value(priority).is_none());
+    PodSpec {
+        affinity: choice.affinity.clone(),
+        tolerations: list(choice.tolerations.clone()),
+        // A Service called `vllm` would inject VLLM_PORT=tcp://… and crash vLLM.
+        enable_service_links: Some(false),
+        automount_service_account_token: Some(false),
+        image_pull_secrets: list(job.image_pull_secrets.iter().map(secret).collect()),
+        priority_class_name: priority.map(|priority| priority_class_name(priority).to_owned()),
+        termination_grace_period_seconds: grace,
+        volumes: list(storage.volumes),
+        containers: vec![Container {
+            name: CONTAINER.to_owned(),
+            image: Some(job.image.clone()),
+            image_pull_policy: job.image_pull_policy.map(ToOwned::to_owned),
+            command: words.command.clone(),
+            args: words.args.clone(),
+            env: list(variables(job, target, words.launcher)),
+            working_dir: job.working_dir.clone(),
+            resources: Some(resources(job, choice)),
+            volume_mounts: list(storage.mounts),
+            ..Container::default()
+        }],
+        ..PodSpec::default()
+    }
+}
+
+fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
+    Some(items).filter(|items| !items.is_empty())
+}
+
+/// Memory is not compressible, so its limit is its request; CPU is, so it has none.
+fn resources(job: &Job, choice: &NodeChoice) -> ResourceRequirements {
+    let (mut requests, mut limits) = (BTreeMap::new(), choice.resources.clone());
+    if let Some(cpu) = &job.resources.cpu {
+        requests.insert("cpu".to_owned(), Quantity(cpu.clone()));
+    }
+    if let Some(memory) = &job.resources.memory {
+        requests.insert("memory".to_owned(), Quantity(memory.clone()));
+        limits.insert("memory".to_owned(), Quantity(memory.clone()));
+    }
+    let some = |map: BTreeMap<String, Quantity>| Some(map).filter(|map| !map.is_empty());
+    ResourceRequirements { claims: None, requests: some(requests), limits: some(limits) }
+}
+
+/// The class behind a priority word. It never preempts: a training in the queue may not end one that runs.
+fn priority_class(priority: &Priority) -> Option<Object> {
+    let class = PriorityClass {
+        metadata: ObjectMeta {
+            name: Some(priority_class_name(priority).to_owned()),
+            labels: Some(BTreeMap::from([(MANAGED_BY.to_owned(), MANAGED_BY_US.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        value: priority_value(priority)?,
+        preemption_policy: Some("Never".to_owned()),
+        description: Some("priority of jobs submitted with gpuctl".to_owned()),
+        global_default: None,
+    };
+    Some(Object { shared: true, ..Object::new(&class, "priorityclasses") })
+}
+
+/// The template as a pod of its own, under a name that no pod has.
+pub fn probe(job: &Job, target: &Target, template: &Template) -> Object {
+    let pod = Pod {
+        metadata: ObjectMeta {
+            name: Some(format!("{}-gpuctl-probe", job.id().chars().take(40).collect::<String>().trim_end_matches('-'))),
+            namespace: Some(target.namespace.clone()),
+            labels: Some(template.labels.clone()),
+            annotations: Some(template.annotations.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: None,
+        status: None,
+    };
+    let mut object = Object::new(&pod, "pods");
+    object.body["spec"] = template.spec.clone();
+    if let Value::Object(spec) = &mut object.body["spec"] {
+        spec.entry("restartPolicy").or_insert_with(|| "Never".into());
+        // No controller set the index that the variables refer to; a dry run never resolves them.
+        spec.remove("subdomain");
+    }
+    object
+}

@@ -1,0 +1,191 @@
+//! Volumes of the pod and the objects behind them: workdirs in all their forms, `/dev/shm`, the model's cache, and the
+//! small files that travel with the job.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ConfigMapVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource, SecretVolumeSource, Volume, VolumeMount, VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::model::{JobKind, quantity};
+use crate::spec::{Access, Job, Source, Workdir};
+
+use super::labels::metadata;
+use super::{Object, Refusal, Target};
+
+/// A ConfigMap holds at most a mebibyte, encoding included.
+const FILES_KIB: usize = 900;
+
+/// What a pod mounts, and what must exist before it can.
+#[derive(Default)]
+pub struct Storage {
+    pub volumes: Vec<Volume>,
+    pub mounts: Vec<VolumeMount>,
+    pub objects: Vec<Object>,
+    pub warnings: Vec<String>,
+}
+
+/// Everything that `job` mounts. `pods` mount the same claims; `nodes` qualify for them.
+pub fn storage(job: &Job, target: &Target, labels: &BTreeMap<String, String>, pods: u32, nodes: usize) -> Result<Storage, Refusal> {
+    let mut storage = Storage::default();
+    for (index, workdir) in job.workdirs.iter().enumerate() {
+        storage.workdir(job, target, labels, workdir, index, pods);
+    }
+    storage.model(job);
+    storage.shm(job, pods);
+    storage.files(job, target, labels)?;
+    let on_host = job.workdirs.iter().any(|workdir| matches!(workdir.source, Source::Host(_)));
+    if on_host && nodes > 1 {
+        storage.warnings.push(format!(
+            "host paths are each node's own and {nodes} nodes qualify; files written on one are missing on another (use `pvc:` or `size:` for shared ones)"
+        ));
+    }
+    Ok(storage)
+}
+
+/// The claim that `size:` makes for a path: stable, so that re-creating the job adopts what was kept.
+pub fn claim_name(job: &str, path: &str) -> String {
+    let slug: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    format!("{job}-{}", slug.trim_matches('-'))
+}
+
+impl Storage {
+    fn add(&mut self, volume: Volume, path: &str, read_only: bool, sub_path: Option<String>) {
+        self.mounts.push(VolumeMount {
+            name: volume.name.clone(),
+            mount_path: path.to_owned(),
+            read_only: read_only.then_some(true),
+            sub_path,
+            ..VolumeMount::default()
+        });
+        if !self.volumes.iter().any(|other| other.name == volume.name) {
+            self.volumes.push(volume);
+        }
+    }
+
+    fn workdir(&mut self, job: &Job, target: &Target, labels: &BTreeMap<String, String>, workdir: &Workdir, index: usize, pods: u32) {
+        let mut volume = Volume { name: format!("workdir-{index}"), ..Volume::default() };
+        let mut sub = None;
+        match &workdir.source {
+            Source::Host(path) => {
+                let kind = match (workdir.file, workdir.read_only) {
+                    (true, _) => "File",
+                    (false, true) => "Directory",
+                    (false, false) => "DirectoryOrCreate",
+                };
+                volume.host_path = Some(HostPathVolumeSource { path: path.clone(), type_: Some(kind.to_owned()) });
+            }
+            Source::Claim { name, sub_path } => {
+                let read_only = workdir.read_only.then_some(true);
+                volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource { claim_name: name.clone(), read_only });
+                sub.clone_from(sub_path);
+            }
+            Source::Size { size, storage_class, access } => {
+                let name = claim_name(job.id(), &workdir.path);
+                let default = if pods > 1 { Access::ReadWriteMany } else { Access::ReadWriteOnce };
+                let access = access.unwrap_or(default);
+                if pods > 1 && matches!(access, Access::ReadWriteOnce | Access::ReadWriteOncePod) {
+                    self.warnings.push(format!("{pods} pods mount `{}`, which is {}: pods on other nodes will wait", workdir.path, access.word()));
+                }
+                self.objects.push(claim(job, target, labels, &name, size, storage_class.as_deref(), access));
+                volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource { claim_name: name, read_only: None });
+            }
+            Source::Empty => volume.empty_dir = Some(EmptyDirVolumeSource::default()),
+            Source::ConfigMap(name) => {
+                volume.config_map = Some(ConfigMapVolumeSource { name: name.clone(), ..ConfigMapVolumeSource::default() });
+            }
+            Source::Secret(name) => {
+                volume.secret = Some(SecretVolumeSource { secret_name: Some(name.clone()), ..SecretVolumeSource::default() });
+            }
+        }
+        self.add(volume, &workdir.path, workdir.read_only, sub);
+    }
+
+    /// The model's folder must be there already; its cache is made.
+    fn model(&mut self, job: &Job) {
+        const CACHE: &str = "/cache/models";
+        let Some(model) = &job.model else { return };
+        let mounted = |path: &str| job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)));
+        if let Some(path) = model.path.as_deref().filter(|path| !mounted(path)) {
+            self.add(host("model", path, "Directory"), path, true, None);
+        }
+        if model.cache && !mounted(CACHE) {
+            self.add(host("model-cache", CACHE, "DirectoryOrCreate"), CACHE, false, None);
+        }
+    }
+
+    /// The container runtime's own 64 MiB are too few for NCCL and data loaders.
+    fn shm(&mut self, job: &Job, pods: u32) {
+        let several = matches!(job.kind, JobKind::Training | JobKind::Inference) && u64::from(job.resources.gpu) * u64::from(pods) > 1;
+        if job.resources.shm.is_none() && !several {
+            return;
+        }
+        let half = || job.resources.memory.as_deref().and_then(quantity::whole).map(|bytes| quantity::binary(bytes / 2));
+        let size = job.resources.shm.clone().or_else(half);
+        let source = EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: size.map(Quantity) };
+        self.add(Volume { name: "shm".to_owned(), empty_dir: Some(source), ..Volume::default() }, "/dev/shm", false, None);
+    }
+
+    fn files(&mut self, job: &Job, target: &Target, labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
+        if job.files.is_empty() {
+            return Ok(());
+        }
+        let bytes: usize = target.files.iter().map(Vec::len).sum();
+        if bytes > FILES_KIB * 1024 {
+            let message = format!("`files` have {} KiB in all; at most {FILES_KIB} fit", bytes / 1024);
+            return Err(Refusal::new("FilesTooLarge", message, "put large files on a volume: `storage.workdirs` with `pvc:` or `size:`"));
+        }
+        let name = format!("{}-files", job.id());
+        let (mut data, mut binary) = (BTreeMap::new(), BTreeMap::new());
+        let source = ConfigMapVolumeSource { name: name.clone(), ..ConfigMapVolumeSource::default() };
+        let volume = Volume { name: "files".to_owned(), config_map: Some(source), ..Volume::default() };
+        for (index, ((path, _), content)) in job.files.iter().zip(&target.files).enumerate() {
+            let key = format!("file-{index}");
+            match String::from_utf8(content.clone()) {
+                Ok(text) => data.insert(key.clone(), text).map(|_| ()),
+                Err(error) => binary.insert(key.clone(), ByteString(error.into_bytes())).map(|_| ()),
+            };
+            self.add(volume.clone(), path, true, Some(key));
+        }
+        let map = ConfigMap {
+            metadata: metadata(job, target, &name, labels),
+            data: Some(data).filter(|data| !data.is_empty()),
+            binary_data: Some(binary).filter(|data| !data.is_empty()),
+            immutable: None,
+        };
+        self.objects.push(Object::new(&map, "configmaps"));
+        Ok(())
+    }
+}
+
+fn host(name: &str, path: &str, kind: &str) -> Volume {
+    let source = HostPathVolumeSource { path: path.to_owned(), type_: Some(kind.to_owned()) };
+    Volume { name: name.to_owned(), host_path: Some(source), ..Volume::default() }
+}
+
+/// A claim of its own: claim templates cannot be changed later.
+fn claim(
+    job: &Job,
+    target: &Target,
+    labels: &BTreeMap<String, String>,
+    name: &str,
+    size: &str,
+    storage_class: Option<&str>,
+    access: Access,
+) -> Object {
+    let requests = BTreeMap::from([("storage".to_owned(), Quantity(size.to_owned()))]);
+    let claim = PersistentVolumeClaim {
+        metadata: metadata(job, target, name, labels),
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec![access.word().to_owned()]),
+            resources: Some(VolumeResourceRequirements { requests: Some(requests), limits: None }),
+            storage_class_name: storage_class.map(ToOwned::to_owned),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    };
+    Object { kept: true, ..Object::new(&claim, "persistentvolumeclaims") }
+}

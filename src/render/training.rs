@@ -1,0 +1,119 @@
+//! `kind: training` as an Indexed Job behind a headless Service: one pod per node, retried rank by rank.
+
+use k8s_openapi::api::batch::v1::{
+    Job as BatchJob, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
+};
+use k8s_openapi::api::core::v1::{PodTemplateSpec, Service, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+use crate::spec::Job;
+
+use super::labels::{JOB, RETRIES, metadata, root_annotations};
+use super::pod::{Template, probe, template};
+use super::{Object, Queueing, Refusal, Rendered, Target};
+
+/// The objects of a training.
+pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
+    let nodes = job.training.node_count;
+    let mut template = template(job, target, nodes)?;
+    add_training_fields(job, &mut template);
+    let mut root = Object::new(&batch_job(job, target, &template), "jobs");
+    root.body["spec"]["template"]["spec"] = template.spec.clone();
+    queue(job, target, &mut root)?;
+    let mut warnings = template.warnings.clone();
+    if job.training.max_runtime.is_some() {
+        warnings.push("max_runtime counts from the moment a pod is on its node, for each attempt anew".to_owned());
+    }
+    if job.training.gang_timeout.is_some() {
+        warnings.push("gang_timeout acts only while `gpuctl create --wait` runs: nothing in the cluster enforces it".to_owned());
+    }
+    let probe = probe(job, target, &template);
+    let mut objects = template.objects;
+    objects.push(Object::new(&service(job, target, &template.labels), "services"));
+    objects.push(root);
+    Ok(Rendered { objects, probe, choice: template.choice, warnings })
+}
+
+fn add_training_fields(job: &Job, template: &mut Template) {
+    let Value::Object(spec) = &mut template.spec else { return };
+    spec.insert("restartPolicy".to_owned(), json!("Never"));
+    spec.insert("subdomain".to_owned(), json!(job.id()));
+    if let Some(limit) = job.training.max_runtime {
+        // The Job's own deadline counts waiting too; a pod's counts from its node on.
+        spec.insert("activeDeadlineSeconds".to_owned(), json!(limit.as_secs()));
+    }
+}
+
+fn batch_job(job: &Job, target: &Target, template: &Template) -> BatchJob {
+    let nodes = i32::try_from(job.training.node_count).expect("at most 10,000 nodes");
+    let retries = i32::try_from(job.training.retries).expect("at most 100 retries");
+    let mut meta = metadata(job, target, job.id(), &template.labels);
+    let mut annotations = root_annotations(job, target);
+    annotations.insert(RETRIES.to_owned(), job.training.retries.to_string());
+    meta.annotations = Some(annotations);
+    let disrupted = PodFailurePolicyOnPodConditionsPattern { type_: "DisruptionTarget".to_owned(), status: "True".to_owned() };
+    BatchJob {
+        metadata: meta,
+        spec: Some(JobSpec {
+            completion_mode: Some("Indexed".to_owned()),
+            completions: Some(nodes),
+            parallelism: Some(nodes),
+            // One count for all ranks would be used up by ranks that crash together.
+            backoff_limit_per_index: Some(retries),
+            max_failed_indexes: Some(0),
+            // Only the pod that was evicted itself is free of charge; peers that crash because of it count.
+            pod_failure_policy: Some(PodFailurePolicy {
+                rules: vec![PodFailurePolicyRule {
+                    action: "Ignore".to_owned(),
+                    on_pod_conditions: Some(vec![disrupted]),
+                    on_exit_codes: None,
+                }],
+            }),
+            // Never two pods of one rank at the same checkpoint.
+            pod_replacement_policy: Some("Failed".to_owned()),
+            ttl_seconds_after_finished: job.training.keep_for.map(|time| i32::try_from(time.as_secs()).unwrap_or(i32::MAX)),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(template.labels.clone()),
+                    annotations: Some(template.annotations.clone()),
+                    ..ObjectMeta::default()
+                }),
+                spec: None,
+            },
+            ..JobSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Gives each rank a name before it is ready: rank 0 is looked up while it starts.
+fn service(job: &Job, target: &Target, labels: &std::collections::BTreeMap<String, String>) -> Service {
+    Service {
+        metadata: metadata(job, target, job.id(), labels),
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".to_owned()),
+            publish_not_ready_addresses: Some(true),
+            selector: Some([(JOB.to_owned(), job.id().to_owned())].into()),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn queue(job: &Job, target: &Target, root: &mut Object) -> Result<(), Refusal> {
+    let Some(queue) = &job.queue else { return Ok(()) };
+    match target.queueing {
+        Some(Queueing::Kueue) => root.body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!(queue),
+        Some(Queueing::Volcano) => {
+            root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano");
+            root.body["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = json!(queue);
+            root.body["metadata"]["annotations"]["scheduling.volcano.sh/group-min-member"] = json!(job.training.node_count.to_string());
+        }
+        None => {
+            let message = format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");
+            return Err(Refusal::new("QueueNotServed", message, "remove `job.queue`, or install Kueue or Volcano"));
+        }
+    }
+    Ok(())
+}

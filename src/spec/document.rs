@@ -1,0 +1,305 @@
+//! What a file can say, field by field. Only what the fields mean is here; how they are read is in their own files.
+
+use std::time::Duration;
+
+use crate::model::JobKind;
+
+use super::fields::Located;
+use super::problem::Problems;
+
+/// The documents of a file that has no errors.
+#[derive(Debug)]
+pub struct Parsed {
+    pub documents: Vec<Document>,
+    pub warnings: Problems,
+}
+
+#[derive(Clone, Debug)]
+pub enum Document {
+    Job(Box<Job>),
+    Pool(Box<Pool>),
+    Quota(Box<Quota>),
+}
+
+impl Document {
+    /// The name under which it is created.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Job(job) => &job.name.value,
+            Self::Pool(pool) => &pool.name.value,
+            Self::Quota(quota) => &quota.name,
+        }
+    }
+
+    /// The word behind `kind:`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Job(job) => job.kind.word(),
+            Self::Pool(_) => "pool",
+            Self::Quota(_) => "quota",
+        }
+    }
+}
+
+/// A training, an inference service, a notebook or a compute service.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub kind: JobKind,
+    pub version: String,
+    /// The document as written, comments included.
+    pub source: String,
+    pub name: Located<String>,
+    /// The name with what `--generate-name` appends to it.
+    pub generated: Option<String>,
+    pub namespace: Option<Located<String>>,
+    pub description: Option<String>,
+    pub priority: Option<Priority>,
+    pub labels: Vec<(String, String)>,
+    pub annotations: Vec<(String, String)>,
+    pub queue: Option<String>,
+    pub image: String,
+    pub image_pull_secrets: Vec<String>,
+    pub image_pull_policy: Option<&'static str>,
+    pub command: Command,
+    pub args: Command,
+    pub env: Vec<EnvVariable>,
+    pub working_dir: Option<String>,
+    pub model: Option<Model>,
+    pub resources: Resources,
+    pub workdirs: Vec<Workdir>,
+    /// Merged into the pod spec as it stands.
+    pub pod: Option<serde_json::Value>,
+    /// (path in the container, local path)
+    pub files: Vec<(String, String)>,
+    pub grace_period: Option<Duration>,
+    pub training: Training,
+    pub service: Option<Service>,
+    pub autoscaling: Option<Autoscaling>,
+}
+
+impl Job {
+    /// Appends `suffix`: the name stays, the id gets it. False when the id would be too long.
+    pub fn append(&mut self, suffix: &str) -> bool {
+        let id = format!("{}-{suffix}", self.name.value);
+        let fits = id.len() <= super::job::longest_name(self.kind, self.training.node_count);
+        self.generated = Some(id);
+        fits
+    }
+
+    /// The name of the objects that are made, and the contract's `jobId`.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.generated.as_deref().unwrap_or(&self.name.value)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Priority {
+    High,
+    Medium,
+    Low,
+    /// An existing PriorityClass.
+    Class(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Command {
+    /// The image's own.
+    #[default]
+    Image,
+    /// One string, for `sh -c`.
+    Shell(String),
+    Exec(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvVariable {
+    pub name: String,
+    pub value: EnvValue,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnvValue {
+    Text(String),
+    Secret { name: String, key: String },
+    ConfigMap { name: String, key: String },
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub source: Option<String>,
+    pub name: Option<String>,
+    pub version: Option<String>,
+    pub format: Option<String>,
+    pub cache: bool,
+    pub path: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Resources {
+    /// `default` is no restriction and reads as none.
+    pub pool: Option<Located<String>>,
+    /// Per pod.
+    pub gpu: u32,
+    pub gpu_at: Option<super::Place>,
+    pub gpu_type: Option<Located<String>>,
+    pub gpu_share: Option<Located<Share>>,
+    pub cpu: Option<String>,
+    pub memory: Option<String>,
+    pub shm: Option<String>,
+}
+
+/// A part of a GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Share {
+    /// Device memory as written.
+    Memory(String),
+    /// Above 0, up to 1, which is the whole device.
+    Fraction(f64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Workdir {
+    /// Where it appears in the container.
+    pub path: String,
+    pub source: Source,
+    pub read_only: bool,
+    /// A single file, by `type:` or by its ending.
+    pub file: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Host(String),
+    Claim { name: String, sub_path: Option<String> },
+    /// A claim that is made.
+    Size { size: String, storage_class: Option<String>, access: Option<Access> },
+    Empty,
+    ConfigMap(String),
+    Secret(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    ReadWriteOnce,
+    ReadWriteMany,
+    ReadOnlyMany,
+    ReadWriteOncePod,
+}
+
+impl Access {
+    /// Kubernetes' word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReadWriteOnce => "ReadWriteOnce",
+            Self::ReadWriteMany => "ReadWriteMany",
+            Self::ReadOnlyMany => "ReadOnlyMany",
+            Self::ReadWriteOncePod => "ReadWriteOncePod",
+        }
+    }
+}
+
+/// Fields of `kind: training` only.
+#[derive(Clone, Debug)]
+pub struct Training {
+    pub node_count: u32,
+    pub epochs: Option<u32>,
+    /// Per GPU.
+    pub batch_size: Option<u32>,
+    pub retries: u32,
+    pub max_runtime: Option<Duration>,
+    pub gang_timeout: Option<Duration>,
+    pub keep_for: Option<Duration>,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self {
+            node_count: 1,
+            epochs: None,
+            batch_size: None,
+            retries: 3,
+            max_runtime: None,
+            gang_timeout: None,
+            keep_for: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub replicas: u32,
+    pub port: Option<u16>,
+    pub target_port: Option<u16>,
+    pub protocol: Option<&'static str>,
+    pub exposure: &'static str,
+    pub host: Option<String>,
+    pub health_check: Option<HealthCheck>,
+    pub timeout: Option<Duration>,
+    pub request_limit: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    pub path: String,
+    pub port: Option<u16>,
+    pub initial_delay: Option<Duration>,
+    pub period: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Autoscaling {
+    pub enabled: bool,
+    pub min_replicas: u32,
+    pub max_replicas: u32,
+    /// Percent.
+    pub gpu_utilization: Option<u32>,
+    /// Percent of GPU memory.
+    pub memory_utilization: Option<u32>,
+    pub cpu_utilization: Option<u32>,
+    pub scale_up_delay: Option<Duration>,
+    pub scale_down_delay: Option<Duration>,
+}
+
+/// A set of nodes that jobs can ask for by name.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pub name: Located<String>,
+    pub description: Option<String>,
+    /// Allowed types; empty allows all.
+    pub gpu_types: Vec<String>,
+    pub quota: PoolQuota,
+    pub nodes: Vec<PoolNode>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct PoolQuota {
+    pub max_jobs: Option<u32>,
+    pub max_gpu_per_job: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct PoolNode {
+    pub name: Located<String>,
+    pub gpu_type: Option<String>,
+}
+
+/// Limits of namespaces.
+#[derive(Clone, Debug)]
+pub struct Quota {
+    pub name: String,
+    pub description: Option<String>,
+    pub namespaces: Vec<(String, QuotaLimits)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct QuotaLimits {
+    pub cpu: Option<String>,
+    pub memory: Option<String>,
+    pub gpu: Option<u32>,
+    pub pods: Option<u32>,
+    pub storage: Option<String>,
+}

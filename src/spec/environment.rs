@@ -1,0 +1,113 @@
+//! The `environment:` and `model:` blocks: what runs, with which variables.
+
+use super::document::{Command, EnvValue, EnvVariable, Model};
+use super::fields::{Fields, Reader};
+use super::problem::Problem;
+use super::tree::{Node, Value};
+
+#[derive(Debug, Default)]
+pub struct Environment {
+    pub image: String,
+    pub image_pull_secrets: Vec<String>,
+    pub image_pull_policy: Option<&'static str>,
+    pub command: Command,
+    pub args: Command,
+    pub env: Vec<EnvVariable>,
+    pub working_dir: Option<String>,
+}
+
+pub fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Environment> {
+    let node = document.need(reader, &["environment"], "it needs at least `image:`")?;
+    let mut fields = reader.map(node, "environment")?;
+    let image = fields.need(reader, &["image"], "the container image to run").and_then(|node| reader.text(node, "image"));
+    if let Some(image) = image.as_ref().filter(|image| image.value.is_empty() || image.value.contains(char::is_whitespace)) {
+        reader.problems.push(Problem::error(image.at, format!("`{}` is no image", image.value), "such as pytorch/pytorch:2.9.0"));
+    }
+    let secrets = fields.take(reader, &["imagePullSecret", "image_pull_secret", "imagePullSecrets", "image_pull_secrets"]);
+    let image_pull_secrets = secrets.map_or_else(Vec::new, |node| {
+        let items = reader.list_or_one(node);
+        items.into_iter().filter_map(|item| Some(reader.dns_label(item, "imagePullSecret", 253)?.value)).collect()
+    });
+    let image_pull_policy = fields
+        .take(reader, &["imagePullPolicy", "image_pull_policy"])
+        .and_then(|node| reader.word(node, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]));
+    let mut command = |reader: &mut Reader, name| fields.take(reader, &[name]).map_or(Command::Image, |node| read_command(reader, node, name));
+    let (command, args) = (command(reader, "command"), command(reader, "args"));
+    let env = fields.take(reader, &["env"]).map_or_else(Vec::new, |node| variables(reader, node));
+    let working_dir = fields.take(reader, &["workingDir", "working_dir"]).and_then(|node| reader.text(node, "workingDir"));
+    fields.finish(reader);
+    Some(Environment {
+        image: image?.value,
+        image_pull_secrets,
+        image_pull_policy,
+        command,
+        args,
+        env,
+        working_dir: working_dir.map(|dir| dir.value),
+    })
+}
+
+fn read_command(reader: &mut Reader, node: &Node, name: &str) -> Command {
+    match &node.value {
+        Value::Scalar { text, .. } => Command::Shell(text.clone()),
+        _ => Some(reader.texts(node, name)).filter(|words| !words.is_empty()).map_or(Command::Image, Command::Exec),
+    }
+}
+
+fn variables(reader: &mut Reader, node: &Node) -> Vec<EnvVariable> {
+    let mut variables: Vec<EnvVariable> = Vec::new();
+    let mut add = |reader: &mut Reader, at, name: String, value| {
+        if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
+            reader.problems.push(Problem::error(at, format!("`{name}` is no name of a variable"), ""));
+        } else if variables.iter().any(|other| other.name == name) {
+            reader.problems.push(Problem::error(at, format!("the variable `{name}` is set twice"), "keep one of them"));
+        } else {
+            variables.push(EnvVariable { name, value });
+        }
+    };
+    if matches!(node.value, Value::Map(_)) {
+        for (key, value) in reader.text_map(node, "env") {
+            add(reader, key.at, key.value, EnvValue::Text(value.value));
+        }
+        return variables;
+    }
+    for item in reader.list(node, "env") {
+        let Some(mut fields) = reader.map(item, "env") else { continue };
+        let name = fields.need(reader, &["name"], "each entry is `name:` with `value:`, `secret:` or `configmap:`");
+        let name = name.and_then(|node| reader.text(node, "name"));
+        let mut text = |reader: &mut Reader, names: &[&'static str]| {
+            fields.take(reader, names).and_then(|node| reader.text(node, names[0])).map(|text| text.value)
+        };
+        let value = text(reader, &["value"]);
+        let (secret, configmap) = (text(reader, &["secret"]), text(reader, &["configmap", "configMap", "config_map"]));
+        let key = text(reader, &["key"]);
+        let at = fields.at;
+        fields.finish(reader);
+        let Some(name) = name else { continue };
+        let key = || key.clone().unwrap_or_else(|| name.value.clone());
+        let value = match (value, secret, configmap) {
+            (Some(value), None, None) => EnvValue::Text(value),
+            (None, Some(secret), None) => EnvValue::Secret { name: secret, key: key() },
+            (None, None, Some(map)) => EnvValue::ConfigMap { name: map, key: key() },
+            (None, None, None) => EnvValue::Text(String::new()),
+            _ => {
+                let message = format!("`{}` has more than one of `value`, `secret` and `configmap`", name.value);
+                reader.problems.push(Problem::error(at, message, "keep one of them"));
+                continue;
+            }
+        };
+        add(reader, name.at, name.value, value);
+    }
+    variables
+}
+
+pub fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Model> {
+    let node = document.take(reader, &["model"])?;
+    let mut fields = reader.map(node, "model")?;
+    let mut text = |reader: &mut Reader, name| fields.take(reader, &[name]).and_then(|node| reader.text(node, name)).map(|text| text.value);
+    let (source, name, version) = (text(reader, "source"), text(reader, "name"), text(reader, "version"));
+    let (format, path) = (text(reader, "format"), text(reader, "path"));
+    let cache = fields.take(reader, &["cache"]).and_then(|node| reader.boolean(node, "cache")).unwrap_or(false);
+    fields.finish(reader);
+    Some(Model { source, name, version, format, cache, path })
+}

@@ -1,0 +1,284 @@
+//! Takes a located tree apart field by field: unknown keys get the nearest known one, wrong types are named by what was
+//! expected, and nothing stops at the first problem.
+
+use std::time::Duration;
+
+use crate::model::quantity;
+
+use super::problem::{Place, Problem};
+use super::tree::{Entry, Node, Value};
+
+/// A value that remembers where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located<T> {
+    pub value: T,
+    pub at: Place,
+}
+
+/// Collects what is wrong while a document is read.
+#[derive(Debug, Default)]
+pub struct Reader {
+    pub problems: Vec<Problem>,
+}
+
+/// The entries of one map, taken one by one; what is left over is unknown.
+#[derive(Debug)]
+pub struct Fields<'t> {
+    /// `resources` in `resources.gpu`; empty for the document itself.
+    path: &'static str,
+    entries: Vec<&'t Entry>,
+    known: Vec<&'static str>,
+    pub at: Place,
+}
+
+impl<'t> Fields<'t> {
+    /// Takes a field by its canonical name or another spelling of it.
+    pub fn take(&mut self, reader: &mut Reader, names: &[&'static str]) -> Option<&'t Node> {
+        self.known.push(names[0]);
+        let mut found: Option<&Entry> = None;
+        self.entries.retain(|entry| {
+            if !names.contains(&entry.key.as_str()) {
+                return true;
+            }
+            if let Some(first) = found {
+                reader.problems.push(Problem::error(
+                    entry.key_at,
+                    format!("`{}` and `{}` (line {}) are the same field", entry.key, first.key, first.key_at.line),
+                    "keep one of them",
+                ));
+            } else {
+                found = Some(entry);
+            }
+            false
+        });
+        found.map(|entry| &entry.value).filter(|node| !matches!(node.value, Value::Null))
+    }
+
+    /// Takes a field that must be there.
+    pub fn need(&mut self, reader: &mut Reader, names: &[&'static str], note: &str) -> Option<&'t Node> {
+        let found = self.take(reader, names);
+        if found.is_none() {
+            reader.problems.push(Problem::error(self.at, format!("`{}` is missing", self.full(names[0])), note));
+        }
+        found
+    }
+
+    /// Takes a field that does not belong here, and says so.
+    pub fn refuse(&mut self, reader: &mut Reader, name: &'static str, message: &str, note: &str) {
+        self.entries.retain(|entry| {
+            if entry.key == name {
+                reader.problems.push(Problem::error(entry.key_at, message, note));
+            }
+            entry.key != name
+        });
+    }
+
+    /// Everything not taken is unknown.
+    pub fn finish(self, reader: &mut Reader) {
+        for entry in &self.entries {
+            let nearest = nearest(&entry.key, &self.known);
+            let note = match nearest {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("known here: {}", self.known.join(", ")),
+            };
+            reader.problems.push(Problem::error(entry.key_at, format!("unknown field `{}`", self.full(&entry.key)), note));
+        }
+    }
+
+    fn full(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+}
+
+/// The known word that `word` was probably meant to be.
+#[must_use]
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
+    let word = plain(word);
+    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, &plain(name)), *name));
+    scored.min_by_key(|(distance, _)| *distance).filter(|(distance, name)| *distance <= (name.len() / 3).max(1)).map(|(_, name)| name)
+}
+
+impl Reader {
+    fn wrong(&mut self, node: &Node, name: &str, wanted: &str) {
+        let found = match &node.value {
+            Value::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
+            _ => node.what().to_owned(),
+        };
+        self.problems.push(Problem::error(node.at, format!("`{name}` must be {wanted}, not {found}"), ""));
+    }
+
+    /// The entries of a map.
+    pub fn map<'t>(&mut self, node: &'t Node, path: &'static str) -> Option<Fields<'t>> {
+        match &node.value {
+            Value::Map(entries) => {
+                Some(Fields { path, entries: entries.iter().collect(), known: Vec::new(), at: node.at })
+            }
+            _ => {
+                let name = if path.is_empty() { "the document" } else { path };
+                self.wrong(node, name, "a map of fields");
+                None
+            }
+        }
+    }
+
+    pub fn list<'t>(&mut self, node: &'t Node, name: &str) -> Vec<&'t Node> {
+        match &node.value {
+            Value::List(items) => items.iter().collect(),
+            _ => {
+                self.wrong(node, name, "a list");
+                Vec::new()
+            }
+        }
+    }
+
+    /// A list, or one value that stands for a list of one.
+    pub fn list_or_one<'t>(&mut self, node: &'t Node) -> Vec<&'t Node> {
+        match &node.value {
+            Value::List(items) => items.iter().collect(),
+            _ => vec![node],
+        }
+    }
+
+    /// Text; numbers and booleans become their text.
+    pub fn text(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+        match &node.value {
+            Value::Scalar { text, .. } => Some(Located { value: text.clone(), at: node.at }),
+            _ => {
+                self.wrong(node, name, "text");
+                None
+            }
+        }
+    }
+
+    pub fn texts(&mut self, node: &Node, name: &str) -> Vec<String> {
+        self.list(node, name).into_iter().filter_map(|item| Some(self.text(item, name)?.value)).collect()
+    }
+
+    /// A map of text to text.
+    pub fn text_map(&mut self, node: &Node, name: &'static str) -> Vec<(Located<String>, Located<String>)> {
+        let Some(fields) = self.map(node, name) else { return Vec::new() };
+        let pair = |entry: &&Entry| {
+            let key = Located { value: entry.key.clone(), at: entry.key_at };
+            match &entry.value.value {
+                Value::Null => Some((key, Located { value: String::new(), at: entry.value.at })),
+                _ => Some((key, self.text(&entry.value, name)?)),
+            }
+        };
+        fields.entries.iter().filter_map(pair).collect()
+    }
+
+    pub fn boolean(&mut self, node: &Node, name: &str) -> Option<bool> {
+        let found = match &node.value {
+            Value::Scalar { text, .. } => text.to_ascii_lowercase().parse().ok(),
+            _ => None,
+        };
+        if found.is_none() {
+            self.wrong(node, name, "true or false");
+        }
+        found
+    }
+
+    /// A whole number in `range`.
+    pub fn whole(&mut self, node: &Node, name: &str, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
+        let found = match &node.value {
+            Value::Scalar { text, .. } => text.parse::<u32>().ok().filter(|number| range.contains(number)),
+            _ => None,
+        };
+        if found.is_none() {
+            let wanted = match (*range.start(), *range.end()) {
+                (low, u32::MAX) => format!("a whole number from {low}"),
+                (low, high) => format!("a whole number from {low} to {high}"),
+            };
+            self.wrong(node, name, &wanted);
+        }
+        found
+    }
+
+    /// One of a few words.
+    pub fn word(&mut self, node: &Node, name: &str, words: &[&'static str]) -> Option<&'static str> {
+        let text = match &node.value {
+            Value::Scalar { text, .. } => text.as_str(),
+            _ => "",
+        };
+        let found = words.iter().find(|word| word.eq_ignore_ascii_case(text)).copied();
+        if found.is_none() {
+            self.wrong(node, name, &format!("one of {}", words.join(", ")));
+        }
+        found
+    }
+
+    /// An amount of CPU, as written.
+    pub fn cpu(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+        let text = self.text(node, name)?;
+        if quantity::milli(&text.value).is_none() {
+            self.wrong(node, name, "a number of CPUs such as 32, 0.5 or 500m");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// An amount of bytes with its unit, as written.
+    pub fn bytes(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+        let text = self.text(node, name)?;
+        if quantity::milli(&text.value).is_none() {
+            let short = ["GB", "MB", "TB", "GiB", "MiB"].iter().any(|unit| text.value.ends_with(unit));
+            let unit = text.value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+            let note = if short { format!("write {unit}Gi for gibibytes, {unit}G for gigabytes") } else { String::new() };
+            let message = format!("`{name}` must be an amount such as 128Gi, not `{}`", text.value);
+            self.problems.push(Problem::error(node.at, message, note));
+            return None;
+        }
+        if !quantity::has_unit(&text.value) {
+            let note = format!("write {}Gi for gibibytes", text.value);
+            self.problems.push(Problem::error(node.at, format!("`{name}` needs a unit"), note));
+            return None;
+        }
+        Some(text)
+    }
+
+    pub fn duration(&mut self, node: &Node, name: &str) -> Option<Duration> {
+        let text = self.text(node, name)?;
+        let found = quantity::duration(&text.value);
+        if found.is_none() {
+            self.wrong(node, name, "a duration such as 30s, 5m, 12h or 2d");
+        }
+        found
+    }
+
+    /// A DNS label: what Kubernetes names may be, at most `longest` characters.
+    pub fn dns_label(&mut self, node: &Node, name: &str, longest: usize) -> Option<Located<String>> {
+        let text = self.text(node, name)?;
+        if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
+            let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));
+            self.problems.push(Problem::error(node.at, message, note));
+            return None;
+        }
+        Some(text)
+    }
+}
+
+/// Why `text` is no DNS label with a leading letter, and one that would be.
+fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let message = if text.is_empty() {
+        "a name may not be empty".to_owned()
+    } else if text.chars().count() > longest {
+        format!("`{text}` has {} characters; at most {longest} fit with what is appended to it", text.chars().count())
+    } else if let Some(bad) = text.chars().find(|c| !plain(*c) && !c.is_ascii_uppercase()) {
+        let capitals = if text.chars().any(|c| c.is_ascii_uppercase()) { " and capitals are" } else { " is" };
+        format!("`{text}` is not a DNS label: `{bad}`{capitals} not allowed")
+    } else if text.chars().any(|c| c.is_ascii_uppercase()) {
+        format!("`{text}` is not a DNS label: capitals are not allowed")
+    } else if !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        format!("`{text}` is not a DNS label: it must begin with a letter")
+    } else if text.ends_with('-') {
+        format!("`{text}` is not a DNS label: it may not end with `-`")
+    } else {
+        return None;
+    };
+    let mut suggestion: String = text.to_ascii_lowercase().chars().map(|c| if plain(c) { c } else { '-' }).collect();
+    suggestion = suggestion.trim_start_matches(|c: char| !c.is_ascii_lowercase()).chars().take(longest).collect();
+    let suggestion = suggestion.trim_end_matches('-').to_owned();
+    Some((message, Some(suggestion).filter(|word| !word.is_empty())))
+}

@@ -1,0 +1,246 @@
+//! A job document of any kind: the `job:` and `resources:` blocks, and what the fields mean together.
+
+use crate::model::{GpuType, JobKind, POOL_LABEL, quantity};
+
+use super::document::{Job, Priority, Resources, Share, Training};
+use super::environment;
+use super::fields::{Fields, Located, Reader};
+use super::problem::Problem;
+use super::service;
+use super::storage;
+use super::tree::Node;
+
+/// Everything of the `job:` block.
+struct Head {
+    name: Option<Located<String>>,
+    namespace: Option<Located<String>>,
+    description: Option<String>,
+    priority: Option<Priority>,
+    labels: Vec<(String, String)>,
+    annotations: Vec<(String, String)>,
+    queue: Option<String>,
+    grace_period: Option<std::time::Duration>,
+    training: Training,
+}
+
+pub fn job(reader: &mut Reader, root: &Node, kind: JobKind, version: String, source: String) -> Option<Job> {
+    let mut document = reader.map(root, "")?;
+    document.take(reader, &["kind"]);
+    document.take(reader, &["version"]);
+    let head = head(reader, &mut document, kind);
+    let environment = environment::environment(reader, &mut document);
+    let model = environment::model(reader, &mut document);
+    let (resources, node_count) = resources(reader, &mut document, kind);
+    let workdirs = storage::workdirs(reader, &mut document);
+    let files = storage::files(reader, &mut document);
+    let pod = document.take(reader, &["pod"]).and_then(|node| {
+        reader.map(node, "pod")?;
+        Some(node.to_json())
+    });
+    let (service, autoscaling) = if kind == JobKind::Training {
+        let note = "remove it; a training has no port. `kind: inference` serves";
+        document.refuse(reader, "service", "a training has no `service`", note);
+        document.refuse(reader, "autoscaling", "a training has no `autoscaling`", "set `resources.node_count` instead");
+        (None, None)
+    } else {
+        let service = service::service(reader, &mut document, kind != JobKind::Notebook);
+        (service, service::autoscaling(reader, &mut document))
+    };
+    document.finish(reader);
+    let (head, environment) = (head?, environment?);
+    let training = Training { node_count, ..head.training };
+    let name = head.name?;
+    fits_names(reader, &name, kind, node_count);
+    Some(Job {
+        kind,
+        version,
+        source,
+        name,
+        generated: None,
+        namespace: head.namespace,
+        description: head.description,
+        priority: head.priority,
+        labels: head.labels,
+        annotations: head.annotations,
+        queue: head.queue,
+        image: environment.image,
+        image_pull_secrets: environment.image_pull_secrets,
+        image_pull_policy: environment.image_pull_policy,
+        command: environment.command,
+        args: environment.args,
+        env: environment.env,
+        working_dir: environment.working_dir,
+        model,
+        resources,
+        workdirs,
+        pod,
+        files,
+        grace_period: head.grace_period,
+        training,
+        service,
+        autoscaling,
+    })
+}
+
+/// The longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-` and the highest index to a
+/// name of 63, a StatefulSet beyond 52 is accepted and never gets a pod.
+#[must_use]
+pub fn longest_name(kind: JobKind, node_count: u32) -> usize {
+    match kind {
+        JobKind::Training => 62 - node_count.saturating_sub(1).to_string().len(),
+        JobKind::Notebook => 52,
+        JobKind::Inference | JobKind::Compute => 63,
+    }
+}
+
+fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_count: u32) {
+    let longest = longest_name(kind, node_count);
+    if name.value.len() > longest {
+        let message = format!("`{}` has {} characters; a {kind}'s name may have {longest}", name.value, name.value.len());
+        reader.problems.push(Problem::error(name.at, message, "its pods' names get a suffix; shorten it"));
+    }
+}
+
+fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option<Head> {
+    let node = document.need(reader, &["job"], "it needs at least `name:`")?;
+    let mut fields = reader.map(node, "job")?;
+    let name = fields.need(reader, &["name"], "the name of everything that is made").and_then(|node| reader.dns_label(node, "name", 63));
+    let namespace = fields.take(reader, &["namespace"]).and_then(|node| reader.dns_label(node, "namespace", 63));
+    let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description")).map(|text| text.value);
+    let priority = fields.take(reader, &["priority"]).and_then(|node| reader.text(node, "priority")).map(|text| match text.value.as_str() {
+        "high" => Priority::High,
+        "medium" => Priority::Medium,
+        "low" => Priority::Low,
+        other => Priority::Class(other.to_owned()),
+    });
+    let labels = fields.take(reader, &["labels"]).map_or_else(Vec::new, |node| labels(reader, node));
+    let annotations = fields.take(reader, &["annotations"]).map_or_else(Vec::new, |node| {
+        reader.text_map(node, "job.annotations").into_iter().map(|(key, value)| (key.value, value.value)).collect()
+    });
+    let queue = fields.take(reader, &["queue"]).and_then(|node| reader.text(node, "queue")).map(|text| text.value);
+    let grace_period = fields.take(reader, &["grace_period", "gracePeriod", "grace-period"]).and_then(|node| reader.duration(node, "grace_period"));
+    let training = if kind == JobKind::Training { training(reader, &mut fields) } else { Training::default() };
+    fields.finish(reader);
+    Some(Head { name, namespace, description, priority, labels, annotations, queue, grace_period, training })
+}
+
+fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
+    let mut number = |reader: &mut Reader, names: &[&'static str], range| {
+        fields.take(reader, names).and_then(|node| reader.whole(node, names[0], range))
+    };
+    let epochs = number(reader, &["epochs"], 1..=u32::MAX);
+    let batch_size = number(reader, &["batch_size", "batchSize", "batch-size"], 1..=u32::MAX);
+    let retries = number(reader, &["retries"], 0..=100).unwrap_or(3);
+    let mut duration = |reader: &mut Reader, names: &[&'static str]| {
+        fields.take(reader, names).and_then(|node| reader.duration(node, names[0]))
+    };
+    Training {
+        node_count: 1,
+        epochs,
+        batch_size,
+        retries,
+        max_runtime: duration(reader, &["max_runtime", "maxRuntime", "max-runtime"]),
+        gang_timeout: duration(reader, &["gang_timeout", "gangTimeout", "gang-timeout"]),
+        keep_for: duration(reader, &["keep_for", "keepFor", "keep-for"]),
+    }
+}
+
+/// Labels of the user's; ours and Kubernetes' own are not theirs to set.
+fn labels(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (key, value) in reader.text_map(node, "job.labels") {
+        let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
+        let reserved = key.value == POOL_LABEL
+            || prefix.is_some_and(|prefix| prefix == "gpuctl" || prefix == "app.kubernetes.io" || prefix.ends_with("kubernetes.io"));
+        if reserved {
+            reader.problems.push(Problem::error(key.at, format!("the label `{}` is not yours to set", key.value), "choose another key"));
+        } else if !is_label_key(&key.value) {
+            reader.problems.push(Problem::error(key.at, format!("`{}` is no label key", key.value), "letters, digits, `-`, `_`, `.`, at most 63"));
+        } else if !is_label_value(&value.value) {
+            let note = "letters, digits, `-`, `_`, `.`, at most 63; longer text belongs into `annotations`";
+            reader.problems.push(Problem::error(value.at, format!("`{}` is no label value", value.value), note));
+        } else {
+            found.push((key.value, value.value));
+        }
+    }
+    found
+}
+
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let host = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    prefix.is_none_or(|prefix| !prefix.is_empty() && prefix.len() <= 253 && prefix.chars().all(host))
+        && !name.is_empty()
+        && is_label_value(name)
+}
+
+/// What Kubernetes accepts as the value of a label.
+#[must_use]
+pub fn is_label_value(value: &str) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    value.is_empty()
+        || (value.len() <= 63
+            && value.starts_with(edge)
+            && value.ends_with(edge)
+            && value.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.')))
+}
+
+fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (Resources, u32) {
+    let Some(node) = document.take(reader, &["resources"]) else { return (Resources::default(), 1) };
+    let Some(mut fields) = reader.map(node, "resources") else { return (Resources::default(), 1) };
+    let pool = fields.take(reader, &["pool"]).and_then(|node| reader.dns_label(node, "pool", 63)).filter(|pool| pool.value != "default");
+    let gpu_node = fields.take(reader, &["gpu"]);
+    let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
+    let gpu_type = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| reader.text(node, "gpu-type"));
+    if let Some(bad) = gpu_type.as_ref().filter(|text| GpuType::parse(&text.value).is_none()) {
+        reader.problems.push(Problem::error(bad.at, format!("`{}` names no GPU type", bad.value), "such as a100-80g"));
+    }
+    let gpu_share = fields.take(reader, &["gpu_share", "gpu-share", "gpuShare"]).and_then(|node| share(reader, node));
+    let cpu = fields.take(reader, &["cpu"]).and_then(|node| reader.cpu(node, "cpu"));
+    let memory = fields.take(reader, &["memory"]).and_then(|node| reader.bytes(node, "memory"));
+    let shm = fields.take(reader, &["shm", "shm_size", "shmSize"]).and_then(|node| reader.bytes(node, "shm"));
+    shm_within_memory(reader, shm.as_ref(), memory.as_ref());
+    let node_count = if kind == JobKind::Training {
+        fields.take(reader, &["node_count", "nodeCount", "node-count", "nodes"]).and_then(|node| reader.whole(node, "node_count", 1..=10_000))
+    } else {
+        fields.refuse(reader, "node_count", &format!("`node_count` is for trainings, not for a {kind}"), "use `service.replicas`");
+        None
+    };
+    fields.finish(reader);
+    let resources = Resources {
+        pool,
+        gpu: gpu.unwrap_or(0),
+        gpu_at: gpu_node.map(|node| node.at),
+        gpu_type,
+        gpu_share,
+        cpu: cpu.map(|text| text.value),
+        memory: memory.map(|text| text.value),
+        shm: shm.map(|text| text.value),
+    };
+    (resources, node_count.unwrap_or(1))
+}
+
+/// `/dev/shm` counts against the container's memory.
+fn shm_within_memory(reader: &mut Reader, shm: Option<&Located<String>>, memory: Option<&Located<String>>) {
+    let (Some(shm), Some(memory)) = (shm, memory) else { return };
+    if quantity::milli(&shm.value) > quantity::milli(&memory.value) {
+        let message = format!("`shm` {} is more than `memory` {}", shm.value, memory.value);
+        reader.problems.push(Problem::error(shm.at, message, "/dev/shm counts against the memory"));
+    }
+}
+
+fn share(reader: &mut Reader, node: &Node) -> Option<Located<Share>> {
+    let text = reader.text(node, "gpu_share")?;
+    let fraction = text.value.parse::<f64>().ok();
+    let memory = quantity::has_unit(&text.value) && quantity::whole(&text.value).is_some_and(|bytes| bytes > 0);
+    let value = match fraction {
+        Some(fraction) if fraction > 0.0 && fraction <= 1.0 => Share::Fraction(fraction),
+        None if memory => Share::Memory(text.value),
+        _ => {
+            let message = format!("`gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `{}`", text.value);
+            reader.problems.push(Problem::error(text.at, message, "such as 0.5 or 10Gi"));
+            return None;
+        }
+    };
+    Some(Located { value, at: text.at })
+}

@@ -1,0 +1,93 @@
+//! What the user writes: YAML text in, documents or every problem out, each with its line and column. Pure; reads no
+//! file, knows no cluster.
+
+pub mod document;
+mod environment;
+mod fields;
+mod job;
+mod placeholder;
+mod pool;
+mod problem;
+mod service;
+mod storage;
+mod tree;
+
+pub use document::{
+    Access, Autoscaling, Command, Document, EnvValue, EnvVariable, HealthCheck, Job, Model, Parsed, Pool, PoolNode, PoolQuota,
+    Priority, Quota, QuotaLimits, Resources, Service, Share, Source, Training, Workdir,
+};
+pub use fields::{Located, nearest};
+pub use problem::{Place, Problem, Problems, Severity};
+
+use crate::model::JobKind;
+use fields::Reader;
+use tree::{Node, Tree, Value};
+
+/// Files larger than this are refused before they are read.
+pub const FILE_BYTES: u64 = 1 << 20;
+
+const KINDS: [&str; 7] = ["training", "inference", "notebook", "compute", "resource", "pool", "quota"];
+
+/// Reads every document of one file. Warnings come with the documents; one error refuses the whole file.
+pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
+    let mut reader = Reader::default();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let trees = tree::read(text, &mut reader.problems);
+    let broken = reader.problems.iter().any(|problem| problem.severity == Severity::Error);
+    if trees.is_empty() && !broken {
+        let at = Place { line: 1, column: 1, width: 1 };
+        reader.problems.push(Problem::error(at, "the file has no document", "begin with `kind: training`"));
+    }
+    let documents: Vec<Document> = trees.into_iter().filter_map(|tree| document(&mut reader, tree)).collect();
+    pool::nodes_in_two_pools(&mut reader, &documents);
+    reader.problems.sort_by_key(|problem| (problem.at, problem.message.clone()));
+    reader.problems.dedup();
+    let failed = reader.problems.iter().any(|problem| problem.severity == Severity::Error);
+    let problems = Problems { file: file.to_owned(), text: text.to_owned(), list: reader.problems };
+    if failed { Err(problems) } else { Ok(Parsed { documents, warnings: problems }) }
+}
+
+fn document(reader: &mut Reader, tree: Tree) -> Option<Document> {
+    let Tree { mut root, source } = tree;
+    let Value::Map(entries) = &root.value else {
+        let message = format!("a document is a map of fields that begins with `kind:`, not {}", root.what());
+        reader.problems.push(Problem::error(root.at, message, "see the files in examples/"));
+        return None;
+    };
+    let kind = entries.iter().find(|entry| entry.key == "kind").map(|entry| entry.value.clone());
+    let Some(kind) = kind else {
+        let at = Place { width: 1, ..root.at };
+        reader.problems.push(Problem::error(at, "`kind` is missing", format!("one of {}", KINDS.join(", "))));
+        return None;
+    };
+    let word = reader.text(&kind, "kind")?.value;
+    if !KINDS.contains(&word.as_str()) {
+        let note = nearest(&word, &KINDS).map_or_else(|| format!("one of {}", KINDS.join(", ")), |near| format!("did you mean `{near}`?"));
+        reader.problems.push(Problem::error(kind.at, format!("unknown kind `{word}`"), note));
+        return None;
+    }
+    placeholder::resolve(&mut root, &mut reader.problems);
+    let version = version(reader, &root);
+    match word.as_str() {
+        "resource" | "pool" => pool::pool(reader, &root).map(|pool| Document::Pool(Box::new(pool))),
+        "quota" => pool::quota(reader, &root).map(|quota| Document::Quota(Box::new(quota))),
+        word => {
+            let kind: JobKind = word.parse().expect("the other kinds are jobs");
+            job::job(reader, &root, kind, version, source).map(|job| Document::Job(Box::new(job)))
+        }
+    }
+}
+
+/// `v0.1` unless the document says `v1`; the field itself is taken again by the kinds.
+fn version(reader: &mut Reader, root: &Node) -> String {
+    let Value::Map(entries) = &root.value else { return "v0.1".to_owned() };
+    let Some(entry) = entries.iter().find(|entry| entry.key == "version") else {
+        let at = Place { width: 1, ..root.at };
+        reader.problems.push(Problem::warning(at, "`version` is missing; v0.1 is taken", "write `version: v0.1`"));
+        return "v0.1".to_owned();
+    };
+    reader.word(&entry.value, "version", &["v0.1", "v1"]).unwrap_or("v0.1").to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! `{{model.name}}`: values of the document in other values of it. One pass; a placeholder in the value that it names is
+//! an error, not a loop.
+
+use super::problem::Problem;
+use super::tree::{Node, Value};
+
+/// Replaces every placeholder in the scalars below `root`.
+pub fn resolve(root: &mut Node, problems: &mut Vec<Problem>) {
+    let values = root.clone();
+    walk(root, &values, problems);
+}
+
+fn walk(node: &mut Node, values: &Node, problems: &mut Vec<Problem>) {
+    match &mut node.value {
+        Value::Null => {}
+        Value::List(items) => items.iter_mut().for_each(|item| walk(item, values, problems)),
+        Value::Map(entries) => entries.iter_mut().for_each(|entry| walk(&mut entry.value, values, problems)),
+        Value::Scalar { text, .. } => {
+            if let Some(replaced) = replace(text, values).unwrap_or_else(|path| {
+                let note = "it names a field of this document, such as {{model.name}}, that is text and set";
+                problems.push(Problem::error(node.at, format!("`{{{{{path}}}}}` cannot be resolved"), note));
+                None
+            }) {
+                *text = replaced;
+            }
+        }
+    }
+}
+
+/// The text with its placeholders filled in; `None` when it has none; the path that names nothing as the error.
+fn replace(text: &str, values: &Node) -> Result<Option<String>, String> {
+    let mut rest = text;
+    let mut result = String::new();
+    while let Some((before, after)) = rest.split_once("{{") {
+        let Some((inside, tail)) = after.split_once("}}") else { break };
+        let path = inside.trim();
+        result.push_str(before);
+        if is_path(path) {
+            let value = lookup(values, path).filter(|value| !value.contains("{{")).ok_or_else(|| path.to_owned())?;
+            result.push_str(value);
+        } else {
+            result.push_str("{{");
+            result.push_str(inside);
+            result.push_str("}}");
+        }
+        rest = tail;
+    }
+    result.push_str(rest);
+    Ok((result != text).then_some(result))
+}
+
+/// Other templates (`{{ x | upper }}`, `{{#if}}`) belong to the job's own program and stay.
+fn is_path(text: &str) -> bool {
+    text.contains('.')
+        && text.split('.').all(|part| {
+            part.starts_with(|c: char| c.is_ascii_alphabetic())
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+        })
+}
+
+fn lookup<'t>(mut node: &'t Node, path: &str) -> Option<&'t str> {
+    for part in path.split('.') {
+        let Value::Map(entries) = &node.value else { return None };
+        node = &entries.iter().find(|entry| entry.key == part)?.value;
+    }
+    match &node.value {
+        Value::Scalar { text, .. } => Some(text),
+        _ => None,
+    }
+}

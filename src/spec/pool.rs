@@ -1,0 +1,156 @@
+//! `kind: resource` (alias `pool`) and `kind: quota`.
+
+use crate::model::GpuType;
+
+use super::document::{Document, Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
+use super::fields::{Fields, Reader};
+use super::problem::Problem;
+use super::tree::{Node, Value};
+
+pub fn pool(reader: &mut Reader, root: &Node) -> Option<Pool> {
+    let mut document = start(reader, root)?;
+    let node = document.need(reader, &["pool"], "it needs at least `name:`");
+    let nodes = document.take(reader, &["nodes"]).map_or_else(Vec::new, |node| pool_nodes(reader, node));
+    document.finish(reader);
+    let mut fields = reader.map(node?, "pool")?;
+    let name = fields.need(reader, &["name"], "the name that jobs ask for").and_then(|node| reader.dns_label(node, "name", 63));
+    let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description"));
+    let types = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]);
+    let gpu_types = types.map_or_else(Vec::new, |node| {
+        let items = reader.list_or_one(node);
+        items.into_iter().filter_map(|item| gpu_type(reader, item)).collect()
+    });
+    let quota = fields.take(reader, &["quota"]).map_or_else(PoolQuota::default, |node| {
+        let Some(mut quota) = reader.map(node, "pool.quota") else { return PoolQuota::default() };
+        let mut number = |reader: &mut Reader, names: &[&'static str]| {
+            quota.take(reader, names).and_then(|node| reader.whole(node, names[0], 0..=u32::MAX))
+        };
+        let max_jobs = number(reader, &["maxJobs", "max_jobs"]);
+        let max_gpu_per_job = number(reader, &["maxGpuPerJob", "max_gpu_per_job"]);
+        quota.finish(reader);
+        PoolQuota { max_jobs, max_gpu_per_job }
+    });
+    fields.finish(reader);
+    Some(Pool { name: name?, description: description.map(|text| text.value), gpu_types, quota, nodes })
+}
+
+fn start<'t>(reader: &mut Reader, root: &'t Node) -> Option<Fields<'t>> {
+    let mut document = reader.map(root, "")?;
+    document.take(reader, &["kind"]);
+    document.take(reader, &["version"]);
+    Some(document)
+}
+
+fn gpu_type(reader: &mut Reader, node: &Node) -> Option<String> {
+    let text = reader.text(node, "gpu-type")?;
+    if GpuType::parse(&text.value).is_none() {
+        reader.problems.push(Problem::error(text.at, format!("`{}` names no GPU type", text.value), "such as a100-80g"));
+        return None;
+    }
+    Some(text.value)
+}
+
+/// A map node → {gpu-type}, or a list of names.
+fn pool_nodes(reader: &mut Reader, node: &Node) -> Vec<PoolNode> {
+    let mut found = Vec::new();
+    match &node.value {
+        Value::Map(entries) => {
+            for entry in entries {
+                let name = Node { at: entry.key_at, value: Value::Scalar { text: entry.key.clone(), plain: false } };
+                let name = node_name(reader, &name);
+                let gpu_type = match &entry.value.value {
+                    Value::Null => None,
+                    _ => reader.map(&entry.value, "nodes").and_then(|mut fields| {
+                        let found = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| gpu_type(reader, node));
+                        fields.finish(reader);
+                        found
+                    }),
+                };
+                found.extend(name.map(|name| PoolNode { name, gpu_type }));
+            }
+        }
+        _ => {
+            for item in reader.list(node, "nodes") {
+                found.extend(node_name(reader, item).map(|name| PoolNode { name, gpu_type: None }));
+            }
+        }
+    }
+    found
+}
+
+/// Node names are DNS subdomains: labels joined by dots, which may begin with a digit.
+fn node_name(reader: &mut Reader, node: &Node) -> Option<super::Located<String>> {
+    let text = reader.text(node, "nodes")?;
+    let label = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    if text.value.len() > 253 || !text.value.split('.').all(label) {
+        reader.problems.push(Problem::error(text.at, format!("`{}` is no name of a node", text.value), "see `kubectl get nodes`"));
+        return None;
+    }
+    Some(text)
+}
+
+/// A node is in one pool at most: a file that says otherwise is wrong at both lines.
+pub fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
+    let mut seen: Vec<(&Pool, &PoolNode)> = Vec::new();
+    for document in documents {
+        let Document::Pool(pool) = document else { continue };
+        for node in &pool.nodes {
+            if let Some((other, first)) = seen.iter().find(|(_, first)| first.name.value == node.name.value) {
+                let message = |line| format!("node `{}` is in two pools; also in line {line}", node.name.value);
+                let note = format!("a node is in one pool at most: keep it in `{}` or in `{}`", other.name.value, pool.name.value);
+                reader.problems.push(Problem::error(first.name.at, message(node.name.at.line), note.clone()));
+                reader.problems.push(Problem::error(node.name.at, message(first.name.at.line), note));
+            }
+            seen.push((pool, node));
+        }
+    }
+}
+
+pub fn quota(reader: &mut Reader, root: &Node) -> Option<Quota> {
+    let mut document = start(reader, root)?;
+    let node = document.need(reader, &["quota"], "it needs at least `name:`");
+    let spaces = document.take(reader, &["namespace", "namespaces"]);
+    let default = document.take(reader, &["default"]);
+    document.finish(reader);
+    let mut fields = reader.map(node?, "quota")?;
+    let name = fields.need(reader, &["name"], "the name of the quota").and_then(|node| reader.dns_label(node, "name", 63));
+    let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description"));
+    fields.finish(reader);
+    let mut namespaces = Vec::new();
+    if let Some(Value::Map(entries)) = spaces.map(|node| &node.value) {
+        for entry in entries {
+            let key = Node { at: entry.key_at, value: Value::Scalar { text: entry.key.clone(), plain: false } };
+            let name = reader.dns_label(&key, "namespace", 63);
+            let limits = limits(reader, &entry.value, "namespace");
+            namespaces.extend(name.zip(limits).map(|(name, limits)| (name.value, limits)));
+        }
+    } else if let Some(node) = spaces {
+        reader.map(node, "namespace");
+    }
+    namespaces.extend(default.and_then(|node| limits(reader, node, "default")).map(|limits| ("default".to_owned(), limits)));
+    Some(Quota { name: name?.value, description: description.map(|text| text.value), namespaces })
+}
+
+fn limits(reader: &mut Reader, node: &Node, path: &'static str) -> Option<QuotaLimits> {
+    let mut fields = reader.map(node, path)?;
+    let cpu = fields.take(reader, &["cpu"]).and_then(|node| reader.cpu(node, "cpu"));
+    let memory = fields.take(reader, &["memory"]).and_then(|node| reader.bytes(node, "memory"));
+    let storage = fields.take(reader, &["storage"]).and_then(|node| reader.bytes(node, "storage"));
+    let mut number = |reader: &mut Reader, name| {
+        fields.take(reader, &[name]).and_then(|node| reader.whole(node, name, 0..=u32::MAX))
+    };
+    let (gpu, pods) = (number(reader, "gpu"), number(reader, "pods"));
+    fields.finish(reader);
+    Some(QuotaLimits {
+        cpu: cpu.map(|text| text.value),
+        memory: memory.map(|text| text.value),
+        gpu,
+        pods,
+        storage: storage.map(|text| text.value),
+    })
+}

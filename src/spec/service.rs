@@ -1,0 +1,118 @@
+//! The `service:` and `autoscaling:` blocks.
+
+use super::document::{Autoscaling, HealthCheck, Service};
+use super::fields::{Fields, Reader};
+use super::problem::Problem;
+use super::tree::{Node, Value};
+
+pub fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool) -> Option<Service> {
+    let node = if port_needed {
+        document.need(reader, &["service"], "it needs at least `port:`, where the program listens")?
+    } else {
+        document.take(reader, &["service"])?
+    };
+    let mut fields = reader.map(node, "service")?;
+    let replicas = fields.take(reader, &["replicas"]).and_then(|node| reader.whole(node, "replicas", 0..=10_000));
+    let port = if port_needed {
+        fields.need(reader, &["port"], "where the program listens")
+    } else {
+        fields.take(reader, &["port"])
+    };
+    let port = port.and_then(|node| self::port(reader, node, "port"));
+    let target = fields.take(reader, &["targetPort", "target_port"]).and_then(|node| self::port(reader, node, "targetPort"));
+    let protocol = fields.take(reader, &["protocol"]).and_then(|node| reader.word(node, "protocol", &["TCP", "UDP", "SCTP"]));
+    let exposure = fields
+        .take(reader, &["type"])
+        .and_then(|node| reader.word(node, "type", &["ClusterIP", "NodePort", "LoadBalancer"]))
+        .unwrap_or("ClusterIP");
+    let host = fields.take(reader, &["host"]).and_then(|node| reader.text(node, "host")).map(|host| host.value);
+    let health_check = fields
+        .take(reader, &["health_check", "healthCheck", "health-check"])
+        .and_then(|node| health_check(reader, node));
+    let timeout = fields.take(reader, &["timeout"]).and_then(|node| reader.duration(node, "timeout"));
+    let request_limit = fields
+        .take(reader, &["request_limit", "requestLimit", "request-limit"])
+        .and_then(|node| reader.whole(node, "request_limit", 1..=u32::MAX));
+    fields.finish(reader);
+    Some(Service {
+        replicas: replicas.unwrap_or(1),
+        port,
+        target_port: target,
+        protocol,
+        exposure,
+        host,
+        health_check,
+        timeout,
+        request_limit,
+    })
+}
+
+fn port(reader: &mut Reader, node: &Node, name: &str) -> Option<u16> {
+    reader.whole(node, name, 1..=65_535).and_then(|port| u16::try_from(port).ok())
+}
+
+fn health_check(reader: &mut Reader, node: &Node) -> Option<HealthCheck> {
+    if let Value::Scalar { .. } = node.value {
+        let path = path(reader, node)?;
+        return Some(HealthCheck { path, port: None, initial_delay: None, period: None });
+    }
+    let mut fields = reader.map(node, "service.health_check")?;
+    let path = fields.need(reader, &["path"], "such as /health").and_then(|node| path(reader, node));
+    let port = fields.take(reader, &["port"]).and_then(|node| port(reader, node, "port"));
+    let initial_delay = fields
+        .take(reader, &["initial_delay", "initialDelay"])
+        .and_then(|node| reader.duration(node, "initial_delay"));
+    let period = fields.take(reader, &["period"]).and_then(|node| reader.duration(node, "period"));
+    fields.finish(reader);
+    Some(HealthCheck { path: path?, port, initial_delay, period })
+}
+
+fn path(reader: &mut Reader, node: &Node) -> Option<String> {
+    let text = reader.text(node, "health_check")?;
+    if !text.value.starts_with('/') {
+        reader.problems.push(Problem::error(text.at, format!("`{}` is no path", text.value), "begin it with `/`"));
+        return None;
+    }
+    Some(text.value)
+}
+
+pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Autoscaling> {
+    let node = document.take(reader, &["autoscaling"])?;
+    let mut fields = reader.map(node, "autoscaling")?;
+    let at = fields.at;
+    let enabled = fields.take(reader, &["enabled"]).and_then(|node| reader.boolean(node, "enabled")).unwrap_or(true);
+    let mut number = |reader: &mut Reader, names: &[&'static str], range| {
+        fields.take(reader, names).and_then(|node| reader.whole(node, names[0], range))
+    };
+    let min = number(reader, &["minReplicas", "min_replicas"], 0..=10_000).unwrap_or(1);
+    let max = number(reader, &["maxReplicas", "max_replicas"], 1..=10_000);
+    let gpu = number(reader, &["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"], 1..=100);
+    let memory = number(reader, &["targetMemoryUtilization", "target_memory_utilization"], 1..=100);
+    let cpu = number(reader, &["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"], 1..=100);
+    let mut delay = |reader: &mut Reader, names: &[&'static str]| {
+        fields.take(reader, names).and_then(|node| reader.duration(node, names[0]))
+    };
+    let up = delay(reader, &["scaleUpDelay", "scale_up_delay"]);
+    let down = delay(reader, &["scaleDownDelay", "scale_down_delay"]);
+    fields.finish(reader);
+    let max = max.unwrap_or_else(|| min.max(1));
+    if min > max {
+        reader.problems.push(Problem::error(at, format!("minReplicas {min} is more than maxReplicas {max}"), ""));
+        return None;
+    }
+    if enabled && gpu.is_none() && memory.is_none() && cpu.is_none() {
+        let note = "set targetGPUUtilization, targetMemoryUtilization or targetCPUUtilization";
+        reader.problems.push(Problem::error(at, "autoscaling has no target", note));
+        return None;
+    }
+    Some(Autoscaling {
+        enabled,
+        min_replicas: min,
+        max_replicas: max,
+        gpu_utilization: gpu,
+        memory_utilization: memory,
+        cpu_utilization: cpu,
+        scale_up_delay: up,
+        scale_down_delay: down,
+    })
+}

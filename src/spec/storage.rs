@@ -1,0 +1,145 @@
+//! The `storage:` block and `files:`: what appears where in the container. Host paths that would give away the node are
+//! refused here, before any cluster is asked.
+
+use super::document::{Access, Source, Workdir};
+use super::fields::{Fields, Reader};
+use super::problem::{Place, Problem};
+use super::tree::{Node, Value};
+
+/// Endings that make a path a file when `type:` does not say.
+const DATA_FILES: [&str; 23] = [
+    "json", "jsonl", "csv", "tsv", "parquet", "arrow", "txt", "yaml", "yml", "bin", "pt", "pth", "safetensors", "gguf",
+    "onnx", "npy", "npz", "h5", "tar", "gz", "tgz", "zip", "zst",
+];
+
+/// Host folders that would hand the node, its secrets or its runtime to the job.
+const FORBIDDEN: [&str; 13] = [
+    "/etc", "/proc", "/sys", "/dev", "/root", "/boot", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
+    "/var/lib/crio", "/var/run", "/run", "/var/lib/etcd",
+];
+
+pub fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> {
+    let Some(node) = document.take(reader, &["storage"]) else { return Vec::new() };
+    let Some(mut fields) = reader.map(node, "storage") else { return Vec::new() };
+    let list = fields.take(reader, &["workdirs", "workdir"]);
+    fields.finish(reader);
+    let items = list.map_or_else(Vec::new, |list| reader.list(list, "workdirs"));
+    let mut found: Vec<(Place, Workdir)> = Vec::new();
+    for item in items {
+        let Some(workdir) = workdir(reader, item) else { continue };
+        if found.iter().any(|(_, other)| other.path == workdir.path) {
+            reader.problems.push(Problem::error(item.at, format!("`{}` is mounted twice", workdir.path), "keep one of them"));
+        }
+        found.push((item.at, workdir));
+    }
+    found.into_iter().map(|(_, workdir)| workdir).collect()
+}
+
+fn workdir(reader: &mut Reader, node: &Node) -> Option<Workdir> {
+    if let Value::Scalar { text, .. } = &node.value {
+        let path = absolute(reader, text, node.at)?;
+        host_path(reader, &path, node.at)?;
+        return Some(Workdir { file: is_data_file(&path), source: Source::Host(path.clone()), path, read_only: false });
+    }
+    let mut fields = reader.map(node, "storage.workdirs")?;
+    let at = fields.at;
+    let path_node = fields.need(reader, &["path"], "where it appears in the container");
+    let mut text = |reader: &mut Reader, names: &[&'static str]| {
+        fields.take(reader, names).and_then(|node| reader.text(node, names[0])).map(|text| text.value)
+    };
+    let host = text(reader, &["host_path", "hostPath", "host-path"]);
+    let claim = text(reader, &["pvc", "claim"]);
+    let sub_path = text(reader, &["sub_path", "subPath"]);
+    let storage_class = text(reader, &["storageClass", "storage_class", "storageClassName"]);
+    let (configmap, secret) = (text(reader, &["configmap", "configMap"]), text(reader, &["secret"]));
+    let size = fields.take(reader, &["size"]).and_then(|node| reader.bytes(node, "size")).map(|size| size.value);
+    let access = fields.take(reader, &["access_mode", "accessMode"]).and_then(|node| access(reader, node));
+    let empty = fields.take(reader, &["emptyDir", "empty_dir"]).and_then(|node| reader.boolean(node, "emptyDir")).unwrap_or(false);
+    let read_only = fields.take(reader, &["read_only", "readOnly"]).and_then(|node| reader.boolean(node, "read_only")).unwrap_or(false);
+    let kind = fields.take(reader, &["type"]).and_then(|node| reader.word(node, "type", &["file", "directory"]));
+    fields.finish(reader);
+    let path_node = path_node?;
+    let path = reader.text(path_node, "path")?;
+    let path = absolute(reader, &path.value, path.at)?;
+    let mut sources = Vec::new();
+    sources.extend(claim.map(|name| Source::Claim { name, sub_path }));
+    sources.extend(size.map(|size| Source::Size { size, storage_class, access }));
+    sources.extend(configmap.map(Source::ConfigMap));
+    sources.extend(secret.map(Source::Secret));
+    sources.extend(empty.then_some(Source::Empty));
+    sources.extend(host.map(Source::Host));
+    if sources.len() > 1 {
+        let message = format!("`{path}` has more than one of host_path, pvc, size, emptyDir, configmap and secret");
+        reader.problems.push(Problem::error(at, message, "keep one of them"));
+        return None;
+    }
+    let source = sources.pop().unwrap_or_else(|| Source::Host(path.clone()));
+    if let Source::Host(host) = &source {
+        let host = absolute(reader, host, at)?;
+        host_path(reader, &host, path_node.at)?;
+    }
+    let file = match (&source, kind) {
+        (_, Some(kind)) => kind == "file",
+        (Source::Host(host), None) => is_data_file(host),
+        _ => false,
+    };
+    Some(Workdir { path, source, read_only, file })
+}
+
+fn access(reader: &mut Reader, node: &Node) -> Option<Access> {
+    let all = [Access::ReadWriteOnce, Access::ReadWriteMany, Access::ReadOnlyMany, Access::ReadWriteOncePod];
+    let word = reader.word(node, "access_mode", &all.map(Access::word))?;
+    all.into_iter().find(|access| access.word() == word)
+}
+
+fn absolute(reader: &mut Reader, path: &str, at: Place) -> Option<String> {
+    let bad = if !path.starts_with('/') {
+        Some("is no absolute path")
+    } else if path.split('/').any(|part| part == "..") {
+        Some("goes up with `..`")
+    } else if path.contains(':') || path.contains(char::is_control) {
+        Some("holds a character that no mount path may")
+    } else {
+        None
+    };
+    if let Some(bad) = bad {
+        reader.problems.push(Problem::error(at, format!("`{path}` {bad}"), "write it from the root, such as /data"));
+        return None;
+    }
+    let trimmed = path.trim_end_matches('/');
+    Some(if trimmed.is_empty() { "/".to_owned() } else { trimmed.to_owned() })
+}
+
+fn host_path(reader: &mut Reader, path: &str, at: Place) -> Option<()> {
+    let inside = |folder: &str| path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    let forbidden = path == "/" || FORBIDDEN.iter().any(|folder| inside(folder)) || path.ends_with(".sock");
+    if forbidden {
+        let note = "mount a claim there instead (`pvc:` or `size:`), or another folder with `host_path:`";
+        reader.problems.push(Problem::error(at, format!("the node's `{path}` may not be mounted"), note));
+        return None;
+    }
+    Some(())
+}
+
+fn is_data_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.').is_some_and(|(stem, ending)| !stem.is_empty() && DATA_FILES.contains(&ending.to_ascii_lowercase().as_str()))
+}
+
+/// `files:` as (path in the container, local path); a bare local path appears in `/workspace`.
+pub fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<(String, String)> {
+    let Some(node) = document.take(reader, &["files"]) else { return Vec::new() };
+    if matches!(node.value, Value::Map(_)) {
+        let pairs = reader.text_map(node, "files");
+        let pair = |(target, local): (super::Located<String>, super::Located<String>)| {
+            let target = if target.value.starts_with('/') { target } else {
+                super::Located { value: format!("/workspace/{}", target.value), at: target.at }
+            };
+            Some((absolute(reader, &target.value, target.at)?, local.value))
+        };
+        return pairs.into_iter().filter_map(pair).collect();
+    }
+    let items = reader.list_or_one(node);
+    let name = |text: String| (format!("/workspace/{}", text.rsplit('/').next().unwrap_or(&text)), text);
+    items.into_iter().filter_map(|item| Some(name(reader.text(item, "files")?.value))).collect()
+}

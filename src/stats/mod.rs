@@ -1,0 +1,3 @@
+//! What follows from a job's samples and logs. Arithmetic and patterns; asks nobody.
+
+pub mod progress;

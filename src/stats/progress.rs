@@ -1,0 +1,77 @@
+//! How far a training is, from the lines that the common trainers print. A line of unknown shape says nothing.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// How a trainer tells its progress. Tried in this order: steps are finer than epochs.
+struct Pattern {
+    /// Who prints it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "names the pattern for its readers and its test"))]
+    name: &'static str,
+    /// Captures (done, total), or a percentage alone.
+    shape: &'static str,
+    /// The first count is of the epoch in work, so one less is done.
+    started: bool,
+}
+
+const PATTERNS: [Pattern; 4] = [
+    Pattern { name: "tqdm, Hugging Face Trainer, Lightning", shape: r"(?:^|[\s:])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)", started: false },
+    Pattern { name: "Megatron, Primus", shape: r"(?i)\biteration\s+(\d+)\s*/\s*(\d+)\s*\|", started: false },
+    Pattern { name: "step i/N", shape: r"(?i)\b(?:global[_ ]?)?step[\s:=\[]*(\d+)\s*/\s*(\d+)", started: false },
+    Pattern { name: "epoch i/N", shape: r"(?i)\bepoch[\s:=\[]*(\d+)\s*/\s*(\d+)", started: true },
+];
+
+static SHAPES: LazyLock<Vec<Regex>> =
+    LazyLock::new(|| PATTERNS.iter().map(|pattern| Regex::new(pattern.shape).expect("the patterns are tested")).collect());
+
+/// Percent done by the newest line that tells it, in 0–100; `None` when no line does. Steps are preferred to epochs even
+/// when an epoch was told later.
+#[must_use]
+pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<f64> {
+    PATTERNS.iter().zip(SHAPES.iter()).find_map(|(pattern, shape)| lines.clone().rev().find_map(|line| read(pattern, shape, line)))
+}
+
+fn read(pattern: &Pattern, shape: &Regex, line: &str) -> Option<f64> {
+    // A bar redraws itself with carriage returns; the last state counts.
+    let found = line.rsplit('\r').find_map(|part| shape.captures(part))?;
+    let number = |index: usize| found.get(index).and_then(|text| text.as_str().parse::<u64>().ok());
+    let Some(total) = number(2) else { return number(1).filter(|percent| *percent <= 100).map(|percent| percent as f64) };
+    let done = number(1)?;
+    let done = if pattern.started { done.checked_sub(1)? } else { done };
+    (total > 0 && done <= total).then(|| done as f64 * 100.0 / total as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trainer_has_a_line_that_is_understood() {
+        for (name, line, expected) in [
+            (PATTERNS[0].name, " 65%|██████▌   | 650/1000 [10:00<05:23,  1.08it/s, loss=0.87]", 65.0),
+            (PATTERNS[0].name, "Epoch 0:  40%|████      | 4/10 [00:01<00:02, v_num=1]", 40.0),
+            (PATTERNS[0].name, "  1%| | 1/100\r 50%|█████ | 50/100\r", 50.0),
+            (PATTERNS[1].name, " [2026-01-01 00:00:00] iteration       30/     120 | consumed samples:  7680 | lm loss: 2.3E+00 |", 25.0),
+            (PATTERNS[2].name, "[INFO] step 100/400 loss=1.2", 25.0),
+            (PATTERNS[3].name, "2024-06-01 10:06:30 [INFO] Epoch 2/4, Step 100, Loss: 0.87", 25.0),
+            (PATTERNS[3].name, "Epoch [3/3]", 200.0 / 3.0),
+        ] {
+            let found = percent([line].into_iter()).unwrap_or_else(|| panic!("{name}: {line}"));
+            assert!((found - expected).abs() < 1e-9, "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn unknown_lines_are_no_guess() {
+        for line in ["loss 0.5 at 65%", "{'loss': 0.5, 'epoch': 1.2}", "step 5/0", "Epoch 0/3", "step 9/3", "150%|x| 1", ""] {
+            assert_eq!(percent([line].into_iter()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_newest_line_counts_and_steps_before_epochs() {
+        assert_eq!(percent(["step 1/10", "step 2/10", "saving"].into_iter()), Some(20.0));
+        assert_eq!(percent(["step 7/10", "Epoch 1/3"].into_iter()), Some(70.0));
+    }
+}

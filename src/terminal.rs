@@ -1,0 +1,172 @@
+//! stdout, stderr and the person behind them: the only place that writes to a stream. stdout is data, stderr is talk.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::error::Error;
+use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
+use crate::view::{Format, Look};
+use crate::spec::Problems;
+
+/// When to use colors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColorChoice {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What flags and environment say about output.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes {
+    pub color: ColorChoice,
+    /// From `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, when the flag leaves it open.
+    pub environment: Option<bool>,
+    pub plain: bool,
+    pub quiet: bool,
+    pub verbose: bool,
+    /// Columns that the environment names.
+    pub columns: Option<usize>,
+}
+
+/// The streams of this process.
+#[derive(Debug)]
+pub struct Terminal {
+    wishes: Wishes,
+    format: RefCell<Format>,
+}
+
+impl Terminal {
+    #[must_use]
+    pub fn new(wishes: Wishes) -> Self {
+        // Each text is painted for its own stream; the library's own guess is about stdout alone.
+        colored::control::set_override(true);
+        Self { wishes, format: RefCell::default() }
+    }
+
+    /// From now on stdout carries this format, and talk follows it.
+    pub fn set_format(&self, format: Format) {
+        self.format.replace(format);
+    }
+
+    #[must_use]
+    pub fn out_is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// True when a person can answer questions.
+    #[must_use]
+    pub fn is_interactive(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// How text on stdout may look.
+    #[must_use]
+    pub fn look(&self) -> Look {
+        self.look_of(self.out_is_terminal())
+    }
+
+    fn error_look(&self) -> Look {
+        self.look_of(io::stderr().is_terminal())
+    }
+
+    fn look_of(&self, terminal: bool) -> Look {
+        let color = match self.wishes.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => self.wishes.environment.unwrap_or(terminal) && (terminal || self.wishes.environment == Some(true)),
+        };
+        let width = terminal.then(|| self.wishes.columns.or_else(terminal_width).unwrap_or(80));
+        Look { width, color, plain: self.wishes.plain }
+    }
+
+    /// Writes data to stdout. A reader that went away ends the program silently, as it ends every filter.
+    pub fn print(&self, text: &str) -> Result<(), Error> {
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+            Err(error) => Err(Error::new(crate::error::Kind::Request, "OutputFailed", format!("cannot write to stdout: {error}"))),
+        }
+    }
+
+    /// Clears the screen before a redraw.
+    pub fn redraw(&self, text: &str) -> Result<(), Error> {
+        self.print(&format!("\u{1b}[H\u{1b}[2J{text}"))
+    }
+
+    fn talk(&self, text: &str) {
+        // Nobody is left to be told when stderr is gone.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    fn is_document(&self) -> bool {
+        self.format.borrow().is_document()
+    }
+
+    pub fn fail(&self, error: &Error) {
+        let text = if self.is_document() { error_json(error) } else { error_text(error, self.error_look()) };
+        self.talk(&text);
+    }
+
+    pub fn warn(&self, message: &str) {
+        if self.is_document() {
+            self.talk(&warning_json(message));
+        } else if !self.wishes.quiet {
+            self.talk(&warning_text(message, self.error_look()));
+        }
+    }
+
+    /// Warnings about a file.
+    pub fn warn_about(&self, problems: &Problems) {
+        for problem in &problems.list {
+            if self.is_document() {
+                self.warn(&format!("{}:{}:{}: {}", problems.file, problem.at.line, problem.at.column, problem.message));
+            } else if !self.wishes.quiet {
+                self.talk(&problem_text(problems, problem, self.error_look()));
+            }
+        }
+    }
+
+    /// The command to type next; for people only.
+    pub fn hint(&self, text: &str) {
+        if io::stderr().is_terminal() && !self.wishes.quiet && !self.is_document() {
+            let word = crate::view::text::paint("hint:", Some(colored::Color::Cyan), self.error_look());
+            self.talk(&format!("{word} {}\n", crate::view::text::clean(text)));
+        }
+    }
+
+    /// What people are told when there is no data: «no jobs».
+    pub fn note(&self, text: &str) {
+        if !self.wishes.quiet && !self.is_document() {
+            self.talk(&format!("{}\n", crate::view::text::clean(text)));
+        }
+    }
+
+    /// What only `-v` asks for.
+    pub fn detail(&self, text: &str) {
+        if self.wishes.verbose {
+            self.talk(&format!("{}\n", crate::view::text::clean(text)));
+        }
+    }
+
+    /// A line that changes while something is awaited; drawn on a terminal only.
+    #[must_use]
+    pub fn spinner(&self) -> ProgressBar {
+        if self.wishes.quiet || self.is_document() || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid"));
+        bar.enable_steady_tick(Duration::from_millis(120));
+        bar
+    }
+}
+
+fn terminal_width() -> Option<usize> {
+    terminal_size::terminal_size().map(|(terminal_size::Width(columns), _)| columns.into())
+}

@@ -1,0 +1,90 @@
+//! What `create` did.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::error::Error;
+
+use super::Look;
+use super::text::{clean, count};
+
+/// A document that was created.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Created {
+    pub job_id: String,
+    pub name: String,
+    pub kind: &'static str,
+    pub status: String,
+    pub created_at: Option<Timestamp>,
+    pub message: String,
+    pub namespace: String,
+    #[serde(skip)]
+    pub pods: u64,
+    #[serde(skip)]
+    pub gpus_per_pod: u64,
+    #[serde(skip)]
+    pub gpu_type: Option<String>,
+    #[serde(skip)]
+    pub pool: Option<String>,
+    /// Kinds and names of the other objects.
+    #[serde(skip)]
+    pub objects: Vec<String>,
+    #[serde(skip)]
+    pub dry_run: bool,
+}
+
+/// A document that was not.
+#[derive(Clone, Debug, Serialize)]
+pub struct NotCreated {
+    pub kind: &'static str,
+    pub name: String,
+    pub error: String,
+    pub message: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchItem<'a> {
+    kind: &'a str,
+    job_id: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+}
+
+/// The answer to several documents.
+#[derive(Serialize)]
+pub struct Batch<'a> {
+    success: Vec<BatchItem<'a>>,
+    failed: Vec<NotCreated>,
+}
+
+#[must_use]
+pub fn batch<'a>(created: &'a [Created], failed: &[(&'static str, String, Error)]) -> Batch<'a> {
+    let item = |created: &'a Created| BatchItem {
+        kind: created.kind,
+        job_id: &created.job_id,
+        name: &created.name,
+        namespace: &created.namespace,
+    };
+    let not = |(kind, name, error): &(&'static str, String, Error)| NotCreated {
+        kind,
+        name: name.clone(),
+        error: error.name.clone(),
+        message: error.to_string(),
+    };
+    Batch { success: created.iter().map(item).collect(), failed: failed.iter().map(not).collect() }
+}
+
+/// One created document for people.
+#[must_use]
+pub fn text(created: &Created, _look: Look) -> String {
+    let size = match (created.gpus_per_pod, &created.gpu_type) {
+        (0, _) => format!("{}, no GPU", count(created.pods, "pod")),
+        (gpus, Some(kind)) => format!("{} × {gpus} {}", count(created.pods, "node"), clean(kind)),
+        (gpus, None) => format!("{} × {}", count(created.pods, "node"), count(gpus, "GPU")),
+    };
+    let pool = created.pool.as_deref().map_or(String::new(), |pool| format!(", pool {}", clean(pool)));
+    let verb = if created.dry_run { "would be created" } else { "created" };
+    format!("{}/{} {verb} in {}: {size}{pool}\n  {}\n", created.kind, created.job_id, created.namespace, created.objects.join(", "))
+}

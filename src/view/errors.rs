@@ -1,0 +1,101 @@
+//! Errors, warnings and the problems of a file: text for people, one JSON object a line for programs.
+
+use colored::Color;
+use serde_json::json;
+
+use crate::error::Error;
+use crate::spec::{Problem, Problems, Severity};
+
+use super::Look;
+use super::text::{clean, paint};
+
+/// `error: …` with causes, problems and hints.
+#[must_use]
+pub fn error_text(error: &Error, look: Look) -> String {
+    let mut text = format!("{} {}\n", paint("error:", Some(Color::Red), look), clean(&error.message));
+    for cause in &error.causes {
+        text.push_str(&format!("  caused by: {}\n", clean(cause)));
+    }
+    if let Some(problems) = &error.problems {
+        for problem in &problems.list {
+            text.push_str(&problem_text(problems, problem, look));
+        }
+    }
+    if !error.hints.is_empty() {
+        text.push('\n');
+    }
+    for hint in &error.hints {
+        text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), clean(hint)));
+    }
+    text
+}
+
+/// A problem with its place and its line.
+#[must_use]
+pub fn problem_text(problems: &Problems, problem: &Problem, look: Look) -> String {
+    let at = problem.at;
+    let color = if problem.severity == Severity::Error { Color::Red } else { Color::Yellow };
+    let word = if problem.severity == Severity::Error { "" } else { "warning: " };
+    let mut text = format!("  {}:{}:{}: {word}{}\n", clean(&problems.file), at.line, at.column, clean(&problem.message));
+    let Some(line) = problems.line(problem) else { return text };
+    let shown = clean(line);
+    let shown: String = shown.chars().take(120).collect();
+    let number = at.line.to_string();
+    text.push_str(&format!("    {number} | {shown}\n"));
+    let skipped: usize = line.chars().take(at.column.saturating_sub(1)).map(width).sum();
+    let marked: usize = line.chars().skip(at.column.saturating_sub(1)).take(at.width).map(width).sum();
+    let room = 120_usize.saturating_sub(skipped).max(1);
+    let marks = "^".repeat(marked.clamp(1, room));
+    let gap = " ".repeat(number.len());
+    let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
+    text.push_str(&format!("    {gap} | {}{}{note}\n", " ".repeat(skipped), paint(&marks, Some(color), look)));
+    text
+}
+
+/// Columns that a terminal gives to a character.
+fn width(c: char) -> usize {
+    unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
+}
+
+/// The error as objects, one a line: one for each problem of a file, else one.
+#[must_use]
+pub fn error_json(error: &Error) -> String {
+    let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
+        let (file, line, column) = match place {
+            Some((problems, problem)) => (json!(problems.file), json!(problem.at.line), json!(problem.at.column)),
+            None => (json!(null), json!(null), json!(null)),
+        };
+        let value = json!({
+            "error": error.name, "kind": error.kind.word(), "message": message, "causes": error.causes, "hints": hints,
+            "file": file, "line": line, "column": column,
+        });
+        format!("{value}\n")
+    };
+    match &error.problems {
+        None => object(&error.message, &error.hints, None),
+        Some(problems) => problems
+            .list
+            .iter()
+            .map(|problem| {
+                let note = Some(problem.note.clone()).filter(|note| !note.is_empty());
+                object(&problem.message, &note.into_iter().collect::<Vec<_>>(), Some((problems, problem)))
+            })
+            .collect(),
+    }
+}
+
+/// A warning as text.
+#[must_use]
+pub fn warning_text(message: &str, look: Look) -> String {
+    format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), clean(message))
+}
+
+/// A warning as an object.
+#[must_use]
+pub fn warning_json(message: &str) -> String {
+    let value = json!({
+        "error": "Warning", "kind": "warning", "message": message, "causes": [], "hints": [],
+        "file": null, "line": null, "column": null,
+    });
+    format!("{value}\n")
+}

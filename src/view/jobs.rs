@@ -1,0 +1,128 @@
+//! `get jobs`: the list as a table and as JSON.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::model::{Job, State};
+
+use super::table::{Cell, Table, left, right};
+use super::text::{age, bar, state, status_color};
+use super::{Format, Look};
+
+/// A job with what was found out about it.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub job: Job,
+    pub state: State,
+    /// Percent.
+    pub progress: Option<f64>,
+}
+
+/// The page of a list.
+#[derive(Serialize)]
+pub struct JobList {
+    /// Jobs that match, on all pages.
+    pub total: usize,
+    pub items: Vec<JobItem>,
+}
+
+/// One job in JSON. Counts of GPUs are what is requested in all, and what is held now.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobItem {
+    job_id: String,
+    name: String,
+    namespace: String,
+    kind: &'static str,
+    pool: Option<String>,
+    status: &'static str,
+    reason: Option<String>,
+    message: Option<String>,
+    gpu: u64,
+    gpu_held: u64,
+    gpu_type: Option<String>,
+    user: Option<String>,
+    pods_running: u32,
+    pods_wanted: u32,
+    created_at: Option<Timestamp>,
+    started_at: Option<Timestamp>,
+    finished_at: Option<Timestamp>,
+    progress: Option<f64>,
+}
+
+impl From<&Row> for JobItem {
+    fn from(row: &Row) -> Self {
+        let Row { job, state, progress } = row;
+        Self {
+            job_id: job.name.clone(),
+            name: job.display_name.clone(),
+            namespace: job.namespace.clone(),
+            kind: job.kind.word(),
+            pool: job.pool.clone(),
+            status: state.status.word(),
+            reason: state.reason.clone(),
+            message: state.message.clone(),
+            gpu: job.gpus(),
+            gpu_held: job.gpus_held(),
+            gpu_type: job.gpu_type.clone(),
+            user: job.user.clone(),
+            pods_running: state.running,
+            pods_wanted: state.wanted,
+            created_at: job.created_at,
+            started_at: job.started_at(),
+            finished_at: job.finished_at,
+            progress: *progress,
+        }
+    }
+}
+
+/// The list as JSON.
+#[must_use]
+pub fn list(rows: &[Row], total: usize) -> JobList {
+    JobList { total, items: rows.iter().map(JobItem::from).collect() }
+}
+
+/// The list for people. A column appears when it tells something: the namespace with more than one, the user likewise.
+#[must_use]
+pub fn table(rows: &[Row], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
+    let wide = matches!(format, Format::Wide | Format::Csv);
+    let several = |key: fn(&Row) -> Option<&str>| rows.iter().any(|row| key(row) != rows.first().and_then(key));
+    let namespaces = wide || several(|row| Some(&row.job.namespace));
+    let users = wide || several(|row| row.job.user.as_deref());
+    let mut columns = Vec::new();
+    columns.extend(namespaces.then_some(left("NAMESPACE")));
+    columns.extend([left("NAME"), left("KIND"), left("STATUS"), right("GPU"), left("TYPE"), left("POOL")]);
+    columns.extend(users.then_some(left("USER")));
+    columns.extend([right("AGE"), if look.width.is_some() { left("PROGRESS") } else { right("PROGRESS") }]);
+    columns.extend(wide.then_some(left("MESSAGE")));
+    let mut table = Table::new(columns);
+    for Row { job, state: found, progress } in rows {
+        let mut cells: Vec<Cell> = Vec::new();
+        cells.extend(namespaces.then(|| job.namespace.clone().into()));
+        let status = if wide && format == Format::Csv { found.status.to_string() } else { state(found) };
+        cells.extend([
+            job.name.clone().into(),
+            job.kind.word().into(),
+            Cell::colored(status, status_color(found.status)),
+            job.gpus().to_string().into(),
+            job.gpu_type.clone().unwrap_or_default().into(),
+            job.pool.clone().unwrap_or_default().into(),
+        ]);
+        cells.extend(users.then(|| job.user.clone().unwrap_or_default().into()));
+        let progress = match (progress, look.width) {
+            (None, _) => "-".to_owned(),
+            (Some(percent), Some(_)) => bar(*percent, 5, look),
+            (Some(percent), None) => format!("{percent:.0}%"),
+        };
+        cells.extend([age(job.created_at, now).into(), progress.into()]);
+        cells.extend(wide.then(|| found.message.clone().unwrap_or_default().into()));
+        table.row(cells);
+    }
+    table.show(format, headers, look)
+}
+
+/// `-o name`: what other commands accept.
+#[must_use]
+pub fn names(rows: &[Row]) -> String {
+    rows.iter().map(|row| format!("{}/{}\n", row.job.namespace, row.job.name)).collect()
+}

@@ -1,0 +1,140 @@
+//! Lists in columns: aligned for people, bare for pipes, quoted for CSV. Knows cells, not what they mean.
+
+use tabled::builder::Builder;
+use tabled::settings::object::Columns;
+use tabled::settings::{Alignment, Padding, Style};
+
+use super::text::clean;
+use super::{Format, Look, text};
+use colored::Color;
+
+/// One cell: what it says and how it may be colored.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    text: String,
+    color: Option<Color>,
+}
+
+impl Cell {
+    #[must_use]
+    pub fn colored(text: impl Into<String>, color: Option<Color>) -> Self {
+        Self { text: text.into(), color }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), color: None }
+    }
+}
+
+/// A column's title and side.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub title: &'static str,
+    pub right: bool,
+}
+
+#[must_use]
+pub const fn left(title: &'static str) -> Column {
+    Column { title, right: false }
+}
+
+#[must_use]
+pub const fn right(title: &'static str) -> Column {
+    Column { title, right: true }
+}
+
+/// Rows under titles.
+#[derive(Debug, Default)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    #[must_use]
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self { columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for every column");
+        self.rows.push(cells);
+    }
+
+    /// The table in the format asked for.
+    #[must_use]
+    pub fn show(&self, format: Format, headers: bool, look: Look) -> String {
+        if format == Format::Csv { self.csv(headers) } else { self.aligned(headers, look) }
+    }
+
+    fn aligned(&self, headers: bool, look: Look) -> String {
+        let mut builder = Builder::default();
+        if headers {
+            builder.push_record(self.columns.iter().map(|column| column.title));
+        }
+        for row in &self.rows {
+            builder.push_record(row.iter().map(|cell| {
+                let text = clean(&cell.text);
+                let text = if text.is_empty() { "-" } else { &text };
+                text::paint(text, cell.color, look)
+            }));
+        }
+        let mut table = builder.build();
+        table.with(Style::empty()).with(Padding::new(0, 1, 0, 0));
+        for (index, _) in self.columns.iter().enumerate().filter(|(_, column)| column.right) {
+            table.modify(Columns::one(index), Alignment::right());
+        }
+        let mut result = String::new();
+        for line in table.to_string().lines() {
+            result.push_str(line.trim_end());
+            result.push('\n');
+        }
+        if self.rows.is_empty() && !headers { String::new() } else { result }
+    }
+
+    /// RFC 4180, with line feeds alone.
+    fn csv(&self, headers: bool) -> String {
+        let quote = |text: &str| {
+            if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+        };
+        let mut result = String::new();
+        let mut line = |cells: Vec<String>| {
+            result.push_str(&cells.join(","));
+            result.push('\n');
+        };
+        if headers {
+            line(self.columns.iter().map(|column| quote(&column.title.to_lowercase().replace(' ', "_"))).collect());
+        }
+        for row in &self.rows {
+            line(row.iter().map(|cell| quote(if cell.text == "-" { "" } else { &cell.text })).collect());
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Look = Look { width: None, color: false, plain: false };
+
+    fn table() -> Table {
+        let mut table = Table::new([left("NAME"), right("GPU")]);
+        table.row(vec!["qwen2".into(), "16".into()]);
+        table.row(vec!["模型,a\u{1b}".into(), "-".into()]);
+        table
+    }
+
+    #[test]
+    fn columns_align_by_what_a_terminal_shows() {
+        assert_eq!(table().show(Format::Table, true, LOOK), "NAME         GPU\nqwen2         16\n模型,a\\u{1b}   -\n");
+        assert_eq!(table().show(Format::Table, false, LOOK).lines().count(), 2);
+    }
+
+    #[test]
+    fn csv_quotes_and_leaves_unknown_empty() {
+        assert_eq!(table().show(Format::Csv, true, LOOK), "name,gpu\nqwen2,16\n\"模型,a\u{1b}\",\n");
+    }
+}

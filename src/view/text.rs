@@ -1,0 +1,130 @@
+//! Words and numbers as people read them, and the one place where text from the cluster loses what could steer a terminal.
+
+use std::borrow::Cow;
+
+use colored::{Color, Colorize};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::model::{State, Status};
+
+use super::Look;
+
+/// Text from outside, safe to show: control characters, bidirectional marks and line separators become visible escapes.
+#[must_use]
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut result = String::new();
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' | '\r' => result.push(' '),
+            c if is_unsafe(c) => result.extend(c.escape_unicode()),
+            c => result.push(c),
+        }
+    }
+    Cow::Owned(result)
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
+}
+
+/// A span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
+#[must_use]
+pub fn age(from: Option<Timestamp>, now: Timestamp) -> String {
+    from.map_or_else(|| "-".to_owned(), |from| span(now.duration_since(from)))
+}
+
+/// A duration in one unit.
+#[must_use]
+pub fn span(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// `1 pod`, `2 pods`.
+#[must_use]
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `text` in a color, where colors are wanted.
+#[must_use]
+pub fn paint(text: &str, color: Option<Color>, look: Look) -> String {
+    match color.filter(|_| look.color) {
+        Some(color) => text.color(color).to_string(),
+        None => text.to_owned(),
+    }
+}
+
+/// What needs attention has the only strong color: red broken, yellow waiting, green fine, dim what is over or paused.
+#[must_use]
+pub fn status_color(status: Status) -> Option<Color> {
+    match status {
+        Status::Running => Some(Color::Green),
+        Status::Failed => Some(Color::Red),
+        Status::Pending => Some(Color::Yellow),
+        Status::Succeeded | Status::Paused | Status::Terminating | Status::Unknown => Some(Color::BrightBlack),
+    }
+}
+
+/// `pending ImagePullBackOff`, `running`.
+#[must_use]
+pub fn state(state: &State) -> String {
+    match &state.reason {
+        Some(reason) => format!("{} {}", state.status, clean(reason)),
+        None => state.status.to_string(),
+    }
+}
+
+/// A bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
+#[must_use]
+pub fn bar(percent: f64, cells: usize, look: Look) -> String {
+    let eighths = (percent.clamp(0.0, 100.0) / 100.0 * cells as f64 * 8.0).round() as usize;
+    if look.plain {
+        let full = (eighths / 8).min(cells);
+        return format!("{}{} {percent:.0}%", "#".repeat(full), ".".repeat(cells - full));
+    }
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let text = format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8]);
+    let pad = cells - text.chars().count().min(cells);
+    format!("{text}{} {percent:.0}%", " ".repeat(pad))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Look = Look { width: None, color: false, plain: false };
+
+    #[test]
+    fn nothing_that_steers_a_terminal_gets_through() {
+        assert_eq!(clean("train\u{1b}[31m"), "train\\u{1b}[31m");
+        assert_eq!(clean("a\u{202e}b\u{9b}c\nd"), "a\\u{202e}b\\u{9b}c d");
+        assert!(matches!(clean("模型 qwen2"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn ages() {
+        let at = |seconds| Some(Timestamp::from_second(seconds).unwrap());
+        let now = at(1_000_000).unwrap();
+        for (seconds, text) in [(45, "45s"), (720, "12m"), (10_800, "3h"), (172_800, "2d"), (-5, "0s"), (7199, "119m")] {
+            assert_eq!(age(at(1_000_000 - seconds), now), text);
+        }
+        assert_eq!(age(None, now), "-");
+    }
+
+    #[test]
+    fn bars_never_stand_without_their_number() {
+        assert_eq!(bar(65.0, 5, LOOK), "███▎  65%");
+        assert_eq!(bar(0.0, 3, LOOK), "    0%");
+        assert_eq!(bar(100.0, 3, LOOK), "███ 100%");
+        assert_eq!(bar(50.0, 4, Look { plain: true, ..LOOK }), "##.. 50%");
+    }
+}

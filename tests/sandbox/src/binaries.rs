@@ -1,0 +1,300 @@
+//! Builds the control plane from Go modules, once per machine: the binaries live in the user's cache folder under a
+//! hash of what they are made from, behind a lock, so that a second checkout or a second run builds nothing.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+const VERSION: &str = "k8s.io/component-base/version.";
+
+/// One Go module whose `tool` packages become binaries.
+struct Module {
+    name: &'static str,
+    go_mod: &'static str,
+    go_sum: &'static str,
+    arguments: &'static [&'static str],
+    ldflags: fn() -> String,
+    /// (what `go build` calls it, what it is)
+    binaries: &'static [(&'static str, &'static str)],
+    /// Cold, on two cores; only said, never waited for.
+    minutes: u32,
+}
+
+macro_rules! module {
+    ($folder:literal) => {
+        (include_str!(concat!("../go/", $folder, "/go.mod")), include_str!(concat!("../go/", $folder, "/go.sum")))
+    };
+}
+
+fn plain() -> String {
+    "-s -w".to_owned()
+}
+
+/// Without these the server calls itself v0.0.0-master.
+fn versioned() -> String {
+    format!("-s -w -X {VERSION}gitVersion=v1.36.3 -X {VERSION}gitMajor=1 -X {VERSION}gitMinor=36")
+}
+
+fn modules() -> [Module; 3] {
+    let (kubernetes, prometheus, state) = (module!("kubernetes"), module!("prometheus"), module!("kube-state-metrics"));
+    [
+        Module {
+            name: "kubernetes",
+            go_mod: kubernetes.0,
+            go_sum: kubernetes.1,
+            arguments: &[],
+            ldflags: versioned,
+            binaries: &[
+                ("server", "etcd"),
+                ("kube-apiserver", "kube-apiserver"),
+                ("kube-controller-manager", "kube-controller-manager"),
+                ("kube-scheduler", "kube-scheduler"),
+                ("kubectl", "kubectl"),
+                ("kwok", "kwok"),
+            ],
+            minutes: 6,
+        },
+        Module {
+            name: "prometheus",
+            go_mod: prometheus.0,
+            go_sum: prometheus.1,
+            arguments: &["-tags", "remove_all_sd,enable_kubernetes_sd"],
+            ldflags: plain,
+            binaries: &[("prometheus", "prometheus"), ("promtool", "promtool")],
+            minutes: 2,
+        },
+        Module {
+            name: "kube-state-metrics",
+            go_mod: state.0,
+            go_sum: state.1,
+            arguments: &[],
+            ldflags: plain,
+            binaries: &[("kube-state-metrics", "kube-state-metrics")],
+            minutes: 2,
+        },
+    ]
+}
+
+fn adapter() -> Module {
+    let (go_mod, go_sum) = module!("prometheus-adapter");
+    Module {
+        name: "prometheus-adapter",
+        go_mod,
+        go_sum,
+        arguments: &[],
+        ldflags: plain,
+        binaries: &[("adapter", "prometheus-adapter")],
+        minutes: 2,
+    }
+}
+
+/// Where the parts of the control plane are.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    folders: Vec<PathBuf>,
+    /// kwok's own module folder: its custom resource definitions and node stages are read from there.
+    pub kwok_module: PathBuf,
+}
+
+impl Binaries {
+    /// Builds what is missing. `with_adapter` adds prometheus-adapter, which only autoscaling needs.
+    pub fn ready(with_adapter: bool) -> Result<Self> {
+        let go = go_version()?;
+        let root = cache_folder()?;
+        fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
+        let mut folders = Vec::new();
+        for module in modules().into_iter().chain(with_adapter.then(adapter)) {
+            folders.push(module.ready(&root, &go)?);
+        }
+        let kwok_module = kwok_module(&folders[0])?;
+        Ok(Self { folders, kwok_module })
+    }
+
+    /// # Panics
+    /// When `name` is none of the binaries that [`Binaries::ready`] built.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folders
+            .iter()
+            .map(|folder| folder.join(name))
+            .find(|path| path.exists())
+            .unwrap_or_else(|| panic!("`{name}` is no part of the sandbox"))
+    }
+}
+
+impl Module {
+    fn ready(&self, root: &Path, go: &str) -> Result<PathBuf> {
+        let folder = root.join(format!("{}-{:016x}", self.name, self.fingerprint(go)));
+        let done = |folder: &Path| self.binaries.iter().all(|(_, name)| folder.join(name).exists());
+        if done(&folder) {
+            return Ok(folder);
+        }
+        let lock_path = root.join(format!("{}.lock", self.name));
+        let lock = File::create(&lock_path).with_context(|| format!("cannot write {}", lock_path.display()))?;
+        lock.lock().context("cannot lock the sandbox's cache folder")?;
+        if !done(&folder) {
+            enough_disk(root)?;
+            self.build(&folder)?;
+        }
+        Ok(folder)
+    }
+
+    fn build(&self, folder: &Path) -> Result<()> {
+        let source = folder.join("source");
+        fs::create_dir_all(&source).with_context(|| format!("cannot make {}", source.display()))?;
+        fs::write(source.join("go.mod"), self.go_mod)?;
+        fs::write(source.join("go.sum"), self.go_sum)?;
+        let output = folder.join("building");
+        fs::create_dir_all(&output)?;
+        let mut command = Command::new("go");
+        command
+            .current_dir(&source)
+            .args(["build", "-v", "-ldflags", &(self.ldflags)()])
+            .args(self.arguments)
+            .arg("-o")
+            .arg(format!("{}/", output.display()))
+            .arg("tool")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start `go`")?;
+        let lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let last = watch_build(self.name, self.minutes, lines);
+        if !child.wait()?.success() {
+            bail!("`go build` of {} failed:\n{}", self.name, last.join("\n"));
+        }
+        for (built, name) in self.binaries {
+            fs::rename(output.join(built), folder.join(name))
+                .with_context(|| format!("`go build` of {} made no `{built}`", self.name))?;
+        }
+        fs::remove_dir_all(&output)?;
+        Ok(())
+    }
+
+    /// FNV-1a over everything that goes into the binaries; stable between Rust versions, which `DefaultHasher` is not.
+    fn fingerprint(&self, go: &str) -> u64 {
+        let flags = (self.ldflags)();
+        let parts = [self.go_mod, self.go_sum, &flags, go].into_iter().chain(self.arguments.iter().copied());
+        parts.flat_map(|part| part.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    }
+}
+
+/// Says what is being built and for how long; returns the last lines, which hold the reason of a failure.
+fn watch_build(name: &str, minutes: u32, lines: impl BufRead) -> Vec<String> {
+    let start = Instant::now();
+    let mut stderr = std::io::stderr();
+    let terminal = stderr.is_terminal();
+    let _ = writeln!(stderr, "sandbox: building {name} from Go modules, once; about {minutes} minutes on two cores");
+    let (mut packages, mut last, mut said) = (0_u32, Vec::new(), Instant::now());
+    for line in lines.lines().map_while(Result::ok) {
+        packages += 1;
+        if terminal && said.elapsed() > Duration::from_millis(200) {
+            let _ = write!(stderr, "\r\x1b[K  {packages} packages, {} s: {line:.50}", start.elapsed().as_secs());
+            said = Instant::now();
+        } else if !terminal && said.elapsed() > Duration::from_secs(30) {
+            let _ = writeln!(stderr, "  {name}: {packages} packages after {} s", start.elapsed().as_secs());
+            said = Instant::now();
+        }
+        last.push(line);
+        if last.len() > 20 {
+            last.remove(0);
+        }
+    }
+    let _ = writeln!(
+        stderr,
+        "{}  {name}: {packages} packages in {} s",
+        if terminal { "\r\x1b[K" } else { "" },
+        start.elapsed().as_secs()
+    );
+    last
+}
+
+/// Where everything that outlives a run is kept.
+pub fn cache_folder() -> Result<PathBuf> {
+    let base = std::env::var_os("GPUCTL_SANDBOX_CACHE").map(PathBuf::from).or_else(dirs::cache_dir);
+    Ok(base.context("no cache folder: set HOME or GPUCTL_SANDBOX_CACHE")?.join("gpuctl-sandbox"))
+}
+
+fn go_version() -> Result<String> {
+    let output = Command::new("go").args(["env", "GOVERSION"]).output().map_err(|_| {
+        anyhow::anyhow!("the sandbox builds Kubernetes from source and needs Go 1.26 or newer: no `go` in PATH")
+    })?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match go_too_old(&version) {
+        Some(reason) => bail!(reason),
+        None => Ok(version),
+    }
+}
+
+fn go_too_old(version: &str) -> Option<String> {
+    let mut numbers = version.trim_start_matches("go").split(['.', 'r', 'b', '-', ' ']);
+    let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    match (next(), next()) {
+        (Some(major), Some(minor)) if (major, minor) >= (1, 26) => None,
+        _ => Some(format!("the sandbox needs Go 1.26 or newer; `go` in PATH is {version}")),
+    }
+}
+
+fn enough_disk(folder: &Path) -> Result<()> {
+    const NEEDED_GIB: u64 = 8;
+    let output = Command::new("df").arg("-Pk").arg(folder).output().context("cannot run `df`")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let free = text.lines().nth(1).and_then(|line| line.split_whitespace().nth(3)).and_then(|kib| kib.parse::<u64>().ok());
+    match free.map(|kib| kib / (1 << 20)) {
+        Some(gib) if gib < NEEDED_GIB => {
+            bail!("building the sandbox needs {NEEDED_GIB} GiB; {} has {gib} GiB free", folder.display())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn kwok_module(kubernetes: &Path) -> Result<PathBuf> {
+    let output = Command::new("go")
+        .current_dir(kubernetes.join("source"))
+        .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"])
+        .output()
+        .context("cannot run `go list`")?;
+    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    if path.join("kustomize").is_dir() {
+        return Ok(path);
+    }
+    // The module cache was emptied after the build; fetching one module takes seconds.
+    let fetched = Command::new("go").current_dir(kubernetes.join("source")).args(["mod", "download", "sigs.k8s.io/kwok"]).status()?;
+    if fetched.success() && path.as_os_str().is_empty() {
+        return kwok_module(kubernetes);
+    }
+    if path.join("kustomize").is_dir() {
+        return Ok(path);
+    }
+    bail!("`go list` does not know where kwok's module is: {}", String::from_utf8_lossy(&output.stderr).trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_go_is_named() {
+        assert_eq!(go_too_old("go1.26.8"), None);
+        assert_eq!(go_too_old("go1.27rc1"), None);
+        assert_eq!(go_too_old("go2.0"), None);
+        assert_eq!(
+            go_too_old("go1.24.3").unwrap(),
+            "the sandbox needs Go 1.26 or newer; `go` in PATH is go1.24.3"
+        );
+        assert!(go_too_old("").is_some());
+    }
+
+    #[test]
+    fn the_fingerprint_follows_every_input() {
+        let [kubernetes, prometheus, _] = modules();
+        assert_ne!(kubernetes.fingerprint("go1.26.8"), kubernetes.fingerprint("go1.26.9"));
+        assert_ne!(kubernetes.fingerprint("go1.26.8"), prometheus.fingerprint("go1.26.8"));
+    }
+}

@@ -1,0 +1,403 @@
+//! Starts and ends one cluster. Everything listens on 127.0.0.1 at ports that the kernel gave, so several clusters
+//! run side by side; everything it writes is in one folder.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::binaries::Binaries;
+use crate::egress::{self, Roads};
+use crate::process::Group;
+use crate::{Kubectl, PodLog, certificates, nodes};
+
+/// Who asks: one token each, so that every test meets real RBAC. Only `Admin` may do anything unless a test binds a
+/// role; the others differ so that tests do not lend each other rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persona {
+    Admin,
+    Viewer,
+    Alice,
+    Bob,
+    Carol,
+    /// The name that single sign-on gives: it holds characters that no label value may.
+    Dave,
+}
+
+impl Persona {
+    const ALL: [Self; 6] = [Self::Admin, Self::Viewer, Self::Alice, Self::Bob, Self::Carol, Self::Dave];
+
+    /// The name of the kubeconfig and its context.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Viewer => "viewer",
+            Self::Alice => "alice",
+            Self::Bob => "bob",
+            Self::Carol => "carol",
+            Self::Dave => "dave",
+        }
+    }
+
+    /// The name by which the API server knows it.
+    #[must_use]
+    pub fn user(self) -> &'static str {
+        match self {
+            Self::Dave => "oidc:dave@example.com",
+            other => other.name(),
+        }
+    }
+
+    fn group(self) -> &'static str {
+        match self {
+            Self::Admin => "system:masters",
+            Self::Viewer => "viewers",
+            _ => "engineers",
+        }
+    }
+
+    fn token(self) -> String {
+        format!("{}-sandbox-token", self.name())
+    }
+}
+
+/// What to start.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where to write; a temporary folder that goes with the cluster when absent.
+    pub folder: Option<PathBuf>,
+    /// prometheus-adapter behind `custom.metrics.k8s.io`. A cluster of its own, please: an API service whose server
+    /// is gone blocks the deletion of every namespace.
+    pub with_adapter: bool,
+}
+
+/// A running cluster; it ends when this value is dropped or the process dies.
+pub struct Cluster {
+    folder: PathBuf,
+    temporary: bool,
+    binaries: Binaries,
+    ports: Ports,
+    roads: Roads,
+    _group: Group,
+}
+
+#[derive(Clone, Debug)]
+struct Ports {
+    etcd: u16,
+    etcd_peer: u16,
+    api: u16,
+    controllers: u16,
+    scheduler: u16,
+    kwok: u16,
+    state: u16,
+    state_self: u16,
+    prometheus: u16,
+    adapter: u16,
+}
+
+impl Ports {
+    /// Asks the kernel; all are held at once so that none is given twice.
+    fn free() -> Result<Self> {
+        let listeners = (0..10)
+            .map(|_| TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1"))
+            .collect::<Result<Vec<_>>>()?;
+        let mut ports = listeners.iter().map(|listener| listener.local_addr().map(|address| address.port()));
+        let mut next = || ports.next().expect("ten listeners").context("a listener without an address");
+        Ok(Self {
+            etcd: next()?,
+            etcd_peer: next()?,
+            api: next()?,
+            controllers: next()?,
+            scheduler: next()?,
+            kwok: next()?,
+            state: next()?,
+            state_self: next()?,
+            prometheus: next()?,
+            adapter: next()?,
+        })
+    }
+}
+
+impl Cluster {
+    /// Builds what is missing, then starts everything: about five seconds once built.
+    pub fn start(options: &Options) -> Result<Self> {
+        let binaries = Binaries::ready(options.with_adapter)?;
+        let mut tries = 0;
+        loop {
+            match Self::try_start(options, &binaries) {
+                // Between asking for a port and using it somebody else may have taken it.
+                Err(error) if tries < 2 && format!("{error:#}").contains("address already in use") => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
+    fn try_start(options: &Options, binaries: &Binaries) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let temporary = options.folder.is_none();
+        let folder = options.folder.clone().unwrap_or_else(|| {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            std::env::temp_dir().join(format!("gpuctl-sandbox-{}-{number}", std::process::id()))
+        });
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let cluster = Self {
+            folder,
+            temporary,
+            binaries: binaries.clone(),
+            ports: Ports::free()?,
+            roads: Arc::new(Mutex::new(HashMap::new())),
+            _group: Group::new()?,
+        };
+        cluster.write_files()?;
+        egress::serve(&cluster.folder.join("egress.sock"), Arc::clone(&cluster.roads))?;
+        cluster.start_control_plane()?;
+        cluster.start_nodes()?;
+        let volumes = nodes::volumes(20);
+        cluster.kubectl(Persona::Admin).apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes}));
+        cluster.start_metrics()?;
+        if options.with_adapter {
+            cluster.start_adapter()?;
+        }
+        Ok(cluster)
+    }
+
+    /// The folder with logs, certificates and kubeconfigs.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    #[must_use]
+    pub fn kubeconfig(&self, persona: Persona) -> PathBuf {
+        self.folder.join(format!("{}.kubeconfig", persona.name()))
+    }
+
+    #[must_use]
+    pub fn kubectl(&self, persona: Persona) -> Kubectl {
+        Kubectl::new(&self.binaries.path("kubectl"), &self.kubeconfig(persona))
+    }
+
+    /// Where Prometheus answers, without a path.
+    #[must_use]
+    pub fn prometheus(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.prometheus)
+    }
+
+    /// Where the API server answers.
+    #[must_use]
+    pub fn api_server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.ports.api)
+    }
+
+    /// Gives a container a log to write to.
+    #[must_use]
+    pub fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> PodLog {
+        PodLog::new(&self.kubectl(Persona::Admin), self.folder.clone(), namespace, pod, container)
+    }
+
+    /// Adds nodes and waits until the scheduler may use them.
+    pub fn add_nodes(&self, nodes: &[Value]) {
+        let kubectl = self.kubectl(Persona::Admin);
+        kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": nodes}));
+        let names: Vec<_> = nodes.iter().filter_map(|node| node["metadata"]["name"].as_str()).collect();
+        kubectl.run(&[&["wait", "--for=condition=Ready", "--timeout=60s", "node"], names.as_slice()].concat());
+        // The node life cycle controller takes its own not-ready taint away a moment after the node is ready.
+        kubectl.until(&["get", "nodes"], |list| {
+            list["items"].as_array().is_some_and(|items| {
+                items.iter().all(|node| {
+                    let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+                    taints.iter().all(|taint| taint["key"] != "node.kubernetes.io/not-ready")
+                })
+            })
+        });
+    }
+
+    /// Leads `address:port` inside the cluster to a port of this machine.
+    pub fn add_road(&self, address: &str, port: u16) {
+        self.roads.lock().expect("no holder panics").insert(address.to_owned(), port);
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn write_files(&self) -> Result<()> {
+        certificates::write(&self.folder)?;
+        let tokens: String = Persona::ALL
+            .iter()
+            .map(|persona| format!("{},{},{},\"{}\"\n", persona.token(), persona.user(), persona.name(), persona.group()))
+            .collect();
+        self.write("tokens.csv", &tokens)?;
+        for persona in Persona::ALL {
+            let name = persona.name();
+            self.write(&format!("{name}.kubeconfig"), &json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": name,
+                "clusters": [{"name": "sandbox", "cluster": {
+                    "server": self.api_server(), "certificate-authority": self.file("ca.crt")}}],
+                "users": [{"name": name, "user": {"token": persona.token()}}],
+                "contexts": [{"name": name, "context": {"cluster": "sandbox", "user": name}}],
+            }).to_string())?;
+        }
+        self.write("egress.yaml", &json!({
+            "apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration",
+            "egressSelections": [{"name": "cluster", "connection": {
+                "proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": self.file("egress.sock")}}}}],
+        }).to_string())?;
+        self.write("pods.yaml", include_str!("../config/pods.yaml"))?;
+        self.write("prometheus.yml", &json!({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "5s"},
+            "scrape_configs": [{"job_name": "kube-state-metrics", "honor_labels": true,
+                "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]}],
+        }).to_string())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn spawn(&self, name: &str, arguments: &[&str]) -> Result<()> {
+        let mut command = Command::new(self.binaries.path(name));
+        command.args(arguments).current_dir(&self.folder);
+        self._group.spawn(command, &self.folder.join(format!("{name}.log")))?;
+        Ok(())
+    }
+
+    fn start_control_plane(&self) -> Result<()> {
+        let ports = &self.ports;
+        let (etcd, peer) = (format!("http://127.0.0.1:{}", ports.etcd), format!("http://127.0.0.1:{}", ports.etcd_peer));
+        self.spawn("etcd", &[
+            "--data-dir", &self.file("etcd"), "--listen-client-urls", &etcd, "--advertise-client-urls", &etcd,
+            "--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer,
+            "--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync", "--log-level", "warn",
+        ])?;
+        self.spawn("kube-apiserver", &[
+            "--etcd-servers", &etcd, "--bind-address", "127.0.0.1", "--secure-port", &ports.api.to_string(),
+            "--tls-cert-file", &self.file("api.crt"), "--tls-private-key-file", &self.file("api.key"),
+            "--token-auth-file", &self.file("tokens.csv"), "--authorization-mode", "RBAC",
+            "--requestheader-client-ca-file", &self.file("ca.crt"), "--requestheader-allowed-names", "front-proxy",
+            "--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
+            "--requestheader-extra-headers-prefix", "X-Remote-Extra-",
+            "--proxy-client-cert-file", &self.file("front.crt"), "--proxy-client-key-file", &self.file("front.key"),
+            "--enable-aggregator-routing=true", "--egress-selector-config-file", &self.file("egress.yaml"),
+            "--service-cluster-ip-range", "10.96.0.0/16", "--service-account-issuer", "https://kubernetes.default.svc",
+            "--service-account-key-file", &self.file("sa.pub"), "--service-account-signing-key-file", &self.file("sa.key"),
+            "--advertise-address", "127.0.0.1", "--endpoint-reconciler-type", "none",
+            "--disable-admission-plugins", "ServiceAccount",
+        ])?;
+        self.until_ready("kube-apiserver", || {
+            self.kubectl(Persona::Admin).try_run(&["get", "--raw", "/readyz"], "").status.success()
+        })?;
+        let admin = self.kubeconfig(Persona::Admin).display().to_string();
+        self.spawn("kube-controller-manager", &[
+            "--kubeconfig", &admin, "--service-account-private-key-file", &self.file("sa.key"),
+            "--use-service-account-credentials=false", "--leader-elect=false", "--bind-address", "127.0.0.1",
+            "--secure-port", &ports.controllers.to_string(), "--controllers", "*,-nodeipam,-cloud-node-lifecycle",
+            "--kube-api-qps", "300", "--kube-api-burst", "600", "--node-monitor-grace-period", "5m",
+            "--horizontal-pod-autoscaler-sync-period", "2s", "--horizontal-pod-autoscaler-downscale-stabilization", "5s",
+        ])?;
+        self.spawn("kube-scheduler", &[
+            "--kubeconfig", &admin, "--leader-elect=false", "--bind-address", "127.0.0.1",
+            "--secure-port", &ports.scheduler.to_string(), "--kube-api-qps", "300", "--kube-api-burst", "600",
+        ])
+    }
+
+    fn start_nodes(&self) -> Result<()> {
+        let module = &self.binaries.kwok_module;
+        let crds = module.join("kustomize/crd/bases").display().to_string();
+        let kubectl = self.kubectl(Persona::Admin);
+        kubectl.run(&["apply", "--server-side", "-f", &crds]);
+        kubectl.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
+        let stage = |path: &str| module.join("kustomize/stage/node").join(path).display().to_string();
+        let port = self.ports.kwok.to_string();
+        self.spawn("kwok", &[
+            "--kubeconfig", &self.kubeconfig(Persona::Admin).display().to_string(), "--manage-all-nodes",
+            "--node-ip", "127.0.0.1", "--node-port", &port, "--server-address", &format!("127.0.0.1:{port}"),
+            "--tls-cert-file", &self.file("api.crt"), "--tls-private-key-file", &self.file("api.key"),
+            "--node-lease-duration-seconds", "40", "--enable-crds", "Logs,PortForward,ClusterPortForward,Exec,ClusterExec",
+            "--config", &self.file("pods.yaml"), "--config", &stage("fast/node-initialize.yaml"),
+            "--config", &stage("heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
+        ])
+    }
+
+    fn start_metrics(&self) -> Result<()> {
+        self.spawn("kube-state-metrics", &[
+            "--kubeconfig", &self.kubeconfig(Persona::Admin).display().to_string(), "--host", "127.0.0.1",
+            "--port", &self.ports.state.to_string(), "--telemetry-host", "127.0.0.1",
+            "--telemetry-port", &self.ports.state_self.to_string(),
+            "--metric-labels-allowlist", "pods=[*],nodes=[*],jobs=[*],deployments=[*]",
+            "--metric-annotations-allowlist", "pods=[*]",
+        ])?;
+        self.spawn("prometheus", &[
+            "--config.file", &self.file("prometheus.yml"), "--storage.tsdb.path", &self.file("tsdb"),
+            "--web.listen-address", &format!("127.0.0.1:{}", self.ports.prometheus), "--log.level", "warn",
+            "--storage.tsdb.retention.time", "30d", "--web.enable-admin-api", "--web.enable-lifecycle",
+        ])
+    }
+
+    fn start_adapter(&self) -> Result<()> {
+        let admin = self.kubeconfig(Persona::Admin).display().to_string();
+        self.write("adapter.yaml", "rules: []\n")?;
+        self.spawn("prometheus-adapter", &[
+            "--secure-port", &self.ports.adapter.to_string(), "--prometheus-url", &self.prometheus(),
+            "--config", &self.file("adapter.yaml"), "--lister-kubeconfig", &admin,
+            "--authentication-kubeconfig", &admin, "--authorization-kubeconfig", &admin,
+            "--tls-cert-file", &self.file("api.crt"), "--tls-private-key-file", &self.file("api.key"),
+        ])?;
+        let address = "10.244.255.1";
+        self.add_road(&format!("{address}:443"), self.ports.adapter);
+        let kubectl = self.kubectl(Persona::Admin);
+        kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "prometheus-adapter", "namespace": "kube-system"},
+             "spec": {"ports": [{"port": 443}]}},
+            {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+             "metadata": {"name": "prometheus-adapter", "namespace": "kube-system",
+                          "labels": {"kubernetes.io/service-name": "prometheus-adapter"}},
+             "addressType": "IPv4", "ports": [{"port": 443}], "endpoints": [{"addresses": [address]}]},
+            {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+             "metadata": {"name": "v1beta1.custom.metrics.k8s.io"},
+             "spec": {"group": "custom.metrics.k8s.io", "version": "v1beta1", "insecureSkipTLSVerify": true,
+                      "groupPriorityMinimum": 100, "versionPriority": 100,
+                      "service": {"name": "prometheus-adapter", "namespace": "kube-system"}}},
+        ]}));
+        self.until_ready("prometheus-adapter", || {
+            kubectl.try_run(&["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1"], "").status.success()
+        })
+    }
+
+    fn until_ready(&self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(90);
+        while !ready() {
+            let log = fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
+            if let Some(line) = log.lines().find(|line| line.contains("address already in use")) {
+                bail!("{name} found its port taken: {line}");
+            }
+            if Instant::now() > end {
+                let tail: Vec<_> = log.lines().rev().take(5).collect();
+                bail!("{name} did not answer within 90 s; its last words:\n{}", tail.join("\n"));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.temporary && !thread::panicking() && std::env::var_os("GPUCTL_SANDBOX_KEEP").is_none() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}

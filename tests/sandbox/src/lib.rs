@@ -1,0 +1,16 @@
+//! A real Kubernetes control plane on this machine: etcd, API server, controller manager, scheduler, kwok as the
+//! kubelets of simulated GPU nodes, kube-state-metrics and Prometheus. It serves `cargo test`, `cargo sandbox` and
+//! the benchmarks, and knows nothing of gpuctl itself: whoever uses it brings the binary to try.
+
+pub mod binaries;
+mod certificates;
+mod cluster;
+mod egress;
+mod kubectl;
+mod logs;
+pub mod nodes;
+mod process;
+
+pub use cluster::{Cluster, Options, Persona};
+pub use kubectl::Kubectl;
+pub use logs::PodLog;

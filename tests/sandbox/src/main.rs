@@ -1,0 +1,136 @@
+//! `cargo sandbox`: a cluster to try gpuctl on. Builds what is missing, starts the cluster in the background, runs gpuctl's
+//! main job before the user's eyes, and leaves the cluster up. `cargo sandbox status` and `cargo sandbox down` follow.
+
+mod tour;
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use gpuctl_sandbox::binaries::{Binaries, cache_folder};
+use gpuctl_sandbox::{Cluster, Options, Persona, nodes};
+
+const USAGE: &str = "usage: cargo sandbox [up|down|status]
+  up      build what is missing, start the cluster, show gpuctl on it (the default)
+  down    end the cluster
+  status  say what runs";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        [] | ["up"] => up(),
+        ["down"] => down(),
+        ["status"] => status(),
+        ["keep", folder] => keep(Path::new(folder)),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sandbox: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(cache_folder()?.join("running"))
+}
+
+/// The process that keeps the cluster, when it lives.
+fn keeper(folder: &Path) -> Option<String> {
+    let pid = fs::read_to_string(folder.with_extension("pid")).ok()?.trim().to_owned();
+    let alive = Command::new("kill").args(["-0", &pid]).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    alive.then_some(pid)
+}
+
+fn up() -> Result<()> {
+    let folder = folder()?;
+    if keeper(&folder).is_some() && folder.join("ready").exists() {
+        println!("the sandbox runs already; `cargo sandbox down` ends it");
+        return tell(&folder);
+    }
+    Binaries::ready(false)?;
+    let gpuctl = tour::build_gpuctl()?;
+    let start = Instant::now();
+    let _ = fs::remove_file(folder.join("ready"));
+    let log = fs::File::create(folder.with_extension("log")).context("cannot write the sandbox's log")?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("keep")
+        .arg(&folder)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .context("cannot start the sandbox in the background")?;
+    fs::write(folder.with_extension("pid"), child.id().to_string())?;
+    while !folder.join("ready").exists() {
+        if child.try_wait()?.is_some() || start.elapsed() > Duration::from_secs(180) {
+            let log = fs::read_to_string(folder.with_extension("log")).unwrap_or_default();
+            bail!("the cluster did not start: {}", log.trim());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    println!("cluster up in {:.1} s: 12 simulated nodes with A100, H100, A10, MIG and MI300X GPUs\n", start.elapsed().as_secs_f32());
+    tour::show(&gpuctl, &folder.join("admin.kubeconfig"))?;
+    tell(&folder)
+}
+
+fn tell(folder: &Path) -> Result<()> {
+    println!("{}", fs::read_to_string(folder.join("ready"))?);
+    Ok(())
+}
+
+fn down() -> Result<()> {
+    let folder = folder()?;
+    let Some(pid) = keeper(&folder) else {
+        println!("no sandbox runs");
+        return Ok(());
+    };
+    // The children are in a group of their own that ends with the keeper.
+    Command::new("kill").args(["-KILL", &pid]).status().context("cannot end the sandbox")?;
+    thread::sleep(Duration::from_millis(300));
+    let _ = fs::remove_file(folder.with_extension("pid"));
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    println!("the sandbox is down");
+    Ok(())
+}
+
+fn status() -> Result<()> {
+    let folder = folder()?;
+    match keeper(&folder) {
+        Some(pid) if folder.join("ready").exists() => {
+            println!("the sandbox runs (process {pid})");
+            tell(&folder)
+        }
+        Some(pid) => {
+            println!("the sandbox is starting (process {pid})");
+            Ok(())
+        }
+        None => {
+            println!("no sandbox runs; `cargo sandbox` starts one");
+            Ok(())
+        }
+    }
+}
+
+/// The background process: holds the cluster and gives the simulated trainings something to say.
+fn keep(folder: &Path) -> Result<()> {
+    let cluster = Cluster::start(&Options { folder: Some(folder.to_owned()), with_adapter: false })?;
+    cluster.add_nodes(&nodes::fleet());
+    let kubeconfig = cluster.kubeconfig(Persona::Admin);
+    let text = format!("Prometheus: {}\nexport KUBECONFIG={}", cluster.prometheus(), kubeconfig.display());
+    fs::write(folder.join("ready"), text)?;
+    tour::speak(&cluster)
+}

@@ -1,0 +1,87 @@
+//! What `cargo sandbox` shows: gpuctl's main job on the project's own examples, typed out as a person would.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use gpuctl_sandbox::{Cluster, Persona, PodLog};
+
+/// The project's root: the sandbox is built from it.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Builds gpuctl and returns where it is.
+pub fn build_gpuctl() -> Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut child = Command::new(cargo)
+        .current_dir(root())
+        .args(["build", "--bin", "gpuctl", "--message-format", "json-render-diagnostics"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let mut binary = None;
+    for line in BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok) {
+        let message: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+        if message["target"]["name"] == "gpuctl"
+            && let Some(path) = message["executable"].as_str()
+        {
+            binary = Some(PathBuf::from(path));
+        }
+    }
+    if !child.wait()?.success() {
+        bail!("gpuctl does not build");
+    }
+    binary.context("cargo named no gpuctl binary")
+}
+
+/// Runs the tour. A command that fails ends it.
+pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
+    let root = root();
+    for arguments in [
+        &["create", "-f", "examples/training.yaml", "--wait", "--timeout", "1m"][..],
+        &["create", "-f", "examples/training-two-nodes.yaml", "--wait", "--timeout", "1m"],
+        &["get", "jobs"],
+        &["describe", "job", "qwen2-7b-sft"],
+        &["logs", "qwen2-7b-sft", "--tail", "5"],
+    ] {
+        println!("$ gpuctl {}", arguments.join(" "));
+        std::io::stdout().flush()?;
+        if arguments[0] == "logs" || arguments[0] == "get" {
+            // The simulated training needs a moment before it has something to say.
+            thread::sleep(Duration::from_secs(3));
+        }
+        let status = Command::new(gpuctl).current_dir(&root).env("KUBECONFIG", kubeconfig).args(arguments).status()?;
+        if !status.success() {
+            bail!("`gpuctl {}` failed", arguments.join(" "));
+        }
+        println!();
+    }
+    Ok(())
+}
+
+/// Gives every running training a log line a second, for as long as the sandbox lives.
+pub fn speak(cluster: &Cluster) -> Result<()> {
+    let kubectl = cluster.kubectl(Persona::Admin);
+    let mut speakers: BTreeMap<(String, String), (PodLog, u32)> = BTreeMap::new();
+    loop {
+        let output = kubectl.try_run(&["get", "pods", "-A", "-l", "gpuctl/kind=training", "--field-selector", "status.phase=Running", "-o", "json"], "");
+        let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let mut present = Vec::new();
+        for pod in list["items"].as_array().into_iter().flatten() {
+            let text = |pointer: &str| pod.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+            let key = (text("/metadata/namespace"), text("/metadata/name"));
+            present.push(key.clone());
+            let (log, step) = speakers.entry(key).or_insert_with_key(|(namespace, name)| (cluster.pod_log(namespace, name, "main"), 0));
+            *step += 10;
+            let loss = 2.4 / (1.0 + f64::from(*step) / 300.0) + 0.6;
+            log.say(&format!("[INFO] step {step}/5000 loss={loss:.3} lr=2.0e-05 tokens/s=245"));
+        }
+        speakers.retain(|key, _| present.contains(key));
+        thread::sleep(Duration::from_secs(1));
+    }
+}
