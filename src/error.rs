@@ -162,8 +162,9 @@ impl From<Failure> for Error {
             Failure::Unreachable { cause, .. } => Self::new(Kind::Unreachable, "Unreachable", message)
                 .cause(cause)
                 .hint("check the network or VPN, and `kubectl config current-context`"),
-            Failure::TimedOut { .. } => Self::new(Kind::Unreachable, "RequestTimeout", message)
-                .hint("try again, or raise `--request-timeout`"),
+            Failure::TimedOut { .. } => {
+                Self::new(Kind::Unreachable, "RequestTimeout", message).hint("try again, or raise `--request-timeout`")
+            }
             Failure::NotKubernetes { .. } => Self::new(Kind::Unreachable, "NotKubernetes", message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
             Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
@@ -171,8 +172,17 @@ impl From<Failure> for Error {
     }
 }
 
-/// The API server's own reasons; its message is a sentence already.
+/// The API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
+/// quotas, webhooks and Pod Security refuse with the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
+    const REFUSALS: [(&str, &str, &str); 3] = [
+        ("exceeded quota", "QuotaExceeded", "ask for less, or free what the quota counts: `gpuctl get jobs`"),
+        ("violates PodSecurity", "PodSecurity", "the namespace forbids this; use `size:` or `pvc:` instead of host paths"),
+        ("admission webhook", "WebhookDenied", "a policy of the cluster refuses it"),
+    ];
+    if let Some((_, name, hint)) = REFUSALS.iter().find(|(words, ..)| code == 403 && told.contains(words)) {
+        return Error::new(Kind::Request, name, told).hint(*hint);
+    }
     let kind = match code {
         401 | 403 => Kind::Access,
         404 => Kind::NotFound,

@@ -7,15 +7,15 @@
 //!
 //! ARCHITECTURE.md says which module may know which; the modules follow in reading order.
 
-pub mod model;
-pub mod spec;
-pub mod render;
-pub mod stats;
-pub mod view;
-pub mod cluster;
-pub mod error;
-pub mod config;
-pub mod terminal;
 pub mod cli;
+pub mod cluster;
+pub mod config;
+pub mod error;
+pub mod model;
+pub mod render;
+pub mod spec;
+pub mod stats;
+pub mod terminal;
+pub mod view;
 
 pub use cli::run;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Error;
+use crate::spec::Problems;
 use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
 use crate::view::{Format, Look};
-use crate::spec::Problems;
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,9 @@ impl Terminal {
         let color = match self.wishes.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => self.wishes.environment.unwrap_or(terminal) && (terminal || self.wishes.environment == Some(true)),
+            ColorChoice::Auto => {
+                self.wishes.environment.unwrap_or(terminal) && (terminal || self.wishes.environment == Some(true))
+            }
         };
         let width = terminal.then(|| self.wishes.columns.or_else(terminal_width).unwrap_or(80));
         Look { width, color, plain: self.wishes.plain }
@@ -90,7 +92,9 @@ impl Terminal {
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-            Err(error) => Err(Error::new(crate::error::Kind::Request, "OutputFailed", format!("cannot write to stdout: {error}"))),
+            Err(error) => {
+                Err(Error::new(crate::error::Kind::Request, "OutputFailed", format!("cannot write to stdout: {error}")))
+            }
         }
     }
 

@@ -79,7 +79,11 @@ pub fn job_names() -> Vec<CompletionCandidate> {
         let connection = Connection::open(&access).await.ok()?;
         let home = connection.namespace.clone();
         let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
-        Some(jobs.into_iter().map(|job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) }).collect::<Vec<_>>())
+        Some(
+            jobs.into_iter()
+                .map(|job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) })
+                .collect::<Vec<_>>(),
+        )
     };
     let found = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await.ok().flatten() });
     found.unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()

@@ -72,19 +72,33 @@ pub async fn run(args: &Create, world: &World) -> Result<ExitCode, Error> {
     let inputs = inputs::read(&args.files).map_err(|errors| all(world, errors))?;
     inputs.warnings.iter().for_each(|problems| world.terminal.warn_about(problems));
     let documents = named(inputs.documents, args.generate_name)?;
-    let connection = match world.connect().await {
-        Ok(connection) => Some(connection),
+    let (connection, facts) = match known(world).await {
+        Ok((connection, facts)) => (Some(connection), facts),
         Err(error) if args.dry_run == Some(DryRun::Client) && error.kind == Kind::Unreachable => {
-            world.terminal.warn(&format!("{error}: the objects are shown as for a cluster whose nodes may not be seen"));
-            None
+            world.terminal.warn(&format!("{error}; the objects are shown as for a cluster whose nodes may not be seen"));
+            (None, Facts::default())
         }
         Err(error) => return Err(error),
     };
-    let plans = plan(documents, connection.as_ref(), world).await?;
+    let plans = plan(documents, connection.as_ref(), &facts, world).await?;
     match (args.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => show(&plans, format, world),
         (dry_run, Some(connection)) => submit(args, plans, &connection, dry_run.is_some(), format, world).await,
     }
+}
+
+/// What the cluster tells before anything is rendered.
+#[derive(Default)]
+struct Facts {
+    nodes: Option<Vec<Node>>,
+    user: Option<String>,
+}
+
+async fn known(world: &World) -> Result<(Connection, Facts), Error> {
+    let connection = world.connect().await?;
+    let (nodes, user) = futures::future::join(connection.nodes(), connection.user()).await;
+    let facts = Facts { nodes: nodes?, user: user? };
+    Ok((connection, facts))
 }
 
 /// Reports all but the last error and returns that one.
@@ -134,16 +148,11 @@ fn suffix() -> String {
 }
 
 /// Renders every document for this cluster; all refusals come back together.
-async fn plan(inputs: Vec<Input>, connection: Option<&Connection>, world: &World) -> Result<Vec<Plan>, Error> {
-    let (nodes, user) = match connection {
-        Some(connection) => {
-            let (nodes, user) = futures::future::join(connection.nodes(), connection.user()).await;
-            (nodes?, user?)
-        }
-        None => (None, None),
-    };
+async fn plan(inputs: Vec<Input>, connection: Option<&Connection>, facts: &Facts, world: &World) -> Result<Vec<Plan>, Error> {
     let mut queueing = None;
-    if let (Some(connection), true) = (connection, inputs.iter().any(|input| matches!(&input.document, Document::Job(job) if job.queue.is_some()))) {
+    if let (Some(connection), true) =
+        (connection, inputs.iter().any(|input| matches!(&input.document, Document::Job(job) if job.queue.is_some())))
+    {
         queueing = served_queueing(connection).await?;
     }
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
@@ -156,7 +165,8 @@ async fn plan(inputs: Vec<Input>, connection: Option<&Connection>, world: &World
             }
         };
         let files = inputs::attachments(&input)?;
-        let target = Target { namespace, nodes: nodes.clone(), user: user.clone(), files, queueing, without_priority: false };
+        let target =
+            Target { namespace, nodes: facts.nodes.clone(), user: facts.user.clone(), files, queueing, without_priority: false };
         match render(&input.document, &target) {
             Ok(rendered) => plans.push(Plan { input, target, rendered }),
             Err(refusal) => errors.push(Error::refused(refusal, &input.file, &input.text)),
@@ -195,14 +205,21 @@ fn show(plans: &[Plan], format: Format, world: &World) -> Result<ExitCode, Error
     let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();
     let text = match format {
         Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects})),
-        Format::Yaml => objects.iter().map(|object| yaml(object)).collect::<Vec<_>>().join("---\n"),
+        Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
         _ => plans.iter().map(|plan| created::text(&outcome(plan, &Value::Null, true), world.terminal.look())).collect(),
     };
     world.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn submit(args: &Create, plans: Vec<Plan>, connection: &Connection, dry_run: bool, format: Format, world: &World) -> Result<ExitCode, Error> {
+async fn submit(
+    args: &Create,
+    plans: Vec<Plan>,
+    connection: &Connection,
+    dry_run: bool,
+    format: Format,
+    world: &World,
+) -> Result<ExitCode, Error> {
     let single = plans.len() == 1;
     let (mut done, mut failed): (Vec<Created>, Vec<Failed>) = (Vec::new(), Vec::new());
     for plan in plans {
@@ -242,12 +259,20 @@ async fn submit(args: &Create, plans: Vec<Plan>, connection: &Connection, dry_ru
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
 }
 
-async fn submit_one(mut plan: Plan, connection: &Connection, dry_run: bool, keep_partial: bool, world: &World) -> Result<Created, Error> {
+async fn submit_one(
+    mut plan: Plan,
+    connection: &Connection,
+    dry_run: bool,
+    keep_partial: bool,
+    world: &World,
+) -> Result<Created, Error> {
     let mut warnings = match connection.preflight(&plan.rendered, dry_run).await {
         Err(Obstacle::NoPriorityClass) => {
             plan.target.without_priority = true;
-            plan.rendered = render(&plan.input.document, &plan.target).map_err(|refusal| Error::refused(refusal, &plan.input.file, &plan.input.text))?;
-            let mut warnings = connection.preflight(&plan.rendered, dry_run).await.map_err(|obstacle| in_the_way(obstacle, &plan))?;
+            plan.rendered = render(&plan.input.document, &plan.target)
+                .map_err(|refusal| Error::refused(refusal, &plan.input.file, &plan.input.text))?;
+            let mut warnings =
+                connection.preflight(&plan.rendered, dry_run).await.map_err(|obstacle| in_the_way(obstacle, &plan))?;
             warnings.push("`job.priority` has no effect: its priority class is not there and you may not create it".to_owned());
             warnings
         }
@@ -255,11 +280,7 @@ async fn submit_one(mut plan: Plan, connection: &Connection, dry_run: bool, keep
     };
     warnings.extend(plan.rendered.warnings.clone());
     warnings.extend(gang_warning(&plan, connection).await);
-    let live = if dry_run {
-        Value::Null
-    } else {
-        connection.submit(&plan.rendered, keep_partial).await.map_err(broken)?
-    };
+    let live = if dry_run { Value::Null } else { connection.submit(&plan.rendered, keep_partial).await.map_err(broken)? };
     warnings.extend(connection.take_warnings());
     warnings.iter().for_each(|warning| world.terminal.warn(warning));
     Ok(outcome(&plan, &live, dry_run))
@@ -270,30 +291,33 @@ async fn gang_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let Document::Job(job) = &plan.input.document else { return None };
     let (resource, per_pod) = plan.rendered.choice.resources.iter().next()?;
     let per_pod: u64 = per_pod.0.parse().ok()?;
-    let nodes: Vec<Node> = plan.target.nodes.as_ref()?.iter().filter(|node| plan.rendered.choice.candidates.contains(&node.name)).cloned().collect();
+    let nodes: Vec<Node> =
+        plan.target.nodes.as_ref()?.iter().filter(|node| plan.rendered.choice.candidates.contains(&node.name)).cloned().collect();
     if job.training.node_count < 2 || per_pod == 0 {
         return None;
     }
     let free = connection.free_gpus(resource, &nodes).await.ok()??;
     let fit: u64 = free.values().map(|free| free / per_pod).sum();
     let wanted = u64::from(job.training.node_count);
-    (fit < wanted).then(|| {
-        format!("only {fit} of {wanted} pods fit now; those that start hold their GPUs while they wait for the others")
-    })
+    (fit < wanted)
+        .then(|| format!("only {fit} of {wanted} pods fit now; those that start hold their GPUs while they wait for the others"))
 }
 
 fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     let namespace = &plan.target.namespace;
     match obstacle {
         Obstacle::Exists { kind, name, ours } => {
-            let error = Error::new(Kind::Request, "AlreadyExists", format!("{kind} `{name}` exists already in namespace `{namespace}`"));
+            let error =
+                Error::new(Kind::Request, "AlreadyExists", format!("{kind} `{name}` exists already in namespace `{namespace}`"));
             if ours {
                 error.hint(format!("`gpuctl delete job {namespace}/{name}` first, or submit with `--generate-name`"))
             } else {
                 error.hint("it was not made by gpuctl; choose another `job.name`")
             }
         }
-        Obstacle::NoPriorityClass => Error::new(Kind::Request, "PriorityClassNotFound", "the priority class of `job.priority` does not exist"),
+        Obstacle::NoPriorityClass => {
+            Error::new(Kind::Request, "PriorityClassNotFound", "the priority class of `job.priority` does not exist")
+        }
         Obstacle::Failure(failure) => refused(failure, namespace),
     }
 }

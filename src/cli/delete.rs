@@ -18,10 +18,13 @@ use super::{OneFormat, World, completion, duration, inputs};
 ///
 /// Waits until the pods are gone, for only then are the GPUs free. Claims that `size:` made are kept unless --purge.
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   gpuctl delete job qwen2-7b-sft
   gpuctl delete job a b c --force
-  gpuctl delete -f job.yaml")]
+  gpuctl delete -f job.yaml"
+)]
 pub struct Delete {
     #[command(subcommand)]
     what: Option<What>,
@@ -186,7 +189,8 @@ async fn absent(connection: &Connection, name: &str, error: Error, how: &How) ->
 async fn end(connection: &Connection, job: &Job, start: Instant, how: &How, world: &World) -> Result<Deleted, Error> {
     let gpus = job.gpus_held();
     let freed = if gpus == 0 { "it held no GPUs".to_owned() } else { format!("{gpus} GPUs are free again") };
-    let answer = |status, message: String| Deleted { job_id: job.name.clone(), namespace: job.namespace.clone(), status, message };
+    let answer =
+        |status, message: String| Deleted { job_id: job.name.clone(), namespace: job.namespace.clone(), status, message };
     if how.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }

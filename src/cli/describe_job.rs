@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use futures::future::{join3, join_all};
+use futures::future::{join_all, join3};
 
 use crate::error::Error;
 use crate::model::{JobKind, State, Status};

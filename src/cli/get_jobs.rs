@@ -113,7 +113,13 @@ fn show(args: &GetJobs, rows: &[Row], total: usize, world: &World) -> String {
 }
 
 /// The jobs of the page in the order asked for, and how many there are on all pages.
-async fn rows(args: &GetJobs, connection: &Connection, wanted: &Wanted, world: &World, first: bool) -> Result<(Vec<Row>, usize), Error> {
+async fn rows(
+    args: &GetJobs,
+    connection: &Connection,
+    wanted: &Wanted,
+    world: &World,
+    first: bool,
+) -> Result<(Vec<Row>, usize), Error> {
     let selection = connection.jobs(wanted).await?;
     if let Some(namespace) = selection.narrowed_to.filter(|_| first) {
         world.terminal.warn(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
@@ -131,7 +137,7 @@ async fn rows(args: &GetJobs, connection: &Connection, wanted: &Wanted, world: &
     match args.sort_by {
         None => {}
         Some(SortKey::Name) => found.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
-        Some(SortKey::Age) => found.sort_by(|a, b| b.0.created_at.cmp(&a.0.created_at)),
+        Some(SortKey::Age) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
         Some(SortKey::Status) => found.sort_by_key(|(_, state)| state.status),
         Some(SortKey::Gpu) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
         Some(SortKey::Kind) => found.sort_by_key(|(job, _)| job.kind),
@@ -149,7 +155,8 @@ async fn rows(args: &GetJobs, connection: &Connection, wanted: &Wanted, world: &
 
 /// Percent by index: one tail of rank 0's log per running training, all within a second.
 async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap<usize, f64> {
-    let running = jobs.iter().enumerate().filter(|(_, (job, state))| job.kind == JobKind::Training && state.status == Status::Running);
+    let running =
+        jobs.iter().enumerate().filter(|(_, (job, state))| job.kind == JobKind::Training && state.status == Status::Running);
     let tails = running.map(|(index, (job, _))| async move { (index, tail(connection, job).await) });
     let found = tokio::time::timeout(PROGRESS_WITHIN, join_all(tails)).await.unwrap_or_default();
     found.into_iter().filter_map(|(index, percent)| Some((index, percent?))).collect()

@@ -26,7 +26,6 @@ pub struct Inputs {
 }
 
 /// Reads everything. Every problem of every file comes back, not the first.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
 pub fn read(names: &[String]) -> Result<Inputs, Vec<Error>> {
     let (mut inputs, mut errors) = (Inputs::default(), Vec::new());
     let mut files = Vec::new();
@@ -66,7 +65,8 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
     if name == "-" || !Path::new(name).is_dir() {
         return Ok(vec![name.to_owned()]);
     }
-    let entries = fs::read_dir(name).map_err(|error| invalid(format!("cannot read the folder `{name}`")).cause(error.to_string()))?;
+    let entries =
+        fs::read_dir(name).map_err(|error| invalid(format!("cannot read the folder `{name}`")).cause(error.to_string()))?;
     let mut found: Vec<String> = entries
         .filter_map(Result::ok)
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
@@ -87,7 +87,8 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
 /// The text of a file: at most a mebibyte of UTF-8.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
 fn text(file: &str) -> Result<String, Error> {
-    let too_large = || invalid(format!("`{}` is larger than {} MiB", shown(file), FILE_BYTES >> 20)).hint("a job file has some thirty lines");
+    let too_large =
+        || invalid(format!("`{}` is larger than {} MiB", shown(file), FILE_BYTES >> 20)).hint("a job file has some thirty lines");
     let mut bytes = Vec::new();
     let read = if file == "-" {
         std::io::stdin().lock().take(FILE_BYTES + 1).read_to_end(&mut bytes)

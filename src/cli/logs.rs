@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::cluster::{Connection, Failure, LogEvent, LogQuery};
 use crate::error::{Error, Kind};
-use crate::model::{Job, Pod, State};
+use crate::model::{Job, Pod, State, Status};
 use crate::view::logs::{self, JsonLine, Line, Prefix};
 use crate::view::{Format, document, text};
 
@@ -116,8 +116,10 @@ fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     let any = !pods.is_empty();
     pods.retain(|pod| wanted(args, pod));
     if pods.is_empty() && any {
-        let what = args.rank.map_or_else(|| format!("pod `{}`", args.pod.clone().unwrap_or_default()), |rank| format!("rank {rank}"));
-        let names: Vec<String> = job.current_pods().iter().map(|pod| pod.rank.map_or_else(|| pod.name.clone(), |rank| rank.to_string())).collect();
+        let what =
+            args.rank.map_or_else(|| format!("pod `{}`", args.pod.clone().unwrap_or_default()), |rank| format!("rank {rank}"));
+        let names: Vec<String> =
+            job.current_pods().iter().map(|pod| pod.rank.map_or_else(|| pod.name.clone(), |rank| rank.to_string())).collect();
         let error = Error::new(Kind::NotFound, "PodNotFound", format!("job `{}` has no {what}", job.name));
         return Err(error.hint(format!("there are: {}", names.join(", "))));
     }
@@ -160,7 +162,9 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, world: &World) {
     let state = State::of(job);
     match failure {
         Some(failure) if job.pods.iter().any(Pod::ended) => world.terminal.note(&format!("no log: {failure}")),
-        _ if job.pods.is_empty() || failure.is_some() => world.terminal.note(&format!("no log yet: {} is {}", job.name, text::state(&state))),
+        _ if state.status == Status::Pending || failure.is_some() => {
+            world.terminal.note(&format!("no log yet: {} is {}", job.name, text::state(&state)))
+        }
         _ => {}
     }
 }
@@ -186,7 +190,6 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, world: &World) 
         LogEvent::Note(text) => world.terminal.note(&format!("── {text} ──")),
     });
     let state = connection.follow_job(job, &query, |pod| wanted(args, pod), &sink).await?;
-    drop(sink);
     if let Some(error) = failed {
         return Err(error);
     }

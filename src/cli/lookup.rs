@@ -32,7 +32,8 @@ pub fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
 /// The job called `text`.
 pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Result<Job, Error> {
     let (namespace, name) = split(text)?;
-    let explicit = namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
+    let explicit =
+        namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
     let home = explicit.clone().unwrap_or_else(|| connection.namespace.clone());
     let scope = if purpose == Purpose::Change { Some(home.clone()) } else { explicit };
     let wanted = Wanted { namespace: scope, name: Some(name.to_owned()), ..Wanted::default() };
@@ -42,7 +43,11 @@ pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Resul
     }
     if found.len() > 1 {
         let places: Vec<String> = found.iter().map(|job| format!("{}/{}", job.namespace, job.name)).collect();
-        let error = Error::new(Kind::NotFound, "AmbiguousName", format!("{} jobs are called `{name}`: {}", found.len(), places.join(", ")));
+        let error = Error::new(
+            Kind::NotFound,
+            "AmbiguousName",
+            format!("{} jobs are called `{name}`: {}", found.len(), places.join(", ")),
+        );
         return Err(error.hint(format!("say which: {}", places[0])));
     }
     match found.pop() {

@@ -58,7 +58,9 @@ fn exit_codes() -> Roff {
 
 #[expect(clippy::disallowed_methods, reason = "writing the pages is what was asked for")]
 pub fn run(args: &Man, world: &World) -> Result<ExitCode, Error> {
-    let failed = |error: std::io::Error| Error::new(Kind::Request, "ManFailed", "the manual pages cannot be written").cause(error.to_string());
+    let failed = |error: std::io::Error| {
+        Error::new(Kind::Request, "ManFailed", "the manual pages cannot be written").cause(error.to_string())
+    };
     let pages = pages().map_err(failed)?;
     match &args.dir {
         None => world.terminal.print(&pages[0].1)?,

@@ -24,7 +24,13 @@ pub enum Goal {
 const STEP: Duration = Duration::from_millis(700);
 
 /// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are brought up to date.
-pub async fn wait(connection: &Connection, jobs: &mut [Created], goal: Goal, timeout: Option<Duration>, world: &World) -> Result<(), Error> {
+pub async fn wait(
+    connection: &Connection,
+    jobs: &mut [Created],
+    goal: Goal,
+    timeout: Option<Duration>,
+    world: &World,
+) -> Result<(), Error> {
     let spinner = world.terminal.spinner();
     let start = Instant::now();
     let waited = async {
@@ -70,7 +76,11 @@ async fn wait_for(
         }
         if timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
             let seconds = start.elapsed().as_secs();
-            let error = Error::new(Kind::Timeout, "Timeout", format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)));
+            let error = Error::new(
+                Kind::Timeout,
+                "Timeout",
+                format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)),
+            );
             return Err(error.cause("it exists and goes on").hint(format!("gpuctl describe job {}", created.job_id)));
         }
         gang.step(connection, &job, &state).await?;

@@ -90,7 +90,8 @@ impl Connection {
     /// Creates an object that the server answers but does not keep, such as a review; or, with `dry_run`, any object.
     pub async fn post(&self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
         let parameters: &[(&str, &str)] = if dry_run { &[("dryRun", "All"), ("fieldManager", MANAGER)] } else { &[] };
-        let answer = self.send(&Method::POST, &with_query(path, parameters), "application/json", Bytes::from(body.to_string())).await?;
+        let answer =
+            self.send(&Method::POST, &with_query(path, parameters), "application/json", Bytes::from(body.to_string())).await?;
         answer.json(&self.server)
     }
 

@@ -11,7 +11,8 @@ use super::decode::{Metadata, Page};
 use super::{Connection, Failure, Wanted};
 
 /// Kinds that a job may own: (kind, path of the collection, kept when the job is deleted).
-const KINDS: [(&str, &str, bool); 3] = [("service", "services", false), ("configmap", "configmaps", false), ("claim", "persistentvolumeclaims", true)];
+const KINDS: [(&str, &str, bool); 3] =
+    [("service", "services", false), ("configmap", "configmaps", false), ("claim", "persistentvolumeclaims", true)];
 
 /// One object of a job.
 #[derive(Clone, Debug)]
@@ -115,10 +116,15 @@ impl Connection {
         let namespace = wanted.namespace.as_deref().unwrap_or(&self.namespace);
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", wanted.name.as_deref().unwrap_or_default());
         let mut left = Vec::new();
-        for (kind, path) in [("job", format!("/apis/batch/v1/namespaces/{namespace}/jobs")), ("pod", format!("/api/v1/namespaces/{namespace}/pods"))] {
+        for (kind, path) in [
+            ("job", format!("/apis/batch/v1/namespaces/{namespace}/jobs")),
+            ("pod", format!("/api/v1/namespaces/{namespace}/pods")),
+        ] {
             self.list(&path, &[("labelSelector", &selector)], |page| {
                 let page: Page<Ending<'_>> = serde_json::from_slice(page)?;
-                let ours = |object: &&Ending<'_>| object.metadata.uid == uid || object.metadata.owner_references.iter().any(|owner| owner.uid == uid);
+                let ours = |object: &&Ending<'_>| {
+                    object.metadata.uid == uid || object.metadata.owner_references.iter().any(|owner| owner.uid == uid)
+                };
                 left.extend(page.items.iter().filter(ours).map(|object| {
                     let held = object.metadata.finalizers.join(", ");
                     let held = if held.is_empty() { String::new() } else { format!(" (held by {held})") };

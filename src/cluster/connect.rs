@@ -104,7 +104,9 @@ async fn config(access: &Access) -> Result<Config, Failure> {
         let named = kubeconfig.contexts.iter().find(|context| &context.name == name)?;
         named.context.as_ref()?.user.clone()
     });
-    if let Some(auth) = kubeconfig.auth_infos.iter_mut().find(|auth| Some(&auth.name) == user.as_ref()).and_then(|auth| auth.auth_info.as_mut()) {
+    if let Some(auth) =
+        kubeconfig.auth_infos.iter_mut().find(|auth| Some(&auth.name) == user.as_ref()).and_then(|auth| auth.auth_info.as_mut())
+    {
         credentials::resolve(auth, access.interactive).await?;
         if access.impersonate.is_some() {
             auth.impersonate.clone_from(&access.impersonate);

@@ -43,10 +43,15 @@ pub async fn resolve(auth: &mut AuthInfo, interactive: bool) -> Result<(), Failu
 
 async fn run(exec: &ExecConfig, interactive: bool) -> Result<Status, Failure> {
     let program = exec.command.clone().unwrap_or_default();
-    let failed = |cause: String| Failure::Credentials { cause: format!("the credential plugin `{program}` {cause}"), hint: exec.install_hint.clone() };
+    let failed = |cause: String| Failure::Credentials {
+        cause: format!("the credential plugin `{program}` {cause}"),
+        hint: exec.install_hint.clone(),
+    };
     let ask = match exec.interactive_mode {
         Some(ExecInteractiveMode::Never) => false,
-        Some(ExecInteractiveMode::Always) if !interactive => return Err(failed("wants to ask questions, and nobody is there".to_owned())),
+        Some(ExecInteractiveMode::Always) if !interactive => {
+            return Err(failed("wants to ask questions, and nobody is there".to_owned()));
+        }
         _ => interactive,
     };
     let version = exec.api_version.as_deref().unwrap_or("client.authentication.k8s.io/v1");

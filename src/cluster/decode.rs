@@ -218,7 +218,9 @@ impl WirePod<'_> {
             ready: condition("Ready").is_some_and(Condition::holds),
             gpus: self.spec.devices(),
             unscheduled: unscheduled.map(|condition| (condition.reason.to_string(), condition.message.to_string())),
-            disrupted: condition("DisruptionTarget").filter(|condition| condition.holds()).map(|condition| condition.reason.to_string()),
+            disrupted: condition("DisruptionTarget")
+                .filter(|condition| condition.holds())
+                .map(|condition| condition.reason.to_string()),
             reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
             containers: status.container_statuses.iter().map(ContainerStatus::container).collect(),
         }

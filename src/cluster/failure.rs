@@ -25,6 +25,8 @@ pub enum Failure {
         message: String,
         /// Single causes, such as the fields of a conflict.
         causes: Vec<String>,
+        /// Of an expired list: the token to go on with, at the price of consistency.
+        resume: Option<String>,
     },
 }
 

@@ -15,7 +15,11 @@ use super::{Connection, Failure, Follower, LogLine, LogQuery, Wanted};
 /// Something to show.
 #[derive(Clone, Debug)]
 pub enum LogEvent {
-    Line { pod: String, rank: Option<u32>, line: LogLine },
+    Line {
+        pod: String,
+        rank: Option<u32>,
+        line: LogLine,
+    },
     /// A pod was replaced, a stream broke.
     Note(String),
 }
@@ -50,7 +54,12 @@ impl Connection {
                     continue;
                 }
                 if let Some(earlier) = ranks.insert(pod.rank, pod.name.clone()).filter(|_| pod.rank.is_some() && !first_look) {
-                    sink.borrow_mut()(LogEvent::Note(format!("{} goes on in {}: {}", named(pod), pod.name, why(&pods, &earlier))));
+                    sink.borrow_mut()(LogEvent::Note(format!(
+                        "{} goes on in {}: {}",
+                        named(pod),
+                        pod.name,
+                        why(&pods, &earlier)
+                    )));
                 }
                 // A pod that joins later is read from its beginning.
                 let query = if first_look { query.clone() } else { LogQuery { tail: None, since: None, ..query.clone() } };
@@ -91,7 +100,9 @@ impl Connection {
                 () = ended => Ok(()),
             };
             match result {
-                Err(failure) if failure.is_not_found() || failure.is_forbidden() => return if failure.is_forbidden() { Err(failure) } else { Ok(()) },
+                Err(failure) if failure.is_not_found() || failure.is_forbidden() => {
+                    return if failure.is_forbidden() { Err(failure) } else { Ok(()) };
+                }
                 _ => {}
             }
             if !alive.borrow_and_update().contains(&pod.name) {
@@ -103,7 +114,14 @@ impl Connection {
     }
 
     /// Reads what a broken stream may have left of an ended pod. One that is gone meanwhile has nothing left to read.
-    async fn drain(&self, namespace: &str, pod: &Pod, query: &LogQuery, follower: &mut Follower, emit: impl FnMut(LogLine)) -> Result<(), Failure> {
+    async fn drain(
+        &self,
+        namespace: &str,
+        pod: &Pod,
+        query: &LogQuery,
+        follower: &mut Follower,
+        emit: impl FnMut(LogLine),
+    ) -> Result<(), Failure> {
         match self.rest(namespace, &pod.name, query, follower, emit).await {
             Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => Err(failure),
             _ => Ok(()),
@@ -123,7 +141,12 @@ fn named(pod: &Pod) -> String {
 fn why(pods: &[Pod], earlier: &str) -> String {
     let ended = pods.iter().find(|pod| pod.name == earlier).and_then(|pod| {
         let evicted = pod.disrupted.as_ref().map(|reason| format!("{earlier} was evicted ({reason})"));
-        evicted.or_else(|| pod.containers.iter().find_map(|container| container.terminated.as_ref()).map(|(code, reason)| format!("{earlier} ended with exit {code}, {reason}")))
+        evicted.or_else(|| {
+            pod.containers
+                .iter()
+                .find_map(|container| container.terminated.as_ref())
+                .map(|(code, reason)| format!("{earlier} ended with exit {code}, {reason}"))
+        })
     });
     ended.unwrap_or_else(|| format!("{earlier} is gone"))
 }

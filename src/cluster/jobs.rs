@@ -6,7 +6,7 @@ use futures::future::{join, join_all};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::model::{Job, JobKind, POOL_LABEL, Pod};
+use crate::model::{Job, JobKind, POOL_LABEL, Pod, PodPhase};
 use crate::render::{GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, RETRIES, SOURCE, USER, VERSION, label_value};
 
 use super::decode::{Condition, Metadata, Page, PodSpec, WirePod};
@@ -129,8 +129,12 @@ impl Connection {
     /// A controller that is refused pods says so in an event only. Whoever may not read events sees `Creating`.
     async fn explain_missing_pods(&self, jobs: &mut [Job]) {
         let lacks = |job: &&mut Job| {
-            let active = job.pods.iter().filter(|pod| !pod.ended()).count();
-            active == 0 && !job.suspended && !job.deleting && !job.conditions.contains_key("Complete") && !job.conditions.contains_key("Failed")
+            let there = job.current_pods().iter().filter(|pod| pod.phase != PodPhase::Failed).count();
+            there < job.pods_wanted as usize
+                && !job.suspended
+                && !job.deleting
+                && !job.conditions.contains_key("Complete")
+                && !job.conditions.contains_key("Failed")
         };
         let lacking: Vec<&mut Job> = jobs.iter_mut().filter(lacks).take(LOOKED_INTO).collect();
         join_all(lacking.into_iter().map(|job| async {

@@ -161,6 +161,10 @@ impl Connection {
         let client = if whole { &self.client } else { &self.streams };
         let response = client.send(request).await.map_err(|error| self.unreachable(&error))?;
         let code = response.status().as_u16();
+        // A pod without a node has no log, and that is no error.
+        if code == 204 {
+            return Ok(());
+        }
         let mut body = response.into_body();
         if code != 200 {
             let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();

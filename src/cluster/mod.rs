@@ -22,6 +22,6 @@ pub use connect::{Access, Connection};
 pub use failure::Failure;
 pub use follow::LogEvent;
 pub use jobs::{Selection, Wanted};
-pub use logs::{LogLine, LogQuery, Follower};
+pub use logs::{Follower, LogLine, LogQuery};
 pub use nodes::FreeGpus;
 pub use submit::{Broken, Obstacle, label};

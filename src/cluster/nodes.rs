@@ -108,12 +108,28 @@ impl Connection {
 impl WireNode<'_> {
     fn node(&self) -> Node {
         let sharing = |key: &str| key.starts_with("hami.io/");
-        let taint = |taint: &WireTaint<'_>| Taint { key: taint.key.to_string(), value: taint.value.clone(), effect: taint.effect.to_string() };
+        let taint = |taint: &WireTaint<'_>| Taint {
+            key: taint.key.to_string(),
+            value: taint.value.clone(),
+            effect: taint.effect.to_string(),
+        };
         Node {
             name: self.metadata.name.to_string(),
             labels: self.metadata.labels.clone(),
-            annotations: self.metadata.annotations.iter().filter(|(key, _)| sharing(key)).map(|(key, value)| (key.clone(), value.clone())).collect(),
-            allocatable: self.status.allocatable.iter().filter(|(key, _)| key.contains('/')).map(|(key, value)| (key.clone(), value.clone())).collect(),
+            annotations: self
+                .metadata
+                .annotations
+                .iter()
+                .filter(|(key, _)| sharing(key))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            allocatable: self
+                .status
+                .allocatable
+                .iter()
+                .filter(|(key, _)| key.contains('/'))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
             taints: self.spec.taints.iter().map(taint).collect(),
             schedulable: !self.spec.unschedulable,
         }

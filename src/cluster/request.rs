@@ -68,15 +68,27 @@ impl Connection {
     }
 
     /// Reads a list page by page. `take` gets each page's bytes.
-    pub async fn list(&self, path: &str, parameters: &[(&str, &str)], mut take: impl FnMut(&[u8]) -> serde_json::Result<()>) -> Result<(), Failure> {
-        let mut next = String::new();
+    pub async fn list(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        mut take: impl FnMut(&[u8]) -> serde_json::Result<()>,
+    ) -> Result<(), Failure> {
+        let (mut next, mut resumed) = (String::new(), false);
         loop {
             let mut all = parameters.to_vec();
             all.push(("limit", PAGE));
             if !next.is_empty() {
                 all.push(("continue", &next));
             }
-            let answer = self.send(&Method::GET, &with_query(path, &all), "", Bytes::new()).await?;
+            let answer = match self.send(&Method::GET, &with_query(path, &all), "", Bytes::new()).await {
+                // The list took longer than the server keeps its state; the rest is as of now.
+                Err(Failure::Api { code: 410, resume: Some(token), .. }) if !resumed => {
+                    (next, resumed) = (token, true);
+                    continue;
+                }
+                other => other?,
+            };
             let head: PageHead = answer.json(&self.server)?;
             take(&answer.body).map_err(|error| unreadable(&self.server, &error))?;
             if head.metadata.next.is_empty() {
@@ -117,13 +129,16 @@ impl Connection {
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
-        let request = request.body(Body::from(body.to_vec())).map_err(|error| (Outcome::Status(400, None), self.broken(error.to_string())))?;
+        let request = request
+            .body(Body::from(body.to_vec()))
+            .map_err(|error| (Outcome::Status(400, None), self.broken(error.to_string())))?;
         let response = self.client.send(request).await.map_err(|error| (Outcome::Broken, self.unreachable(&error)))?;
         self.note_warnings(&response);
         let code = response.status().as_u16();
         let success = response.status().is_success();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        let media = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let media =
+            response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let body = Limited::new(response.into_body(), LARGEST).collect().await;
         let body = body.map_err(|error| (Outcome::Broken, self.broken(format!("the answer broke off: {error}"))))?.to_bytes();
         if success && media.contains("json") {
@@ -141,22 +156,31 @@ impl Connection {
             return Failure::Api {
                 code,
                 reason: text("/reason"),
-                message: Some(text("/message")).filter(|text| !text.is_empty()).unwrap_or_else(|| format!("the API server answered {code}")),
+                message: Some(text("/message"))
+                    .filter(|text| !text.is_empty())
+                    .unwrap_or_else(|| format!("the API server answered {code}")),
                 causes: causes.filter_map(|cause| cause["message"].as_str().map(ToOwned::to_owned)).collect(),
+                resume: Some(text("/metadata/continue")).filter(|token| !token.is_empty()),
             };
         }
         if media.contains("html") {
             let page = String::from_utf8_lossy(body);
-            let title = page.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map(|(title, _)| title.trim());
-            let found = title.map_or("it answers with a web page".to_owned(), |title| format!("it answers with the web page «{title}»"));
+            let title =
+                page.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map(|(title, _)| title.trim());
+            let found =
+                title.map_or("it answers with a web page".to_owned(), |title| format!("it answers with the web page «{title}»"));
             return Failure::NotKubernetes { server: self.server.clone(), found };
         }
         if code < 400 {
             return Failure::NotKubernetes { server: self.server.clone(), found: format!("it answers {code} with {media}") };
         }
         let text: String = String::from_utf8_lossy(body).lines().next().unwrap_or_default().chars().take(200).collect();
-        let message = if text.is_empty() { format!("the API server answered {code}") } else { format!("the API server answered {code}: {text}") };
-        Failure::Api { code, reason: String::new(), message, causes: Vec::new() }
+        let message = if text.is_empty() {
+            format!("the API server answered {code}")
+        } else {
+            format!("the API server answered {code}: {text}")
+        };
+        Failure::Api { code, reason: String::new(), message, causes: Vec::new(), resume: None }
     }
 
     fn broken(&self, cause: String) -> Failure {

@@ -12,7 +12,11 @@ use super::{Connection, Failure};
 #[derive(Debug)]
 pub enum Obstacle {
     /// An object of that name is there; `ours` tells whether gpuctl made it.
-    Exists { kind: String, name: String, ours: bool },
+    Exists {
+        kind: String,
+        name: String,
+        ours: bool,
+    },
     /// The priority class is not there and may not be made.
     NoPriorityClass,
     Failure(Failure),
@@ -61,7 +65,9 @@ impl Connection {
             match self.apply(object, true).await {
                 Ok(_) => {}
                 // A webhook without dry-run support.
-                Err(failure) if failure.code() == Some(400) && failure.to_string().contains("dry run") => warnings.push(failure.to_string()),
+                Err(failure) if failure.code() == Some(400) && failure.to_string().contains("dry run") => {
+                    warnings.push(failure.to_string())
+                }
                 Err(failure) => return Err(failure.into()),
             }
         }
@@ -80,7 +86,9 @@ impl Connection {
     fn may_use(&self, rendered: &Rendered, object: &Object, live: &Value, warnings: &mut Vec<String>) -> Result<(), Obstacle> {
         let label_of = |key: &str| live.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
         let ours = label_of(MANAGED_BY) == Some(MANAGED_BY_US);
-        let same_job = ours && label_of(JOB) == object.body.pointer("/metadata/labels").and_then(|labels| labels.get(JOB)).and_then(Value::as_str);
+        let same_job = ours
+            && label_of(JOB)
+                == object.body.pointer("/metadata/labels").and_then(|labels| labels.get(JOB)).and_then(Value::as_str);
         let root = rendered.objects.last() == Some(object);
         if root || !same_job {
             return Err(Obstacle::Exists { kind: object.kind().to_lowercase(), name: object.name().to_owned(), ours });
@@ -127,7 +135,11 @@ impl Connection {
                     }
                 }
                 Err(failure) => {
-                    let left = if keep_partial { made.iter().map(|(object, _)| label(object)).collect() } else { self.remove(&made).await };
+                    let left = if keep_partial {
+                        made.iter().map(|(object, _)| label(object)).collect()
+                    } else {
+                        self.remove(&made).await
+                    };
                     return Err(Broken { failure, object: label(object), left });
                 }
             }

@@ -13,9 +13,37 @@ pub struct GpuType {
 
 /// Words of product names that do not tell one type from another.
 const NOISE: [&str; 31] = [
-    "nvidia", "tesla", "amd", "instinct", "geforce", "rtx", "quadro", "graphics", "oam", "sxm", "sxm2", "sxm3", "sxm4",
-    "sxm5", "sxm6", "pcie", "hbm2", "hbm2e", "hbm3", "hbm3e", "shared", "intel", "generation", "ada", "mig", "vgpu", "gpu",
-    "accelerator", "server", "edition", "com",
+    "nvidia",
+    "tesla",
+    "amd",
+    "instinct",
+    "geforce",
+    "rtx",
+    "quadro",
+    "graphics",
+    "oam",
+    "sxm",
+    "sxm2",
+    "sxm3",
+    "sxm4",
+    "sxm5",
+    "sxm6",
+    "pcie",
+    "hbm2",
+    "hbm2e",
+    "hbm3",
+    "hbm3e",
+    "shared",
+    "intel",
+    "generation",
+    "ada",
+    "mig",
+    "vgpu",
+    "gpu",
+    "accelerator",
+    "server",
+    "edition",
+    "com",
 ];
 
 /// Models sold in one memory size, so that `a10` is `a10-24g`. GB as sold; MiB totals behind it are the vendors'.
@@ -139,6 +167,9 @@ pub const WHOLE: [&str; 11] = [
     "mthreads.com/vgpu",
 ];
 
+/// GPU memory in GiB where Aliyun's gpushare hands out parts of devices.
+pub const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
+
 /// The MIG profile of an extended resource: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
 #[must_use]
 pub fn mig_profile(resource: &str) -> Option<&str> {
@@ -169,8 +200,15 @@ mod tests {
     #[test]
     fn one_type_many_spellings() {
         for spelling in [
-            "NVIDIA-A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", "a100-80g", "A100-80G", "nvidia.com/a100-80g",
-            "NVIDIA-A100-80GB-PCIe", "a100_80gb", "NVIDIA-A100-SXM4-80GB-SHARED", "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+            "NVIDIA-A100-SXM4-80GB",
+            "NVIDIA A100-SXM4-80GB",
+            "a100-80g",
+            "A100-80G",
+            "nvidia.com/a100-80g",
+            "NVIDIA-A100-80GB-PCIe",
+            "a100_80gb",
+            "NVIDIA-A100-SXM4-80GB-SHARED",
+            "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
         ] {
             assert_eq!(parsed(spelling), "a100-80g", "{spelling}");
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::gpu::{GpuType, TYPE_LABELS, WHOLE, is_device};
+use super::gpu::{GpuType, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device};
 use super::{POOL_LABEL, quantity};
 
 /// What gpuctl reads of a node.
@@ -62,10 +62,11 @@ impl Node {
         WHOLE.into_iter().find(|resource| self.allocatable(resource) > 0)
     }
 
-    /// Whole devices or slices, free or not.
+    /// Whole devices, slices or shares, free or not.
     #[must_use]
     pub fn has_gpus(&self) -> bool {
-        self.allocatable.keys().any(|resource| is_device(resource) && self.allocatable(resource) > 0)
+        let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
+        self.allocatable.keys().any(|resource| counts(resource) && self.allocatable(resource) > 0)
     }
 
     /// True when something may add nodes like this one: a node group of a cloud, or Karpenter.

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn quantities() {
         for (text, expected) in [
-            ("128Gi", Some(128 * 1024 * 1024 * 1024_000)),
+            ("128Gi", Some(128 * 1024 * 1024 * 1_024_000)),
             ("500m", Some(500)),
             ("0.5", Some(500)),
             ("32", Some(32_000)),

@@ -18,15 +18,8 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::Running,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Paused,
-        Self::Terminating,
-        Self::Unknown,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Paused, Self::Terminating, Self::Unknown];
 
     #[must_use]
     pub fn word(self) -> &'static str {

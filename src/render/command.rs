@@ -44,7 +44,11 @@ pub fn words(job: &Job) -> Result<Words, Refusal> {
             Launcher::DeepSpeed => return Err(deepspeed(&text)),
             Launcher::Torchrun if text.contains(&"--standalone") => {
                 let message = "`torchrun --standalone` trains on each node for itself";
-                return Err(Refusal::new("LauncherConflict", message, "remove `--standalone`; gpuctl sets the rendezvous of all nodes"));
+                return Err(Refusal::new(
+                    "LauncherConflict",
+                    message,
+                    "remove `--standalone`; gpuctl sets the rendezvous of all nodes",
+                ));
             }
             Launcher::Accelerate => {
                 let flags = accelerate_flags(job, &text);
@@ -93,13 +97,17 @@ fn base(word: &str) -> &str {
 }
 
 fn recognise(words: &[&str]) -> Launcher {
-    let module = |name: &str| words.windows(2).any(|pair| pair[0] == "-m" && (pair[1] == name || pair[1].starts_with(&format!("{name}."))));
+    let module = |name: &str| {
+        words.windows(2).any(|pair| pair[0] == "-m" && (pair[1] == name || pair[1].starts_with(&format!("{name}."))))
+    };
     let program = |name: &str| words.iter().any(|word| base(word) == name);
     if program("torchrun") || module("torch.distributed.run") || module("torch.distributed.launch") {
         Launcher::Torchrun
     } else if program("deepspeed") || module("deepspeed.launcher") {
         Launcher::DeepSpeed
-    } else if module("accelerate.commands.launch") || words.windows(2).any(|pair| base(pair[0]) == "accelerate" && pair[1] == "launch") {
+    } else if module("accelerate.commands.launch")
+        || words.windows(2).any(|pair| base(pair[0]) == "accelerate" && pair[1] == "launch")
+    {
         Launcher::Accelerate
     } else if program("llamafactory-cli") || program("llama-factory-cli") {
         Launcher::LlamaFactory
@@ -110,7 +118,8 @@ fn recognise(words: &[&str]) -> Launcher {
 
 fn deepspeed(words: &[&str]) -> Refusal {
     let at = words.iter().position(|word| base(word) == "deepspeed");
-    let script: Vec<&str> = at.map_or(&[][..], |at| &words[at + 1..]).iter().copied().skip_while(|word| word.starts_with('-')).collect();
+    let script: Vec<&str> =
+        at.map_or(&[][..], |at| &words[at + 1..]).iter().copied().skip_while(|word| word.starts_with('-')).collect();
     let script = if script.is_empty() { "train.py …".to_owned() } else { script.join(" ") };
     let message = "`deepspeed` without a hostfile trains on each node for itself, into the same checkpoint";
     let hint = format!("write `torchrun {script}`: DeepSpeed reads what torchrun sets, on every node");
@@ -139,7 +148,9 @@ fn accelerate_flags(job: &Job, words: &[&str]) -> Vec<String> {
 /// `$(NAME)` in both before the shell sees it.
 fn insert_after_launch(words: &mut Option<Vec<String>>, flags: &[String]) -> bool {
     let Some(words) = words else { return false };
-    let launches = |before: &str, word: &str| (base(before) == "accelerate" && word == "launch") || (before == "-m" && word == "accelerate.commands.launch");
+    let launches = |before: &str, word: &str| {
+        (base(before) == "accelerate" && word == "launch") || (before == "-m" && word == "accelerate.commands.launch")
+    };
     if let Some(at) = words.windows(2).position(|pair| launches(&pair[0], &pair[1])) {
         words.splice(at + 2..at + 2, flags.iter().cloned());
         return true;
@@ -162,7 +173,9 @@ mod tests {
     #[test]
     fn a_simple_line_is_executed_and_a_list_is_not() {
         assert_eq!(shell("python train.py --lr $LR > log")[2], "exec python train.py --lr $LR > log");
-        for line in ["cd /x && python a.py", "A=1 python a.py", "python a.py | tee log", "a; b", "source x", "if true\nthen a\nfi"] {
+        for line in
+            ["cd /x && python a.py", "A=1 python a.py", "python a.py | tee log", "a; b", "source x", "if true\nthen a\nfi"]
+        {
             assert_eq!(shell(line)[2], line, "{line}");
         }
     }

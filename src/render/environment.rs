@@ -23,7 +23,13 @@ pub fn variables(job: &Job, target: &Target, launcher: Launcher) -> Vec<EnvVar> 
         made.set("PYTHONUNBUFFERED", "1");
     }
     if let Some(model) = &job.model {
-        let texts = [("SOURCE", &model.source), ("NAME", &model.name), ("VERSION", &model.version), ("FORMAT", &model.format), ("PATH", &model.path)];
+        let texts = [
+            ("SOURCE", &model.source),
+            ("NAME", &model.name),
+            ("VERSION", &model.version),
+            ("FORMAT", &model.format),
+            ("PATH", &model.path),
+        ];
         for (name, text) in texts {
             if let Some(text) = text {
                 made.set(&format!("MODEL_{name}"), text);
@@ -49,7 +55,7 @@ impl Variables {
         self.list.push(EnvVar { name: name.to_owned(), value: Some(value.to_owned()), ..EnvVar::default() });
     }
 
-    fn from_pod(&mut self, name: &str, path: &str) {
+    fn set_from_pod(&mut self, name: &str, path: &str) {
         let source = EnvVarSource {
             field_ref: Some(ObjectFieldSelector { api_version: None, field_path: path.to_owned() }),
             ..EnvVarSource::default()
@@ -83,12 +89,12 @@ fn rendezvous(made: &mut Variables, job: &Job, target: &Target, launcher: Launch
     made.set("MASTER_ADDR", &address);
     made.set("MASTER_PORT", MASTER_PORT);
     made.set("NNODES", &nodes);
-    made.from_pod("NODE_RANK", INDEX);
+    made.set_from_pod("NODE_RANK", INDEX);
     made.set("NPROC_PER_NODE", &processes);
     made.set("PET_MASTER_ADDR", &address);
     made.set("PET_MASTER_PORT", MASTER_PORT);
     made.set("PET_NNODES", &nodes);
-    made.from_pod("PET_NODE_RANK", INDEX);
+    made.set_from_pod("PET_NODE_RANK", INDEX);
     made.set("PET_NPROC_PER_NODE", &processes);
     if job.training.node_count == 1 {
         return;
@@ -96,7 +102,7 @@ fn rendezvous(made: &mut Variables, job: &Job, target: &Target, launcher: Launch
     match launcher {
         Launcher::None if job.resources.gpu <= 1 => {
             made.set("WORLD_SIZE", &nodes);
-            made.from_pod("RANK", INDEX);
+            made.set_from_pod("RANK", INDEX);
             made.set("LOCAL_RANK", "0");
         }
         // It starts torchrun by itself only for several GPUs in one pod.

@@ -37,7 +37,11 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
     for item in overlay {
         // The container of the job may be meant without saying its name.
         let only = path == "pod.containers" && item.get("name").is_none() && !base.is_empty();
-        let same = if only { Some(0) } else { base.iter().position(|other| identity(other).is_some() && identity(other) == identity(item)) };
+        let same = if only {
+            Some(0)
+        } else {
+            base.iter().position(|other| identity(other).is_some() && identity(other) == identity(item))
+        };
         match same {
             Some(index) => {
                 let label = identity(&base[index]).unwrap_or("0").to_owned();
@@ -65,25 +69,31 @@ mod tests {
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
             "containers": [{"name": "main", "image": "a", "env": [{"name": "A", "value": "1"}]}],
         });
-        let replaced = merge(&mut spec, &json!({
-            "terminationGracePeriodSeconds": 5,
-            "hostNetwork": true,
-            "tolerations": [{"key": "x", "operator": "Exists"}],
-            "containers": [
-                {"env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]},
-                {"name": "sidecar", "image": "b"},
-            ],
-        }));
+        let replaced = merge(
+            &mut spec,
+            &json!({
+                "terminationGracePeriodSeconds": 5,
+                "hostNetwork": true,
+                "tolerations": [{"key": "x", "operator": "Exists"}],
+                "containers": [
+                    {"env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]},
+                    {"name": "sidecar", "image": "b"},
+                ],
+            }),
+        );
         assert_eq!(replaced, ["pod.terminationGracePeriodSeconds", "pod.containers[main].env[A].value"]);
-        assert_eq!(spec, json!({
-            "terminationGracePeriodSeconds": 5,
-            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "x", "operator": "Exists"}],
-            "containers": [
-                {"name": "main", "image": "a", "env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]},
-                {"name": "sidecar", "image": "b"},
-            ],
-            "hostNetwork": true,
-        }));
+        assert_eq!(
+            spec,
+            json!({
+                "terminationGracePeriodSeconds": 5,
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "x", "operator": "Exists"}],
+                "containers": [
+                    {"name": "main", "image": "a", "env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]},
+                    {"name": "sidecar", "image": "b"},
+                ],
+                "hostNetwork": true,
+            })
+        );
     }
 
     #[test]

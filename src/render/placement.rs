@@ -54,7 +54,7 @@ fn from_nodes(wanted: &Resources, nodes: &[Node]) -> Result<NodeChoice, Refusal>
             let fitting: Vec<&Node> =
                 with_gpus.iter().copied().filter(|node| node.gpu_type().is_some_and(|other| other.matches(&kind))).collect();
             if fitting.is_empty() {
-                if !nodes.iter().any(Node::is_autoscaled) {
+                if !in_pool.iter().any(|node| node.is_autoscaled()) {
                     return Err(no_such_type(text, wanted, &with_gpus));
                 }
                 warnings.push(format!("no node has {kind} now; the job waits until an autoscaler brings one"));
@@ -64,9 +64,13 @@ fn from_nodes(wanted: &Resources, nodes: &[Node]) -> Result<NodeChoice, Refusal>
             fitting
         }
     };
-    if typed.is_empty() && !nodes.iter().any(Node::is_autoscaled) {
+    if typed.is_empty() && !in_pool.iter().any(|node| node.is_autoscaled()) {
         let place = wanted.pool.as_ref().map_or("the cluster".to_owned(), |pool| format!("pool `{}`", pool.value));
-        let refusal = Refusal::new("NoGpuNodes", format!("no node of {place} has GPUs"), "set `resources.gpu: 0` or another `resources.pool`");
+        let refusal = Refusal::new(
+            "NoGpuNodes",
+            format!("no node of {place} has GPUs"),
+            "set `resources.gpu: 0` or another `resources.pool`",
+        );
         return Err(refusal.at(wanted.gpu_at));
     }
     let (resources, serving) = resources(wanted, &typed, &mut warnings);
@@ -110,7 +114,11 @@ fn no_such_type(text: &Located<String>, wanted: &Resources, nodes: &[&Node]) -> 
 }
 
 /// The extended resources of one pod, and the nodes that offer them.
-fn resources<'n>(wanted: &Resources, nodes: &[&'n Node], warnings: &mut Vec<String>) -> (BTreeMap<String, Quantity>, Vec<&'n Node>) {
+fn resources<'n>(
+    wanted: &Resources,
+    nodes: &[&'n Node],
+    warnings: &mut Vec<String>,
+) -> (BTreeMap<String, Quantity>, Vec<&'n Node>) {
     if let Some(shared) = wanted.gpu_share.as_ref().and_then(|share| share_of(wanted, &share.value, nodes)) {
         return shared;
     }
@@ -130,7 +138,10 @@ fn resources<'n>(wanted: &Resources, nodes: &[&'n Node], warnings: &mut Vec<Stri
     let chosen = gpu::WHOLE.into_iter().find(|resource| whole.contains_key(resource)).unwrap_or(gpu::WHOLE[0]);
     if whole.len() > 1 {
         let others: Vec<&str> = whole.keys().copied().filter(|resource| *resource != chosen).collect();
-        warnings.push(format!("nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)", others.join(", ")));
+        warnings.push(format!(
+            "nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)",
+            others.join(", ")
+        ));
     }
     let serving = whole.get(chosen).cloned().unwrap_or_default();
     (count(chosen, wanted.gpu.into()), serving)
@@ -163,9 +174,9 @@ fn share_of<'n>(wanted: &Resources, share: &Share, nodes: &[&'n Node]) -> Option
         }
         return Some((resources, hami));
     }
-    let aliyun = with(&|node| node.allocatable("aliyun.com/gpu-mem") > 0);
+    let aliyun = with(&|node| node.allocatable(gpu::SHARED_MEMORY) > 0);
     if let Some(bytes) = bytes.filter(|_| !aliyun.is_empty()) {
-        return Some((count("aliyun.com/gpu-mem", bytes.div_ceil(1 << 30)), aliyun));
+        return Some((count(gpu::SHARED_MEMORY, bytes.div_ceil(1 << 30)), aliyun));
     }
     let profiles: BTreeSet<(u64, &str)> = nodes
         .iter()
@@ -226,7 +237,8 @@ fn affinity(
 /// A job without GPUs leaves the nodes that have some to others.
 fn without_gpus() -> Option<PreferredSchedulingTerm> {
     let absent = |key: &str| NodeSelectorRequirement { key: key.to_owned(), operator: "DoesNotExist".to_owned(), values: None };
-    let preference = NodeSelectorTerm { match_expressions: Some(TYPE_LABELS.into_iter().map(absent).collect()), match_fields: None };
+    let preference =
+        NodeSelectorTerm { match_expressions: Some(TYPE_LABELS.into_iter().map(absent).collect()), match_fields: None };
     Some(PreferredSchedulingTerm { weight: 100, preference })
 }
 
@@ -286,7 +298,10 @@ fn blind(wanted: &Resources) -> NodeChoice {
         affinity: affinity(pool_requirement(wanted), alternatives, None),
         gpu_type: kind.map(|(_, kind)| kind.to_string()),
         candidates: Vec::new(),
-        warnings: vec![format!("you may not list nodes: {} is assumed, and neither pool nor GPU type was checked", gpu::WHOLE[0])],
+        warnings: vec![format!(
+            "you may not list nodes: {} is assumed, and neither pool nor GPU type was checked",
+            gpu::WHOLE[0]
+        )],
         resources,
     }
 }

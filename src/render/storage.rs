@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
-    PersistentVolumeClaimVolumeSource, SecretVolumeSource, Volume, VolumeMount, VolumeResourceRequirements,
+    ConfigMap, ConfigMapVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, SecretVolumeSource, Volume, VolumeMount,
+    VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -29,7 +30,13 @@ pub struct Storage {
 }
 
 /// Everything that `job` mounts. `pods` mount the same claims; `nodes` qualify for them.
-pub fn storage(job: &Job, target: &Target, labels: &BTreeMap<String, String>, pods: u32, nodes: usize) -> Result<Storage, Refusal> {
+pub fn storage(
+    job: &Job,
+    target: &Target,
+    labels: &BTreeMap<String, String>,
+    pods: u32,
+    nodes: usize,
+) -> Result<Storage, Refusal> {
     let mut storage = Storage::default();
     for (index, workdir) in job.workdirs.iter().enumerate() {
         storage.workdir(job, target, labels, workdir, index, pods);
@@ -66,7 +73,15 @@ impl Storage {
         }
     }
 
-    fn workdir(&mut self, job: &Job, target: &Target, labels: &BTreeMap<String, String>, workdir: &Workdir, index: usize, pods: u32) {
+    fn workdir(
+        &mut self,
+        job: &Job,
+        target: &Target,
+        labels: &BTreeMap<String, String>,
+        workdir: &Workdir,
+        index: usize,
+        pods: u32,
+    ) {
         let mut volume = Volume { name: format!("workdir-{index}"), ..Volume::default() };
         let mut sub = None;
         match &workdir.source {
@@ -88,7 +103,11 @@ impl Storage {
                 let default = if pods > 1 { Access::ReadWriteMany } else { Access::ReadWriteOnce };
                 let access = access.unwrap_or(default);
                 if pods > 1 && matches!(access, Access::ReadWriteOnce | Access::ReadWriteOncePod) {
-                    self.warnings.push(format!("{pods} pods mount `{}`, which is {}: pods on other nodes will wait", workdir.path, access.word()));
+                    self.warnings.push(format!(
+                        "{pods} pods mount `{}`, which is {}: pods on other nodes will wait",
+                        workdir.path,
+                        access.word()
+                    ));
                 }
                 self.objects.push(claim(job, target, labels, &name, size, storage_class.as_deref(), access));
                 volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource { claim_name: name, read_only: None });
@@ -108,7 +127,9 @@ impl Storage {
     fn model(&mut self, job: &Job) {
         const CACHE: &str = "/cache/models";
         let Some(model) = &job.model else { return };
-        let mounted = |path: &str| job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)));
+        let mounted = |path: &str| {
+            job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
+        };
         if let Some(path) = model.path.as_deref().filter(|path| !mounted(path)) {
             self.add(host("model", path, "Directory"), path, true, None);
         }
@@ -119,7 +140,8 @@ impl Storage {
 
     /// The container runtime's own 64 MiB are too few for NCCL and data loaders.
     fn shm(&mut self, job: &Job, pods: u32) {
-        let several = matches!(job.kind, JobKind::Training | JobKind::Inference) && u64::from(job.resources.gpu) * u64::from(pods) > 1;
+        let several =
+            matches!(job.kind, JobKind::Training | JobKind::Inference) && u64::from(job.resources.gpu) * u64::from(pods) > 1;
         if job.resources.shm.is_none() && !several {
             return;
         }
@@ -136,7 +158,11 @@ impl Storage {
         let bytes: usize = target.files.iter().map(Vec::len).sum();
         if bytes > FILES_KIB * 1024 {
             let message = format!("`files` have {} KiB in all; at most {FILES_KIB} fit", bytes / 1024);
-            return Err(Refusal::new("FilesTooLarge", message, "put large files on a volume: `storage.workdirs` with `pvc:` or `size:`"));
+            return Err(Refusal::new(
+                "FilesTooLarge",
+                message,
+                "put large files on a volume: `storage.workdirs` with `pvc:` or `size:`",
+            ));
         }
         let name = format!("{}-files", job.id());
         let (mut data, mut binary) = (BTreeMap::new(), BTreeMap::new());

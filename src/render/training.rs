@@ -108,7 +108,8 @@ fn queue(job: &Job, target: &Target, root: &mut Object) -> Result<(), Refusal> {
         Some(Queueing::Volcano) => {
             root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano");
             root.body["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = json!(queue);
-            root.body["metadata"]["annotations"]["scheduling.volcano.sh/group-min-member"] = json!(job.training.node_count.to_string());
+            root.body["metadata"]["annotations"]["scheduling.volcano.sh/group-min-member"] =
+                json!(job.training.node_count.to_string());
         }
         None => {
             let message = format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");

@@ -173,9 +173,16 @@ pub struct Workdir {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Host(String),
-    Claim { name: String, sub_path: Option<String> },
+    Claim {
+        name: String,
+        sub_path: Option<String>,
+    },
     /// A claim that is made.
-    Size { size: String, storage_class: Option<String>, access: Option<Access> },
+    Size {
+        size: String,
+        storage_class: Option<String>,
+        access: Option<Access>,
+    },
     Empty,
     ConfigMap(String),
     Secret(String),
@@ -217,15 +224,7 @@ pub struct Training {
 
 impl Default for Training {
     fn default() -> Self {
-        Self {
-            node_count: 1,
-            epochs: None,
-            batch_size: None,
-            retries: 3,
-            max_runtime: None,
-            gang_timeout: None,
-            keep_for: None,
-        }
+        Self { node_count: 1, epochs: None, batch_size: None, retries: 3, max_runtime: None, gang_timeout: None, keep_for: None }
     }
 }
 

@@ -31,7 +31,8 @@ pub fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Env
     let image_pull_policy = fields
         .take(reader, &["imagePullPolicy", "image_pull_policy"])
         .and_then(|node| reader.word(node, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]));
-    let mut command = |reader: &mut Reader, name| fields.take(reader, &[name]).map_or(Command::Image, |node| read_command(reader, node, name));
+    let mut command =
+        |reader: &mut Reader, name| fields.take(reader, &[name]).map_or(Command::Image, |node| read_command(reader, node, name));
     let (command, args) = (command(reader, "command"), command(reader, "args"));
     let env = fields.take(reader, &["env"]).map_or_else(Vec::new, |node| variables(reader, node));
     let working_dir = fields.take(reader, &["workingDir", "working_dir"]).and_then(|node| reader.text(node, "workingDir"));
@@ -104,7 +105,8 @@ fn variables(reader: &mut Reader, node: &Node) -> Vec<EnvVariable> {
 pub fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Model> {
     let node = document.take(reader, &["model"])?;
     let mut fields = reader.map(node, "model")?;
-    let mut text = |reader: &mut Reader, name| fields.take(reader, &[name]).and_then(|node| reader.text(node, name)).map(|text| text.value);
+    let mut text =
+        |reader: &mut Reader, name| fields.take(reader, &[name]).and_then(|node| reader.text(node, name)).map(|text| text.value);
     let (source, name, version) = (text(reader, "source"), text(reader, "name"), text(reader, "version"));
     let (format, path) = (text(reader, "format"), text(reader, "path"));
     let cache = fields.take(reader, &["cache"]).and_then(|node| reader.boolean(node, "cache")).unwrap_or(false);

@@ -96,7 +96,10 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let word = plain(word);
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&word, &plain(name)), *name));
-    scored.min_by_key(|(distance, _)| *distance).filter(|(distance, name)| *distance <= (name.len() / 3).max(1)).map(|(_, name)| name)
+    scored
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, name)| *distance <= (name.len() / 3).max(1))
+        .map(|(_, name)| name)
 }
 
 impl Reader {
@@ -111,9 +114,7 @@ impl Reader {
     /// The entries of a map.
     pub fn map<'t>(&mut self, node: &'t Node, path: &'static str) -> Option<Fields<'t>> {
         match &node.value {
-            Value::Map(entries) => {
-                Some(Fields { path, entries: entries.iter().collect(), known: Vec::new(), at: node.at })
-            }
+            Value::Map(entries) => Some(Fields { path, entries: entries.iter().collect(), known: Vec::new(), at: node.at }),
             _ => {
                 let name = if path.is_empty() { "the document" } else { path };
                 self.wrong(node, name, "a map of fields");
@@ -142,13 +143,11 @@ impl Reader {
 
     /// Text; numbers and booleans become their text.
     pub fn text(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
-        match &node.value {
-            Value::Scalar { text, .. } => Some(Located { value: text.clone(), at: node.at }),
-            _ => {
-                self.wrong(node, name, "text");
-                None
-            }
+        let text = scalar(node);
+        if text.is_none() {
+            self.wrong(node, name, "text");
         }
+        text
     }
 
     pub fn texts(&mut self, node: &Node, name: &str) -> Vec<String> {
@@ -210,17 +209,19 @@ impl Reader {
 
     /// An amount of CPU, as written.
     pub fn cpu(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
-        let text = self.text(node, name)?;
-        if quantity::milli(&text.value).is_none() {
+        let text = scalar(node).filter(|text| quantity::milli(&text.value).is_some());
+        if text.is_none() {
             self.wrong(node, name, "a number of CPUs such as 32, 0.5 or 500m");
-            return None;
         }
-        Some(text)
+        text
     }
 
     /// An amount of bytes with its unit, as written.
     pub fn bytes(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
-        let text = self.text(node, name)?;
+        let Some(text) = scalar(node) else {
+            self.wrong(node, name, "an amount such as 128Gi");
+            return None;
+        };
         if quantity::milli(&text.value).is_none() {
             let short = ["GB", "MB", "TB", "GiB", "MiB"].iter().any(|unit| text.value.ends_with(unit));
             let unit = text.value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -238,8 +239,7 @@ impl Reader {
     }
 
     pub fn duration(&mut self, node: &Node, name: &str) -> Option<Duration> {
-        let text = self.text(node, name)?;
-        let found = quantity::duration(&text.value);
+        let found = scalar(node).and_then(|text| quantity::duration(&text.value));
         if found.is_none() {
             self.wrong(node, name, "a duration such as 30s, 5m, 12h or 2d");
         }
@@ -255,6 +255,13 @@ impl Reader {
             return None;
         }
         Some(text)
+    }
+}
+
+fn scalar(node: &Node) -> Option<Located<String>> {
+    match &node.value {
+        Value::Scalar { text, .. } => Some(Located { value: text.clone(), at: node.at }),
+        _ => None,
     }
 }
 

@@ -104,21 +104,26 @@ fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_c
 fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option<Head> {
     let node = document.need(reader, &["job"], "it needs at least `name:`")?;
     let mut fields = reader.map(node, "job")?;
-    let name = fields.need(reader, &["name"], "the name of everything that is made").and_then(|node| reader.dns_label(node, "name", 63));
+    let name =
+        fields.need(reader, &["name"], "the name of everything that is made").and_then(|node| reader.dns_label(node, "name", 63));
     let namespace = fields.take(reader, &["namespace"]).and_then(|node| reader.dns_label(node, "namespace", 63));
-    let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description")).map(|text| text.value);
-    let priority = fields.take(reader, &["priority"]).and_then(|node| reader.text(node, "priority")).map(|text| match text.value.as_str() {
-        "high" => Priority::High,
-        "medium" => Priority::Medium,
-        "low" => Priority::Low,
-        other => Priority::Class(other.to_owned()),
-    });
+    let description =
+        fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description")).map(|text| text.value);
+    let priority =
+        fields.take(reader, &["priority"]).and_then(|node| reader.text(node, "priority")).map(|text| match text.value.as_str() {
+            "high" => Priority::High,
+            "medium" => Priority::Medium,
+            "low" => Priority::Low,
+            other => Priority::Class(other.to_owned()),
+        });
     let labels = fields.take(reader, &["labels"]).map_or_else(Vec::new, |node| labels(reader, node));
     let annotations = fields.take(reader, &["annotations"]).map_or_else(Vec::new, |node| {
         reader.text_map(node, "job.annotations").into_iter().map(|(key, value)| (key.value, value.value)).collect()
     });
     let queue = fields.take(reader, &["queue"]).and_then(|node| reader.text(node, "queue")).map(|text| text.value);
-    let grace_period = fields.take(reader, &["grace_period", "gracePeriod", "grace-period"]).and_then(|node| reader.duration(node, "grace_period"));
+    let grace_period = fields
+        .take(reader, &["grace_period", "gracePeriod", "grace-period"])
+        .and_then(|node| reader.duration(node, "grace_period"));
     let training = if kind == JobKind::Training { training(reader, &mut fields) } else { Training::default() };
     fields.finish(reader);
     Some(Head { name, namespace, description, priority, labels, annotations, queue, grace_period, training })
@@ -131,9 +136,8 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     let epochs = number(reader, &["epochs"], 1..=u32::MAX);
     let batch_size = number(reader, &["batch_size", "batchSize", "batch-size"], 1..=u32::MAX);
     let retries = number(reader, &["retries"], 0..=100).unwrap_or(3);
-    let mut duration = |reader: &mut Reader, names: &[&'static str]| {
-        fields.take(reader, names).and_then(|node| reader.duration(node, names[0]))
-    };
+    let mut duration =
+        |reader: &mut Reader, names: &[&'static str]| fields.take(reader, names).and_then(|node| reader.duration(node, names[0]));
     Training {
         node_count: 1,
         epochs,
@@ -151,11 +155,20 @@ fn labels(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
         let reserved = key.value == POOL_LABEL
-            || prefix.is_some_and(|prefix| prefix == "gpuctl" || prefix == "app.kubernetes.io" || prefix.ends_with("kubernetes.io"));
+            || prefix
+                .is_some_and(|prefix| prefix == "gpuctl" || prefix == "app.kubernetes.io" || prefix.ends_with("kubernetes.io"));
         if reserved {
-            reader.problems.push(Problem::error(key.at, format!("the label `{}` is not yours to set", key.value), "choose another key"));
+            reader.problems.push(Problem::error(
+                key.at,
+                format!("the label `{}` is not yours to set", key.value),
+                "choose another key",
+            ));
         } else if !is_label_key(&key.value) {
-            reader.problems.push(Problem::error(key.at, format!("`{}` is no label key", key.value), "letters, digits, `-`, `_`, `.`, at most 63"));
+            reader.problems.push(Problem::error(
+                key.at,
+                format!("`{}` is no label key", key.value),
+                "letters, digits, `-`, `_`, `.`, at most 63",
+            ));
         } else if !is_label_value(&value.value) {
             let note = "letters, digits, `-`, `_`, `.`, at most 63; longer text belongs into `annotations`";
             reader.problems.push(Problem::error(value.at, format!("`{}` is no label value", value.value), note));
@@ -188,7 +201,8 @@ pub fn is_label_value(value: &str) -> bool {
 fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (Resources, u32) {
     let Some(node) = document.take(reader, &["resources"]) else { return (Resources::default(), 1) };
     let Some(mut fields) = reader.map(node, "resources") else { return (Resources::default(), 1) };
-    let pool = fields.take(reader, &["pool"]).and_then(|node| reader.dns_label(node, "pool", 63)).filter(|pool| pool.value != "default");
+    let pool =
+        fields.take(reader, &["pool"]).and_then(|node| reader.dns_label(node, "pool", 63)).filter(|pool| pool.value != "default");
     let gpu_node = fields.take(reader, &["gpu"]);
     let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
     let gpu_type = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| reader.text(node, "gpu-type"));
@@ -201,9 +215,16 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
     let shm = fields.take(reader, &["shm", "shm_size", "shmSize"]).and_then(|node| reader.bytes(node, "shm"));
     shm_within_memory(reader, shm.as_ref(), memory.as_ref());
     let node_count = if kind == JobKind::Training {
-        fields.take(reader, &["node_count", "nodeCount", "node-count", "nodes"]).and_then(|node| reader.whole(node, "node_count", 1..=10_000))
+        fields
+            .take(reader, &["node_count", "nodeCount", "node-count", "nodes"])
+            .and_then(|node| reader.whole(node, "node_count", 1..=10_000))
     } else {
-        fields.refuse(reader, "node_count", &format!("`node_count` is for trainings, not for a {kind}"), "use `service.replicas`");
+        fields.refuse(
+            reader,
+            "node_count",
+            &format!("`node_count` is for trainings, not for a {kind}"),
+            "use `service.replicas`",
+        );
         None
     };
     fields.finish(reader);
@@ -237,7 +258,8 @@ fn share(reader: &mut Reader, node: &Node) -> Option<Located<Share>> {
         Some(fraction) if fraction > 0.0 && fraction <= 1.0 => Share::Fraction(fraction),
         None if memory => Share::Memory(text.value),
         _ => {
-            let message = format!("`gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `{}`", text.value);
+            let message =
+                format!("`gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `{}`", text.value);
             reader.problems.push(Problem::error(text.at, message, "such as 0.5 or 10Gi"));
             return None;
         }

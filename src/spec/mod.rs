@@ -62,7 +62,8 @@ fn document(reader: &mut Reader, tree: Tree) -> Option<Document> {
     };
     let word = reader.text(&kind, "kind")?.value;
     if !KINDS.contains(&word.as_str()) {
-        let note = nearest(&word, &KINDS).map_or_else(|| format!("one of {}", KINDS.join(", ")), |near| format!("did you mean `{near}`?"));
+        let note = nearest(&word, &KINDS)
+            .map_or_else(|| format!("one of {}", KINDS.join(", ")), |near| format!("did you mean `{near}`?"));
         reader.problems.push(Problem::error(kind.at, format!("unknown kind `{word}`"), note));
         return None;
     }

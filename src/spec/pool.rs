@@ -61,7 +61,8 @@ fn pool_nodes(reader: &mut Reader, node: &Node) -> Vec<PoolNode> {
                 let gpu_type = match &entry.value.value {
                     Value::Null => None,
                     _ => reader.map(&entry.value, "nodes").and_then(|mut fields| {
-                        let found = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| gpu_type(reader, node));
+                        let found =
+                            fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| gpu_type(reader, node));
                         fields.finish(reader);
                         found
                     }),
@@ -88,7 +89,11 @@ fn node_name(reader: &mut Reader, node: &Node) -> Option<super::Located<String>>
             && !part.ends_with('-')
     };
     if text.value.len() > 253 || !text.value.split('.').all(label) {
-        reader.problems.push(Problem::error(text.at, format!("`{}` is no name of a node", text.value), "see `kubectl get nodes`"));
+        reader.problems.push(Problem::error(
+            text.at,
+            format!("`{}` is no name of a node", text.value),
+            "see `kubectl get nodes`",
+        ));
         return None;
     }
     Some(text)
@@ -102,7 +107,8 @@ pub fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
         for node in &pool.nodes {
             if let Some((other, first)) = seen.iter().find(|(_, first)| first.name.value == node.name.value) {
                 let message = |line| format!("node `{}` is in two pools; also in line {line}", node.name.value);
-                let note = format!("a node is in one pool at most: keep it in `{}` or in `{}`", other.name.value, pool.name.value);
+                let note =
+                    format!("a node is in one pool at most: keep it in `{}` or in `{}`", other.name.value, pool.name.value);
                 reader.problems.push(Problem::error(first.name.at, message(node.name.at.line), note.clone()));
                 reader.problems.push(Problem::error(node.name.at, message(first.name.at.line), note));
             }
@@ -141,9 +147,8 @@ fn limits(reader: &mut Reader, node: &Node, path: &'static str) -> Option<QuotaL
     let cpu = fields.take(reader, &["cpu"]).and_then(|node| reader.cpu(node, "cpu"));
     let memory = fields.take(reader, &["memory"]).and_then(|node| reader.bytes(node, "memory"));
     let storage = fields.take(reader, &["storage"]).and_then(|node| reader.bytes(node, "storage"));
-    let mut number = |reader: &mut Reader, name| {
-        fields.take(reader, &[name]).and_then(|node| reader.whole(node, name, 0..=u32::MAX))
-    };
+    let mut number =
+        |reader: &mut Reader, name| fields.take(reader, &[name]).and_then(|node| reader.whole(node, name, 0..=u32::MAX));
     let (gpu, pods) = (number(reader, "gpu"), number(reader, "pods"));
     fields.finish(reader);
     Some(QuotaLimits {

@@ -56,7 +56,7 @@ impl Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.list.len();
+        let count = self.list.iter().filter(|problem| problem.severity == Severity::Error).count();
         write!(f, "{} has {count} problem{}", self.file, if count == 1 { "" } else { "s" })
     }
 }

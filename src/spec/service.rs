@@ -13,11 +13,8 @@ pub fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool
     };
     let mut fields = reader.map(node, "service")?;
     let replicas = fields.take(reader, &["replicas"]).and_then(|node| reader.whole(node, "replicas", 0..=10_000));
-    let port = if port_needed {
-        fields.need(reader, &["port"], "where the program listens")
-    } else {
-        fields.take(reader, &["port"])
-    };
+    let port =
+        if port_needed { fields.need(reader, &["port"], "where the program listens") } else { fields.take(reader, &["port"]) };
     let port = port.and_then(|node| self::port(reader, node, "port"));
     let target = fields.take(reader, &["targetPort", "target_port"]).and_then(|node| self::port(reader, node, "targetPort"));
     let protocol = fields.take(reader, &["protocol"]).and_then(|node| reader.word(node, "protocol", &["TCP", "UDP", "SCTP"]));
@@ -26,9 +23,8 @@ pub fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool
         .and_then(|node| reader.word(node, "type", &["ClusterIP", "NodePort", "LoadBalancer"]))
         .unwrap_or("ClusterIP");
     let host = fields.take(reader, &["host"]).and_then(|node| reader.text(node, "host")).map(|host| host.value);
-    let health_check = fields
-        .take(reader, &["health_check", "healthCheck", "health-check"])
-        .and_then(|node| health_check(reader, node));
+    let health_check =
+        fields.take(reader, &["health_check", "healthCheck", "health-check"]).and_then(|node| health_check(reader, node));
     let timeout = fields.take(reader, &["timeout"]).and_then(|node| reader.duration(node, "timeout"));
     let request_limit = fields
         .take(reader, &["request_limit", "requestLimit", "request-limit"])
@@ -59,9 +55,8 @@ fn health_check(reader: &mut Reader, node: &Node) -> Option<HealthCheck> {
     let mut fields = reader.map(node, "service.health_check")?;
     let path = fields.need(reader, &["path"], "such as /health").and_then(|node| path(reader, node));
     let port = fields.take(reader, &["port"]).and_then(|node| port(reader, node, "port"));
-    let initial_delay = fields
-        .take(reader, &["initial_delay", "initialDelay"])
-        .and_then(|node| reader.duration(node, "initial_delay"));
+    let initial_delay =
+        fields.take(reader, &["initial_delay", "initialDelay"]).and_then(|node| reader.duration(node, "initial_delay"));
     let period = fields.take(reader, &["period"]).and_then(|node| reader.duration(node, "period"));
     fields.finish(reader);
     Some(HealthCheck { path: path?, port, initial_delay, period })
@@ -89,9 +84,8 @@ pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Aut
     let gpu = number(reader, &["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"], 1..=100);
     let memory = number(reader, &["targetMemoryUtilization", "target_memory_utilization"], 1..=100);
     let cpu = number(reader, &["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"], 1..=100);
-    let mut delay = |reader: &mut Reader, names: &[&'static str]| {
-        fields.take(reader, names).and_then(|node| reader.duration(node, names[0]))
-    };
+    let mut delay =
+        |reader: &mut Reader, names: &[&'static str]| fields.take(reader, names).and_then(|node| reader.duration(node, names[0]));
     let up = delay(reader, &["scaleUpDelay", "scale_up_delay"]);
     let down = delay(reader, &["scaleDownDelay", "scale_down_delay"]);
     fields.finish(reader);

@@ -8,14 +8,46 @@ use super::tree::{Node, Value};
 
 /// Endings that make a path a file when `type:` does not say.
 const DATA_FILES: [&str; 23] = [
-    "json", "jsonl", "csv", "tsv", "parquet", "arrow", "txt", "yaml", "yml", "bin", "pt", "pth", "safetensors", "gguf",
-    "onnx", "npy", "npz", "h5", "tar", "gz", "tgz", "zip", "zst",
+    "json",
+    "jsonl",
+    "csv",
+    "tsv",
+    "parquet",
+    "arrow",
+    "txt",
+    "yaml",
+    "yml",
+    "bin",
+    "pt",
+    "pth",
+    "safetensors",
+    "gguf",
+    "onnx",
+    "npy",
+    "npz",
+    "h5",
+    "tar",
+    "gz",
+    "tgz",
+    "zip",
+    "zst",
 ];
 
 /// Host folders that would hand the node, its secrets or its runtime to the job.
 const FORBIDDEN: [&str; 13] = [
-    "/etc", "/proc", "/sys", "/dev", "/root", "/boot", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
-    "/var/lib/crio", "/var/run", "/run", "/var/lib/etcd",
+    "/etc",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/root",
+    "/boot",
+    "/var/lib/kubelet",
+    "/var/lib/containerd",
+    "/var/lib/docker",
+    "/var/lib/crio",
+    "/var/run",
+    "/run",
+    "/var/lib/etcd",
 ];
 
 pub fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> {
@@ -54,8 +86,10 @@ fn workdir(reader: &mut Reader, node: &Node) -> Option<Workdir> {
     let (configmap, secret) = (text(reader, &["configmap", "configMap"]), text(reader, &["secret"]));
     let size = fields.take(reader, &["size"]).and_then(|node| reader.bytes(node, "size")).map(|size| size.value);
     let access = fields.take(reader, &["access_mode", "accessMode"]).and_then(|node| access(reader, node));
-    let empty = fields.take(reader, &["emptyDir", "empty_dir"]).and_then(|node| reader.boolean(node, "emptyDir")).unwrap_or(false);
-    let read_only = fields.take(reader, &["read_only", "readOnly"]).and_then(|node| reader.boolean(node, "read_only")).unwrap_or(false);
+    let empty =
+        fields.take(reader, &["emptyDir", "empty_dir"]).and_then(|node| reader.boolean(node, "emptyDir")).unwrap_or(false);
+    let read_only =
+        fields.take(reader, &["read_only", "readOnly"]).and_then(|node| reader.boolean(node, "read_only")).unwrap_or(false);
     let kind = fields.take(reader, &["type"]).and_then(|node| reader.word(node, "type", &["file", "directory"]));
     fields.finish(reader);
     let path_node = path_node?;
@@ -123,7 +157,8 @@ fn host_path(reader: &mut Reader, path: &str, at: Place) -> Option<()> {
 
 fn is_data_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    name.rsplit_once('.').is_some_and(|(stem, ending)| !stem.is_empty() && DATA_FILES.contains(&ending.to_ascii_lowercase().as_str()))
+    name.rsplit_once('.')
+        .is_some_and(|(stem, ending)| !stem.is_empty() && DATA_FILES.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
 /// `files:` as (path in the container, local path); a bare local path appears in `/workspace`.
@@ -132,7 +167,9 @@ pub fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<(String, Str
     if matches!(node.value, Value::Map(_)) {
         let pairs = reader.text_map(node, "files");
         let pair = |(target, local): (super::Located<String>, super::Located<String>)| {
-            let target = if target.value.starts_with('/') { target } else {
+            let target = if target.value.starts_with('/') {
+                target
+            } else {
                 super::Located { value: format!("/workspace/{}", target.value), at: target.at }
             };
             Some((absolute(reader, &target.value, target.at)?, local.value))

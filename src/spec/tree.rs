@@ -1,7 +1,7 @@
 //! A YAML document as a tree in which every key and value knows its place. Knows no field of ours. Aliases are refused
 //! rather than expanded, sizes and depths are bounded, so that no file can be a bomb.
 
-use serde_saphyr::granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan};
+use serde_saphyr::granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan};
 
 use super::problem::{Place, Problem};
 
@@ -23,7 +23,10 @@ pub struct Node {
 pub enum Value {
     Null,
     /// `plain` is false for quoted text, which is never a number or a boolean.
-    Scalar { text: String, plain: bool },
+    Scalar {
+        text: String,
+        plain: bool,
+    },
     List(Vec<Node>),
     Map(Vec<Entry>),
 }
@@ -63,11 +66,9 @@ impl Node {
             Value::Scalar { text, plain: false } => text.clone().into(),
             Value::Scalar { text, plain: true } => plain_json(text),
             Value::List(items) => items.iter().map(Self::to_json).collect(),
-            Value::Map(entries) => entries
-                .iter()
-                .map(|entry| (entry.key.clone(), entry.value.to_json()))
-                .collect::<serde_json::Map<_, _>>()
-                .into(),
+            Value::Map(entries) => {
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<serde_json::Map<_, _>>().into()
+            }
         }
     }
 }
@@ -131,6 +132,8 @@ impl<'t> Builder<'t, '_> {
     fn documents(&mut self) -> (Vec<Tree>, Option<Place>) {
         let mut options = Options::default();
         options.set_emit_comments(false);
+        (options.flow_nesting_limit, options.block_nesting_limit) = (DEPTH, DEPTH);
+        options.emit_unresolved_aliases = true;
         let parser = Parser::new_from_str_with_options(self.text, options);
         self.parser = Some((Box::new(parser) as Box<dyn Iterator<Item = _>>).peekable());
         let mut trees = Vec::new();
@@ -245,9 +248,13 @@ impl<'t> Builder<'t, '_> {
     fn deeper(&mut self, at: Place) -> Result<(), Stop> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(self.stop(at, format!("nested more than {DEPTH} deep"), "close the brackets that were opened"));
+            return Err(self.too_deep(at));
         }
         Ok(())
+    }
+
+    fn too_deep(&mut self, at: Place) -> Stop {
+        self.stop(at, format!("nested more than {DEPTH} deep"), "close the brackets that were opened")
     }
 
     /// Consumes the event if it ends the collection.
@@ -278,6 +285,9 @@ impl<'t> Builder<'t, '_> {
         if let Some(tick) = tick {
             let at = Place { column: tick + 1, ..at };
             return self.stop(at, "a stray back-tick: no value may begin or end with one", "remove the `");
+        }
+        if *error.kind() == ErrorKind::RecursionLimitExceeded {
+            return self.too_deep(at);
         }
         let text = error.info().replace('\n', " ");
         let text = text.strip_suffix('.').unwrap_or(&text).to_owned();

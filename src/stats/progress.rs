@@ -16,7 +16,11 @@ struct Pattern {
 }
 
 const PATTERNS: [Pattern; 4] = [
-    Pattern { name: "tqdm, Hugging Face Trainer, Lightning", shape: r"(?:^|[\s:])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)", started: false },
+    Pattern {
+        name: "tqdm, Hugging Face Trainer, Lightning",
+        shape: r"(?:^|[\s:])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)",
+        started: false,
+    },
     Pattern { name: "Megatron, Primus", shape: r"(?i)\biteration\s+(\d+)\s*/\s*(\d+)\s*\|", started: false },
     Pattern { name: "step i/N", shape: r"(?i)\b(?:global[_ ]?)?step[\s:=\[]*(\d+)\s*/\s*(\d+)", started: false },
     Pattern { name: "epoch i/N", shape: r"(?i)\bepoch[\s:=\[]*(\d+)\s*/\s*(\d+)", started: true },
@@ -29,7 +33,10 @@ static SHAPES: LazyLock<Vec<Regex>> =
 /// when an epoch was told later.
 #[must_use]
 pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<f64> {
-    PATTERNS.iter().zip(SHAPES.iter()).find_map(|(pattern, shape)| lines.clone().rev().find_map(|line| read(pattern, shape, line)))
+    PATTERNS
+        .iter()
+        .zip(SHAPES.iter())
+        .find_map(|(pattern, shape)| lines.clone().rev().find_map(|line| read(pattern, shape, line)))
 }
 
 fn read(pattern: &Pattern, shape: &Regex, line: &str) -> Option<f64> {
@@ -52,7 +59,11 @@ mod tests {
             (PATTERNS[0].name, " 65%|██████▌   | 650/1000 [10:00<05:23,  1.08it/s, loss=0.87]", 65.0),
             (PATTERNS[0].name, "Epoch 0:  40%|████      | 4/10 [00:01<00:02, v_num=1]", 40.0),
             (PATTERNS[0].name, "  1%| | 1/100\r 50%|█████ | 50/100\r", 50.0),
-            (PATTERNS[1].name, " [2026-01-01 00:00:00] iteration       30/     120 | consumed samples:  7680 | lm loss: 2.3E+00 |", 25.0),
+            (
+                PATTERNS[1].name,
+                " [2026-01-01 00:00:00] iteration       30/     120 | consumed samples:  7680 | lm loss: 2.3E+00 |",
+                25.0,
+            ),
             (PATTERNS[2].name, "[INFO] step 100/400 loss=1.2", 25.0),
             (PATTERNS[3].name, "2024-06-01 10:06:30 [INFO] Epoch 2/4, Step 100, Loss: 0.87", 25.0),
             (PATTERNS[3].name, "Epoch [3/3]", 200.0 / 3.0),

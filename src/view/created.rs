@@ -86,5 +86,11 @@ pub fn text(created: &Created, _look: Look) -> String {
     };
     let pool = created.pool.as_deref().map_or(String::new(), |pool| format!(", pool {}", clean(pool)));
     let verb = if created.dry_run { "would be created" } else { "created" };
-    format!("{}/{} {verb} in {}: {size}{pool}\n  {}\n", created.kind, created.job_id, created.namespace, created.objects.join(", "))
+    format!(
+        "{}/{} {verb} in {}: {size}{pool}\n  {}\n",
+        created.kind,
+        created.job_id,
+        created.namespace,
+        created.objects.join(", ")
+    )
 }

@@ -31,7 +31,11 @@ pub struct Batch<'a> {
 
 #[must_use]
 pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> Batch<'a> {
-    let not = |(name, error): &(String, Error)| NotDeleted { name: name.clone(), error: error.name.clone(), message: error.to_string() };
+    let not = |(name, error): &(String, Error)| NotDeleted {
+        name: name.clone(),
+        error: error.name.clone(),
+        message: error.to_string(),
+    };
     Batch { success: deleted, failed: failed.iter().map(not).collect() }
 }
 

@@ -42,7 +42,7 @@ pub struct JobDocument<'a> {
     user: Option<&'a str>,
     resources: Resources<'a>,
     gpu_held: u64,
-    progress: Option<f64>,
+    progress: Option<u8>,
     metrics: Metrics,
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
@@ -137,7 +137,7 @@ pub fn document(description: &Description) -> JobDocument<'_> {
             node_count: job.pods_wanted,
         },
         gpu_held: job.gpus_held(),
-        progress: *progress,
+        progress: progress.map(super::jobs::whole_percent),
         metrics: Metrics::default(),
         created_at: job.created_at,
         started_at: job.started_at(),
@@ -148,7 +148,11 @@ pub fn document(description: &Description) -> JobDocument<'_> {
             objects,
         },
         pods: job.current_pods().into_iter().map(pod_document).collect(),
-        conditions: job.conditions.iter().map(|(kind, (reason, message))| ConditionDocument { r#type: kind, reason, message }).collect(),
+        conditions: job
+            .conditions
+            .iter()
+            .map(|(kind, (reason, message))| ConditionDocument { r#type: kind, reason, message })
+            .collect(),
         events: events.iter().map(event_document).collect(),
     }
 }
@@ -198,7 +202,8 @@ fn pod_status(pod: &Pod) -> String {
 pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
     let Description { job, state: found, progress, events, objects } = description;
     let status = paint(&state(found), status_color(found.status), look);
-    let since = job.started_at().filter(|_| !found.status.is_final()).map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
+    let since =
+        job.started_at().filter(|_| !found.status.is_final()).map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
     let pool = job.pool.as_deref().map_or(String::new(), |pool| format!(" / {}", clean(pool)));
     let mut text = format!("{}   {}   {status}{since}   {}{pool}\n", job.name, job.kind, job.namespace);
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<10} {value}\n"));
@@ -206,12 +211,16 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
         line("why", clean(message).into_owned());
     }
     let kind = job.gpu_type.as_deref().map_or("GPU".to_owned(), |kind| clean(kind).into_owned());
-    let nodes: std::collections::BTreeSet<&str> = job.pods.iter().filter(|pod| pod.holds()).filter_map(|pod| pod.node.as_deref()).collect();
+    let nodes: std::collections::BTreeSet<&str> =
+        job.pods.iter().filter(|pod| pod.holds()).filter_map(|pod| pod.node.as_deref()).collect();
     let held = match nodes.len() {
         0 => String::new(),
         _ => format!("; holds {} on {}", job.gpus_held(), nodes.into_iter().collect::<Vec<_>>().join(", ")),
     };
-    line("GPUs", format!("{} × {kind} in {} ({} each){held}", job.gpus(), count(job.pods_wanted.into(), "pod"), job.gpus_per_pod));
+    line(
+        "GPUs",
+        format!("{} × {kind} in {} ({} each){held}", job.gpus(), count(job.pods_wanted.into(), "pod"), job.gpus_per_pod),
+    );
     let cpu = job.cpu.as_deref().unwrap_or("-");
     line("per pod", format!("{cpu} CPU, memory {}", job.memory.as_deref().unwrap_or("-")));
     if let Some(percent) = progress {

@@ -38,19 +38,27 @@ pub fn problem_text(problems: &Problems, problem: &Problem, look: Look) -> Strin
     let word = if problem.severity == Severity::Error { "" } else { "warning: " };
     let mut text = format!("  {}:{}:{}: {word}{}\n", clean(&problems.file), at.line, at.column, clean(&problem.message));
     let Some(line) = problems.line(problem) else { return text };
-    let shown = clean(line);
-    let shown: String = shown.chars().take(120).collect();
+    // A long line is shown around the place that matters.
+    let first = at.column.saturating_sub(1);
+    let hidden = first.saturating_sub(LINE - 40).min(if line.chars().count() > LINE { usize::MAX } else { 0 });
+    let mut shown: String = line.chars().skip(hidden).take(LINE).collect();
+    let mut before: String = line.chars().skip(hidden).take(first - hidden).collect();
+    if hidden > 0 {
+        (shown, before) = (format!("…{shown}"), format!("…{before}"));
+    }
+    let columns = |text: &str| clean(text).chars().map(width).sum::<usize>();
+    let marked: String = line.chars().skip(first).take(at.width.min(LINE)).collect();
     let number = at.line.to_string();
-    text.push_str(&format!("    {number} | {shown}\n"));
-    let skipped: usize = line.chars().take(at.column.saturating_sub(1)).map(width).sum();
-    let marked: usize = line.chars().skip(at.column.saturating_sub(1)).take(at.width).map(width).sum();
-    let room = 120_usize.saturating_sub(skipped).max(1);
-    let marks = "^".repeat(marked.clamp(1, room));
     let gap = " ".repeat(number.len());
+    let marks = paint(&"^".repeat(columns(&marked).clamp(1, LINE)), Some(color), look);
     let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
-    text.push_str(&format!("    {gap} | {}{}{note}\n", " ".repeat(skipped), paint(&marks, Some(color), look)));
+    text.push_str(format!("    {number} | {}", clean(&shown)).trim_end());
+    text.push_str(&format!("\n    {gap} | {}{marks}{note}\n", " ".repeat(columns(&before))));
     text
 }
+
+/// Characters of a source line that are shown.
+const LINE: usize = 100;
 
 /// Columns that a terminal gives to a character.
 fn width(c: char) -> usize {
@@ -61,12 +69,14 @@ fn width(c: char) -> usize {
 #[must_use]
 pub fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
+        let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
+        let (name, kind) = if warning { ("Warning", "warning") } else { (error.name.as_str(), error.kind.word()) };
         let (file, line, column) = match place {
             Some((problems, problem)) => (json!(problems.file), json!(problem.at.line), json!(problem.at.column)),
             None => (json!(null), json!(null), json!(null)),
         };
         let value = json!({
-            "error": error.name, "kind": error.kind.word(), "message": message, "causes": error.causes, "hints": hints,
+            "error": name, "kind": kind, "message": message, "causes": error.causes, "hints": hints,
             "file": file, "line": line, "column": column,
         });
         format!("{value}\n")

@@ -47,7 +47,8 @@ pub struct JobItem {
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
-    progress: Option<f64>,
+    /// Whole percent done.
+    progress: Option<u8>,
 }
 
 impl From<&Row> for JobItem {
@@ -71,9 +72,15 @@ impl From<&Row> for JobItem {
             created_at: job.created_at,
             started_at: job.started_at(),
             finished_at: job.finished_at,
-            progress: *progress,
+            progress: progress.map(whole_percent),
         }
     }
+}
+
+/// 99.9 is not done yet.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is between 0 and 100")]
+pub(super) fn whole_percent(percent: f64) -> u8 {
+    percent.clamp(0.0, 100.0).floor() as u8
 }
 
 /// The list as JSON.

@@ -179,9 +179,9 @@ impl Module {
     fn fingerprint(&self, go: &str) -> u64 {
         let flags = (self.ldflags)();
         let parts = [self.go_mod, self.go_sum, &flags, go].into_iter().chain(self.arguments.iter().copied());
-        parts.flat_map(|part| part.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
+        parts
+            .flat_map(|part| part.bytes().chain([0]))
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
     }
 }
 
@@ -222,9 +222,10 @@ pub fn cache_folder() -> Result<PathBuf> {
 }
 
 fn go_version() -> Result<String> {
-    let output = Command::new("go").args(["env", "GOVERSION"]).output().map_err(|_| {
-        anyhow::anyhow!("the sandbox builds Kubernetes from source and needs Go 1.26 or newer: no `go` in PATH")
-    })?;
+    let output = Command::new("go")
+        .args(["env", "GOVERSION"])
+        .output()
+        .map_err(|_| anyhow::anyhow!("the sandbox builds Kubernetes from source and needs Go 1.26 or newer: no `go` in PATH"))?;
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     match go_too_old(&version) {
         Some(reason) => bail!(reason),
@@ -265,7 +266,8 @@ fn kwok_module(kubernetes: &Path) -> Result<PathBuf> {
         return Ok(path);
     }
     // The module cache was emptied after the build; fetching one module takes seconds.
-    let fetched = Command::new("go").current_dir(kubernetes.join("source")).args(["mod", "download", "sigs.k8s.io/kwok"]).status()?;
+    let fetched =
+        Command::new("go").current_dir(kubernetes.join("source")).args(["mod", "download", "sigs.k8s.io/kwok"]).status()?;
     if fetched.success() && path.as_os_str().is_empty() {
         return kwok_module(kubernetes);
     }
@@ -284,10 +286,7 @@ mod tests {
         assert_eq!(go_too_old("go1.26.8"), None);
         assert_eq!(go_too_old("go1.27rc1"), None);
         assert_eq!(go_too_old("go2.0"), None);
-        assert_eq!(
-            go_too_old("go1.24.3").unwrap(),
-            "the sandbox needs Go 1.26 or newer; `go` in PATH is go1.24.3"
-        );
+        assert_eq!(go_too_old("go1.24.3").unwrap(), "the sandbox needs Go 1.26 or newer; `go` in PATH is go1.24.3");
         assert!(go_too_old("").is_some());
     }
 

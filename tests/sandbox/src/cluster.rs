@@ -83,7 +83,6 @@ pub struct Options {
 /// A running cluster; it ends when this value is dropped or the process dies.
 pub struct Cluster {
     folder: PathBuf,
-    temporary: bool,
     binaries: Binaries,
     ports: Ports,
     roads: Roads,
@@ -152,13 +151,14 @@ impl Cluster {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let leftover = Some(folder.as_path()).filter(|_| temporary && std::env::var_os("GPUCTL_SANDBOX_KEEP").is_none());
+        let group = Group::new(leftover)?;
         let cluster = Self {
             folder,
-            temporary,
             binaries: binaries.clone(),
             ports: Ports::free()?,
             roads: Arc::new(Mutex::new(HashMap::new())),
-            _group: Group::new()?,
+            _group: group,
         };
         cluster.write_files()?;
         egress::serve(&cluster.folder.join("egress.sock"), Arc::clone(&cluster.roads))?;
@@ -242,25 +242,37 @@ impl Cluster {
         self.write("tokens.csv", &tokens)?;
         for persona in Persona::ALL {
             let name = persona.name();
-            self.write(&format!("{name}.kubeconfig"), &json!({
-                "apiVersion": "v1", "kind": "Config", "current-context": name,
-                "clusters": [{"name": "sandbox", "cluster": {
-                    "server": self.api_server(), "certificate-authority": self.file("ca.crt")}}],
-                "users": [{"name": name, "user": {"token": persona.token()}}],
-                "contexts": [{"name": name, "context": {"cluster": "sandbox", "user": name}}],
-            }).to_string())?;
+            self.write(
+                &format!("{name}.kubeconfig"),
+                &json!({
+                    "apiVersion": "v1", "kind": "Config", "current-context": name,
+                    "clusters": [{"name": "sandbox", "cluster": {
+                        "server": self.api_server(), "certificate-authority": self.file("ca.crt")}}],
+                    "users": [{"name": name, "user": {"token": persona.token()}}],
+                    "contexts": [{"name": name, "context": {"cluster": "sandbox", "user": name}}],
+                })
+                .to_string(),
+            )?;
         }
-        self.write("egress.yaml", &json!({
-            "apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration",
-            "egressSelections": [{"name": "cluster", "connection": {
-                "proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": self.file("egress.sock")}}}}],
-        }).to_string())?;
+        self.write(
+            "egress.yaml",
+            &json!({
+                "apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration",
+                "egressSelections": [{"name": "cluster", "connection": {
+                    "proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": self.file("egress.sock")}}}}],
+            })
+            .to_string(),
+        )?;
         self.write("pods.yaml", include_str!("../config/pods.yaml"))?;
-        self.write("prometheus.yml", &json!({
-            "global": {"scrape_interval": "1s", "evaluation_interval": "5s"},
-            "scrape_configs": [{"job_name": "kube-state-metrics", "honor_labels": true,
-                "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]}],
-        }).to_string())
+        self.write(
+            "prometheus.yml",
+            &json!({
+                "global": {"scrape_interval": "1s", "evaluation_interval": "5s"},
+                "scrape_configs": [{"job_name": "kube-state-metrics", "honor_labels": true,
+                    "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]}],
+            })
+            .to_string(),
+        )
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
@@ -278,40 +290,123 @@ impl Cluster {
     fn start_control_plane(&self) -> Result<()> {
         let ports = &self.ports;
         let (etcd, peer) = (format!("http://127.0.0.1:{}", ports.etcd), format!("http://127.0.0.1:{}", ports.etcd_peer));
-        self.spawn("etcd", &[
-            "--data-dir", &self.file("etcd"), "--listen-client-urls", &etcd, "--advertise-client-urls", &etcd,
-            "--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer,
-            "--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync", "--log-level", "warn",
-        ])?;
-        self.spawn("kube-apiserver", &[
-            "--etcd-servers", &etcd, "--bind-address", "127.0.0.1", "--secure-port", &ports.api.to_string(),
-            "--tls-cert-file", &self.file("api.crt"), "--tls-private-key-file", &self.file("api.key"),
-            "--token-auth-file", &self.file("tokens.csv"), "--authorization-mode", "RBAC",
-            "--requestheader-client-ca-file", &self.file("ca.crt"), "--requestheader-allowed-names", "front-proxy",
-            "--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
-            "--requestheader-extra-headers-prefix", "X-Remote-Extra-",
-            "--proxy-client-cert-file", &self.file("front.crt"), "--proxy-client-key-file", &self.file("front.key"),
-            "--enable-aggregator-routing=true", "--egress-selector-config-file", &self.file("egress.yaml"),
-            "--service-cluster-ip-range", "10.96.0.0/16", "--service-account-issuer", "https://kubernetes.default.svc",
-            "--service-account-key-file", &self.file("sa.pub"), "--service-account-signing-key-file", &self.file("sa.key"),
-            "--advertise-address", "127.0.0.1", "--endpoint-reconciler-type", "none",
-            "--disable-admission-plugins", "ServiceAccount",
-        ])?;
+        self.spawn(
+            "etcd",
+            &[
+                "--data-dir",
+                &self.file("etcd"),
+                "--listen-client-urls",
+                &etcd,
+                "--advertise-client-urls",
+                &etcd,
+                "--listen-peer-urls",
+                &peer,
+                "--initial-advertise-peer-urls",
+                &peer,
+                "--initial-cluster",
+                &format!("default={peer}"),
+                "--unsafe-no-fsync",
+                "--log-level",
+                "warn",
+            ],
+        )?;
+        self.spawn(
+            "kube-apiserver",
+            &[
+                "--etcd-servers",
+                &etcd,
+                "--bind-address",
+                "127.0.0.1",
+                "--secure-port",
+                &ports.api.to_string(),
+                "--tls-cert-file",
+                &self.file("api.crt"),
+                "--tls-private-key-file",
+                &self.file("api.key"),
+                "--token-auth-file",
+                &self.file("tokens.csv"),
+                "--authorization-mode",
+                "RBAC",
+                "--requestheader-client-ca-file",
+                &self.file("ca.crt"),
+                "--requestheader-allowed-names",
+                "front-proxy",
+                "--requestheader-username-headers",
+                "X-Remote-User",
+                "--requestheader-group-headers",
+                "X-Remote-Group",
+                "--requestheader-extra-headers-prefix",
+                "X-Remote-Extra-",
+                "--proxy-client-cert-file",
+                &self.file("front.crt"),
+                "--proxy-client-key-file",
+                &self.file("front.key"),
+                "--enable-aggregator-routing=true",
+                "--egress-selector-config-file",
+                &self.file("egress.yaml"),
+                "--service-cluster-ip-range",
+                "10.96.0.0/16",
+                "--service-account-issuer",
+                "https://kubernetes.default.svc",
+                "--service-account-key-file",
+                &self.file("sa.pub"),
+                "--service-account-signing-key-file",
+                &self.file("sa.key"),
+                "--advertise-address",
+                "127.0.0.1",
+                "--endpoint-reconciler-type",
+                "none",
+                "--disable-admission-plugins",
+                "ServiceAccount",
+            ],
+        )?;
         self.until_ready("kube-apiserver", || {
             self.kubectl(Persona::Admin).try_run(&["get", "--raw", "/readyz"], "").status.success()
         })?;
         let admin = self.kubeconfig(Persona::Admin).display().to_string();
-        self.spawn("kube-controller-manager", &[
-            "--kubeconfig", &admin, "--service-account-private-key-file", &self.file("sa.key"),
-            "--use-service-account-credentials=false", "--leader-elect=false", "--bind-address", "127.0.0.1",
-            "--secure-port", &ports.controllers.to_string(), "--controllers", "*,-nodeipam,-cloud-node-lifecycle",
-            "--kube-api-qps", "300", "--kube-api-burst", "600", "--node-monitor-grace-period", "5m",
-            "--horizontal-pod-autoscaler-sync-period", "2s", "--horizontal-pod-autoscaler-downscale-stabilization", "5s",
-        ])?;
-        self.spawn("kube-scheduler", &[
-            "--kubeconfig", &admin, "--leader-elect=false", "--bind-address", "127.0.0.1",
-            "--secure-port", &ports.scheduler.to_string(), "--kube-api-qps", "300", "--kube-api-burst", "600",
-        ])
+        self.spawn(
+            "kube-controller-manager",
+            &[
+                "--kubeconfig",
+                &admin,
+                "--service-account-private-key-file",
+                &self.file("sa.key"),
+                "--use-service-account-credentials=false",
+                "--leader-elect=false",
+                "--bind-address",
+                "127.0.0.1",
+                "--secure-port",
+                &ports.controllers.to_string(),
+                "--controllers",
+                "*,-nodeipam,-cloud-node-lifecycle",
+                "--kube-api-qps",
+                "300",
+                "--kube-api-burst",
+                "600",
+                "--node-monitor-grace-period",
+                "5m",
+                "--horizontal-pod-autoscaler-sync-period",
+                "2s",
+                "--horizontal-pod-autoscaler-downscale-stabilization",
+                "5s",
+            ],
+        )?;
+        self.spawn(
+            "kube-scheduler",
+            &[
+                "--kubeconfig",
+                &admin,
+                "--leader-elect=false",
+                "--bind-address",
+                "127.0.0.1",
+                "--secure-port",
+                &ports.scheduler.to_string(),
+                "--kube-api-qps",
+                "300",
+                "--kube-api-burst",
+                "600",
+            ],
+        )
     }
 
     fn start_nodes(&self) -> Result<()> {
@@ -322,40 +417,99 @@ impl Cluster {
         kubectl.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
         let stage = |path: &str| module.join("kustomize/stage/node").join(path).display().to_string();
         let port = self.ports.kwok.to_string();
-        self.spawn("kwok", &[
-            "--kubeconfig", &self.kubeconfig(Persona::Admin).display().to_string(), "--manage-all-nodes",
-            "--node-ip", "127.0.0.1", "--node-port", &port, "--server-address", &format!("127.0.0.1:{port}"),
-            "--tls-cert-file", &self.file("api.crt"), "--tls-private-key-file", &self.file("api.key"),
-            "--node-lease-duration-seconds", "40", "--enable-crds", "Logs,PortForward,ClusterPortForward,Exec,ClusterExec",
-            "--config", &self.file("pods.yaml"), "--config", &stage("fast/node-initialize.yaml"),
-            "--config", &stage("heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
-        ])
+        self.spawn(
+            "kwok",
+            &[
+                "--kubeconfig",
+                &self.kubeconfig(Persona::Admin).display().to_string(),
+                "--manage-all-nodes",
+                "--node-ip",
+                "127.0.0.1",
+                "--node-port",
+                &port,
+                "--server-address",
+                &format!("127.0.0.1:{port}"),
+                "--tls-cert-file",
+                &self.file("api.crt"),
+                "--tls-private-key-file",
+                &self.file("api.key"),
+                "--node-lease-duration-seconds",
+                "40",
+                "--enable-crds",
+                "Logs,PortForward,ClusterPortForward,Exec,ClusterExec",
+                "--config",
+                &self.file("pods.yaml"),
+                "--config",
+                &stage("fast/node-initialize.yaml"),
+                "--config",
+                &stage("heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
+            ],
+        )
     }
 
     fn start_metrics(&self) -> Result<()> {
-        self.spawn("kube-state-metrics", &[
-            "--kubeconfig", &self.kubeconfig(Persona::Admin).display().to_string(), "--host", "127.0.0.1",
-            "--port", &self.ports.state.to_string(), "--telemetry-host", "127.0.0.1",
-            "--telemetry-port", &self.ports.state_self.to_string(),
-            "--metric-labels-allowlist", "pods=[*],nodes=[*],jobs=[*],deployments=[*]",
-            "--metric-annotations-allowlist", "pods=[*]",
-        ])?;
-        self.spawn("prometheus", &[
-            "--config.file", &self.file("prometheus.yml"), "--storage.tsdb.path", &self.file("tsdb"),
-            "--web.listen-address", &format!("127.0.0.1:{}", self.ports.prometheus), "--log.level", "warn",
-            "--storage.tsdb.retention.time", "30d", "--web.enable-admin-api", "--web.enable-lifecycle",
-        ])
+        self.spawn(
+            "kube-state-metrics",
+            &[
+                "--kubeconfig",
+                &self.kubeconfig(Persona::Admin).display().to_string(),
+                "--host",
+                "127.0.0.1",
+                "--port",
+                &self.ports.state.to_string(),
+                "--telemetry-host",
+                "127.0.0.1",
+                "--telemetry-port",
+                &self.ports.state_self.to_string(),
+                "--metric-labels-allowlist",
+                "pods=[*],nodes=[*],jobs=[*],deployments=[*]",
+                "--metric-annotations-allowlist",
+                "pods=[*]",
+            ],
+        )?;
+        self.spawn(
+            "prometheus",
+            &[
+                "--config.file",
+                &self.file("prometheus.yml"),
+                "--storage.tsdb.path",
+                &self.file("tsdb"),
+                "--web.listen-address",
+                &format!("127.0.0.1:{}", self.ports.prometheus),
+                "--log.level",
+                "warn",
+                "--storage.tsdb.retention.time",
+                "30d",
+                "--web.enable-admin-api",
+                "--web.enable-lifecycle",
+            ],
+        )
     }
 
     fn start_adapter(&self) -> Result<()> {
         let admin = self.kubeconfig(Persona::Admin).display().to_string();
         self.write("adapter.yaml", "rules: []\n")?;
-        self.spawn("prometheus-adapter", &[
-            "--secure-port", &self.ports.adapter.to_string(), "--prometheus-url", &self.prometheus(),
-            "--config", &self.file("adapter.yaml"), "--lister-kubeconfig", &admin,
-            "--authentication-kubeconfig", &admin, "--authorization-kubeconfig", &admin,
-            "--tls-cert-file", &self.file("api.crt"), "--tls-private-key-file", &self.file("api.key"),
-        ])?;
+        self.spawn(
+            "prometheus-adapter",
+            &[
+                "--secure-port",
+                &self.ports.adapter.to_string(),
+                "--prometheus-url",
+                &self.prometheus(),
+                "--config",
+                &self.file("adapter.yaml"),
+                "--lister-kubeconfig",
+                &admin,
+                "--authentication-kubeconfig",
+                &admin,
+                "--authorization-kubeconfig",
+                &admin,
+                "--tls-cert-file",
+                &self.file("api.crt"),
+                "--tls-private-key-file",
+                &self.file("api.key"),
+            ],
+        )?;
         let address = "10.244.255.1";
         self.add_road(&format!("{address}:443"), self.ports.adapter);
         let kubectl = self.kubectl(Persona::Admin);
@@ -391,13 +545,5 @@ impl Cluster {
             thread::sleep(Duration::from_millis(100));
         }
         Ok(())
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        if self.temporary && !thread::panicking() && std::env::var_os("GPUCTL_SANDBOX_KEEP").is_none() {
-            let _ = fs::remove_dir_all(&self.folder);
-        }
     }
 }

@@ -46,11 +46,7 @@ impl Kubectl {
     /// When kubectl fails.
     pub fn run_with(&self, arguments: &[&str], input: &str) -> String {
         let output = self.try_run(arguments, input);
-        assert!(
-            output.status.success(),
-            "kubectl {arguments:?} failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "kubectl {arguments:?} failed: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 

@@ -80,7 +80,10 @@ fn up() -> Result<()> {
         }
         thread::sleep(Duration::from_millis(100));
     }
-    println!("cluster up in {:.1} s: 12 simulated nodes with A100, H100, A10, MIG and MI300X GPUs\n", start.elapsed().as_secs_f32());
+    println!(
+        "cluster up in {:.1} s: 12 simulated nodes with A100, H100, A10, MIG and MI300X GPUs\n",
+        start.elapsed().as_secs_f32()
+    );
     tour::show(&gpuctl, &folder.join("admin.kubeconfig"))?;
     tell(&folder)
 }

@@ -15,9 +15,11 @@ pub struct Group {
 }
 
 impl Group {
-    pub fn new() -> Result<Self> {
+    /// `leftover` is removed when the group ends.
+    pub fn new(leftover: Option<&Path>) -> Result<Self> {
         let leader = Command::new("sh")
-            .args(["-c", "read _; kill -KILL 0"])
+            .args(["-c", "read _; [ -z \"$1\" ] || rm -rf \"$1\"; kill -KILL 0", "sh"])
+            .args(leftover)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -69,14 +69,18 @@ pub fn speak(cluster: &Cluster) -> Result<()> {
     let kubectl = cluster.kubectl(Persona::Admin);
     let mut speakers: BTreeMap<(String, String), (PodLog, u32)> = BTreeMap::new();
     loop {
-        let output = kubectl.try_run(&["get", "pods", "-A", "-l", "gpuctl/kind=training", "--field-selector", "status.phase=Running", "-o", "json"], "");
+        let output = kubectl.try_run(
+            &["get", "pods", "-A", "-l", "gpuctl/kind=training", "--field-selector", "status.phase=Running", "-o", "json"],
+            "",
+        );
         let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let mut present = Vec::new();
         for pod in list["items"].as_array().into_iter().flatten() {
             let text = |pointer: &str| pod.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
             let key = (text("/metadata/namespace"), text("/metadata/name"));
             present.push(key.clone());
-            let (log, step) = speakers.entry(key).or_insert_with_key(|(namespace, name)| (cluster.pod_log(namespace, name, "main"), 0));
+            let (log, step) =
+                speakers.entry(key).or_insert_with_key(|(namespace, name)| (cluster.pod_log(namespace, name, "main"), 0));
             *step += 10;
             let loss = 2.4 / (1.0 + f64::from(*step) / 300.0) + 0.6;
             log.say(&format!("[INFO] step {step}/5000 loss={loss:.3} lr=2.0e-05 tokens/s=245"));

@@ -1,0 +1,218 @@
+//! `create`: what is checked before anything is written, and what the user is told.
+
+use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::nodes::{in_pool, node};
+use serde_json::json;
+
+use crate::support::{A100, GPU, Scene, cluster, file, items};
+
+fn nothing_is_left(scene: &Scene) {
+    for kind in ["jobs", "services", "configmaps", "persistentvolumeclaims", "pods"] {
+        let left = items(&scene.get(&[kind, "-l", "app.kubernetes.io/managed-by=gpuctl"]));
+        assert!(left.is_empty(), "{kind}: {left:#?}");
+    }
+}
+
+#[test]
+fn what_exists_already_says_so_and_a_generated_name_gets_around_it() {
+    let scene = Scene::with_nodes("exists", 1);
+    scene.create("a", "");
+    let again = scene.gpuctl_with(&["create", "-f", "-"], &scene.training("a", "")).exits(1);
+    assert!(again.out.is_empty());
+    assert_eq!(
+        again.err,
+        "error: job `a` exists already in namespace `exists`\n\nhint: `gpuctl delete job exists/a` first, or submit with `--generate-name`\n"
+    );
+    let other = scene.gpuctl_with(&["create", "-f", "-", "--generate-name", "-o", "json"], &scene.training("a", "")).ok().json();
+    let id = other["jobId"].as_str().unwrap();
+    assert_eq!(other["name"], "a");
+    assert!(id.starts_with("a-") && id.len() == 7, "{id}");
+    assert_eq!(scene.job(id)["name"], "a");
+}
+
+#[test]
+fn what_is_not_ours_is_not_touched() {
+    let scene = Scene::with_nodes("foreign", 1);
+    scene.admin.run(&["create", "service", "clusterip", "web", "--tcp=80", "-n", "foreign"]);
+    let before = scene.get(&["service", "web"]);
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &scene.training("web", ""))
+        .exits(1)
+        .says("service `web` exists already")
+        .says("it was not made by gpuctl");
+    assert_eq!(scene.get(&["service", "web"]), before);
+    nothing_is_left(&scene);
+}
+
+#[test]
+fn a_quota_refuses_before_anything_is_written() {
+    let scene = Scene::with_nodes("quota", 1);
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "quota"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}}));
+    scene.get_until(&["resourcequota", "q"], |quota| quota["status"]["hard"].is_object());
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &scene.training("a", "resources: {pool: POOL, gpu: 4}"))
+        .exits(1)
+        .says("exceeded quota")
+        .says("hint: ask for less");
+    nothing_is_left(&scene);
+}
+
+#[test]
+fn pod_security_refuses_before_anything_is_written() {
+    let scene = Scene::with_nodes("podsec", 1);
+    scene.admin.run(&["label", "namespace", "podsec", "pod-security.kubernetes.io/enforce=baseline"]);
+    let run =
+        scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &scene.training("a", "storage: {workdirs: [/data]}")).exits(1);
+    assert!(run.out.is_empty());
+    let error: serde_json::Value = serde_json::from_str(run.err.lines().last().unwrap()).unwrap();
+    assert_eq!(error["error"], "PodSecurity", "{error}");
+    nothing_is_left(&scene);
+}
+
+#[test]
+fn a_missing_namespace_is_not_found() {
+    let scene = Scene::with_nodes("nowhere", 1);
+    let yaml = scene.training("a", "");
+    let run = scene.seen_by(Persona::Admin).gpuctl_anywhere(&["get", "jobs", "-n", "does-not-exist", "-o", "json"]).ok();
+    assert_eq!(run.json()["total"], 0);
+    let path = file("nowhere.yaml", &yaml);
+    scene
+        .gpuctl_anywhere(&["create", "-n", "does-not-exist", "-f", path.to_str().unwrap()])
+        .exits(4)
+        .says("namespaces \"does-not-exist\" not found")
+        .says("hint: create the namespace `does-not-exist`");
+}
+
+#[test]
+fn a_wrong_pool_or_type_points_at_the_line_and_lists_what_there_is() {
+    let scene = Scene::with_nodes("wrong", 1);
+    let run = scene.gpuctl_with(&["create", "-f", "-"], &scene.training("a", "resources:\n  pool: wrongg\n  gpu: 1")).exits(3);
+    assert!(run.err.contains("stdin:6:9: there is no pool `wrongg`"), "{}", run.err);
+    assert!(run.err.contains("did you mean `wrong`?"), "{}", run.err);
+    let run = scene
+        .gpuctl_with(&["create", "-f", "-"], &scene.training("a", "resources:\n  pool: POOL\n  gpu: 1\n  gpu-type: h100"))
+        .exits(3);
+    assert!(run.err.contains("stdin:8:13: no node in pool `wrong` has GPUs of type `h100`"), "{}", run.err);
+    assert!(run.err.contains("in pool `wrong`: a100-80g (1 node)"), "{}", run.err);
+}
+
+#[test]
+fn a_type_that_an_autoscaler_may_bring_is_a_warning() {
+    let scene = Scene::new("elastic");
+    let mut elastic = in_pool(node("elastic-0", Some(A100), &[(GPU, 8)]), "elastic");
+    elastic["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("gpu");
+    cluster().add_nodes(&[elastic]);
+    scene.create("a", "resources: {pool: POOL, gpu: 1, gpu-type: h100-80g}").says("no node has h100-80g now");
+    scene.until("a", "pending", Some("Unschedulable"));
+    scene.gpuctl(&["delete", "job", "a"]).ok();
+    cluster().kubectl(Persona::Admin).run(&["delete", "node", "elastic-0"]);
+}
+
+#[test]
+fn every_vendor_is_asked_for_by_its_own_resource() {
+    let scene = Scene::new("vendors");
+    let amd = in_pool(
+        node("vendors-amd", Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")), &[("amd.com/gpu", 8)]),
+        "vendors",
+    );
+    let mig =
+        in_pool(node("vendors-mig", Some(A100), &[("nvidia.com/mig-1g.10gb", 4), ("nvidia.com/mig-3g.40gb", 1)]), "vendors-mig");
+    let mut hami = in_pool(node("vendors-hami", Some(A100), &[(GPU, 80)]), "vendors-hami");
+    hami["metadata"]["annotations"] = json!({"hami.io/node-nvidia-register": "GPU-1,10,81920,100,NVIDIA-A100,0,true:"});
+    let aliyun = in_pool(node("vendors-ali", Some(A100), &[("aliyun.com/gpu-mem", 80)]), "vendors-ali");
+    let plain = in_pool(node("vendors-whole", Some(A100), &[(GPU, 8)]), "vendors-whole");
+    cluster().add_nodes(&[amd, mig, hami, aliyun, plain]);
+    let limits = |name: &str, resources: &str| {
+        let dry =
+            scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "json"], &scene.training(name, resources)).ok();
+        let job = items(&dry.json()).pop().unwrap();
+        (job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clone(), dry.err)
+    };
+    assert_eq!(limits("a", "resources: {pool: vendors, gpu: 8, gpu-type: mi300x}").0, json!({"amd.com/gpu": "8"}));
+    assert_eq!(limits("b", "resources: {pool: vendors-mig, gpu: 1, gpu_share: 10Gi}").0, json!({"nvidia.com/mig-1g.10gb": "1"}));
+    assert_eq!(limits("c", "resources: {pool: vendors-mig, gpu: 1, gpu_share: 20Gi}").0, json!({"nvidia.com/mig-3g.40gb": "1"}));
+    assert_eq!(
+        limits("d", "resources: {pool: vendors-hami, gpu: 1, gpu_share: 2Gi}").0,
+        json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "2048"})
+    );
+    assert_eq!(
+        limits("e", "resources: {pool: vendors-hami, gpu: 1, gpu_share: 0.5}").0,
+        json!({"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50", "nvidia.com/gpucores": "50"})
+    );
+    assert_eq!(limits("f", "resources: {pool: vendors-ali, gpu: 1, gpu_share: 12Gi}").0, json!({"aliyun.com/gpu-mem": "12"}));
+    let (whole, warning) = limits("g", "resources: {pool: vendors-whole, gpu: 2, gpu_share: 2Gi}");
+    assert_eq!(whole, json!({"nvidia.com/gpu": "2"}));
+    assert!(warning.contains("gpu_share: 2Gi has no effect here"), "{warning}");
+    let (whole, warning) = limits("h", "resources: {pool: vendors-whole, gpu: 2, gpu_share: 1.0}");
+    assert_eq!((whole, warning.as_str()), (json!({"nvidia.com/gpu": "2"}), ""));
+    // The AMD one really starts.
+    scene.create("amd", "resources: {pool: POOL, gpu: 8}");
+    scene.until("amd", "running", None);
+}
+
+#[test]
+fn a_queue_needs_something_that_serves_it() {
+    let scene = Scene::with_nodes("queue", 1);
+    let yaml = scene.training("a", "job: {name: NAME, queue: team}");
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3).says("this cluster serves none");
+    cluster().kubectl(Persona::Admin).apply(&json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "localqueues.kueue.x-k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"}},
+        "spec": {"group": "kueue.x-k8s.io", "scope": "Namespaced", "names": {"plural": "localqueues", "kind": "LocalQueue"},
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    }));
+    cluster().kubectl(Persona::Admin).run(&[
+        "wait",
+        "--for=condition=Established",
+        "--timeout=30s",
+        "crd/localqueues.kueue.x-k8s.io",
+    ]);
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml).ok();
+    assert_eq!(scene.get(&["job", "a"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
+    // Kueue suspends what it has not admitted: that is waiting, not a pause.
+    scene.admin.run(&["patch", "job", "a", "-n", "queue", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    scene.until("a", "pending", Some("Queued"));
+}
+
+#[test]
+fn waiting_ends_when_it_runs_when_it_ends_and_at_the_timeout() {
+    let scene = Scene::with_nodes("waits", 1);
+    let run = scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "1m", "-o", "json"], &scene.training("a", "")).ok();
+    assert_eq!(run.json()["status"], "running");
+    let short = scene.training("b", "environment: {image: busybox, env: {SIM_SECONDS: 1}}");
+    let run = scene.gpuctl_with(&["create", "-f", "-", "--wait=complete", "--timeout", "1m", "-o", "json"], &short).ok();
+    assert_eq!(run.json()["status"], "succeeded");
+    let failing =
+        scene.training("c", "job: {name: NAME, retries: 0}\nenvironment: {image: busybox, env: {SIM_SECONDS: 1, SIM_EXIT: 3}}");
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--wait=complete", "--timeout", "1m"], &failing)
+        .exits(1)
+        .says("rank 0 ended with exit code 3");
+    let large = scene.training("d", "resources: {pool: POOL, gpu: 9}");
+    let run = scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "2s", "-o", "json"], &large).exits(7);
+    assert_eq!(run.json()["status"], "pending");
+    assert!(run.err.contains("\"Timeout\""), "{}", run.err);
+}
+
+#[test]
+fn a_gang_that_does_not_fit_is_warned_about() {
+    let scene = Scene::with_nodes("gangwarn", 2);
+    scene.create("a", "resources: {pool: POOL, gpu: 8}");
+    scene.until("a", "running", None);
+    let run = scene.create("b", "resources: {pool: POOL, gpu: 8, node_count: 2}");
+    assert!(run.err.contains("only 1 of 2 pods fit now"), "{}", run.err);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let scene = Scene::with_nodes("dry", 1);
+    let yaml = scene.training("a", "job: {name: NAME, priority: low}");
+    let client = scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "yaml"], &yaml).ok();
+    assert!(client.out.contains("kind: Service\n") && client.out.contains("---\n"), "{}", client.out);
+    let server = scene.gpuctl_with(&["create", "-f", "-", "--dry-run=server", "-o", "json"], &yaml).ok().json();
+    assert_eq!(server["message"], "would be submitted to dry");
+    nothing_is_left(&scene);
+    // What the client shows is what is sent: the server keeps every field of it.
+    scene.admin.run_with(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"], &client.out);
+}

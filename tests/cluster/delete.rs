@@ -1,0 +1,114 @@
+//! `delete`: nothing of ours is left, the GPUs can be used again, and nothing else is touched.
+
+use gpuctl_sandbox::Persona;
+use serde_json::json;
+
+use crate::support::{Scene, file, items};
+
+#[test]
+fn everything_goes_and_the_gpus_are_free() {
+    let scene = Scene::with_nodes("deletes", 1);
+    scene.create("a", "job: {name: NAME, priority: high}\nresources: {pool: POOL, gpu: 8}\nstorage: {workdirs: [{path: /scratch, emptyDir: true}]}");
+    scene.until("a", "running", None);
+    let run = scene.gpuctl(&["delete", "job", "a"]).ok();
+    assert_eq!(run.out, "a deleted: 8 GPUs are free again\n");
+    for kind in ["jobs", "services", "configmaps", "pods"] {
+        assert!(items(&scene.get(&[kind, "-l", "gpuctl/job=a"])).is_empty(), "{kind}");
+    }
+    // Shared, so it stays.
+    scene.admin.run(&["get", "priorityclass", "gpuctl-high"]);
+    scene.create("b", "resources: {pool: POOL, gpu: 8}");
+    scene.until("b", "running", None);
+}
+
+#[test]
+fn a_plain_kubectl_delete_leaves_nothing_either() {
+    let scene = Scene::with_nodes("plaindelete", 1);
+    scene.create("a", "");
+    scene.until("a", "running", None);
+    scene.admin.run(&["delete", "job", "a", "-n", "plaindelete"]);
+    scene.get_until(&["services,pods", "-l", "gpuctl/job=a"], |left| items(left).is_empty());
+}
+
+#[test]
+fn force_does_not_wait_for_the_containers() {
+    let scene = Scene::with_nodes("force", 1);
+    scene.create("a", "job: {name: NAME, grace_period: 1h}");
+    scene.until("a", "running", None);
+    assert_eq!(scene.pods("a")[0]["spec"]["terminationGracePeriodSeconds"], 3600);
+    scene.gpuctl(&["delete", "job", "a", "--force"]).ok();
+    assert!(scene.pods("a").is_empty());
+}
+
+#[test]
+fn an_unknown_name_gets_near_ones_and_a_namesake_is_named() {
+    let scene = Scene::with_nodes("unknown", 1);
+    scene.create("bert-large", "");
+    scene
+        .gpuctl(&["delete", "job", "bert-larg"])
+        .exits(4)
+        .says("there is no job `bert-larg` in namespace `unknown`")
+        .says("did you mean `bert-large`?");
+    scene.gpuctl_anywhere(&["delete", "job", "bert-large"]).exits(4).says("did you mean `unknown/bert-large`?");
+    scene.gpuctl(&["delete", "job", "nothing-like-it", "--ignore-not-found"]).ok();
+    scene.gpuctl(&["delete", "job", "../pods/x"]).exits(2).says("is no name of a job");
+    scene.gpuctl_anywhere(&["delete", "job", "unknown/bert-large"]).ok();
+}
+
+#[test]
+fn a_job_that_is_not_ours_is_refused() {
+    let scene = Scene::new("notours");
+    scene.admin.run(&["create", "job", "theirs", "--image=busybox", "-n", "notours"]);
+    scene.gpuctl(&["delete", "job", "theirs"]).exits(1).says("was not made by gpuctl");
+    scene.admin.run(&["get", "job", "theirs", "-n", "notours"]);
+}
+
+#[test]
+fn files_are_deleted_by_name_and_claims_are_kept_and_adopted() {
+    let scene = Scene::with_nodes("files", 1);
+    let yaml = scene.training("a", "storage: {workdirs: [{path: /out, size: 1Gi}]}");
+    let path = file("files.yaml", &yaml);
+    let path = path.to_str().unwrap();
+    scene.gpuctl(&["create", "-f", path]).ok();
+    scene.until("a", "running", None);
+    let claim = scene.get(&["pvc", "a-out"]);
+    assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteOnce"]));
+    scene.gpuctl(&["delete", "-f", path]).ok();
+    assert_eq!(scene.get(&["pvc", "a-out"])["metadata"]["uid"], claim["metadata"]["uid"]);
+    scene.gpuctl(&["create", "-f", path]).ok().says("persistentvolumeclaim/a-out of an earlier job of this name is used again");
+    scene.gpuctl(&["delete", "-f", path, "--purge"]).ok();
+    scene.get_until(&["pvc"], |claims| items(claims).is_empty());
+    scene.gpuctl(&["delete", "-f", path]).exits(4);
+    scene.gpuctl(&["delete", "-f", path, "--ignore-not-found"]).ok();
+}
+
+#[test]
+fn what_holds_a_job_is_named_at_the_timeout() {
+    let scene = Scene::with_nodes("held", 1);
+    scene.create("a", "");
+    scene.until("a", "running", None);
+    scene.admin.run(&[
+        "patch",
+        "job",
+        "a",
+        "-n",
+        "held",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":["example.com/keep"]}}"#,
+    ]);
+    scene.gpuctl(&["delete", "job", "a", "--timeout", "2s"]).exits(7).says("held by example.com/keep");
+    assert_eq!(scene.job("a")["status"], "terminating");
+    scene.admin.run(&["patch", "job", "a", "-n", "held", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    scene.seen_by(Persona::Admin).get_until(&["jobs"], |jobs| items(jobs).is_empty());
+}
+
+#[test]
+fn leftovers_of_an_interrupted_create_go_too() {
+    let scene = Scene::with_nodes("leftover", 1);
+    let dry = scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "json"], &scene.training("a", "")).ok();
+    let service = items(&dry.json()).into_iter().find(|object| object["kind"] == "Service").unwrap();
+    scene.admin.run_with(&["apply", "--server-side", "--field-manager=gpuctl", "-f", "-"], &service.to_string());
+    scene.gpuctl(&["delete", "job", "a"]).ok();
+    assert!(items(&scene.get(&["services", "-l", "gpuctl/job=a"])).is_empty());
+}

@@ -1,0 +1,179 @@
+//! `logs` through the real API server: merged, filtered, followed to the end of the job, over broken connections.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gpuctl_sandbox::Persona;
+
+use crate::support::{Scene, cluster, file, finish, items};
+
+fn pod_names(scene: &Scene, job: &str) -> Vec<String> {
+    scene.pods(job).iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn ranks_are_merged_by_time_and_can_be_picked() {
+    let scene = Scene::with_nodes("merged", 1);
+    scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
+    scene.until("a", "running", None);
+    let pods = pod_names(&scene, "a");
+    let mut logs: Vec<_> = pods.iter().map(|pod| cluster().pod_log("merged", pod, "main")).collect();
+    let start = jiff::Timestamp::now();
+    for step in 0..6 {
+        let at = start.checked_add(jiff::SignedDuration::from_millis(step * 10)).unwrap();
+        logs[step as usize % 2].say_at(at, &format!("step {step}"));
+    }
+    let lines = |arguments: &[&str]| scene.gpuctl(&[&["logs", "a"], arguments].concat()).ok().out;
+    assert_eq!(lines(&[]), " 0 │ step 0\n 1 │ step 1\n 0 │ step 2\n 1 │ step 3\n 0 │ step 4\n 1 │ step 5\n");
+    assert_eq!(lines(&["--tail", "2"]), " 0 │ step 4\n 1 │ step 5\n");
+    assert_eq!(lines(&["--rank", "1"]), "step 1\nstep 3\nstep 5\n");
+    assert_eq!(lines(&["--pod", &pods[0]]), "step 0\nstep 2\nstep 4\n");
+    assert_eq!(lines(&["--grep", "[13]$"]), " 1 │ step 1\n 1 │ step 3\n");
+    assert_eq!(lines(&["--grep", "step", "--tail", "1"]), " 1 │ step 5\n");
+    assert_eq!(lines(&["--since", "1h", "--rank", "0"]).lines().count(), 3);
+    let stamped = lines(&["--timestamps", "--rank", "0", "--tail", "1"]);
+    assert!(stamped.ends_with("Z step 4\n") && stamped.starts_with("20"), "{stamped}");
+    let json = scene.gpuctl(&["logs", "a", "-o", "json"]).ok().json();
+    assert_eq!(json["logs"].as_array().unwrap().len(), 6);
+    assert_eq!(json["lines"][5]["rank"], 1);
+    assert_eq!(json["lastTimestamp"], json["lines"][5]["timestamp"]);
+    scene.gpuctl(&["logs", "a", "--rank", "7"]).exits(4).says("job `a` has no rank 7").says("there are: 0, 1");
+    scene.gpuctl(&["logs", "a", "--grep", "["]).exits(2);
+    scene.gpuctl(&["logs", "nope"]).exits(4);
+}
+
+#[test]
+fn a_job_that_has_not_begun_says_why_there_is_no_log() {
+    let scene = Scene::with_nodes("silent", 1);
+    scene.create("a", "resources: {pool: POOL, gpu: 9}");
+    scene.until("a", "pending", Some("Unschedulable"));
+    let run = scene.gpuctl(&["logs", "a"]).ok().says("no log yet: a is pending Unschedulable");
+    assert_eq!(run.out, "");
+}
+
+#[test]
+fn the_try_before_is_read_from_the_earlier_pod() {
+    let scene = Scene::with_nodes("previous", 1);
+    scene.create("a", "job: {name: NAME, retries: 1}\nenvironment: {image: busybox, env: {SIM_SECONDS: 2, SIM_EXIT: 1}}");
+    scene.until("a", "running", None);
+    let first = pod_names(&scene, "a").remove(0);
+    cluster().pod_log("previous", &first, "main").say("the first try");
+    scene.gpuctl(&["logs", "a", "--previous"]).exits(4).says("no pod of job `a` has had an earlier try");
+    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| items(pods).len() == 2);
+    let second = pod_names(&scene, "a").into_iter().find(|name| *name != first).unwrap();
+    scene.get_until(&["pod", &second], |pod| pod["status"]["phase"] != "Pending");
+    cluster().pod_log("previous", &second, "main").say("the second try");
+    assert_eq!(scene.gpuctl(&["logs", "a", "--previous"]).ok().out, "the first try\n");
+    assert_eq!(scene.gpuctl(&["logs", "a"]).ok().out, "the second try\n");
+}
+
+#[test]
+fn following_ends_with_the_job_and_pods_that_appear_later_join() {
+    let scene = Scene::with_nodes("follow", 1);
+    // One of two ranks waits for its GPUs.
+    scene.create("blocker", "resources: {pool: POOL, gpu: 4}");
+    scene.until("blocker", "running", None);
+    scene.create("a", "environment: {image: busybox, env: {SIM_SECONDS: 8}}\nresources: {pool: POOL, gpu: 4, node_count: 2}");
+    scene.until("a", "pending", Some("WaitingForPeers"));
+    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| items(pods).iter().any(|pod| pod["status"]["phase"] == "Running"));
+    let child = scene.start(&["logs", "a", "-f"]);
+    let first = scene.pods("a").into_iter().find(|pod| pod["status"]["phase"] == "Running").unwrap();
+    let rank = |pod: &serde_json::Value| {
+        pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"].as_str().unwrap().to_owned()
+    };
+    let name = |pod: &serde_json::Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
+    let mut early = cluster().pod_log("follow", &name(&first), "main");
+    early.say("alone");
+    scene.gpuctl(&["delete", "job", "blocker", "--force"]).ok();
+    scene.until("a", "running", None);
+    let second = scene.pods("a").into_iter().find(|pod| name(pod) != name(&first)).unwrap();
+    let mut late = cluster().pod_log("follow", &name(&second), "main");
+    late.say("joined");
+    early.say("together");
+    scene.until("a", "succeeded", None);
+    late.say("the last word");
+    let run = finish(child, Duration::from_secs(60)).ok();
+    let mut lines: Vec<&str> = run.out.lines().collect();
+    lines.sort_unstable();
+    let (one, two) = (rank(&first), rank(&second));
+    let mut expected =
+        [format!(" {one} │ alone"), format!(" {one} │ together"), format!(" {two} │ joined"), format!(" {two} │ the last word")];
+    expected.sort_unstable();
+    assert_eq!(lines, expected, "{}", run.err);
+    assert!(run.err.contains("a succeeded"), "{}", run.err);
+}
+
+#[test]
+fn a_retried_rank_goes_on_in_its_new_pod() {
+    let scene = Scene::with_nodes("retried", 1);
+    scene.create("a", "job: {name: NAME, retries: 1}\nenvironment: {image: busybox, env: {SIM_SECONDS: 3, SIM_EXIT: 1}}");
+    scene.until("a", "running", None);
+    let first = pod_names(&scene, "a").remove(0);
+    cluster().pod_log("retried", &first, "main").say("one");
+    let child = scene.start(&["logs", "a", "-f"]);
+    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| items(pods).len() == 2);
+    let second = pod_names(&scene, "a").into_iter().find(|name| *name != first).unwrap();
+    cluster().pod_log("retried", &second, "main").say("two");
+    let run = finish(child, Duration::from_secs(90)).ok();
+    assert_eq!(run.out, "one\ntwo\n", "{}", run.err);
+    assert!(run.err.contains(&format!("rank 0 goes on in {second}: {first} ended with exit 1, Error")), "{}", run.err);
+}
+
+/// A road to the API server that breaks every connection now and then.
+fn shaky_road(every: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let target = cluster().api_server().trim_start_matches("https://").to_owned();
+    let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+    let cut = Arc::clone(&open);
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(every);
+            for stream in cut.lock().unwrap().drain(..) {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(&target).unwrap();
+            open.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+            let (mut up, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut up, &mut to));
+            let (mut down, mut back) = (server, client);
+            std::thread::spawn(move || std::io::copy(&mut down, &mut back));
+        }
+    });
+    port
+}
+
+#[test]
+fn no_line_is_lost_or_repeated_when_connections_break() {
+    const LINES: usize = 300;
+    let scene = Scene::with_nodes("shaky", 1);
+    scene.create("a", "");
+    scene.until("a", "running", None);
+    let pod = pod_names(&scene, "a").remove(0);
+    let mut log = cluster().pod_log("shaky", &pod, "main");
+    log.say("line 0");
+    let port = shaky_road(Duration::from_millis(900));
+    let kubeconfig = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
+    let config = file("shaky.kubeconfig", &kubeconfig.replace(&cluster().api_server(), &format!("https://127.0.0.1:{port}")));
+    let mut child = scene.start(&["logs", "a", "-f", "--tail", "1000", "--kubeconfig", config.to_str().unwrap()]);
+    let reader = BufReader::new(child.stdout.take().unwrap());
+    let reading = std::thread::spawn(move || reader.lines().map_while(Result::ok).take(LINES).collect::<Vec<_>>());
+    for number in 1..LINES {
+        log.say(&format!("line {number}"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while !reading.is_finished() && std::time::Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill().unwrap();
+    let run = finish(child, Duration::from_secs(5));
+    let seen = reading.join().unwrap();
+    assert_eq!(seen, (0..LINES).map(|number| format!("line {number}")).collect::<Vec<_>>(), "{}", run.err);
+}

@@ -1,0 +1,14 @@
+//! The real binary against a real control plane: one cluster for all tests of this file, a namespace and a pool of its own
+//! for each. What gpuctl says is compared with what kubectl sees.
+#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
+
+mod create;
+mod delete;
+mod list;
+mod logs;
+mod objects;
+mod rendezvous;
+mod rights;
+mod shapes;
+mod states;
+mod support;

@@ -1,0 +1,135 @@
+//! The environment of the pods that the API server made carries a real rendezvous: two processes meet with it on
+//! loopback, the way torch's env:// store meets.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Scene, finish};
+
+/// The variables of a pod's container as the kubelet would set them.
+fn environment(pod: &Value) -> Vec<(String, String)> {
+    let container = &pod["spec"]["containers"][0];
+    let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
+    let read = |variable: &Value| {
+        let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
+        let value = match path {
+            Some("metadata.annotations['batch.kubernetes.io/job-completion-index']") => index.as_str()?.to_owned(),
+            // The controller's own variable, appended last.
+            Some("metadata.labels['batch.kubernetes.io/job-completion-index']") => index.as_str()?.to_owned(),
+            Some(other) => panic!("a field that no test resolves: {other}"),
+            None => variable["value"].as_str().unwrap_or_default().to_owned(),
+        };
+        Some((variable["name"].as_str()?.to_owned(), value))
+    };
+    container["env"].as_array().into_iter().flatten().filter_map(read).collect()
+}
+
+fn value<'a>(environment: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    environment.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+}
+
+/// What a rank does: rank 0 listens and sums what the others send; everybody learns the sum.
+fn meet(rank: u32, world: u32, address: &str, port: u16) -> u32 {
+    if rank == 0 {
+        let listener = TcpListener::bind((address, port)).unwrap();
+        let mut peers: Vec<TcpStream> = (1..world).map(|_| listener.accept().unwrap().0).collect();
+        let read = |peer: &mut TcpStream| {
+            let mut bytes = [0; 4];
+            peer.read_exact(&mut bytes).unwrap();
+            u32::from_be_bytes(bytes)
+        };
+        let sum = peers.iter_mut().map(read).sum();
+        peers.iter_mut().for_each(|peer| peer.write_all(&u32::to_be_bytes(sum)).unwrap());
+        return sum;
+    }
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut master = loop {
+        match TcpStream::connect((address, port)) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < end, "rank {rank} never met rank 0: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    master.write_all(&rank.to_be_bytes()).unwrap();
+    let mut bytes = [0; 4];
+    master.read_exact(&mut bytes).unwrap();
+    u32::from_be_bytes(bytes)
+}
+
+/// Run by the test below as a process of its own; alone it meets itself.
+#[test]
+fn peer() {
+    let number = |name: &str, alone: u32| std::env::var(name).map_or(alone, |text| text.parse().unwrap());
+    let world = number("NNODES", 1);
+    let port = std::env::var("MASTER_PORT").map_or(0, |text| text.parse().unwrap());
+    let sum = meet(number("NODE_RANK", 0), world, "127.0.0.1", port);
+    assert_eq!(sum, (1..world).sum::<u32>());
+}
+
+#[test]
+fn two_processes_meet_with_the_environment_of_the_pods() {
+    let scene = Scene::with_nodes("rendezvous", 2);
+    scene
+        .create("a", "environment: {image: busybox, command: torchrun train.py}\nresources: {pool: POOL, gpu: 8, node_count: 2}");
+    scene.until("a", "running", None);
+    let environments: Vec<_> = scene.pods("a").iter().map(environment).collect();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let mut children = Vec::new();
+    for (rank, environment) in environments.iter().enumerate() {
+        for (name, expected) in [
+            ("NODE_RANK", rank.to_string().as_str()),
+            ("PET_NODE_RANK", &rank.to_string()),
+            ("NNODES", "2"),
+            ("PET_NNODES", "2"),
+            ("NPROC_PER_NODE", "8"),
+            ("PET_NPROC_PER_NODE", "8"),
+            ("MASTER_PORT", "29500"),
+            ("PET_MASTER_PORT", "29500"),
+            ("MASTER_ADDR", "a-0.a.rendezvous.svc"),
+            ("PET_MASTER_ADDR", "a-0.a.rendezvous.svc"),
+        ] {
+            assert_eq!(value(environment, name), Some(expected), "{name} of rank {rank}");
+        }
+        // torchrun sets these for its processes; for the pod they would be wrong.
+        assert_eq!((value(environment, "WORLD_SIZE"), value(environment, "RANK")), (None, None));
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "rendezvous::peer"])
+            .env_clear()
+            .envs(environment.iter().cloned())
+            // The name resolves inside a cluster only, and the port may be taken here.
+            .env("MASTER_PORT", &port)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        children.push(child);
+    }
+    for child in children {
+        let run = finish(child, Duration::from_secs(60)).ok();
+        assert!(run.out.contains("1 passed"), "{}", run.out);
+    }
+    // The name of rank 0 is one that the headless Service serves before the pod is ready.
+    let service = scene.get(&["service", "a"]);
+    assert_eq!(service["spec"]["clusterIP"], "None");
+    assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
+    let first = &scene.pods("a")[0];
+    assert_eq!((first["spec"]["hostname"].as_str(), first["spec"]["subdomain"].as_str()), (Some("a-0"), Some("a")));
+}
+
+#[test]
+fn a_process_per_pod_gets_process_ranks() {
+    let scene = Scene::with_nodes("ranks", 1);
+    scene.create("a", "environment: {image: busybox, command: python train.py}\nresources: {pool: POOL, gpu: 1, node_count: 2}");
+    scene.until("a", "running", None);
+    for (rank, pod) in scene.pods("a").iter().enumerate() {
+        let environment = environment(pod);
+        assert_eq!(value(&environment, "WORLD_SIZE"), Some("2"));
+        assert_eq!(value(&environment, "RANK"), Some(rank.to_string().as_str()));
+        assert_eq!(value(&environment, "LOCAL_RANK"), Some("0"));
+    }
+}

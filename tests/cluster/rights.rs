@@ -1,0 +1,114 @@
+//! A user who may edit one namespace and nothing else: the main job works, and every missing right is said once.
+
+use gpuctl_sandbox::Persona;
+use serde_json::json;
+
+use crate::support::{Scene, cluster};
+
+#[test]
+fn an_edit_user_runs_the_whole_main_job() {
+    let scene = Scene::with_nodes("editor", 1);
+    scene.allow_edit(Persona::Alice);
+    // Somebody else has made the class; an edit user may neither see nor make it.
+    let mine = scene.seen_by(Persona::Alice);
+    let yaml = mine.training(
+        "a",
+        "job: {name: NAME, priority: medium}\nresources: {pool: POOL, gpu: 2, gpu-type: A100-80G, cpu: 1, memory: 1Gi}",
+    );
+    let run = mine.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).ok();
+    assert_eq!(run.json()["namespace"], "editor");
+    assert!(run.err.contains("you may not list nodes: nvidia.com/gpu is assumed"), "{}", run.err);
+    let job = mine.until("a", "running", None);
+    assert_eq!((job["user"].as_str(), job["gpuHeld"].as_u64()), (Some("alice"), Some(2)));
+    let pod = &scene.pods("a")[0];
+    assert!(pod["spec"]["nodeName"].as_str().unwrap().starts_with("editor-"), "{pod:#}");
+    mine.gpuctl(&["describe", "job", "a"]).ok();
+    cluster().pod_log("editor", pod["metadata"]["name"].as_str().unwrap(), "main").say("hello");
+    assert_eq!(mine.gpuctl(&["logs", "a"]).ok().out, "hello\n");
+    mine.gpuctl(&["delete", "job", "a"]).ok();
+    assert!(scene.pods("a").is_empty());
+}
+
+#[test]
+fn a_priority_class_that_is_not_there_is_left_out_with_a_warning() {
+    let scene = Scene::with_nodes("classless", 1);
+    scene.allow_edit(Persona::Bob);
+    let yaml = scene.training("a", "job: {name: NAME, priority: nobody-made-this}");
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(1).says("priority class of `job.priority` does not exist");
+    // Ours may be missing too, in a cluster where nobody with rights has used it yet.
+    let admin = cluster().kubectl(Persona::Admin);
+    admin.try_run(&["delete", "priorityclass", "gpuctl-low", "--ignore-not-found"], "");
+    let yaml = scene.training("b", "job: {name: NAME, priority: low}");
+    scene.seen_by(Persona::Bob).gpuctl_with(&["create", "-f", "-"], &yaml).ok();
+    scene.until("b", "running", None);
+}
+
+#[test]
+fn the_whole_cluster_is_narrowed_to_what_may_be_seen() {
+    let scene = Scene::with_nodes("narrow", 1);
+    scene.allow_edit(Persona::Carol);
+    scene.create("a", "");
+    let carol = scene.seen_by(Persona::Carol);
+    // The context has no namespace, and Carol may not read `default`.
+    carol
+        .gpuctl_anywhere(&["get", "jobs"])
+        .exits(5)
+        .says("jobs.batch is forbidden")
+        .says("hint: ask your cluster's administrator");
+    let list = carol.gpuctl(&["get", "jobs", "-o", "json"]).ok().json();
+    assert_eq!(list["total"], 1);
+    carol.gpuctl_anywhere(&["describe", "job", "narrow/a"]).ok();
+    carol.gpuctl_anywhere(&["delete", "job", "default/a"]).exits(5);
+    cluster().kubectl(Persona::Admin).run(&[
+        "create",
+        "rolebinding",
+        "carol-default",
+        "--clusterrole=view",
+        "--user=carol",
+        "-n",
+        "default",
+    ]);
+    let run = carol.gpuctl_anywhere(&["get", "jobs", "-o", "json"]).ok();
+    let warning: serde_json::Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
+    assert_eq!(warning["message"], "you may not list jobs of all namespaces; only `default` is shown");
+}
+
+#[test]
+fn who_submitted_is_a_label_whatever_their_name() {
+    let scene = Scene::with_nodes("whoami", 1);
+    scene.allow_edit(Persona::Dave);
+    let dave = scene.seen_by(Persona::Dave);
+    dave.create("a", "");
+    scene.create("b", "");
+    let object = scene.get(&["job", "a"]);
+    assert_eq!(object["metadata"]["labels"]["gpuctl/user"], "oidc_dave_example.com");
+    assert_eq!(object["metadata"]["annotations"]["gpuctl/user"], "oidc:dave@example.com");
+    assert_eq!(dave.gpuctl(&["get", "jobs", "--mine", "-o", "name"]).ok().out, "whoami/a\n");
+    let table = scene.gpuctl(&["get", "jobs"]).ok().out;
+    assert!(table.lines().next().unwrap().contains("USER") && table.contains("oidc:dave@example.com"), "{table}");
+    // Acting as somebody is asking as somebody.
+    assert_eq!(scene.gpuctl(&["get", "jobs", "--mine", "--as", "oidc:dave@example.com", "-o", "name"]).ok().out, "whoami/a\n");
+}
+
+#[test]
+fn published_facts_stand_in_for_the_nodes() {
+    let scene = Scene::new("facts");
+    let amd = gpuctl_sandbox::nodes::node(
+        "facts-amd",
+        Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")),
+        &[("amd.com/gpu", 8)],
+    );
+    cluster().add_nodes(&[gpuctl_sandbox::nodes::in_pool(amd, "facts")]);
+    scene.allow_edit(Persona::Viewer);
+    let admin = cluster().kubectl(Persona::Admin);
+    let shape = json!([{"name": "", "labels": {"gpuctl/pool": "facts", "amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"},
+        "allocatable": {"amd.com/gpu": "8"}, "schedulable": true}]);
+    admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpuctl-system"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "gpuctl-facts", "namespace": "gpuctl-system"}, "data": {"nodes": shape.to_string()}},
+    ]}));
+    admin.run(&["create", "rolebinding", "facts", "--clusterrole=view", "--user=viewer", "-n", "gpuctl-system"]);
+    scene.seen_by(Persona::Viewer).create("a", "");
+    let limits = &scene.pods("a")[0]["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(limits, &json!({"amd.com/gpu": "1"}));
+}

@@ -1,0 +1,102 @@
+//! The JSON of the answers, field by field: names, kinds of values, what may be null.
+
+use serde_json::{Value, json};
+
+use crate::support::Scene;
+
+/// Every key of `shape` is in `value` with the same kind of value, or null where `shape` has null beside it.
+#[track_caller]
+fn like(value: &Value, shape: &Value, path: &str) {
+    match (value, shape) {
+        (_, Value::String(word)) if word == "text?" => assert!(value.is_string() || value.is_null(), "{path}: {value}"),
+        (_, Value::String(word)) if word == "number?" => assert!(value.is_number() || value.is_null(), "{path}: {value}"),
+        (Value::String(text), Value::String(word)) if word == "time" => {
+            assert!(text.ends_with('Z') && text.len() >= 20 && text.as_bytes()[10] == b'T', "{path}: {text}");
+        }
+        (Value::String(_), Value::String(_)) | (Value::Number(_), Value::Number(_)) | (Value::Bool(_), Value::Bool(_)) => {}
+        (Value::Array(items), Value::Array(shapes)) => {
+            items.iter().enumerate().for_each(|(index, item)| like(item, &shapes[0], &format!("{path}[{index}]")));
+        }
+        (Value::Object(fields), Value::Object(shapes)) => {
+            for (key, shape) in shapes {
+                let value = fields.get(key).unwrap_or_else(|| panic!("{path}.{key} is missing"));
+                like(value, shape, &format!("{path}.{key}"));
+            }
+        }
+        _ => panic!("{path}: {value} is not like {shape}"),
+    }
+}
+
+#[test]
+fn every_answer_has_the_contract_s_fields() {
+    let scene = Scene::with_nodes("shapes", 1);
+    let yaml = scene.training("a", "");
+    let created = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).ok().json();
+    like(
+        &created,
+        &json!({
+            "jobId": "a", "name": "a", "kind": "training", "status": "pending", "createdAt": "time", "message": "", "namespace": "shapes",
+        }),
+        "create",
+    );
+    assert_eq!(created["message"], "submitted to shapes");
+
+    let two = format!("{yaml}---\n{}", scene.training("b", ""));
+    let run = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &two).exits(1);
+    like(
+        &run.json(),
+        &json!({
+            "success": [{"kind": "training", "jobId": "b", "name": "b"}],
+            "failed": [{"kind": "training", "name": "a", "error": "AlreadyExists", "message": ""}],
+        }),
+        "batch",
+    );
+    assert_eq!(run.json()["failed"][0]["error"], "AlreadyExists");
+    let error: Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
+    like(
+        &error,
+        &json!({"error": "", "kind": "request", "message": "", "causes": [""], "hints": [""], "file": "text?", "line": "number?", "column": "number?"}),
+        "error",
+    );
+
+    scene.until("a", "running", None);
+    let list = scene.gpuctl(&["get", "jobs", "-o", "json"]).ok().json();
+    like(
+        &list,
+        &json!({"total": 2, "items": [{
+            "jobId": "a", "name": "a", "kind": "training", "pool": "text?", "status": "running", "gpu": 1, "gpuType": "text?",
+            "startedAt": "text?", "progress": "number?", "namespace": "shapes", "reason": "text?", "message": "text?",
+            "gpuHeld": 1, "user": "text?", "createdAt": "time", "finishedAt": "text?", "podsRunning": 1, "podsWanted": 1,
+        }]}),
+        "get jobs",
+    );
+    let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok().json();
+    like(
+        &described,
+        &json!({
+            "jobId": "a", "name": "a", "kind": "training", "version": "v0.1", "yamlContent": "", "status": "running", "pool": "text?",
+            "resources": {"gpu": 1, "gpuTotal": 1, "gpuType": "text?", "cpu": "number?", "memory": "text?", "nodeCount": 1},
+            "metrics": {"gpuUtilization": "number?", "memoryUsage": "text?", "networkLatency": "text?", "throughput": "text?"},
+            "createdAt": "time", "startedAt": "time", "k8sResources": {"jobName": "a", "pods": [""], "objects": [""]}, "namespace": "shapes",
+            "pods": [{"name": "", "rank": 0, "node": "text?", "status": "", "gpu": 1, "restarts": 0, "startedAt": "text?"}],
+            "events": [{"timestamp": "text?", "warning": false, "reason": "", "message": "", "object": "", "count": 1}],
+        }),
+        "describe",
+    );
+    // The YAML is the document as it was submitted, byte for byte.
+    assert_eq!(described["yamlContent"], yaml);
+    like(&scene.gpuctl(&["logs", "a", "-o", "json"]).json(), &json!({"logs": [""], "lastTimestamp": "text?"}), "logs");
+
+    let deleted = scene.gpuctl(&["delete", "job", "a", "-o", "json"]).ok().json();
+    like(&deleted, &json!({"jobId": "a", "status": "deleted", "message": ""}), "delete");
+    let run = scene.gpuctl(&["delete", "job", "b", "nope", "-o", "json"]).exits(1);
+    like(
+        &run.json(),
+        &json!({
+            "success": [{"jobId": "b", "status": "deleted", "message": ""}], "failed": [{"name": "nope", "error": "NotFound", "message": ""}],
+        }),
+        "delete batch",
+    );
+    let empty = scene.gpuctl(&["get", "jobs", "-o", "json"]).ok().json();
+    assert_eq!(empty, json!({"total": 0, "items": []}));
+}

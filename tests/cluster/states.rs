@@ -1,0 +1,151 @@
+//! The state of a job in every way a training can go, read by gpuctl from what the simulated kubelets really report.
+
+use crate::support::{Scene, items};
+
+fn ends(seconds: u32, exit: i32, more: &str) -> String {
+    format!("environment: {{image: busybox, env: {{SIM_SECONDS: {seconds}, SIM_EXIT: {exit}{more}}}}}")
+}
+
+#[test]
+fn a_training_succeeds() {
+    let scene = Scene::with_nodes("succeeds", 1);
+    scene.create("a", &ends(1, 0, ""));
+    let job = scene.until("a", "succeeded", None);
+    assert_eq!(job["gpuHeld"], 0);
+    assert!(job["startedAt"].is_string() && job["finishedAt"].is_string(), "{job:#}");
+    assert_eq!(scene.get(&["job", "a"])["status"]["succeeded"], 1);
+}
+
+#[test]
+fn a_failed_training_says_with_which_exit_code() {
+    let scene = Scene::with_nodes("fails", 1);
+    scene.create("a", &format!("job: {{name: NAME, retries: 0}}\n{}", ends(1, 3, "")));
+    let job = scene.until("a", "failed", Some("Error"));
+    assert_eq!(job["message"], "rank 0 ended with exit code 3");
+    let table = scene.gpuctl(&["get", "jobs"]).ok();
+    assert!(table.out.lines().nth(1).unwrap().contains("failed Error"), "{}", table.out);
+}
+
+#[test]
+fn out_of_memory_is_named() {
+    let scene = Scene::with_nodes("oom", 2);
+    scene.create(
+        "a",
+        &format!(
+            "job: {{name: NAME, retries: 0}}\nresources: {{pool: POOL, gpu: 8, node_count: 2}}\n{}",
+            ends(1, 137, ", SIM_REASON: OOMKilled")
+        ),
+    );
+    let job = scene.until("a", "failed", Some("OOMKilled"));
+    assert!(job["message"].as_str().unwrap().ends_with("ran out of memory (exit code 137)"), "{job:#}");
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_no_running_job_and_holds_its_gpus() {
+    let scene = Scene::with_nodes("pull", 1);
+    scene.create("a", "environment: {image: 'bad/image:missing'}\nresources: {pool: POOL, gpu: 8}");
+    let job = scene.until("a", "pending", Some("ImagePullBackOff"));
+    assert_eq!(job["gpuHeld"], 8);
+    let described = scene.gpuctl(&["describe", "job", "a"]).ok();
+    assert!(described.out.contains("Back-off pulling image"), "{}", described.out);
+    // The scheduler agrees that the node is full.
+    scene.create("b", "resources: {pool: POOL, gpu: 1}");
+    scene.until("b", "pending", Some("Unschedulable"));
+}
+
+#[test]
+fn a_slow_pull_is_waiting_too() {
+    let scene = Scene::with_nodes("slow", 1);
+    scene.create("a", "environment: {image: 'slow/image:pulling'}");
+    let job = scene.until("a", "pending", Some("ContainerCreating"));
+    assert_eq!((job["gpuHeld"].as_u64(), job["startedAt"].is_null()), (Some(1), true));
+}
+
+#[test]
+fn what_fits_nowhere_is_unschedulable_in_the_scheduler_s_words() {
+    let scene = Scene::with_nodes("nofit", 1);
+    scene.create("a", "resources: {pool: POOL, gpu: 9}");
+    let job = scene.until("a", "pending", Some("Unschedulable"));
+    assert!(job["message"].as_str().unwrap().contains("Insufficient nvidia.com/gpu"), "{job:#}");
+    assert_eq!((job["gpu"].as_u64(), job["gpuHeld"].as_u64()), (Some(9), Some(0)));
+}
+
+#[test]
+fn an_evicted_rank_is_replaced_at_no_cost() {
+    let scene = Scene::with_nodes("evicted", 1);
+    scene.create("a", "job: {name: NAME, retries: 0}");
+    scene.until("a", "running", None);
+    let pod = scene.pods("a")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let eviction =
+        format!(r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{pod}","namespace":"evicted"}}}}"#);
+    scene.admin.run_with(&["create", "--raw", &format!("/api/v1/namespaces/evicted/pods/{pod}/eviction"), "-f", "-"], &eviction);
+    // With no retries a failure of its own would end the job; an eviction does not.
+    scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
+        items(pods).iter().any(|other| other["metadata"]["name"] != pod.as_str() && other["status"]["phase"] == "Running")
+    });
+    scene.until("a", "running", None);
+}
+
+#[test]
+fn four_ranks_that_crash_together_are_retried_each() {
+    let scene = Scene::with_nodes("crash", 1);
+    scene.create(
+        "a",
+        &format!("job: {{name: NAME, retries: 1}}\nresources: {{pool: POOL, gpu: 2, node_count: 4}}\n{}", ends(1, 1, "")),
+    );
+    scene.until("a", "pending", Some("Restarting"));
+    scene.until("a", "failed", Some("Error"));
+    // One common count of retries would have failed the job in the first round: four pods instead of eight.
+    let pods = scene.pods("a");
+    for rank in 0..4 {
+        let of_rank = pods
+            .iter()
+            .filter(|pod| pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == rank.to_string().as_str());
+        assert!(of_rank.count() >= 1, "rank {rank} was never tried");
+    }
+    assert!(pods.len() > 4, "{} pods", pods.len());
+    assert_eq!(scene.get(&["job", "a"])["spec"]["backoffLimitPerIndex"], 1);
+}
+
+#[test]
+fn two_half_placed_gangs_show_what_they_hold() {
+    let scene = Scene::with_nodes("gangs", 2);
+    let two =
+        |priority: &str| format!("job: {{name: NAME, priority: {priority}}}\nresources: {{pool: POOL, gpu: 8, node_count: 2}}");
+    scene.create("blocker", "resources: {pool: POOL, gpu: 8}");
+    scene.until("blocker", "running", None);
+    scene.create("first", &two("low"));
+    scene.until("first", "pending", Some("WaitingForPeers"));
+    scene.create("second", &two("high"));
+    scene.until("second", "pending", Some("Unschedulable"));
+    scene.gpuctl(&["delete", "job", "blocker"]).ok();
+    let second = scene.until("second", "pending", Some("WaitingForPeers"));
+    assert_eq!((second["gpu"].as_u64(), second["gpuHeld"].as_u64()), (Some(16), Some(8)));
+    assert!(second["message"].as_str().unwrap().starts_with("1 of 2 pods are placed and hold 8 of 16 GPUs"), "{second:#}");
+    let first = scene.until("first", "pending", Some("WaitingForPeers"));
+    assert_eq!(first["gpuHeld"], 8);
+}
+
+#[test]
+fn a_refused_pod_is_told_by_its_event() {
+    let scene = Scene::with_nodes("refused", 1);
+    scene.admin.apply(
+        &serde_json::json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "refused"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}}),
+    );
+    scene.get_until(&["resourcequota", "q"], |quota| quota["status"]["hard"].is_object());
+    // One pod passes the check beforehand; the second does not fit the quota any more.
+    scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
+    let job = scene.until("a", "pending", Some("QuotaExceeded"));
+    assert!(job["message"].as_str().unwrap().contains("exceeded quota: q"), "{job:#}");
+}
+
+#[test]
+fn a_suspended_job_is_paused() {
+    let scene = Scene::with_nodes("paused", 1);
+    scene.create("a", "");
+    scene.until("a", "running", None);
+    scene.admin.run(&["patch", "job", "a", "-n", "paused", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    let job = scene.until("a", "paused", None);
+    assert_eq!(job["reason"], serde_json::Value::Null);
+}

@@ -1,0 +1,229 @@
+//! The cluster, a scene per test, and gpuctl as a person or a script would run it.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::nodes::{in_pool, node};
+use gpuctl_sandbox::{Cluster, Kubectl, Options, Persona};
+use serde_json::{Value, json};
+
+pub fn cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    CLUSTER.get_or_init(|| {
+        let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
+        cluster.add_nodes(&[node("plain-01", None, &[])]);
+        cluster
+    })
+}
+
+/// A namespace and a pool of the same name.
+pub struct Scene {
+    pub name: &'static str,
+    pub admin: Kubectl,
+    persona: Persona,
+}
+
+pub const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
+pub const GPU: &str = "nvidia.com/gpu";
+
+impl Scene {
+    /// An empty namespace.
+    pub fn new(name: &'static str) -> Self {
+        let admin = cluster().kubectl(Persona::Admin);
+        admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+        Self { name, admin, persona: Persona::Admin }
+    }
+
+    /// With `count` nodes of eight A100 in the pool.
+    pub fn with_nodes(name: &'static str, count: usize) -> Self {
+        let scene = Self::new(name);
+        let nodes: Vec<Value> =
+            (0..count).map(|index| in_pool(node(&format!("{name}-{index}"), Some(A100), &[(GPU, 8)]), name)).collect();
+        cluster().add_nodes(&nodes);
+        scene
+    }
+
+    /// The same scene, with gpuctl run by somebody else.
+    pub fn seen_by(&self, persona: Persona) -> Self {
+        Self { name: self.name, admin: self.admin.clone(), persona }
+    }
+
+    /// Binds the built-in `edit` role in this namespace, and nothing more.
+    pub fn allow_edit(&self, persona: Persona) {
+        let name = format!("edit-{}", persona.name());
+        self.admin.run(&[
+            "create",
+            "rolebinding",
+            &name,
+            "--clusterrole=edit",
+            &format!("--user={}", persona.user()),
+            "-n",
+            self.name,
+        ]);
+    }
+
+    /// Runs gpuctl in this scene's namespace.
+    pub fn gpuctl(&self, arguments: &[&str]) -> Run {
+        run(self.command(arguments), "")
+    }
+
+    /// The same with a file on stdin.
+    pub fn gpuctl_with(&self, arguments: &[&str], input: &str) -> Run {
+        run(self.command(arguments), input)
+    }
+
+    /// Without `-n`.
+    pub fn gpuctl_anywhere(&self, arguments: &[&str]) -> Run {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster().kubeconfig(self.persona)).args(arguments);
+        run(command, "")
+    }
+
+    /// Starts gpuctl and leaves it running.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("gpuctl starts")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster().kubeconfig(self.persona)).args(["-n", self.name]).args(arguments);
+        command
+    }
+
+    /// Submits a training in this scene's pool; `extra` are further lines of YAML.
+    pub fn create(&self, name: &str, extra: &str) -> Run {
+        self.gpuctl_with(&["create", "-f", "-"], &self.training(name, extra)).ok()
+    }
+
+    pub fn training(&self, name: &str, extra: &str) -> String {
+        let pool = self.name;
+        let resources =
+            if extra.contains("resources:") { String::new() } else { format!("resources: {{pool: {pool}, gpu: 1}}\n") };
+        let environment = if extra.contains("environment:") { "" } else { "environment: {image: busybox}\n" };
+        let job = if extra.contains("job:") { String::new() } else { format!("job: {{name: {name}}}\n") };
+        format!("kind: training\nversion: v0.1\n{job}{environment}{resources}{extra}\n")
+            .replace("POOL", pool)
+            .replace("NAME", name)
+    }
+
+    /// The job as `get jobs -o json` shows it.
+    pub fn job(&self, name: &str) -> Value {
+        let list = self.gpuctl(&["get", "jobs", "--no-progress", "-o", "json"]).ok().json();
+        let items = list["items"].as_array().expect("items are a list");
+        items.iter().find(|job| job["jobId"] == name).cloned().unwrap_or(Value::Null)
+    }
+
+    /// Waits until the job's status and reason are these.
+    pub fn until(&self, name: &str, status: &str, reason: Option<&str>) -> Value {
+        let end = Instant::now() + Duration::from_secs(90);
+        loop {
+            let job = self.job(name);
+            if job["status"] == status && reason.is_none_or(|reason| job["reason"] == reason) {
+                return job;
+            }
+            assert!(Instant::now() < end, "{name} never became {status} {reason:?}: {job:#}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Objects of a kind in this namespace.
+    pub fn get(&self, arguments: &[&str]) -> Value {
+        self.admin.json(&[&["get", "-n", self.name], arguments].concat())
+    }
+
+    /// Waits for objects of this namespace.
+    pub fn get_until(&self, arguments: &[&str], good: impl Fn(&Value) -> bool) -> Value {
+        self.admin.until(&[&["get", "-n", self.name], arguments].concat(), good)
+    }
+
+    /// Pods of a job, by rank.
+    pub fn pods(&self, job: &str) -> Vec<Value> {
+        let mut pods = items(&self.get(&["pods", "-l", &format!("gpuctl/job={job}")]));
+        pods.sort_by_key(|pod| pod["metadata"]["name"].as_str().map(ToOwned::to_owned));
+        pods
+    }
+}
+
+pub fn items(list: &Value) -> Vec<Value> {
+    list["items"].as_array().cloned().unwrap_or_default()
+}
+
+fn gpuctl() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+    command.env_remove("KUBECONFIG").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
+    command
+}
+
+/// What a run of gpuctl printed.
+pub struct Run {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        self.exits(0)
+    }
+
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
+        self
+    }
+
+    /// stderr has this text.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        assert!(self.err.contains(text), "«{text}» is not in stderr:\n{}", self.err);
+        self
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("stdout is no JSON ({error}): {}\n{}", self.out, self.err))
+    }
+}
+
+/// Runs to the end, at most two minutes.
+pub fn run(mut command: Command, input: &str) -> Run {
+    use std::io::Write;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("gpuctl starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let input = input.to_owned();
+    std::thread::spawn(move || {
+        let _ = stdin.write_all(input.as_bytes());
+    });
+    finish(child, Duration::from_secs(120))
+}
+
+/// Waits for the end of a child and reads what it printed.
+pub fn finish(child: Child, within: Duration) -> Run {
+    let pid = child.id().to_string();
+    let (done, waiting) = std::sync::mpsc::channel::<()>();
+    let killer = std::thread::spawn(move || {
+        if waiting.recv_timeout(within).is_err() {
+            let _ = Command::new("kill").args(["-KILL", &pid]).status();
+        }
+    });
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("gpuctl ends");
+    let _ = done.send(());
+    killer.join().expect("the killer does not panic");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("gpuctl prints UTF-8");
+    Run { code: status.code().unwrap_or(-9), out: text(stdout), err: text(stderr) }
+}
+
+/// A file for one test.
+pub fn file(name: &str, text: &str) -> PathBuf {
+    let folder = cluster().folder().join("files");
+    std::fs::create_dir_all(&folder).expect("the sandbox's folder is writable");
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("the sandbox's folder is writable");
+    path
+}

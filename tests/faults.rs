@@ -1,0 +1,424 @@
+//! What a healthy API server never does: resets, stalls, half answers, web pages, and a failure at a chosen request. A raw
+//! TCP server plays it; everything else is tested against the real one.
+#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// What the server does with one request.
+enum Answer {
+    Json(u16, Value),
+    Headers(u16, &'static str, Value),
+    Html(&'static str),
+    /// The first half of the answer, then the end.
+    Half(Value),
+    Reset,
+    /// Headers, and then nothing for longer than anybody waits.
+    Stall,
+}
+
+struct Server {
+    port: u16,
+    seen: Arc<Mutex<Vec<String>>>,
+    folder: PathBuf,
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Answer {
+    Answer::Json(
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message}),
+    )
+}
+
+fn empty_list() -> Answer {
+    Answer::Json(200, json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}))
+}
+
+impl Server {
+    /// `answer` gets «METHOD path» and how often it was asked.
+    fn start(name: &str, answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (answer, log) = (Arc::new(answer), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
+                std::thread::spawn(move || serve(stream, &*answer, &log));
+            }
+        });
+        let folder = std::env::temp_dir().join(format!("gpuctl-faults-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let server = Self { port, seen, folder };
+        server.kubeconfig(&json!({"token": "canary-secret-token"}));
+        server
+    }
+
+    fn kubeconfig(&self, user: &Value) {
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": format!("http://127.0.0.1:{}", self.port)}}],
+            "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team-a"}}],
+        });
+        std::fs::write(self.folder.join("config"), config.to_string()).unwrap();
+    }
+
+    fn gpuctl(&self, arguments: &[&str]) -> Run {
+        run(Command::new(env!("CARGO_BIN_EXE_gpuctl")).env("KUBECONFIG", self.folder.join("config")).args(arguments))
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<Vec<String>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    loop {
+        let mut first = String::new();
+        if reader.read_line(&mut first).unwrap_or(0) == 0 {
+            return;
+        }
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink()).unwrap();
+        let asked = first.rsplit_once(" HTTP").unwrap().0.to_owned();
+        let count = {
+            let mut log = log.lock().unwrap();
+            log.push(asked.clone());
+            log.iter().filter(|other| **other == asked).count()
+        };
+        let head = |code: u16, kind: &str, more: &str, length: usize| {
+            format!("HTTP/1.1 {code} X\r\nContent-Type: {kind}\r\n{more}Content-Length: {length}\r\n\r\n")
+        };
+        let text = match answer(&asked, count) {
+            Answer::Json(code, body) => head(code, "application/json", "", body.to_string().len()) + &body.to_string(),
+            Answer::Headers(code, more, body) => head(code, "application/json", more, body.to_string().len()) + &body.to_string(),
+            Answer::Html(page) => head(200, "text/html; charset=utf-8", "", page.len()) + page,
+            Answer::Half(body) => {
+                let body = body.to_string();
+                let text = head(200, "application/json", "", body.len()) + &body[..body.len() / 2];
+                let _ = stream.write_all(text.as_bytes());
+                return;
+            }
+            Answer::Reset => return,
+            Answer::Stall => {
+                let _ = stream.write_all(head(200, "application/json", "", 1000).as_bytes());
+                std::thread::sleep(Duration::from_secs(60));
+                return;
+            }
+        };
+        if stream.write_all(text.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+struct Run {
+    code: i32,
+    out: String,
+    err: String,
+    took: Duration,
+}
+
+fn run(command: &mut Command) -> Run {
+    let start = Instant::now();
+    let output = command.env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8").output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr), took: start.elapsed() }
+}
+
+#[track_caller]
+fn fails(run: &Run, code: i32, text: &str) {
+    assert_eq!(run.code, code, "{}{}", run.out, run.err);
+    assert!(run.err.contains(text), "«{text}» is not in:\n{}", run.err);
+    assert_eq!(run.out, "", "a failure prints no data");
+    assert!(!run.err.contains("canary"), "a secret was printed: {}", run.err);
+}
+
+#[test]
+fn no_cluster_at_all_is_6_with_a_hint() {
+    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl"))
+        .env_remove("KUBECONFIG")
+        .env("HOME", "/nonexistent")
+        .args(["get", "jobs"]));
+    fails(&run, 6, "error: no cluster is configured\n\nhint: point `--kubeconfig` or KUBECONFIG at a file");
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_6_within_seconds() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Server {
+        port,
+        seen: Arc::default(),
+        folder: std::env::temp_dir().join(format!("gpuctl-faults-{}-gone", std::process::id())),
+    };
+    std::fs::create_dir_all(&server.folder).unwrap();
+    server.kubeconfig(&json!({"token": "canary-secret-token"}));
+    for command in [
+        &["get", "jobs"][..],
+        &["describe", "job", "a"],
+        &["logs", "a"],
+        &["delete", "job", "a"],
+        &["create", "-f", "examples/training.yaml"],
+    ] {
+        let run = server.gpuctl(command);
+        fails(&run, 6, &format!("cannot reach the cluster at http://127.0.0.1:{port}"));
+        assert!(run.err.contains("Connection refused") && run.err.contains("hint: check the network or VPN"), "{}", run.err);
+        assert!(run.took < Duration::from_secs(5), "{:?}", run.took);
+    }
+    let run = server.gpuctl(&["get", "jobs", "-o", "json"]);
+    let error: Value = serde_json::from_str(&run.err).unwrap();
+    assert_eq!(
+        (error["error"].as_str(), error["kind"].as_str(), run.out.as_str()),
+        (Some("Unreachable"), Some("unreachable"), "")
+    );
+    // Without a cluster the objects can still be shown.
+    let dry = server.gpuctl(&["create", "-f", "examples/training.yaml", "--dry-run=client", "-o", "yaml"]);
+    assert!(
+        dry.code == 0 && dry.out.contains("kind: Job") && dry.err.contains("warning: cannot reach"),
+        "{}{}",
+        dry.out,
+        dry.err
+    );
+}
+
+#[test]
+fn a_server_that_stalls_is_given_up() {
+    let server = Server::start("stall", |_, _| Answer::Stall);
+    let run = server.gpuctl(&["get", "jobs", "--request-timeout", "2s"]);
+    fails(&run, 6, "did not answer within 2 s");
+    assert!(run.took < Duration::from_secs(10), "{:?}", run.took);
+}
+
+#[test]
+fn what_heals_is_asked_again() {
+    for (name, fault) in [("503", 503_u16), ("500", 500), ("reset", 0), ("half", 1), ("429", 429)] {
+        let server = Server::start(&format!("heals{name}"), move |_, count| match (count, fault) {
+            (1, 0) => Answer::Reset,
+            (1, 1) => Answer::Half(json!({"metadata": {}, "items": []})),
+            (1, 429) => {
+                Answer::Headers(429, "Retry-After: 1\r\n", json!({"kind": "Status", "code": 429, "message": "slow down"}))
+            }
+            (1, code) => status(code, "Broken", "not now"),
+            _ => empty_list(),
+        });
+        let run = server.gpuctl(&["get", "jobs", "-o", "json"]);
+        assert_eq!((run.code, run.out.trim()), (0, "{\n  \"total\": 0,\n  \"items\": []\n}"), "{name}: {}", run.err);
+        assert_eq!(server.seen().len(), 4, "{name}: jobs and pods, twice each");
+    }
+}
+
+#[test]
+fn what_does_not_heal_says_what_the_server_said() {
+    let server = Server::start("forever503", |_, _| status(503, "ServiceUnavailable", "etcd is away"));
+    fails(&server.gpuctl(&["get", "jobs"]), 6, "error: etcd is away");
+    let server = Server::start("forever401", |_, _| status(401, "Unauthorized", "Unauthorized"));
+    fails(&server.gpuctl(&["get", "jobs"]), 5, "hint: the credentials of the kubeconfig are not accepted");
+    let server = Server::start("hour", |_, _| {
+        Answer::Headers(429, "Retry-After: 3600\r\n", json!({"kind": "Status", "code": 429, "message": "slow down"}))
+    });
+    let run = server.gpuctl(&["get", "jobs", "--request-timeout", "60s"]);
+    fails(&run, 6, "error: slow down");
+    assert!(run.took < Duration::from_secs(40), "{:?}", run.took);
+}
+
+#[test]
+fn a_login_page_is_not_a_cluster() {
+    let server = Server::start("html", |_, _| Answer::Html("<html><head><title>Corporate login</title></head></html>"));
+    fails(&server.gpuctl(&["get", "jobs"]), 6, "it answers with the web page «Corporate login»");
+    let server = Server::start("garbage", |_, _| Answer::Json(200, json!("[not a list")));
+    fails(&server.gpuctl(&["get", "jobs"]), 6, "an answer breaks off or is no JSON");
+}
+
+#[test]
+fn an_expired_list_is_read_to_its_end() {
+    let job = |name: &str| json!({"metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": {"gpuctl/kind": "training"}}, "status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+    let server = Server::start("expired", move |asked, _| {
+        if !asked.contains("/jobs?") {
+            return empty_list();
+        }
+        if asked.contains("continue=later") {
+            return Answer::Json(200, json!({"metadata": {}, "items": [job("b")]}));
+        }
+        if asked.contains("continue=old") {
+            return Answer::Json(
+                410,
+                json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {"continue": "later"}}),
+            );
+        }
+        Answer::Json(200, json!({"metadata": {"continue": "old"}, "items": [job("a")]}))
+    });
+    let run = server.gpuctl(&["get", "jobs", "-o", "name"]);
+    assert_eq!((run.code, run.out.as_str()), (0, "team-a/a\nteam-a/b\n"), "{}", run.err);
+}
+
+#[test]
+fn strings_of_the_cluster_do_not_steer_the_terminal() {
+    let server = Server::start("escapes", |asked, _| {
+        if !asked.contains("/jobs?") {
+            return empty_list();
+        }
+        Answer::Json(
+            200,
+            json!({"metadata": {}, "items": [{
+            "metadata": {"name": "evil", "namespace": "team-a", "uid": "1", "labels": {"gpuctl/kind": "training", "gpuctl/pool": "\u{1b}]0;owned\u{7}\u{202e}x"}},
+            "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "\u{1b}[2J\u{9b}31m", "message": "a\nb\rc"}]}}]}),
+        )
+    });
+    for format in ["table", "wide", "csv"] {
+        let run = server.gpuctl(&["get", "jobs", "-o", format]);
+        if format != "csv" {
+            assert!(run.out.chars().all(|c| c == '\n' || !c.is_control()) && !run.out.contains('\u{202e}'), "{:?}", run.out);
+        }
+        assert_eq!(run.code, 0);
+    }
+}
+
+#[test]
+fn a_create_that_fails_part_way_removes_what_it_made() {
+    let uid = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "uid": format!("uid-{kind}")}});
+    let failing = move |asked: &str, _: usize| {
+        let (method, path) = asked.split_once(' ').unwrap();
+        match (method, path) {
+            ("GET", path) if path.contains("/nodes") => {
+                status(403, "Forbidden", "nodes is forbidden: User \"u\" cannot list resource")
+            }
+            ("GET", path) if path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
+            ("GET", _) => status(404, "NotFound", "not found"),
+            ("PATCH", path) if path.contains("dryRun") => Answer::Json(200, uid("X")),
+            ("PATCH", path) if path.contains("/services/") => Answer::Json(201, uid("Service")),
+            ("PATCH", path) if path.contains("/jobs/") => status(422, "Invalid", "a policy came into force meanwhile"),
+            ("POST", _) => Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
+            ("DELETE", _) => Answer::Json(200, uid("X")),
+            _ => status(500, "", "unexpected"),
+        }
+    };
+    let server = Server::start("partway", failing);
+    let yaml = server.folder.join("a.yaml");
+    std::fs::write(&yaml, "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\nresources: {gpu: 1}\n")
+        .unwrap();
+    let yaml = yaml.to_str().unwrap().to_owned();
+    let run = server.gpuctl(&["create", "-f", &yaml]);
+    fails(
+        &run,
+        1,
+        "error: job/a could not be created\n  caused by: a policy came into force meanwhile\n  caused by: everything made before it was removed again\n",
+    );
+    let deleted: Vec<String> = server.seen().into_iter().filter(|asked| asked.starts_with("DELETE")).collect();
+    assert_eq!(deleted, ["DELETE /api/v1/namespaces/team-a/services/a"]);
+
+    let other = Server::start("partway-kept", failing);
+    let run = other.gpuctl(&["create", "-f", &yaml, "--keep-partial"]);
+    fails(&run, 1, "caused by: still there: service/a");
+    assert!(other.seen().iter().all(|asked| !asked.starts_with("DELETE")));
+}
+
+/// A credential plugin that counts its runs.
+fn plugin(server: &Server, script: &str) -> Value {
+    let path = server.folder.join("plugin.sh");
+    std::fs::write(&path, format!("echo x >> {}\n{script}\n", server.folder.join("runs").display())).unwrap();
+    json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": [path], "interactiveMode": "IfAvailable", "installHint": "install it"}})
+}
+
+#[test]
+fn a_credential_plugin_runs_once_and_its_output_stays_secret() {
+    let server = Server::start("plugin", |_, _| empty_list());
+    let good =
+        r#"echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"canary-token"}}'"#;
+    server.kubeconfig(&plugin(&server, good));
+    let run = server.gpuctl(&["get", "jobs", "-v"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(!run.err.contains("canary"), "{}", run.err);
+    assert_eq!(std::fs::read_to_string(server.folder.join("runs")).unwrap(), "x\n");
+    for (script, text) in [
+        ("echo canary-out; echo canary-err >&2; exit 3", "the credential plugin `sh` failed (exit status: 3)"),
+        ("echo canary", "the credential plugin `sh` printed no ExecCredential"),
+        (r#"echo '{"status":{}}'"#, "the credential plugin `sh` gave neither a token nor a certificate"),
+    ] {
+        server.kubeconfig(&plugin(&server, script));
+        let run = server.gpuctl(&["get", "jobs"]);
+        fails(&run, 5, text);
+        assert!(run.err.contains("hint: install it"), "{}", run.err);
+    }
+}
+
+#[test]
+fn a_broken_kubeconfig_is_named_without_its_secrets() {
+    let server = Server::start("broken", |_, _| empty_list());
+    std::fs::write(server.folder.join("config"), "users:\n- name: u\n  user: {token: canary-secret\n").unwrap();
+    fails(&server.gpuctl(&["get", "jobs"]), 2, "it is not a kubeconfig");
+    server.kubeconfig(&json!({"token": "canary-secret"}));
+    fails(&server.gpuctl(&["get", "jobs", "--context", "nope"]), 2, "there is no context `nope`; contexts: c");
+    fails(&server.gpuctl(&["get", "jobs", "--kubeconfig", "/nonexistent"]), 2, "/nonexistent: No such file");
+}
+
+#[test]
+fn files_that_are_no_job_are_one_clear_sentence() {
+    let server = Server::start("files", |_, _| empty_list());
+    let write = |name: &str, bytes: &[u8]| {
+        let path = server.folder.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let folder = server.folder.join("empty");
+    std::fs::create_dir(&folder).unwrap();
+    let garbage: Vec<u8> = (0..=1_048_576_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let bomb: String = std::iter::once("a0: &a0 [x,x,x]\n".to_owned())
+        .chain((1..10).map(|n| format!("a{n}: &a{n} [*a{0},*a{0},*a{0}]\n", n - 1)))
+        .collect();
+    for (path, code, text) in [
+        (write("large", &garbage), 3, "is larger than 1 MiB"),
+        (write("binary.yaml", &garbage[..5000]), 3, "is not a text file"),
+        (write("empty.yaml", b""), 3, "1:1: the file has no document"),
+        (folder.to_str().unwrap().to_owned(), 3, "has no *.yaml file"),
+        (write("brackets.yaml", "[".repeat(100_000).as_bytes()), 3, "nested more than 32 deep"),
+        (write("bomb.yaml", bomb.as_bytes()), 3, "aliases (`*name`) are not read"),
+        ("/nonexistent.yaml".to_owned(), 4, "there is no file `/nonexistent.yaml`"),
+    ] {
+        let run = server.gpuctl(&["create", "-f", &path]);
+        fails(&run, code, text);
+        assert!(run.took < Duration::from_secs(5) && run.err.len() < 2000, "{path}: {:?}, {} bytes", run.took, run.err.len());
+    }
+    assert!(server.seen().is_empty(), "nothing was asked of the cluster");
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let server = Server::start("usage", |_, _| empty_list());
+    for arguments in [
+        &["get"][..],
+        &["get", "jobs", "--status", "sleeping"],
+        &["create"],
+        &["delete"],
+        &["logs"],
+        &["nope"],
+        &["describe", "job", "a b"],
+    ] {
+        let run = server.gpuctl(arguments);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}: {}", run.err);
+    }
+}

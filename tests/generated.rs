@@ -1,0 +1,50 @@
+//! Completions, manual pages and the README's list of commands are made from the program itself. `GPUCTL_REWRITE=1 cargo
+//! test --test generated` writes them; without it this test says which are old.
+#![expect(clippy::disallowed_methods, reason = "this test reads and writes committed files")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpuctl::cli::{completion, man};
+
+fn files() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let scripts = completion::Shell::ALL
+        .map(|shell| (root.join("completions").join(shell.file_name()), completion::script(shell).unwrap()));
+    let pages = man::pages().unwrap().into_iter().map(|(name, text)| (root.join("man").join(name), text));
+    scripts.into_iter().chain(pages).collect()
+}
+
+#[test]
+fn generated_files_are_current() {
+    let rewrite = std::env::var_os("GPUCTL_REWRITE").is_some();
+    let mut old = Vec::new();
+    for (path, text) in files() {
+        if rewrite {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+        } else if fs::read_to_string(&path).unwrap_or_default() != text {
+            old.push(path);
+        }
+    }
+    assert!(old.is_empty(), "run `GPUCTL_REWRITE=1 cargo test --test generated`; old: {old:#?}");
+}
+
+#[test]
+fn no_generated_file_is_left_over() {
+    let made: Vec<PathBuf> = files().into_iter().map(|(path, _)| path).collect();
+    for folder in ["completions", "man"] {
+        for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(made.contains(&path), "{} belongs to no command", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_manual_lists_every_exit_code() {
+    let page = &man::pages().unwrap()[0].1;
+    for code in ["0", "1", "2", "3", "4", "5", "6", "7", "130"] {
+        assert!(page.contains(&format!(".TP\n{code}\n")), "{code}: {page}");
+    }
+}
