@@ -199,7 +199,7 @@ fn a_cluster_that_is_not_there_is_6_within_seconds() {
     // Without a cluster the objects can still be shown.
     let dry = server.gpuctl(&["create", "-f", "examples/training.yaml", "--dry-run=client", "-o", "yaml"]);
     assert!(
-        dry.code == 0 && dry.out.contains("kind: Job") && dry.err.contains("warning: cannot reach"),
+        dry.code == 0 && dry.out.contains("kind: Job") && dry.err.contains("cannot reach the cluster"),
         "{}{}",
         dry.out,
         dry.err

@@ -150,6 +150,3 @@ pub fn gpus_in_all(job: &Job) -> u64 {
     };
     u64::from(job.resources.gpu) * u64::from(pods)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,85 @@
+//! The documents are held to the program: commands in them parse, YAML in them is valid, examples render, every dependency
+//! has its line.
+#![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
+
+use std::fs;
+use std::path::Path;
+
+use clap::Parser;
+use gpuctl::cli::Cli;
+use gpuctl::spec;
+
+fn read(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The fenced blocks of a kind.
+fn blocks(text: &str, kind: &str) -> Vec<String> {
+    text.split("```")
+        .skip(1)
+        .step_by(2)
+        .filter_map(|block| block.strip_prefix(kind)?.strip_prefix('\n').map(ToOwned::to_owned))
+        .collect()
+}
+
+#[test]
+fn commands_of_the_readme_are_commands() {
+    let mut count = 0;
+    for block in blocks(&read("README.md"), "console") {
+        for line in block.lines().filter_map(|line| line.strip_prefix("$ gpuctl ")) {
+            let words = line.split_whitespace().take_while(|word| *word != ">");
+            if let Err(error) = Cli::try_parse_from(["gpuctl"].into_iter().chain(words)) {
+                panic!("{line}: {error}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 4);
+}
+
+#[test]
+fn yaml_of_the_readme_and_the_examples_is_valid() {
+    let mut files: Vec<(String, String)> =
+        blocks(&read("README.md"), "yaml").into_iter().map(|text| ("README".to_owned(), text)).collect();
+    assert_eq!(files.len(), 1);
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            files.push((path.display().to_string(), fs::read_to_string(path).unwrap()));
+        }
+    }
+    for (name, text) in files {
+        let parsed = spec::parse(&name, &text).unwrap_or_else(|problems| panic!("{problems}: {:#?}", problems.list));
+        assert!(parsed.warnings.list.is_empty(), "{name}: {:#?}", parsed.warnings.list);
+    }
+}
+
+#[test]
+fn every_dependency_has_its_line() {
+    let manifest = read("Cargo.toml");
+    let section = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    let architecture = read("ARCHITECTURE.md");
+    let names: Vec<&str> =
+        section.lines().filter_map(|line| line.split(['=', '.', ' ']).next()).filter(|name| !name.is_empty()).collect();
+    assert!(names.len() > 20);
+    for name in names {
+        assert!(architecture.contains(&format!("\n| {name} |")), "{name} has no line in ARCHITECTURE.md");
+    }
+}
+
+#[test]
+fn every_verb_is_in_the_readme() {
+    use clap::CommandFactory;
+    let readme = read("README.md");
+    for verb in Cli::command().get_subcommands().map(|verb| verb.get_name().to_owned()).filter(|verb| verb != "help") {
+        assert!(readme.contains(&format!("gpuctl {verb}")) || readme.contains(&format!("`{verb}`")), "{verb}");
+    }
+}
+
+#[test]
+fn the_documents_stand_alone() {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
+        let text = read(name);
+        assert!(!text.contains("../") && !text.contains("/root") && !text.contains("/work"), "{name} points outside the project");
+    }
+}
