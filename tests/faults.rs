@@ -421,4 +421,30 @@ fn wrong_usage_is_2() {
         let run = server.gpuctl(arguments);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{arguments:?}: {}", run.err);
     }
+    for arguments in
+        [&["get", "jobs", "-o", "json", "--status", "sleeping"][..], &["logs", "--output=json"], &["delete", "-o", "json"]]
+    {
+        let run = server.gpuctl(arguments);
+        let error: Value = serde_json::from_str(&run.err).unwrap_or_else(|_| panic!("{}", run.err));
+        assert_eq!((run.code, error["kind"].as_str(), run.out.as_str()), (2, Some("usage"), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn kubeconfigs_of_a_list_are_merged() {
+    let server = Server::start("merged", |_, _| empty_list());
+    let text = std::fs::read_to_string(server.folder.join("config")).unwrap();
+    let mut first: Value = serde_json::from_str(&text).unwrap();
+    let mut second = first.clone();
+    first.as_object_mut().unwrap().remove("users");
+    second.as_object_mut().unwrap().remove("clusters");
+    second.as_object_mut().unwrap().remove("contexts");
+    let paths = [("one", first), ("two", second)].map(|(name, value)| {
+        let path = server.folder.join(name);
+        std::fs::write(&path, value.to_string()).unwrap();
+        path.display().to_string()
+    });
+    let list = format!("{}:/nonexistent:{}", paths[0], paths[1]);
+    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl")).env("KUBECONFIG", list).args(["get", "jobs", "-o", "json"]));
+    assert_eq!((run.code, serde_json::from_str::<Value>(&run.out).unwrap()["total"].as_u64()), (0, Some(0)), "{}", run.err);
 }

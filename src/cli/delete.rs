@@ -76,13 +76,13 @@ struct How {
 pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
     let (names, how) = match &args.what {
         Some(What::Job(names)) => (names.names.clone(), &names.how),
-        None if args.files.is_empty() => {
-            return Err(Error::usage("nothing to delete is named").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
-        }
         None => (Vec::new(), &args.how),
     };
     let format: Format = how.output.into();
     world.terminal.set_format(format);
+    if args.what.is_none() && args.files.is_empty() {
+        return Err(Error::usage("nothing to delete is named").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
+    }
     let names = if args.what.is_some() { names } else { names_in(&args.files, world)? };
     let connection = world.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());

@@ -188,9 +188,7 @@ pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are data; everything else is wrong usage, which clap explains best.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { Kind::Usage.exit_code() } else { 0 });
+            return misused(&error);
         }
     };
     let world = world(&cli.global);
@@ -206,6 +204,29 @@ pub fn run() -> ExitCode {
             ExitCode::from(error.kind.exit_code())
         }
     }
+}
+
+/// Help and version are data; everything else is wrong usage, which clap explains best to people.
+fn misused(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let words: Vec<String> = std::env::args().collect();
+    let asked = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml");
+    let joined =
+        |word: &String| matches!(word.as_str(), "-ojson" | "-oyaml" | "-o=json" | "-o=yaml" | "--output=json" | "--output=yaml");
+    if words.windows(2).any(asked) || words.iter().any(joined) {
+        let text = error.to_string();
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let terminal = Terminal::new(Environment::read().wishes());
+        terminal.set_format(Format::Json);
+        terminal.fail(&Error::usage(message).hint("gpuctl --help"));
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(Kind::Usage.exit_code())
 }
 
 fn world(global: &Global) -> World {

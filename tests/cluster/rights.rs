@@ -9,7 +9,7 @@ use crate::support::{Scene, cluster};
 fn an_edit_user_runs_the_whole_main_job() {
     let scene = Scene::with_nodes("editor", 1);
     scene.allow_edit(Persona::Alice);
-    // Somebody else has made the class; an edit user may neither see nor make it.
+    // Nobody has made the class, and an edit user may neither see nor make it.
     let mine = scene.seen_by(Persona::Alice);
     let yaml = mine.training(
         "a",
@@ -17,6 +17,7 @@ fn an_edit_user_runs_the_whole_main_job() {
     );
     let run = mine.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).ok();
     assert_eq!(run.json()["namespace"], "editor");
+    assert!(run.err.contains("`job.priority` has no effect"), "{}", run.err);
     assert!(run.err.contains("you may not list nodes: nvidia.com/gpu is assumed"), "{}", run.err);
     let job = mine.until("a", "running", None);
     assert_eq!((job["user"].as_str(), job["gpuHeld"].as_u64()), (Some("alice"), Some(2)));
@@ -30,17 +31,25 @@ fn an_edit_user_runs_the_whole_main_job() {
 }
 
 #[test]
-fn a_priority_class_that_is_not_there_is_left_out_with_a_warning() {
+fn a_priority_class_of_somebody_else_s_must_exist() {
     let scene = Scene::with_nodes("classless", 1);
-    scene.allow_edit(Persona::Bob);
     let yaml = scene.training("a", "job: {name: NAME, priority: nobody-made-this}");
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(1).says("priority class of `job.priority` does not exist");
-    // Ours may be missing too, in a cluster where nobody with rights has used it yet.
-    let admin = cluster().kubectl(Persona::Admin);
-    admin.try_run(&["delete", "priorityclass", "gpuctl-low", "--ignore-not-found"], "");
-    let yaml = scene.training("b", "job: {name: NAME, priority: low}");
-    scene.seen_by(Persona::Bob).gpuctl_with(&["create", "-f", "-"], &yaml).ok();
-    scene.until("b", "running", None);
+    scene.create("b", "job: {name: NAME, priority: system-cluster-critical}");
+    assert_eq!(scene.pods("b")[0]["spec"]["priority"], 2_000_000_000);
+}
+
+#[test]
+fn two_jobs_of_one_name_are_both_named() {
+    let (one, two) = (Scene::with_nodes("twin-one", 1), Scene::with_nodes("twin-two", 1));
+    one.create("twin", "");
+    two.create("twin", "");
+    one.gpuctl_anywhere(&["describe", "job", "twin"])
+        .exits(4)
+        .says("2 jobs are called `twin`: twin-one/twin, twin-two/twin")
+        .says("say which: twin-one/twin");
+    let one_of_them = one.gpuctl_anywhere(&["describe", "job", "twin-two/twin", "-o", "json"]).ok().json();
+    assert_eq!(one_of_them["namespace"], "twin-two");
 }
 
 #[test]
@@ -111,4 +120,18 @@ fn published_facts_stand_in_for_the_nodes() {
     scene.seen_by(Persona::Viewer).create("a", "");
     let limits = &scene.pods("a")[0]["spec"]["containers"][0]["resources"]["limits"];
     assert_eq!(limits, &json!({"amd.com/gpu": "1"}));
+}
+
+#[test]
+fn https_works_and_an_unknown_authority_is_told_apart() {
+    let scene = Scene::new("tls");
+    assert!(cluster().api_server().starts_with("https://"));
+    scene.gpuctl(&["get", "jobs"]).ok();
+    let text = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    config["clusters"][0]["cluster"].as_object_mut().unwrap().remove("certificate-authority");
+    let path = crate::support::file("tls.kubeconfig", &config.to_string());
+    let run = scene.gpuctl(&["get", "jobs", "--kubeconfig", path.to_str().unwrap()]).exits(6);
+    assert!(run.err.contains("its certificate is signed by an authority that the kubeconfig does not name"), "{}", run.err);
+    assert!(!run.err.contains("sandbox-token"), "{}", run.err);
 }

@@ -189,6 +189,12 @@ impl Cluster {
         Kubectl::new(&self.binaries.path("kubectl"), &self.kubeconfig(persona))
     }
 
+    /// Where a part of the control plane is.
+    #[must_use]
+    pub fn binary(&self, name: &str) -> PathBuf {
+        self.binaries.path(name)
+    }
+
     /// Where Prometheus answers, without a path.
     #[must_use]
     pub fn prometheus(&self) -> String {

@@ -1,0 +1,116 @@
+//! What commands cost, beside kubectl and the bare server, in one run on one cluster. It prints medians and judges nothing.
+//! `cargo bench` starts the cluster and needs about a minute.
+#![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::nodes::node;
+use gpuctl_sandbox::{Cluster, Options, Persona};
+use serde_json::{Value, json};
+
+const RUNS: usize = 25;
+const JOBS: usize = 200;
+
+/// The middle of the times of `RUNS` runs, after one that is not counted.
+fn median(command: &mut Command) -> Duration {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut times: Vec<Duration> = (0..=RUNS)
+        .map(|_| {
+            let start = Instant::now();
+            let status = command.status().expect("the command starts");
+            assert!(status.success(), "{command:?} failed");
+            start.elapsed()
+        })
+        .skip(1)
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn show(what: &str, time: Duration) {
+    println!("{what:<58} {:>8.1} ms", time.as_secs_f64() * 1000.0);
+}
+
+/// The server's own time for `paths` one after the other: through `kubectl proxy`, whose connections stay open, so that
+/// neither a start nor a handshake is in it.
+fn served(cluster: &Cluster, paths: &[String]) -> Duration {
+    let mut proxy = Command::new(cluster.binary("kubectl"))
+        .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
+        .args(["proxy", "--port", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("kubectl starts");
+    let mut line = String::new();
+    BufReader::new(proxy.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("kubectl proxy says its port");
+    let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
+    let ask = |path: &String| {
+        let mut stream = TcpStream::connect(&address).expect("the proxy listens");
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("the proxy reads");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("the proxy answers");
+        assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..100]));
+    };
+    let mut times: Vec<Duration> = (0..=RUNS)
+        .map(|_| {
+            let start = Instant::now();
+            paths.iter().for_each(ask);
+            start.elapsed()
+        })
+        .skip(1)
+        .collect();
+    let _ = proxy.kill();
+    let _ = proxy.wait();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// A job as gpuctl makes it, suspended so that the cluster rests while we measure.
+fn job(index: usize) -> Value {
+    let labels =
+        json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": format!("job-{index}"), "gpuctl/kind": "training"});
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": format!("job-{index}"), "namespace": "default", "labels": labels},
+        "spec": {"suspend": true, "completionMode": "Indexed", "completions": 1, "parallelism": 1, "template": {
+            "metadata": {"labels": labels},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        }},
+    })
+}
+
+fn main() {
+    let cluster = Cluster::start(&Options::default()).expect("the sandbox starts");
+    cluster.add_nodes(&[node("gpu-1", None, &[("nvidia.com/gpu", 8)])]);
+    let admin = cluster.kubectl(Persona::Admin);
+    let jobs: Vec<Value> = (0..JOBS).map(job).collect();
+    admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": jobs}));
+
+    let kubeconfig = cluster.kubeconfig(Persona::Admin);
+    let gpuctl = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        command.env("KUBECONFIG", &kubeconfig).args(arguments);
+        median(&mut command)
+    };
+    let kubectl = |arguments: &[&str]| {
+        let mut command = Command::new(cluster.binary("kubectl"));
+        command.env("KUBECONFIG", &kubeconfig).args(arguments);
+        median(&mut command)
+    };
+    println!("medians of {RUNS} runs, {JOBS} jobs, everything on one machine\n");
+    show("gpuctl --version", gpuctl(&["--version"]));
+    show("kubectl version --client", kubectl(&["version", "--client"]));
+    let selector = "labelSelector=app.kubernetes.io%2Fmanaged-by%3Dgpuctl&limit=500";
+    let lists = [format!("/apis/batch/v1/jobs?{selector}"), format!("/api/v1/pods?{selector}")];
+    let server = served(&cluster, &lists);
+    let list = gpuctl(&["get", "jobs", "--no-progress"]);
+    show("the two lists alone, on an open connection", server);
+    show("gpuctl get jobs --no-progress", list);
+    show("  of it beyond the server's time", list.saturating_sub(server));
+    show(
+        "kubectl get jobs -A -l … (without pods or states)",
+        kubectl(&["get", "jobs", "-A", "-l", "app.kubernetes.io/managed-by=gpuctl"]),
+    );
+}
