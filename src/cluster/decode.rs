@@ -86,6 +86,8 @@ pub struct PodStatus<'a> {
     pub conditions: Vec<Condition<'a>>,
     #[serde(borrow)]
     pub container_statuses: Vec<ContainerStatus<'a>>,
+    #[serde(borrow)]
+    pub init_container_statuses: Vec<ContainerStatus<'a>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -222,7 +224,13 @@ impl WirePod<'_> {
                 .filter(|condition| condition.holds())
                 .map(|condition| condition.reason.to_string()),
             reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
-            containers: status.container_statuses.iter().map(ContainerStatus::container).collect(),
+            containers: status
+                .container_statuses
+                .iter()
+                .map(ContainerStatus::container)
+                // Init containers matter only while they hold the pod up; the job's own container stays the first.
+                .chain(status.init_container_statuses.iter().filter(|init| init.holds_up()).map(ContainerStatus::container))
+                .collect(),
         }
     }
 }
@@ -234,6 +242,11 @@ impl ContainerStatus<'_> {
             running.or_else(|| state.terminated.as_ref().and_then(|ended| ended.started_at))
         };
         of(&self.state).into_iter().chain(of(&self.last_state)).min()
+    }
+
+    fn holds_up(&self) -> bool {
+        self.state.waiting.as_ref().is_some_and(|waiting| waiting.reason != "PodInitializing")
+            || self.state.terminated.as_ref().is_some_and(|ended| ended.exit_code != 0)
     }
 
     fn container(&self) -> Container {

@@ -67,6 +67,7 @@ struct JobStatus<'a> {
     #[serde(borrow)]
     conditions: Vec<Condition<'a>>,
     completion_time: Option<Timestamp>,
+    succeeded: u32,
 }
 
 impl Wanted {
@@ -181,6 +182,7 @@ impl WireJob<'_> {
             suspended: self.spec.suspend,
             queued: meta.labels.contains_key("kueue.x-k8s.io/queue-name"),
             pods_wanted: self.spec.parallelism,
+            pods_done: self.status.succeeded,
             retries: annotation(RETRIES).and_then(|retries| retries.parse().ok()).unwrap_or(0),
             gpus_per_pod: pod.devices(),
             cpu: requested("cpu"),

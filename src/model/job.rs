@@ -69,6 +69,8 @@ pub struct Job {
     pub queued: bool,
     /// Pods that have to run for the job to run.
     pub pods_wanted: u32,
+    /// Pods that have succeeded, also those that are gone since.
+    pub pods_done: u32,
     /// Retries that each pod may take.
     pub retries: u32,
     /// Devices, whole or slices, per pod.

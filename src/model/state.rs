@@ -73,7 +73,7 @@ impl State {
     pub fn of(job: &Job) -> Self {
         let pods = job.current_pods();
         let running = count(&pods, |pod| pod.phase == PodPhase::Running && !pod.deleting);
-        let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded);
+        let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
         let (status, why) = if job.deleting {
             (Status::Terminating, None)
         } else if holds(job, &["Complete", "SuccessCriteriaMet"]).is_some() {
@@ -156,6 +156,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     }
     let unscheduled = pods.iter().filter(|pod| !pod.ended()).find_map(|pod| pod.unscheduled.as_ref());
     if let Some((reason, message)) = unscheduled {
+        let message = scheduler_words(message);
         if bound.is_empty() {
             return why(reason, message);
         }
@@ -181,6 +182,13 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
         None if bound.len() < pods.len() => why("Scheduling", ""),
         None => why("ContainerCreating", ""),
     }
+}
+
+/// The scheduler's sentence without what follows about preemption, which never is tried here.
+#[must_use]
+pub fn scheduler_words(message: &str) -> &str {
+    let end = [". no new claims", ". preemption:", ", preemption:"].iter().filter_map(|tail| message.find(tail)).min();
+    message[..end.unwrap_or(message.len())].trim_end_matches('.')
 }
 
 /// Waiting for something that time alone does not mend.
@@ -226,6 +234,7 @@ mod tests {
             suspended: false,
             queued: false,
             pods_wanted: 2,
+            pods_done: 0,
             retries: 3,
             gpus_per_pod: 8,
             cpu: None,
@@ -250,6 +259,8 @@ mod tests {
         assert_eq!(word(&job(vec![pod(0, PodPhase::Running), pod(1, PodPhase::Running)])), "running");
         assert_eq!(word(&job(vec![pod(0, PodPhase::Running), pod(1, PodPhase::Succeeded)])), "running");
         assert_eq!(word(&job(vec![pod(0, PodPhase::Running)])), "pending ContainerCreating");
+        let finished_and_gone = Job { pods_done: 1, ..job(vec![pod(0, PodPhase::Running)]) };
+        assert_eq!(word(&finished_and_gone), "running");
         assert_eq!(word(&job(vec![])), "pending Creating");
     }
 

@@ -206,7 +206,7 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
         job.started_at().filter(|_| !found.status.is_final()).map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
     let pool = job.pool.as_deref().map_or(String::new(), |pool| format!(" / {}", clean(pool)));
     let mut text = format!("{}   {}   {status}{since}   {}{pool}\n", job.name, job.kind, job.namespace);
-    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<10} {value}\n"));
+    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<10} {}\n", wrapped(&value, 13, look)));
     if let Some(message) = &found.message {
         line("why", clean(message).into_owned());
     }
@@ -265,18 +265,111 @@ fn pods(job: &Job, look: Look, now: Timestamp) -> String {
     if current.is_empty() { String::new() } else { table.show(super::Format::Table, true, look) }
 }
 
-/// The last events, the newest last.
+/// The last things that happened, in plain words; what happened to several pods alike is one line. The newest last.
 fn recent(events: &[Event], look: Look, now: Timestamp) -> String {
     const SHOWN: usize = 8;
-    if events.is_empty() {
+    let mut lines: Vec<(&Event, String, u32)> = Vec::new();
+    for event in events {
+        let words = plain_words(event);
+        match lines.iter_mut().find(|(_, other, _)| *other == words) {
+            Some((newest, _, count)) => (*newest, *count) = (event, *count + event.count),
+            None => lines.push((event, words, event.count)),
+        }
+    }
+    if lines.is_empty() {
         return String::new();
     }
     let mut text = "EVENTS\n".to_owned();
-    for event in events.iter().skip(events.len().saturating_sub(SHOWN)) {
+    for (event, words, count) in lines.iter().skip(lines.len().saturating_sub(SHOWN)) {
+        let times = if *count > 1 { format!(" (×{count})") } else { String::new() };
+        let words = wrapped(&format!("{words}{times}"), 9, look);
         let color = event.warning.then_some(Color::Yellow);
-        let times = if event.count > 1 { format!(" (×{})", event.count) } else { String::new() };
-        let reason = paint(&clean(&event.reason), color, look);
-        text.push_str(&format!("  {:>5}  {reason}: {}{times}\n", age(event.at, now), clean(&event.message)));
+        text.push_str(&format!("  {:>5}  {}\n", age(event.at, now), paint(&words, color, look)));
     }
     text
+}
+
+/// What an event means to somebody who knows no Kubernetes; unknown ones in their own words.
+fn plain_words(event: &Event) -> String {
+    let message = clean(&event.message);
+    let last_word = message.rsplit(' ').next().unwrap_or_default();
+    match event.reason.as_str() {
+        "Scheduled" => format!("placed on {last_word}"),
+        "SuccessfulCreate" => "made a pod".to_owned(),
+        "SuccessfulDelete" => "removed a pod".to_owned(),
+        "FailedScheduling" => format!("does not fit: {}", crate::model::state::scheduler_words(&message)),
+        "Suspended" => "paused".to_owned(),
+        "Resumed" => "resumed".to_owned(),
+        "Completed" => "completed".to_owned(),
+        "Started" | "Created" | "Pulling" | "Pulled" | "Killing" | "Failed" | "BackOff" => message.into_owned(),
+        reason => format!("{}: {message}", clean(reason)),
+    }
+}
+
+/// Breaks a long text at words, so that it stays beside its title on a terminal.
+fn wrapped(text: &str, indent: usize, look: Look) -> String {
+    let Some(room) = look.width.and_then(|width| width.checked_sub(indent)).filter(|room| *room > 20) else {
+        return text.to_owned();
+    };
+    let (mut result, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > room {
+            result.push_str(&format!("\n{}", " ".repeat(indent)));
+            used = 0;
+        } else if used > 0 {
+            result.push(' ');
+            used += 1;
+        }
+        result.push_str(word);
+        used += length;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_stay_beside_their_title_on_a_terminal() {
+        let look = |width| Look { width, color: false, plain: false };
+        let text = "0/12 nodes are available: 2 Insufficient nvidia.com/gpu";
+        assert_eq!(wrapped(text, 4, look(None)), text);
+        assert_eq!(wrapped(text, 4, look(Some(40))), "0/12 nodes are available: 2\n    Insufficient nvidia.com/gpu");
+    }
+
+    #[test]
+    fn equal_events_of_several_pods_are_one_line() {
+        let event = |reason: &str, message: &str, object: &str| Event {
+            at: None,
+            warning: false,
+            reason: reason.into(),
+            message: message.into(),
+            object: object.into(),
+            count: 1,
+        };
+        let events = [
+            event("SuccessfulCreate", "Created pod: a-0-x", "Job/a"),
+            event("SuccessfulCreate", "Created pod: a-1-y", "Job/a"),
+            event("Scheduled", "Successfully assigned team-a/a-0-x to gpu-1", "Pod/a-0-x"),
+            event(
+                "FailedScheduling",
+                "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes",
+                "Pod/a-1-y",
+            ),
+        ];
+        let look = Look { width: None, color: false, plain: false };
+        let text = recent(&events, look, Timestamp::UNIX_EPOCH);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "EVENTS",
+                "-  made a pod (×2)",
+                "-  placed on gpu-1",
+                "-  does not fit: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
+            ]
+        );
+    }
 }
