@@ -494,7 +494,13 @@ impl Cluster {
 
     fn start_adapter(&self) -> Result<()> {
         let admin = self.kubeconfig(Persona::Admin).display().to_string();
-        self.write("adapter.yaml", "rules: []\n")?;
+        // Without any rule the adapter serves no API at all.
+        let rule = json!({
+            "seriesQuery": "kube_pod_start_time{namespace!=\"\",pod!=\"\"}", "name": {"as": "pod_start_time_seconds"},
+            "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
+            "metricsQuery": "max by (<<.GroupBy>>) (<<.Series>>{<<.LabelMatchers>>})",
+        });
+        self.write("adapter.yaml", &json!({"rules": [rule]}).to_string())?;
         self.spawn(
             "prometheus-adapter",
             &[
