@@ -448,3 +448,26 @@ fn kubeconfigs_of_a_list_are_merged() {
     let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl")).env("KUBECONFIG", list).args(["get", "jobs", "-o", "json"]));
     assert_eq!((run.code, serde_json::from_str::<Value>(&run.out).unwrap()["total"].as_u64()), (0, Some(0)), "{}", run.err);
 }
+
+#[test]
+fn a_webhook_that_takes_part_in_no_dry_run_is_a_warning() {
+    let object = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+    let server = Server::start("nodryrun", move |asked, _| match asked.split_once(' ').unwrap() {
+        ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
+        ("GET", _) => status(404, "NotFound", "not found"),
+        (_, path) if path.contains("dryRun") => {
+            status(400, "BadRequest", "admission webhook \"old.example.com\" does not support dry run")
+        }
+        ("PATCH", _) => Answer::Json(201, object.clone()),
+        _ => Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
+    });
+    let yaml = server.folder.join("a.yaml");
+    std::fs::write(&yaml, "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\nresources: {gpu: 1}\n")
+        .unwrap();
+    let run = server.gpuctl(&["create", "-f", yaml.to_str().unwrap(), "-o", "json"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert_eq!(serde_json::from_str::<Value>(&run.out).unwrap()["createdAt"], "2026-01-01T00:00:00Z");
+    for kind in ["service", "job", "pod"] {
+        assert!(run.err.contains(&format!("the {kind} was not checked beforehand")), "{}", run.err);
+    }
+}

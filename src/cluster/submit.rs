@@ -64,16 +64,17 @@ impl Connection {
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             match self.apply(object, true).await {
                 Ok(_) => {}
-                // A webhook without dry-run support.
-                Err(failure) if failure.code() == Some(400) && failure.to_string().contains("dry run") => {
-                    warnings.push(failure.to_string())
-                }
+                Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
                 Err(failure) => return Err(failure.into()),
             }
         }
         match self.judge(&probe).await {
             Ok(()) => Ok(warnings),
             Err(failure) if failure.to_string().contains("no PriorityClass") => Err(Obstacle::NoPriorityClass),
+            Err(failure) if refuses_dry_runs(&failure) => {
+                warnings.push(not_judged(&probe, &failure));
+                Ok(warnings)
+            }
             Err(failure) if failure.is_forbidden() && failure.to_string().contains("cannot create resource \"pods\"") => {
                 warnings.push("you may not create pods yourself, so the pods were not checked beforehand".to_owned());
                 Ok(warnings)
@@ -174,6 +175,15 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// A webhook with side effects cannot take part in a dry run; the API server says so instead of judging.
+fn refuses_dry_runs(failure: &Failure) -> bool {
+    failure.code() == Some(400) && failure.to_string().contains("does not support dry run")
+}
+
+fn not_judged(object: &Object, failure: &Failure) -> String {
+    format!("the {} was not checked beforehand: {failure}", object.kind().to_lowercase())
 }
 
 #[derive(PartialEq, Eq)]

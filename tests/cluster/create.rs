@@ -4,7 +4,7 @@ use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
 use serde_json::json;
 
-use crate::support::{A100, GPU, Scene, cluster, file, items};
+use crate::support::{A100, GPU, Scene, cluster, file, finish, items};
 
 fn nothing_is_left(scene: &Scene) {
     for kind in ["jobs", "services", "configmaps", "persistentvolumeclaims", "pods"] {
@@ -215,4 +215,27 @@ fn a_dry_run_writes_nothing() {
     nothing_is_left(&scene);
     // What the client shows is what is sent: the server keeps every field of it.
     scene.admin.run_with(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-"], &client.out);
+}
+
+#[test]
+fn warnings_of_the_api_server_are_passed_on() {
+    let scene = Scene::with_nodes("warned", 1);
+    scene.admin.run(&["label", "namespace", "warned", "pod-security.kubernetes.io/warn=restricted"]);
+    let run = scene.create("a", "");
+    assert!(run.err.contains("would violate PodSecurity"), "{}", run.err);
+    let lines: Vec<&str> = run.err.lines().filter(|line| line.contains("would violate PodSecurity")).collect();
+    assert!(lines.iter().enumerate().all(|(index, line)| !lines[..index].contains(line)), "said twice: {}", run.err);
+}
+
+#[test]
+fn an_interrupted_wait_says_that_the_job_goes_on() {
+    let scene = Scene::with_nodes("interrupt", 1);
+    let path = file("interrupt.yaml", &scene.training("a", "resources: {pool: POOL, gpu: 9}"));
+    let child = scene.start(&["create", "-f", path.to_str().unwrap(), "--wait", "-o", "json"]);
+    scene.until("a", "pending", Some("Unschedulable"));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let run = finish(child, std::time::Duration::from_secs(20)).exits(130);
+    assert_eq!(run.json()["jobId"], "a");
+    assert!(run.err.contains("the jobs exist and go on"), "{}", run.err);
 }
