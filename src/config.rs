@@ -21,7 +21,7 @@ impl Environment {
     pub fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
-            Some(list) => std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect(),
+            Some(list) => std::env::split_paths(&list).filter(|path| path.exists()).collect(),
             None => dirs::home_dir().map(|home| home.join(".kube/config")).filter(|path| path.exists()).into_iter().collect(),
         };
         let color = if text("NO_COLOR").is_some() {

@@ -175,10 +175,14 @@ impl From<Failure> for Error {
 /// The API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
 /// quotas, webhooks and Pod Security refuse with the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
-    const REFUSALS: [(&str, &str, &str); 3] = [
+    const REFUSALS: [(&str, &str, &str); 7] = [
         ("exceeded quota", "QuotaExceeded", "ask for less, or free what the quota counts: `gpuctl get jobs`"),
+        ("failed quota", "QuotaExceeded", "the quota wants `resources.cpu` and `resources.memory` in every job"),
+        ("usage per", "LimitExceeded", "a LimitRange of the namespace bounds what one job may ask for"),
         ("violates PodSecurity", "PodSecurity", "the namespace forbids this; use `size:` or `pvc:` instead of host paths"),
         ("admission webhook", "WebhookDenied", "a policy of the cluster refuses it"),
+        ("being terminated", "NamespaceTerminating", "the namespace is being deleted; choose another with `-n`"),
+        ("error looking up service account", "ServiceAccountNotFound", "correct `pod.serviceAccountName`"),
     ];
     if let Some((_, name, hint)) = REFUSALS.iter().find(|(words, ..)| code == 403 && told.contains(words)) {
         return Error::new(Kind::Request, name, told).hint(*hint);

@@ -26,6 +26,8 @@ enum Answer {
 struct Server {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
+    /// Headers that say who asks.
+    headers: Arc<Mutex<Vec<String>>>,
     folder: PathBuf,
 }
 
@@ -46,16 +48,17 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (answer, log) = (Arc::new(answer), Arc::clone(&seen));
+        let headers: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (answer, log, asked_by) = (Arc::new(answer), Arc::clone(&seen), Arc::clone(&headers));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
-                std::thread::spawn(move || serve(stream, &*answer, &log));
+                let (answer, log, asked_by) = (Arc::clone(&answer), Arc::clone(&log), Arc::clone(&asked_by));
+                std::thread::spawn(move || serve(stream, &*answer, &log, &asked_by));
             }
         });
         let folder = std::env::temp_dir().join(format!("gpuctl-faults-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let server = Self { port, seen, folder };
+        let server = Self { port, seen, headers, folder };
         server.kubeconfig(&json!({"token": "canary-secret-token"}));
         server
     }
@@ -85,7 +88,7 @@ impl Drop for Server {
     }
 }
 
-fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<Vec<String>>) {
+fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<Vec<String>>, headers: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     loop {
@@ -99,6 +102,9 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
             reader.read_line(&mut line).unwrap();
             if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap();
+            }
+            if line.to_lowercase().starts_with("impersonate-") || line.to_lowercase().starts_with("authorization:") {
+                headers.lock().unwrap().push(line.trim().to_owned());
             }
             if line == "\r\n" {
                 break;
@@ -174,6 +180,7 @@ fn a_cluster_that_is_not_there_is_6_within_seconds() {
     let server = Server {
         port,
         seen: Arc::default(),
+        headers: Arc::default(),
         folder: std::env::temp_dir().join(format!("gpuctl-faults-{}-gone", std::process::id())),
     };
     std::fs::create_dir_all(&server.folder).unwrap();
@@ -470,4 +477,156 @@ fn a_webhook_that_takes_part_in_no_dry_run_is_a_warning() {
     for kind in ["service", "job", "pod"] {
         assert!(run.err.contains(&format!("the {kind} was not checked beforehand")), "{}", run.err);
     }
+}
+
+#[test]
+fn acting_as_somebody_does_not_depend_on_the_kubeconfig() {
+    let server = Server::start("as", |_, _| empty_list());
+    let path = server.folder.join("config");
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    config["contexts"][0]["context"].as_object_mut().unwrap().remove("user");
+    std::fs::write(&path, config.to_string()).unwrap();
+    let run = server.gpuctl(&["get", "jobs", "--as", "alice", "--as-group", "team"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let headers = server.headers.lock().unwrap().join("\n").to_lowercase();
+    assert!(headers.contains("impersonate-user: alice") && headers.contains("impersonate-group: team"), "{headers}");
+}
+
+#[test]
+fn a_proxy_in_the_environment_does_not_get_between_us_and_this_machine() {
+    let server = Server::start("proxy", |_, _| empty_list());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+    command
+        .env("KUBECONFIG", server.folder.join("config"))
+        .env("HTTPS_PROXY", "http://127.0.0.1:1")
+        .env("HTTP_PROXY", "http://127.0.0.1:1");
+    let run = run(command.args(["get", "jobs", "-o", "name"]));
+    assert_eq!(run.code, 0, "{}", run.err);
+}
+
+#[test]
+fn names_that_cannot_be_are_wrong_usage() {
+    let server = Server::start("names", |_, _| empty_list());
+    for arguments in [
+        &["get", "jobs", "-n", "a b"][..],
+        &["get", "jobs", "-n", ""],
+        &["get", "jobs", "-n", "a/../../x"],
+        &["get", "jobs", "--pool", "x,y=z"],
+    ] {
+        let run = server.gpuctl(arguments);
+        assert_eq!(run.code, 2, "{arguments:?}: {}", run.err);
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        command.arg(std::ffi::OsStr::from_bytes(b"\xff\xfe"));
+        assert_eq!(run(&mut command).code, 2);
+    }
+    assert!(server.seen().is_empty());
+    let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl")).env("KUBECONFIG", "/nonexistent").args(["get", "jobs"]));
+    fails(&run, 6, "no cluster is configured");
+}
+
+/// A create whose objects are all accepted but for what `change` says of a path.
+fn created_with(name: &str, change: impl Fn(&str, usize) -> Option<Answer> + Send + Sync + 'static) -> (Server, Run) {
+    let object = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "uid": format!("uid-{kind}")}});
+    let server = Server::start(name, move |asked, count| {
+        if let Some(answer) = change(asked, count) {
+            return answer;
+        }
+        match asked.split_once(' ').unwrap() {
+            ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
+            ("GET", _) => status(404, "NotFound", "not found"),
+            ("PATCH", path) if path.contains("dryRun") => Answer::Json(200, object("X")),
+            ("PATCH", path) if path.contains("/services/") => Answer::Json(201, object("Service")),
+            ("PATCH", _) => Answer::Json(201, object("Job")),
+            ("DELETE", _) => Answer::Json(200, object("X")),
+            _ => Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
+        }
+    });
+    let yaml = server.folder.join("a.yaml");
+    std::fs::write(&yaml, "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\nresources: {gpu: 1}\n")
+        .unwrap();
+    let run = server.gpuctl(&["create", "-f", yaml.to_str().unwrap()]);
+    (server, run)
+}
+
+fn deleted(server: &Server) -> Vec<String> {
+    server.seen().into_iter().filter(|asked| asked.starts_with("DELETE")).collect()
+}
+
+#[test]
+fn a_job_that_cannot_be_made_the_owner_is_taken_back_whole() {
+    let services = Arc::new(Mutex::new(0));
+    let (server, run) = created_with("adopt", move |asked, _| {
+        let real = asked.starts_with("PATCH") && asked.contains("/services/") && !asked.contains("dryRun");
+        let mut count = services.lock().unwrap();
+        *count += usize::from(real);
+        (real && *count > 1).then(|| status(403, "Forbidden", "no more services: User \"u\" cannot patch resource"))
+    });
+    fails(&run, 5, "caused by: everything made before it was removed again");
+    assert_eq!(
+        deleted(&server),
+        ["DELETE /apis/batch/v1/namespaces/team-a/jobs/a", "DELETE /api/v1/namespaces/team-a/services/a"]
+    );
+}
+
+#[test]
+fn a_job_whose_answer_was_lost_is_taken_back_too() {
+    let lost = Arc::new(Mutex::new(false));
+    let (server, run) = created_with("lost", move |asked, _| {
+        let mut lost = lost.lock().unwrap();
+        if asked.starts_with("PATCH") && asked.contains("/jobs/") && !asked.contains("dryRun") {
+            *lost = true;
+            return Some(Answer::Reset);
+        }
+        let job = json!({"metadata": {"name": "a", "uid": "uid-lost"}});
+        (*lost && asked.starts_with("GET") && asked.contains("/jobs/")).then(|| Answer::Json(200, job))
+    });
+    fails(&run, 6, "job/a could not be created");
+    assert_eq!(deleted(&server).len(), 2, "{:?}", server.seen());
+}
+
+#[test]
+fn a_namesake_that_was_quicker_is_not_taken_over() {
+    let (server, run) = created_with("quicker", |asked, _| {
+        let real = asked.starts_with("PATCH") && asked.contains("/jobs/") && !asked.contains("dryRun");
+        real.then(|| Answer::Json(200, json!({"metadata": {"name": "a", "uid": "theirs"}})))
+    });
+    fails(&run, 1, "job/a was created by somebody else meanwhile");
+    assert_eq!(deleted(&server), ["DELETE /api/v1/namespaces/team-a/services/a"]);
+}
+
+#[test]
+fn credentials_that_expire_are_got_again() {
+    let folder = std::env::temp_dir().join(format!("gpuctl-faults-{}-expire", std::process::id()));
+    let (runs, start) = (folder.join("runs"), Instant::now());
+    let server = Server::start("expire", move |_, _| {
+        let renewed = std::fs::read_to_string(&runs).is_ok_and(|runs| runs.lines().count() > 1);
+        // Tokens of this plugin live for seven seconds.
+        if start.elapsed() > Duration::from_secs(7) && !renewed {
+            status(401, "Unauthorized", "Unauthorized")
+        } else {
+            empty_list()
+        }
+    });
+    server.kubeconfig(&plugin(&server, r#"echo '{"status":{"token":"canary-token"}}'"#));
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
+        .env("KUBECONFIG", server.folder.join("config"))
+        .args(["get", "jobs", "-w", "-o", "json"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while std::fs::read_to_string(server.folder.join("runs")).unwrap_or_default() != "x\nx\n" {
+        assert!(Instant::now() < end && watch.try_wait().unwrap().is_none(), "the watch ended or never renewed");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(watch.try_wait().unwrap().is_none(), "the watch goes on");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    assert_eq!(std::fs::read_to_string(server.folder.join("runs")).unwrap(), "x\nx\n");
 }

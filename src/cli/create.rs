@@ -309,11 +309,13 @@ fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
         Obstacle::Exists { kind, name, ours } => {
             let error =
                 Error::new(Kind::Request, "AlreadyExists", format!("{kind} `{name}` exists already in namespace `{namespace}`"));
-            if ours {
-                error.hint(format!("`gpuctl delete job {namespace}/{name}` first, or submit with `--generate-name`"))
-            } else {
-                error.hint("it was not made by gpuctl; choose another `job.name`")
+            match ours {
+                Some(job) => error.hint(format!("`gpuctl delete job {namespace}/{job}` first, or submit with `--generate-name`")),
+                None => error.hint("it was not made by gpuctl; choose another `job.name`"),
             }
+        }
+        Obstacle::Terminating { label } => {
+            Error::new(Kind::Request, "Terminating", format!("{label} is still being deleted")).hint("try again in a moment")
         }
         Obstacle::NoPriorityClass => {
             Error::new(Kind::Request, "PriorityClassNotFound", "the priority class of `job.priority` does not exist")

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cluster::{Connection, Deletion, Wanted};
+use crate::cluster::{Connection, Deletion, Patience, Wanted};
 use crate::error::{Error, Kind};
 use crate::model::Job;
 use crate::spec::Document;
@@ -84,6 +84,15 @@ pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
         return Err(Error::usage("nothing to delete is named").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
     }
     let names = if args.what.is_some() { names } else { names_in(&args.files, world)? };
+    for name in &names {
+        let (namespace, job) = lookup::split(name)?;
+        if let (Some(namespace), Some(given)) =
+            (namespace, world.access.namespace.as_deref().filter(|given| Some(*given) != namespace))
+        {
+            let message = format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
+            return Err(Error::new(Kind::Usage, "NamespaceConflict", message).hint("leave `-n` out"));
+        }
+    }
     let connection = world.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for name in &names {
@@ -182,22 +191,31 @@ async fn absent(connection: &Connection, name: &str, error: Error, how: &How) ->
             removed |= connection.delete_belonging(&belonging).await?;
         }
     }
+    // Pods outlive a job whose deletion was not waited for, or was orphaning.
+    for (path, uid) in connection.orphans(namespace, name).await? {
+        removed |= connection.delete_at(&path, Deletion { uid: Some(&uid), force: how.force }).await?;
+    }
     if removed || how.ignore_not_found { Ok(None) } else { Err(error) }
 }
 
 /// Waits until nothing of the job runs.
 async fn end(connection: &Connection, job: &Job, start: Instant, how: &How, world: &World) -> Result<Deleted, Error> {
     let gpus = job.gpus_held();
-    let freed = if gpus == 0 { "it held no GPUs".to_owned() } else { format!("{gpus} GPUs are free again") };
+    let freed = match gpus {
+        0 => "it held no GPUs".to_owned(),
+        1 => "1 GPU is free again".to_owned(),
+        _ => format!("{gpus} GPUs are free again"),
+    };
     let answer =
         |status, message: String| Deleted { job_id: job.name.clone(), namespace: job.namespace.clone(), status, message };
     if how.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }
     let wanted = Wanted { namespace: Some(job.namespace.clone()), name: Some(job.name.clone()), ..Wanted::default() };
+    let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
     let spinner = world.terminal.spinner();
     loop {
-        let left = connection.remains(&wanted, &job.uid).await?;
+        let left = patience.ask(|| connection.remains(&wanted, &job.uid)).await?;
         if left.is_empty() {
             spinner.finish_and_clear();
             return Ok(answer("deleted", freed));
@@ -207,7 +225,7 @@ async fn end(connection: &Connection, job: &Job, start: Instant, how: &How, worl
             spinner.finish_and_clear();
             let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());
             let error = Error::new(Kind::Timeout, "Timeout", message).cause(left.join("; "));
-            return Err(error.hint(format!("gpuctl delete job {} --force", job.name)));
+            return Err(error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name)));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }

@@ -3,10 +3,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use futures::future::join_all;
+use futures::stream::{self, StreamExt};
 
-use crate::cluster::{Connection, LogQuery, Wanted};
-use crate::error::Error;
+use crate::cluster::{Connection, LogQuery, Patience, Wanted};
+use crate::error::{Error, Kind};
 use crate::model::{Job, JobKind, State, Status};
 use crate::stats::progress;
 use crate::view::jobs::{self, JobItem, Row};
@@ -31,7 +31,7 @@ pub struct GetJobs {
     #[arg(long, value_name = "KIND", value_parser = ["training", "inference", "notebook", "compute"])]
     kind: Option<String>,
     /// Only jobs in this pool
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::object_name)]
     pool: Option<String>,
     /// Only jobs in this state
     #[arg(long, value_name = "STATUS", value_parser = ["pending", "running", "succeeded", "failed", "paused", "terminating", "unknown"])]
@@ -75,12 +75,19 @@ enum SortKey {
 const PAGE_SIZE: u32 = 20;
 /// All log tails of one page together.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(1);
+/// Logs that are read at the same time.
+const AT_ONCE: usize = 16;
 const WATCH_STEP: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let connection = world.connect().await?;
-    let user = if args.mine { connection.user().await? } else { None };
+    let user = match args.mine {
+        false => None,
+        true => Some(connection.user().await?.ok_or_else(|| {
+            Error::new(Kind::Request, "UserUnknown", "the API server does not tell who you are").hint("leave `--mine` out")
+        })?),
+    };
     let wanted = Wanted {
         namespace: connection.namespace_is_explicit.then(|| connection.namespace.clone()),
         name: None,
@@ -97,7 +104,8 @@ pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
         world.terminal.note("no jobs found");
     }
     if let Some(waiting) = rows.iter().find(|row| row.state.status == Status::Pending && row.state.reason.is_some()) {
-        world.terminal.hint(&format!("{} waits; gpuctl describe job {}", waiting.job.name, waiting.job.name));
+        let job = &waiting.job;
+        world.terminal.hint(&format!("{} waits; gpuctl describe job {}/{}", job.name, job.namespace, job.name));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -120,7 +128,9 @@ async fn rows(
     world: &World,
     first: bool,
 ) -> Result<(Vec<Row>, usize), Error> {
-    let selection = connection.jobs(wanted).await?;
+    // A watch outlives a restart of the API server; a single answer is an answer now.
+    let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
+    let selection = if args.watch { patience.ask(|| connection.jobs(wanted)).await? } else { connection.jobs(wanted).await? };
     if let Some(namespace) = selection.narrowed_to.filter(|_| first) {
         world.terminal.warn(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
     }
@@ -132,6 +142,8 @@ async fn rows(
             let state = State::of(&job);
             (job, state)
         })
+        // Labels cannot hold every name, so two users may share one.
+        .filter(|(job, _)| wanted.user.is_none() || job.user == wanted.user)
         .filter(|(_, state)| status.is_none_or(|status| state.status == status))
         .collect();
     match args.sort_by {
@@ -155,19 +167,21 @@ async fn rows(
 
 /// Percent by index: one tail of rank 0's log per running training, all within a second.
 async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap<usize, f64> {
+    let deadline = tokio::time::Instant::now() + PROGRESS_WITHIN;
     let running =
         jobs.iter().enumerate().filter(|(_, (job, state))| job.kind == JobKind::Training && state.status == Status::Running);
-    let tails = running.map(|(index, (job, _))| async move { (index, tail(connection, job).await) });
-    let found = tokio::time::timeout(PROGRESS_WITHIN, join_all(tails)).await.unwrap_or_default();
-    found.into_iter().filter_map(|(index, percent)| Some((index, percent?))).collect()
+    let tails = running.map(|(index, (job, _))| async move {
+        let found = tokio::time::timeout_at(deadline, tail(connection, job)).await.ok().flatten();
+        found.map(|percent| (index, percent))
+    });
+    stream::iter(tails).buffer_unordered(AT_ONCE).filter_map(|found| async move { found }).collect().await
 }
 
 /// Percent by the newest lines of the first rank.
 pub(super) async fn tail(connection: &Connection, job: &Job) -> Option<f64> {
     let pods = job.current_pods();
     let pod = pods.first()?;
-    let container = pod.containers.first().map_or("main", |container| container.name.as_str());
-    let query = LogQuery { container: container.to_owned(), tail: Some(40), ..LogQuery::default() };
+    let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(40), ..LogQuery::default() };
     let lines = connection.log(&job.namespace, &pod.name, &query).await.ok()?;
     progress::percent(lines.iter().map(|line| line.text.as_str()))
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use futures::future::join_all;
+use futures::stream::{self, StreamExt};
 use regex::Regex;
 
-use crate::cluster::{Connection, Failure, LogEvent, LogQuery};
+use crate::cluster::{Connection, Failure, LogEvent, LogQuery, names_no_container};
 use crate::error::{Error, Kind};
-use crate::model::{Job, Pod, State, Status};
+use crate::model::{Job, OWN_CONTAINER, Pod, State, Status};
 use crate::view::logs::{self, JsonLine, Line, Prefix};
 use crate::view::{Format, document, text};
 
@@ -56,10 +56,16 @@ pub struct Logs {
     /// Read the try before the present one: the earlier pod of each rank
     #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
+    /// Print lines as they were written, with carriage returns and every escape sequence
+    #[arg(long)]
+    raw: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: OneFormat,
 }
+
+/// Logs that are read at the same time.
+const AT_ONCE: usize = 16;
 
 pub async fn run(args: &Logs, world: &World) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -71,9 +77,9 @@ pub async fn run(args: &Logs, world: &World) -> Result<ExitCode, Error> {
     }
     let pods = chosen(args, &job)?;
     let query = query(args, &job);
-    let answers = join_all(pods.iter().map(|pod| connection.log(&job.namespace, &pod.name, &query))).await;
-    let mut lines = Vec::new();
-    let mut silent = None;
+    let reads = pods.iter().map(|pod| connection.log(&job.namespace, &pod.name, &query));
+    let answers: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let (mut lines, mut silent, mut broken) = (Vec::new(), None, Vec::new());
     for (pod, answer) in pods.iter().zip(answers) {
         match answer {
             Ok(found) => lines.extend(found.into_iter().map(|line| Line {
@@ -83,10 +89,21 @@ pub async fn run(args: &Logs, world: &World) -> Result<ExitCode, Error> {
                 at: line.at,
                 text: line.text,
             })),
+            Err(failure) if names_no_container(&failure) => return Err(no_container(&query.container, &job)),
             // A container that has not begun has no log.
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => silent = Some(failure),
+            // One node that does not answer must not hide what the other ranks say.
+            Err(failure) if failure.is_transient() => broken.push((pod, failure)),
             Err(failure) => return Err(failure.into()),
         }
+    }
+    if broken.len() == pods.len()
+        && let Some((_, failure)) = broken.pop()
+    {
+        return Err(failure.into());
+    }
+    for (pod, failure) in broken {
+        world.terminal.warn(&format!("no log of {}: {failure}", pod.name));
     }
     lines.sort_by_key(|line| line.at);
     lines.retain(|line| matches(args, &line.text));
@@ -96,6 +113,13 @@ pub async fn run(args: &Logs, world: &World) -> Result<ExitCode, Error> {
         explain_silence(&job, silent.as_ref(), world);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn no_container(name: &str, job: &Job) -> Error {
+    let names: Vec<&str> =
+        job.pods.first().map_or_else(Vec::new, |pod| pod.containers.iter().map(|one| one.name.as_str()).collect());
+    let error = Error::new(Kind::NotFound, "ContainerNotFound", format!("job `{}` has no container `{name}`", job.name));
+    error.hint(format!("there are: {}", names.join(", ")))
 }
 
 /// The pods to read: those of the present try, or of the one before.
@@ -135,7 +159,7 @@ fn wanted(args: &Logs, pod: &Pod) -> bool {
 }
 
 fn query(args: &Logs, job: &Job) -> LogQuery {
-    let own = job.pods.iter().find_map(|pod| pod.containers.first()).map_or("main", |container| container.name.as_str());
+    let own = job.pods.iter().find(|pod| !pod.containers.is_empty()).map_or(OWN_CONTAINER, Pod::own_container);
     LogQuery {
         container: args.container.clone().unwrap_or_else(|| own.to_owned()),
         tail: args.grep.is_none().then_some(args.tail),
@@ -153,8 +177,7 @@ fn print(args: &Logs, lines: &[Line], several: bool, format: Format, world: &Wor
         return world.terminal.print(&text);
     }
     let prefix = Prefix { rank: several, timestamps: args.timestamps };
-    let raw = !world.terminal.out_is_terminal();
-    let text: String = lines.iter().map(|line| logs::text(line, prefix, world.terminal.look(), raw)).collect();
+    let text: String = lines.iter().map(|line| logs::text(line, prefix, world.terminal.look(), args.raw)).collect();
     world.terminal.print(&text)
 }
 
@@ -172,7 +195,7 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, world: &World) {
 async fn follow(args: &Logs, connection: &Connection, job: &Job, world: &World) -> Result<ExitCode, Error> {
     let query = query(args, job);
     let prefix = Prefix { rank: job.pods_wanted > 1 && args.rank.is_none(), timestamps: args.timestamps };
-    let (look, raw) = (world.terminal.look(), !world.terminal.out_is_terminal());
+    let look = world.terminal.look();
     let mut failed = None;
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {
@@ -183,13 +206,16 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, world: &World) 
             let text = if world_is_document(args) {
                 format!("{}\n", serde_json::to_string(&JsonLine::from(&line)).expect("a line is JSON"))
             } else {
-                logs::text(&line, prefix, look, raw)
+                logs::text(&line, prefix, look, args.raw)
             };
             failed = failed.take().or_else(|| world.terminal.print(&text).err());
         }
         LogEvent::Note(text) => world.terminal.note(&format!("── {text} ──")),
     });
-    let state = connection.follow_job(job, &query, |pod| wanted(args, pod), &sink).await?;
+    let state = connection
+        .follow_job(job, &query, |pod| wanted(args, pod), &sink)
+        .await
+        .map_err(|failure| if names_no_container(&failure) { no_container(&query.container, job) } else { failure.into() })?;
     if let Some(error) = failed {
         return Err(error);
     }

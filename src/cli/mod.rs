@@ -54,7 +54,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub context: Option<String>,
     /// Namespace to work in
-    #[arg(short, long, global = true, value_name = "NAME", help_heading = "Global options")]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options")]
     pub namespace: Option<String>,
     /// User to act as
     #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
@@ -212,7 +212,7 @@ fn misused(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let words: Vec<String> = std::env::args().collect();
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let asked = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml");
     let joined =
         |word: &String| matches!(word.as_str(), "-ojson" | "-oyaml" | "-o=json" | "-o=yaml" | "--output=json" | "--output=yaml");
@@ -263,6 +263,15 @@ async fn dispatch(command: Command, world: &World) -> Result<ExitCode, Error> {
         Command::Completion(args) => completion::run(&args, world),
         Command::Man(args) => man::run(&args, world),
     }
+}
+
+/// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.
+fn object_name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    let good =
+        text.len() <= 253 && text.bytes().all(plain) && text.starts_with(edge) && text.ends_with(edge) && !text.contains("..");
+    if good { Ok(text.to_owned()) } else { Err("a name of letters, digits, `-` and `.`".to_owned()) }
 }
 
 /// `30s`, `5m`, `2d` on the command line.

@@ -1,11 +1,12 @@
 //! `create --wait`: watches submitted jobs until they run or end, and shows how far they are.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde_json::json;
 
-use crate::cluster::{Connection, Wanted};
+use crate::cluster::{Connection, Patience, Wanted};
 use crate::error::{Error, Kind};
 use crate::model::{Job, PodPhase, State, Status};
 use crate::spec::{Document, parse};
@@ -33,9 +34,13 @@ pub async fn wait(
 ) -> Result<(), Error> {
     let spinner = world.terminal.spinner();
     let start = Instant::now();
+    let deadline = timeout.map(|timeout| start + timeout);
+    // Set while a gang has given its GPUs back: it must come back whatever ends the waiting.
+    let paused = RefCell::new(None);
     let waited = async {
         for created in jobs.iter_mut() {
-            wait_for(connection, created, goal, start, timeout, &spinner).await?;
+            let mut gang = Gang { since: None, paused: &paused, deadline };
+            wait_for(connection, created, goal, start, deadline, &mut gang, world, &spinner).await?;
         }
         Ok(())
     };
@@ -44,21 +49,32 @@ pub async fn wait(
         _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted while waiting").cause("the jobs exist and go on")),
     };
     spinner.finish_and_clear();
+    if let Some(path) = paused.take() {
+        resume(connection, &path).await.map_err(|error| error.cause("the job is paused: set its `spec.suspend` to false"))?;
+    }
     result
 }
 
+async fn resume(connection: &Connection, path: &str) -> Result<(), Error> {
+    connection.merge_patch(path, &json!({"spec": {"suspend": false}})).await?;
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "one loop that looks at all of it")]
 async fn wait_for(
     connection: &Connection,
     created: &mut Created,
     goal: Goal,
     start: Instant,
-    timeout: Option<Duration>,
+    deadline: Option<Instant>,
+    gang: &mut Gang<'_>,
+    world: &World,
     spinner: &indicatif::ProgressBar,
 ) -> Result<(), Error> {
+    let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
     let wanted = Wanted { namespace: Some(created.namespace.clone()), name: Some(created.job_id.clone()), ..Wanted::default() };
-    let mut gang = Gang::default();
     loop {
-        let Some(job) = connection.jobs(&wanted).await?.jobs.pop() else {
+        let Some(job) = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() else {
             return Err(Error::new(Kind::NotFound, "NotFound", format!("job `{}` was deleted meanwhile", created.job_id)));
         };
         let state = State::of(&job);
@@ -70,18 +86,20 @@ async fn wait_for(
             (Status::Failed, _) => {
                 let reason = state.reason.as_deref().unwrap_or("Failed");
                 let error = Error::new(Kind::Request, reason, format!("job `{}` failed: {}", created.job_id, created.message));
-                return Err(error.hint(format!("gpuctl logs {} --previous", created.job_id)));
+                return Err(error.hint(format!("gpuctl logs {}/{}", created.namespace, created.job_id)));
             }
             _ => {}
         }
-        if timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let seconds = start.elapsed().as_secs();
             let error = Error::new(
                 Kind::Timeout,
                 "Timeout",
                 format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)),
             );
-            return Err(error.cause("it exists and goes on").hint(format!("gpuctl describe job {}", created.job_id)));
+            return Err(error
+                .cause("it exists and goes on")
+                .hint(format!("gpuctl describe job {}/{}", created.namespace, created.job_id)));
         }
         gang.step(connection, &job, &state).await?;
         tokio::time::sleep(STEP).await;
@@ -106,14 +124,17 @@ fn doing(job: &Job, state: &State) -> String {
 }
 
 /// `job.gang_timeout`: a gang that cannot be placed whole gives its GPUs back for a while, so that another can finish.
-#[derive(Default)]
-struct Gang {
+struct Gang<'a> {
     since: Option<Instant>,
+    /// The path of the job that is paused now.
+    paused: &'a RefCell<Option<String>>,
+    deadline: Option<Instant>,
 }
 
-impl Gang {
+impl Gang<'_> {
     async fn step(&mut self, connection: &Connection, job: &Job, state: &State) -> Result<(), Error> {
-        if state.reason.as_deref() != Some("WaitingForPeers") {
+        // A queue decides by itself when a job of its runs.
+        if job.queued || state.reason.as_deref() != Some("WaitingForPeers") {
             self.since = None;
             return Ok(());
         }
@@ -121,11 +142,15 @@ impl Gang {
         let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else { return Ok(()) };
         self.since = None;
         let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
+        self.paused.replace(Some(path.clone()));
         connection.merge_patch(&path, &json!({"spec": {"suspend": true}})).await?;
         // Two gangs that gave up together must not come back together; the names differ, so do the waits.
         let spread = job.name.bytes().fold(0_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 1000);
-        tokio::time::sleep(limit.min(Duration::from_secs(30)) / 2 + Duration::from_millis(5 * spread)).await;
-        connection.merge_patch(&path, &json!({"spec": {"suspend": false}})).await?;
+        let pause = limit.min(Duration::from_secs(30)) / 2 + Duration::from_millis(5 * spread);
+        let left = self.deadline.map_or(pause, |deadline| deadline.saturating_duration_since(Instant::now()));
+        tokio::time::sleep(pause.min(left)).await;
+        resume(connection, &path).await?;
+        self.paused.take();
         Ok(())
     }
 }

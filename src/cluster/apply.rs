@@ -17,6 +17,8 @@ const MANAGER: &str = "gpuctl";
 pub struct Applied {
     /// False when the object was there before.
     pub created: bool,
+    /// True when it took several tries, so that an earlier one may have created it.
+    pub repeated: bool,
     pub live: Value,
 }
 
@@ -55,7 +57,7 @@ impl Connection {
         }
         let path = with_query(&format!("{}/{}", collection(object), object.name()), &parameters);
         let answer = self.send(&Method::PATCH, &path, APPLY, Bytes::from(object.body.to_string())).await?;
-        Ok(Applied { created: answer.code == 201, live: answer.json(&self.server)? })
+        Ok(Applied { created: answer.code == 201, repeated: answer.tries > 1, live: answer.json(&self.server)? })
     }
 
     /// Deletes `object`. False when it is not there. Pods of a Job go with it: without a policy the API server would

@@ -7,7 +7,7 @@ use crate::model::Job;
 use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US};
 
 use super::apply::Deletion;
-use super::decode::{Metadata, Page};
+use super::decode::{Metadata, Owner, Page};
 use super::{Connection, Failure, Wanted};
 
 /// Kinds that a job may own: (kind, path of the collection, kept when the job is deleted).
@@ -104,11 +104,6 @@ struct EndingMetadata<'a> {
     uid: String,
 }
 
-#[derive(Deserialize)]
-struct Owner {
-    uid: String,
-}
-
 impl Connection {
     /// What is left of the deleted job with this UID: the owner and its pods, with what holds them. A namesake made since
     /// then does not count.
@@ -135,5 +130,21 @@ impl Connection {
             .await?;
         }
         Ok(left)
+    }
+
+    /// Pods that carry the labels of a job that is not there: (path, UID).
+    pub async fn orphans(&self, namespace: &str, job: &str) -> Result<Vec<(String, String)>, Failure> {
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},batch.kubernetes.io/controller-uid");
+        let collection = format!("/api/v1/namespaces/{namespace}/pods");
+        let mut found = Vec::new();
+        self.list(&collection, &[("labelSelector", &selector)], |page| {
+            let page: Page<Named<'_>> = serde_json::from_slice(page)?;
+            found.extend(
+                page.items.iter().map(|pod| (format!("{collection}/{}", pod.metadata.name), pod.metadata.uid.to_string())),
+            );
+            Ok(())
+        })
+        .await?;
+        Ok(found)
     }
 }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -27,10 +27,19 @@ pub struct Access {
     pub interactive: bool,
 }
 
+/// Two ways to the same server: for requests that end, and for streams that may stay silent.
+#[derive(Clone)]
+pub(super) struct Clients {
+    pub requests: Client,
+    pub streams: Client,
+    /// When the credentials were got.
+    since: Instant,
+}
+
 /// A connection to one API server.
 pub struct Connection {
-    pub(super) client: Client,
-    pub(super) streams: Client,
+    pub(super) clients: RefCell<Clients>,
+    access: Access,
     pub(super) server: String,
     pub(super) request_timeout: Duration,
     pub(super) warnings: RefCell<BTreeSet<String>>,
@@ -44,29 +53,34 @@ pub struct Connection {
 const CONNECT: Duration = Duration::from_secs(5);
 /// Silence between two pieces of an answer.
 const IDLE: Duration = Duration::from_secs(15);
+/// Credentials that are refused although they are this young will not get better.
+const FRESH: Duration = Duration::from_secs(5);
 
 impl Connection {
     pub async fn open(access: &Access) -> Result<Self, Failure> {
-        let mut config = config(access).await?;
-        config.default_retry = false;
-        config.connect_timeout = Some(CONNECT);
-        config.read_timeout = Some(IDLE);
-        let local = config.cluster_url.host().is_some_and(|host| host == "localhost" || host.starts_with("127."));
-        // Compression costs more than loopback bytes.
-        config.disable_compression |= local;
+        let config = config(access).await?;
         let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = client(config.clone())?;
-        config.read_timeout = None;
         Ok(Self {
-            client,
-            streams: self::client(config)?,
+            clients: RefCell::new(Clients::new(config)?),
+            access: access.clone(),
             server,
             request_timeout: access.request_timeout,
             warnings: RefCell::default(),
             namespace,
             namespace_is_explicit: access.namespace.is_some(),
         })
+    }
+
+    /// Gets new credentials after the server refused the present ones: tokens of a plugin live for minutes, following a
+    /// log may take days. False when they are as new as can be.
+    pub(super) async fn renew(&self) -> Result<bool, Failure> {
+        if self.clients.borrow().since.elapsed() < FRESH {
+            return Ok(false);
+        }
+        let clients = Clients::new(config(&self.access).await?)?;
+        self.clients.replace(clients);
+        Ok(true)
     }
 
     /// Where the API server is.
@@ -79,6 +93,23 @@ impl Connection {
     #[must_use]
     pub fn take_warnings(&self) -> BTreeSet<String> {
         self.warnings.take()
+    }
+}
+
+impl Clients {
+    fn new(mut config: Config) -> Result<Self, Failure> {
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(IDLE);
+        let local = config.cluster_url.host().is_some_and(|host| host == "localhost" || host.starts_with("127."));
+        if local {
+            // Compression costs more than loopback bytes, and no proxy leads to ourselves.
+            config.disable_compression = true;
+            config.proxy_url = None;
+        }
+        let requests = client(config.clone())?;
+        config.read_timeout = None;
+        Ok(Self { requests, streams: client(config)?, since: Instant::now() })
     }
 }
 
@@ -95,6 +126,15 @@ fn redacted(error: &kube::Error) -> String {
 }
 
 async fn config(access: &Access) -> Result<Config, Failure> {
+    let mut config = own_config(access).await?;
+    if access.impersonate.is_some() {
+        config.auth_info.impersonate.clone_from(&access.impersonate);
+        config.auth_info.impersonate_groups = Some(access.impersonate_groups.clone());
+    }
+    Ok(config)
+}
+
+async fn own_config(access: &Access) -> Result<Config, Failure> {
     let Some(mut kubeconfig) = read(access)? else {
         return Config::incluster().map_err(|_| Failure::NoKubeconfig);
     };
@@ -108,10 +148,6 @@ async fn config(access: &Access) -> Result<Config, Failure> {
         kubeconfig.auth_infos.iter_mut().find(|auth| Some(&auth.name) == user.as_ref()).and_then(|auth| auth.auth_info.as_mut())
     {
         credentials::resolve(auth, access.interactive).await?;
-        if access.impersonate.is_some() {
-            auth.impersonate.clone_from(&access.impersonate);
-            auth.impersonate_groups = Some(access.impersonate_groups.clone());
-        }
     }
     let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
     Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| match error {
@@ -128,9 +164,6 @@ async fn config(access: &Access) -> Result<Config, Failure> {
 fn read(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
     let mut merged: Option<Kubeconfig> = None;
     for path in &access.kubeconfig {
-        if !path.exists() && access.kubeconfig.len() > 1 {
-            continue;
-        }
         let next = Kubeconfig::read_from(path).map_err(|error| match error {
             KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig { cause: format!("{}: {cause}", path.display()) },
             // The parser quotes the file, and the file holds tokens.

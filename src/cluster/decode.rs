@@ -33,8 +33,14 @@ pub struct Metadata<'a> {
     pub uid: Cow<'a, str>,
     pub creation_timestamp: Option<Timestamp>,
     pub deletion_timestamp: Option<Timestamp>,
+    pub owner_references: Vec<Owner>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+pub struct Owner {
+    pub uid: String,
 }
 
 #[derive(Deserialize)]

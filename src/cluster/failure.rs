@@ -39,6 +39,16 @@ impl Failure {
         }
     }
 
+    /// True for what time may heal: a server that restarts, a network that comes back.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::TimedOut { .. } => true,
+            Self::Api { code, .. } => matches!(code, 429 | 500 | 502..=504),
+            _ => false,
+        }
+    }
+
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)

@@ -3,14 +3,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use crate::model::{Job, Pod, State};
 
-use super::{Connection, Failure, Follower, LogLine, LogQuery, Wanted};
+use super::{Connection, Failure, Follower, LogLine, LogQuery, Patience, Wanted};
 
 /// Something to show.
 #[derive(Clone, Debug)]
@@ -24,9 +24,12 @@ pub enum LogEvent {
     Note(String),
 }
 
+const SOON: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(1500);
 /// After a pod has ended the kubelet closes its log; a proxy between may not.
 const GRACE: Duration = Duration::from_millis(1000);
+/// Pods that outlive their job, as on a lost node.
+const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl Connection {
     /// Follows every pod of `job` that `only` accepts until the job has ended or is deleted. Returns its last state.
@@ -43,12 +46,29 @@ impl Connection {
         let mut ranks: BTreeMap<Option<u32>, String> = BTreeMap::new();
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut last = None;
+        let patience = Patience::new(|failure| sink.borrow_mut()(LogEvent::Note(format!("{failure}; trying again"))));
+        let mut over_since = None;
         loop {
-            let found = self.jobs(&wanted).await?.jobs.pop();
+            // Lines go on while the list is read.
+            let asked = patience.ask(|| self.jobs(&wanted));
+            tokio::pin!(asked);
+            let found = loop {
+                tokio::select! {
+                    found = &mut asked => break found?.jobs.pop(),
+                    Some(result) = tasks.next(), if !tasks.is_empty() => result?,
+                }
+            };
             let pods: Vec<Pod> = found.as_ref().map_or_else(Vec::new, |job| job.pods.clone());
-            let running = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.clone()).collect();
+            let first_look = last.is_none();
+            // What was tried before is history; what is tried next will be followed.
+            let present: BTreeSet<String> = found.iter().flat_map(Job::current_pods).map(|pod| pod.name.clone()).collect();
+            if first_look {
+                known.extend(pods.iter().filter(|pod| !present.contains(&pod.name)).map(|pod| pod.name.clone()));
+            }
+            let over = found.as_ref().is_none_or(|job| State::of(job).status.is_final());
+            let given_up = over && over_since.get_or_insert_with(Instant::now).elapsed() > STRAGGLERS;
+            let running = pods.iter().filter(|pod| !pod.ended() && !given_up).map(|pod| pod.name.clone()).collect();
             let _ = alive.send(running);
-            let first_look = known.is_empty();
             for pod in pods.iter().filter(|pod| only(pod) && has_spoken(pod)) {
                 if !known.insert(pod.name.clone()) {
                     continue;
@@ -66,7 +86,6 @@ impl Connection {
                 tasks.push(self.follow_pod(&job.namespace, pod.clone(), query, watching.clone(), sink));
             }
             last = found.as_ref().map(State::of).or(last);
-            let over = found.is_none_or(|job| State::of(&job).status.is_final());
             if over && tasks.is_empty() {
                 return Ok(last);
             }
@@ -87,7 +106,7 @@ impl Connection {
     ) -> Result<(), Failure> {
         let mut follower = Follower::default();
         let emit = |line| sink.borrow_mut()(LogEvent::Line { pod: pod.name.clone(), rank: pod.rank, line });
-        let mut backoff = Duration::from_millis(300);
+        let (mut backoff, mut told) = (SOON, false);
         loop {
             let mut watched = alive.clone();
             let ended = async {
@@ -100,10 +119,13 @@ impl Connection {
                 () = ended => Ok(()),
             };
             match result {
-                Err(failure) if failure.is_not_found() || failure.is_forbidden() => {
-                    return if failure.is_forbidden() { Err(failure) } else { Ok(()) };
+                Err(failure) if failure.is_not_found() => return Ok(()),
+                Err(failure) if matches!(failure.code(), Some(401 | 403)) || names_no_container(&failure) => return Err(failure),
+                Err(failure) if failure.code().is_some_and(|code| code != 400) && !std::mem::replace(&mut told, true) => {
+                    sink.borrow_mut()(LogEvent::Note(format!("{}: {failure}; trying again", pod.name)));
                 }
-                _ => {}
+                Ok(()) => backoff = SOON,
+                Err(_) => {}
             }
             if !alive.borrow_and_update().contains(&pod.name) {
                 return self.drain(namespace, &pod, &query, &mut follower, emit).await;
@@ -120,13 +142,24 @@ impl Connection {
         pod: &Pod,
         query: &LogQuery,
         follower: &mut Follower,
-        emit: impl FnMut(LogLine),
+        mut emit: impl FnMut(LogLine),
     ) -> Result<(), Failure> {
-        match self.rest(namespace, &pod.name, query, follower, emit).await {
-            Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => Err(failure),
-            _ => Ok(()),
+        const TRIES: u32 = 10;
+        for attempt in 1.. {
+            match self.rest(namespace, &pod.name, query, follower, &mut emit).await {
+                Err(failure) if failure.is_transient() && attempt < TRIES => tokio::time::sleep(SOON * attempt).await,
+                Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => return Err(failure),
+                _ => break,
+            }
         }
+        Ok(())
     }
+}
+
+/// The API server's 400 for a container that the pod does not have; other 400s mean that it has not begun.
+#[must_use]
+pub fn names_no_container(failure: &Failure) -> bool {
+    failure.code() == Some(400) && failure.to_string().contains("is not valid for pod")
 }
 
 /// A container that has not begun has no log yet.

@@ -102,7 +102,7 @@ impl Connection {
         };
         let selector = wanted.selector();
         let parameters = [("labelSelector", selector.as_str())];
-        let (mut jobs, mut pods) = (Vec::new(), HashMap::<(String, String), Vec<Pod>>::new());
+        let (mut jobs, mut pods) = (Vec::new(), HashMap::<String, Vec<Pod>>::new());
         let (jobs_path, pods_path) = (within("/apis/batch/v1", "jobs"), within("/api/v1", "pods"));
         let owners = self.list(&jobs_path, &parameters, |page| {
             let page: Page<WireJob<'_>> = serde_json::from_slice(page)?;
@@ -112,15 +112,16 @@ impl Connection {
         let members = self.list(&pods_path, &parameters, |page| {
             let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
             for pod in &page.items {
-                let job = pod.metadata.labels.get(JOB).cloned().unwrap_or_default();
-                pods.entry((pod.metadata.namespace.to_string(), job)).or_default().push(pod.pod());
+                // Labels may be copied by hand; what belongs to a job is what its controller owns.
+                let owner = pod.metadata.owner_references.first().map(|owner| owner.uid.clone()).unwrap_or_default();
+                pods.entry(owner).or_default().push(pod.pod());
             }
             Ok(())
         });
         let (owners, members) = join(owners, members).await;
         owners.and(members)?;
         for job in &mut jobs {
-            job.pods = pods.remove(&(job.namespace.clone(), job.name.clone())).unwrap_or_default();
+            job.pods = pods.remove(&job.uid).unwrap_or_default();
         }
         jobs.sort_by(|a: &Job, b: &Job| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         self.explain_missing_pods(&mut jobs).await;

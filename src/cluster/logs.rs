@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::client::Body;
 
 use super::request::with_query;
+use super::retry::{self, Outcome};
 use super::{Connection, Failure};
 
 /// A longer line is cut.
@@ -107,10 +108,23 @@ impl Connection {
 
     /// The lines that are there now.
     pub async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<Vec<LogLine>, Failure> {
-        let mut lines = Vec::new();
         let path = Self::log_path(namespace, pod, query, false, None);
-        self.stream(&path, true, |bytes| lines.push(line(bytes))).await?;
-        Ok(lines)
+        let (mut tries, mut waited) = (0, Duration::ZERO);
+        loop {
+            tries += 1;
+            let mut lines = Vec::new();
+            let read =
+                tokio::time::timeout(self.request_timeout, self.stream(&path, true, |bytes| lines.push(line(bytes)))).await;
+            let failure = match read {
+                Ok(Ok(())) => return Ok(lines),
+                Ok(Err(failure)) => failure,
+                Err(_) => return Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
+            };
+            let outcome = failure.code().map_or(Outcome::Broken, |code| Outcome::Status(code, None));
+            let Some(wait) = retry::wait(outcome, tries, waited) else { return Err(failure) };
+            waited += wait;
+            tokio::time::sleep(wait).await;
+        }
     }
 
     /// Follows a log until the connection ends, from where `follower` stands. Each new line goes to `sink`.
@@ -158,7 +172,7 @@ impl Connection {
     /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may still come.
     async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
         let request = Request::builder().method(Method::GET).uri(path).body(Body::empty()).expect("log paths are valid URIs");
-        let client = if whole { &self.client } else { &self.streams };
+        let client = if whole { self.clients.borrow().requests.clone() } else { self.clients.borrow().streams.clone() };
         let response = client.send(request).await.map_err(|error| self.unreachable(&error))?;
         let code = response.status().as_u16();
         // A pod without a node has no log, and that is no error.
@@ -166,6 +180,9 @@ impl Connection {
             return Ok(());
         }
         let mut body = response.into_body();
+        if code == 401 && self.renew().await? {
+            return Err(Failure::Unreachable { server: self.server.clone(), cause: "the credentials had expired".to_owned() });
+        }
         if code != 200 {
             let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             return Err(self.failure(code, "", &bytes));
@@ -184,6 +201,10 @@ impl Connection {
                 start += end + 1;
             }
             pending.drain(..start);
+            // The rest of a line that is too long is not kept until it ends.
+            if pending.len() > 2 * LONGEST_LINE {
+                pending.truncate(LONGEST_LINE);
+            }
         }
         if whole && !pending.is_empty() {
             sink(&pending);

@@ -29,6 +29,8 @@ pub fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
 pub struct Answer {
     pub code: u16,
     pub body: Bytes,
+    /// How often it was asked; more than once, an earlier try may have been heard.
+    pub tries: u32,
 }
 
 impl Answer {
@@ -105,7 +107,8 @@ impl Connection {
             let start = Instant::now();
             let sent = tokio::time::timeout(self.request_timeout, self.try_once(method, path, content_type, body.clone())).await;
             let (outcome, failure) = match sent {
-                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Ok(answer)) => return Ok(Answer { tries, ..answer }),
+                Ok(Err((Outcome::Status(401, _), _))) if self.renew().await? => continue,
                 Ok(Err(refused)) => refused,
                 Err(_) => {
                     let seconds = self.request_timeout.as_secs();
@@ -132,7 +135,8 @@ impl Connection {
         let request = request
             .body(Body::from(body.to_vec()))
             .map_err(|error| (Outcome::Status(400, None), self.broken(error.to_string())))?;
-        let response = self.client.send(request).await.map_err(|error| (Outcome::Broken, self.unreachable(&error)))?;
+        let client = self.clients.borrow().requests.clone();
+        let response = client.send(request).await.map_err(|error| (Outcome::Broken, self.unreachable(&error)))?;
         self.note_warnings(&response);
         let code = response.status().as_u16();
         let success = response.status().is_success();
@@ -142,7 +146,7 @@ impl Connection {
         let body = Limited::new(response.into_body(), LARGEST).collect().await;
         let body = body.map_err(|error| (Outcome::Broken, self.broken(format!("the answer broke off: {error}"))))?.to_bytes();
         if success && media.contains("json") {
-            return Ok(Answer { code, body });
+            return Ok(Answer { code, body, tries: 1 });
         }
         let failure = self.failure(code, &media, &body);
         Err((Outcome::Status(if success { 400 } else { code }, after), failure))

@@ -11,11 +11,16 @@ use super::{Connection, Failure};
 /// What stands in the way before anything is written.
 #[derive(Debug)]
 pub enum Obstacle {
-    /// An object of that name is there; `ours` tells whether gpuctl made it.
+    /// An object of that name is there.
     Exists {
         kind: String,
         name: String,
-        ours: bool,
+        /// The job of ours that it belongs to.
+        ours: Option<String>,
+    },
+    /// What is there is being deleted; it would be gone soon after it was used.
+    Terminating {
+        label: String,
     },
     /// The priority class is not there and may not be made.
     NoPriorityClass,
@@ -68,6 +73,7 @@ impl Connection {
                 Err(failure) => return Err(failure.into()),
             }
         }
+        warnings.extend(self.missing_secrets(&probe).await);
         match self.judge(&probe).await {
             Ok(()) => Ok(warnings),
             Err(failure) if failure.to_string().contains("no PriorityClass") => Err(Obstacle::NoPriorityClass),
@@ -83,6 +89,22 @@ impl Connection {
         }
     }
 
+    /// Image pull secrets that are not there. Whoever may not look is not warned.
+    async fn missing_secrets(&self, pod: &Object) -> Vec<String> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let named = pod.body.pointer("/spec/imagePullSecrets").and_then(Value::as_array).into_iter().flatten();
+        let mut missing = Vec::new();
+        for name in named.filter_map(|secret| secret["name"].as_str()) {
+            let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+            if let Ok(None) = self.find::<serde::de::IgnoredAny>(&path).await {
+                missing.push(format!(
+                    "there is no secret `{name}` in namespace `{namespace}`; private images cannot be pulled without it"
+                ));
+            }
+        }
+        missing
+    }
+
     /// A live object of that name is in the way unless it is a leftover or a kept claim of this very job.
     fn may_use(&self, rendered: &Rendered, object: &Object, live: &Value, warnings: &mut Vec<String>) -> Result<(), Obstacle> {
         let label_of = |key: &str| live.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
@@ -90,9 +112,16 @@ impl Connection {
         let same_job = ours
             && label_of(JOB)
                 == object.body.pointer("/metadata/labels").and_then(|labels| labels.get(JOB)).and_then(Value::as_str);
+        if live.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(Obstacle::Terminating { label: label(object) });
+        }
         let root = rendered.objects.last() == Some(object);
         if root || !same_job {
-            return Err(Obstacle::Exists { kind: object.kind().to_lowercase(), name: object.name().to_owned(), ours });
+            return Err(Obstacle::Exists {
+                kind: object.kind().to_lowercase(),
+                name: object.name().to_owned(),
+                ours: label_of(JOB).filter(|_| ours).map(ToOwned::to_owned),
+            });
         }
         if object.kept {
             warnings.push(format!("{} of an earlier job of this name is used again", label(object)));
@@ -119,33 +148,57 @@ impl Connection {
     /// Writes the objects in order; the last owns the others. Returns the live owner.
     pub async fn submit(&self, rendered: &Rendered, keep_partial: bool) -> Result<Value, Broken> {
         let mut made: Vec<(&Object, String)> = Vec::new();
-        for object in rendered.objects.iter().filter(|object| !object.shared) {
-            match self.apply(object, false).await {
-                Ok(applied) => {
-                    if applied.created {
-                        let uid = applied.live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-                        made.push((object, uid.to_owned()));
+        match self.write(rendered, &mut made).await {
+            Ok(owner) => Ok(owner),
+            Err((failure, object)) => {
+                let left = if keep_partial {
+                    made.iter().map(|(object, _)| label(object)).collect()
+                } else {
+                    // An answer that was lost may have been a success.
+                    if let Some(uid) = self.heard(object, &failure).await {
+                        made.push((object, uid));
                     }
-                    if rendered.objects.last() == Some(object) {
-                        self.adopt(rendered, &applied.live).await.map_err(|failure| Broken {
-                            failure,
-                            object: label(object),
-                            left: made.iter().map(|(object, _)| label(object)).collect(),
-                        })?;
-                        return Ok(applied.live);
-                    }
-                }
-                Err(failure) => {
-                    let left = if keep_partial {
-                        made.iter().map(|(object, _)| label(object)).collect()
-                    } else {
-                        self.remove(&made).await
-                    };
-                    return Err(Broken { failure, object: label(object), left });
-                }
+                    self.remove(&made).await
+                };
+                Err(Broken { failure, object: label(object), left })
             }
         }
-        Ok(Value::Null)
+    }
+
+    async fn write<'r>(
+        &self,
+        rendered: &'r Rendered,
+        made: &mut Vec<(&'r Object, String)>,
+    ) -> Result<Value, (Failure, &'r Object)> {
+        let mut owner = Value::Null;
+        for object in rendered.objects.iter().filter(|object| !object.shared) {
+            let applied = self.apply(object, false).await.map_err(|failure| (failure, object))?;
+            let root = rendered.objects.last() == Some(object);
+            if applied.created {
+                let uid = applied.live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+                made.push((object, uid.to_owned()));
+            } else if root && !applied.repeated {
+                // It was not there a moment ago, and it was not we who made it.
+                let message = format!("{} was created by somebody else meanwhile", label(object));
+                let failure =
+                    Failure::Api { code: 409, reason: "AlreadyExists".to_owned(), message, causes: Vec::new(), resume: None };
+                return Err((failure, object));
+            }
+            if root {
+                self.adopt(rendered, &applied.live).await.map_err(|failure| (failure, object))?;
+                owner = applied.live;
+            }
+        }
+        Ok(owner)
+    }
+
+    /// The UID of an object whose apply failed without an answer and is there all the same.
+    async fn heard(&self, object: &Object, failure: &Failure) -> Option<String> {
+        if !failure.is_transient() {
+            return None;
+        }
+        let live = self.live(object).await.ok()??;
+        live.pointer("/metadata/uid").and_then(Value::as_str).map(ToOwned::to_owned)
     }
 
     /// Removes what this run made, newest first; returns what could not be removed.

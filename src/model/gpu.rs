@@ -1,6 +1,7 @@
 //! GPU types under one name, whatever a vendor, an exporter or a person calls them, and which extended resources are
 //! whole devices, slices or shares.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A normalised GPU type: `NVIDIA-A100-SXM4-80GB`, `a100-80g` and `A100-80G` are one.
@@ -12,7 +13,7 @@ pub struct GpuType {
 }
 
 /// Words of product names that do not tell one type from another.
-const NOISE: [&str; 31] = [
+const NOISE: [&str; 30] = [
     "nvidia",
     "tesla",
     "amd",
@@ -36,7 +37,6 @@ const NOISE: [&str; 31] = [
     "shared",
     "intel",
     "generation",
-    "ada",
     "mig",
     "vgpu",
     "gpu",
@@ -62,30 +62,49 @@ const ONE_SIZE: [(&str, u32); 12] = [
     ("5090", 32),
 ];
 
-/// Product labels of common devices, for users who may not look at the nodes.
-const PRODUCTS: [&str; 22] = [
-    "NVIDIA-A100-SXM4-80GB",
-    "NVIDIA-A100-80GB-PCIe",
-    "NVIDIA-A100-SXM4-40GB",
-    "NVIDIA-A100-PCIE-40GB",
-    "NVIDIA-A800-SXM4-80GB",
-    "NVIDIA-H100-80GB-HBM3",
-    "NVIDIA-H100-PCIe",
-    "NVIDIA-H800",
-    "NVIDIA-H20",
-    "NVIDIA-H200",
-    "NVIDIA-B200",
-    "NVIDIA-A10",
-    "NVIDIA-A30",
-    "NVIDIA-A40",
-    "NVIDIA-L4",
-    "NVIDIA-L20",
-    "NVIDIA-L40",
-    "NVIDIA-L40S",
-    "Tesla-T4",
-    "Tesla-V100-SXM2-32GB",
-    "NVIDIA-GeForce-RTX-4090",
-    "NVIDIA-GeForce-RTX-5090",
+/// Labels of common devices and of the clouds that bring them, for users who may not look at the nodes and for nodes
+/// that are not there yet.
+const PRODUCTS: [(&str, &str); 40] = [
+    ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-A100-80GB-PCIe"),
+    ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-40GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-A100-PCIE-40GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-A800-SXM4-80GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"),
+    ("nvidia.com/gpu.product", "NVIDIA-H100-PCIe"),
+    ("nvidia.com/gpu.product", "NVIDIA-H800"),
+    ("nvidia.com/gpu.product", "NVIDIA-H20"),
+    ("nvidia.com/gpu.product", "NVIDIA-H200"),
+    ("nvidia.com/gpu.product", "NVIDIA-B200"),
+    ("nvidia.com/gpu.product", "NVIDIA-A10"),
+    ("nvidia.com/gpu.product", "NVIDIA-A10G"),
+    ("nvidia.com/gpu.product", "NVIDIA-A30"),
+    ("nvidia.com/gpu.product", "NVIDIA-A40"),
+    ("nvidia.com/gpu.product", "NVIDIA-L4"),
+    ("nvidia.com/gpu.product", "NVIDIA-L20"),
+    ("nvidia.com/gpu.product", "NVIDIA-L40"),
+    ("nvidia.com/gpu.product", "NVIDIA-L40S"),
+    ("nvidia.com/gpu.product", "Tesla-T4"),
+    ("nvidia.com/gpu.product", "Tesla-V100-SXM2-32GB"),
+    ("nvidia.com/gpu.product", "NVIDIA-GeForce-RTX-4090"),
+    ("nvidia.com/gpu.product", "NVIDIA-GeForce-RTX-5090"),
+    ("amd.com/gpu.product-name", "AMD_Instinct_MI210"),
+    ("amd.com/gpu.product-name", "AMD_Instinct_MI250X"),
+    ("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM"),
+    ("amd.com/gpu.product-name", "AMD_Instinct_MI325X"),
+    ("cloud.google.com/gke-accelerator", "nvidia-tesla-t4"),
+    ("cloud.google.com/gke-accelerator", "nvidia-l4"),
+    ("cloud.google.com/gke-accelerator", "nvidia-a100-80gb"),
+    ("cloud.google.com/gke-accelerator", "nvidia-h100-80gb"),
+    ("cloud.google.com/gke-accelerator", "nvidia-h200-141gb"),
+    ("cloud.google.com/gke-accelerator", "nvidia-b200"),
+    ("karpenter.k8s.aws/instance-gpu-name", "t4"),
+    ("karpenter.k8s.aws/instance-gpu-name", "a10g"),
+    ("karpenter.k8s.aws/instance-gpu-name", "l4"),
+    ("karpenter.k8s.aws/instance-gpu-name", "l40s"),
+    ("karpenter.k8s.aws/instance-gpu-name", "a100"),
+    ("karpenter.k8s.aws/instance-gpu-name", "h100"),
+    ("karpenter.k8s.aws/instance-gpu-name", "h200"),
 ];
 
 impl GpuType {
@@ -106,7 +125,13 @@ impl GpuType {
         if model.is_empty() {
             return None;
         }
+        // `ada` tells the RTX 6000 of 2022 from the Quadro of 2018; elsewhere it says what the model says already.
+        if model.iter().any(|word| *word != "ada" && !word.bytes().all(|byte| byte.is_ascii_digit())) {
+            model.retain(|word| *word != "ada");
+        }
         let model = model.join("-");
+        // The 480 GB of a GH200 are the CPU's.
+        let gigabytes = gigabytes.filter(|_| model != "gh200");
         let gigabytes = gigabytes.or_else(|| ONE_SIZE.iter().find(|(name, _)| *name == model).map(|(_, size)| *size));
         Some(Self { model, gigabytes })
     }
@@ -121,9 +146,23 @@ impl GpuType {
             }
     }
 
-    /// Values of `nvidia.com/gpu.product` that known drivers report for this type.
-    pub fn known_products(&self) -> impl Iterator<Item = &'static str> {
-        PRODUCTS.into_iter().filter(|product| Self::parse(product).is_some_and(|known| known.matches(self)))
+    /// Node labels by which nodes with this type are known, with the values that vendors and clouds give them.
+    #[must_use]
+    pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
+        let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
+        for (label, value) in PRODUCTS {
+            if Self::parse(value).is_some_and(|known| known.matches(self)) {
+                labels.entry(label).or_default().insert(value.to_owned());
+            }
+        }
+        labels
+    }
+
+    /// The resource that counts devices of this type, by the vendor that makes them.
+    #[must_use]
+    pub fn resource(&self) -> &'static str {
+        let amd = self.model.strip_prefix("mi").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        if amd { "amd.com/gpu" } else { WHOLE[0] }
     }
 }
 
@@ -218,6 +257,10 @@ mod tests {
         assert_eq!(parsed("Tesla-T4"), "t4");
         assert_eq!(parsed("NVIDIA-GeForce-RTX-4090"), "4090-24g");
         assert_eq!(parsed("A800-20G"), "a800-20g");
+        assert_eq!(parsed("NVIDIA-RTX-6000-Ada-Generation"), "6000-ada");
+        assert_eq!(parsed("Quadro-RTX-6000"), "6000");
+        assert_eq!(parsed("NVIDIA-RTX-A6000"), "a6000");
+        assert_eq!(parsed("NVIDIA-GH200-480GB"), "gh200");
         assert_eq!(parsed("NVIDIA"), "none");
         assert_eq!(parsed(""), "none");
     }
@@ -230,6 +273,16 @@ mod tests {
         assert!(!kind("a100-40g").matches(&kind("NVIDIA-A100-SXM4-80GB")));
         assert!(!kind("a10").matches(&kind("a100")));
         assert!(kind("t4-16g").matches(&kind("Tesla-T4")));
+    }
+
+    #[test]
+    fn a_type_knows_its_labels_and_its_vendor() {
+        let kind = |text| GpuType::parse(text).unwrap();
+        let labels = kind("h100-80g").known_labels();
+        assert!(labels["nvidia.com/gpu.product"].contains("NVIDIA-H100-80GB-HBM3"));
+        assert!(labels["cloud.google.com/gke-accelerator"].contains("nvidia-h100-80gb"));
+        assert_eq!(kind("mi300x").known_labels().keys().collect::<Vec<_>>(), [&"amd.com/gpu.product-name"]);
+        assert_eq!((kind("MI300X").resource(), kind("a100").resource()), ("amd.com/gpu", "nvidia.com/gpu"));
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
+/// The container that gpuctl makes in every pod.
+pub const OWN_CONTAINER: &str = "main";
+
 /// What a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
@@ -88,7 +91,7 @@ impl Job {
     /// What the job requests in all, in any state.
     #[must_use]
     pub fn gpus(&self) -> u64 {
-        self.gpus_per_pod * u64::from(self.pods_wanted)
+        self.gpus_per_pod.saturating_mul(self.pods_wanted.into())
     }
 
     /// What the job holds now: bound pods that have not ended.
@@ -158,6 +161,26 @@ impl Pod {
     #[must_use]
     pub fn ended(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// The container that runs the job; the kubelet sorts them by name, and a sidecar may come first.
+    #[must_use]
+    pub fn own_container(&self) -> &str {
+        let own = self.containers.iter().find(|container| container.name == OWN_CONTAINER);
+        own.or(self.containers.first()).map_or(OWN_CONTAINER, |container| container.name.as_str())
+    }
+
+    /// The job's own container has ended, whatever others do.
+    #[must_use]
+    pub fn own_ended(&self) -> bool {
+        self.containers.iter().any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
+    }
+
+    /// A container that keeps a pod alive whose own one has ended.
+    #[must_use]
+    pub fn sidecar_left(&self) -> Option<&str> {
+        let left = self.containers.iter().find(|container| container.running)?;
+        (self.own_ended() && self.phase == PodPhase::Running).then_some(left.name.as_str())
     }
 
     #[must_use]

@@ -7,7 +7,7 @@ pub mod quantity;
 pub mod state;
 
 pub use gpu::GpuType;
-pub use job::{Container, Event, Job, JobKind, Pod, PodPhase};
+pub use job::{Container, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{Node, Taint};
 pub use state::{State, Status};
 

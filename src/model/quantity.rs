@@ -37,7 +37,7 @@ pub fn milli(text: &str) -> Option<i128> {
         return None;
     }
     let value = digits.parse::<i128>().ok()?.checked_mul(factor)?;
-    let shift = exponent - i32::try_from(fraction.len()).ok()?;
+    let shift = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let power = 10_i128.checked_pow(shift.unsigned_abs())?;
     if shift >= 0 { value.checked_mul(power) } else { Some(value.div_euclid(power)) }
 }
@@ -109,6 +109,7 @@ mod tests {
             ("12Gib", None),
             ("1.2.3", None),
             ("9999999999999999999999999", None),
+            ("1.5e-2147483648", None),
         ] {
             assert_eq!(milli(text), expected, "{text}");
         }

@@ -72,7 +72,7 @@ impl State {
     #[must_use]
     pub fn of(job: &Job) -> Self {
         let pods = job.current_pods();
-        let running = count(&pods, |pod| pod.phase == PodPhase::Running && !pod.deleting);
+        let running = count(&pods, |pod| pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended());
         let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
         let (status, why) = if job.deleting {
             (Status::Terminating, None)
@@ -84,6 +84,8 @@ impl State {
             (Status::Pending, Some(why("Queued", "the queue has not admitted it yet")))
         } else if job.suspended {
             (Status::Paused, None)
+        } else if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
+            (Status::Unknown, Some(why))
         } else if running + done >= job.pods_wanted && job.pods_wanted > 0 {
             (Status::Running, None)
         } else {
@@ -112,16 +114,16 @@ fn holds(job: &Job, conditions: &[&str]) -> Option<Why> {
     conditions.iter().find_map(|condition| job.conditions.get(*condition).cloned())
 }
 
-/// A deadline is the job's own reason; otherwise what ended a pod says more than `BackoffLimitExceeded`.
+/// What ended a pod says more than `BackoffLimitExceeded`.
 fn failure(job: &Job, condition: Why) -> Why {
-    if condition.0 == "DeadlineExceeded" {
-        return why("DeadlineExceeded", "it ran longer than `job.max_runtime`");
-    }
-    let mut pods: Vec<&Pod> = job.pods.iter().collect();
-    pods.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
-    let ended: Vec<Why> = pods.into_iter().filter_map(pod_failure).collect();
+    // The present try comes first: what ended an earlier one was overcome.
+    let present = job.current_pods();
+    let mut earlier: Vec<&Pod> = job.pods.iter().filter(|pod| !present.iter().any(|other| other.name == pod.name)).collect();
+    earlier.sort_by(|a, b| (b.created_at, &b.name).cmp(&(a.created_at, &a.name)));
+    let ended: Vec<Why> =
+        present.into_iter().chain(earlier).filter(|pod| pod.disrupted.is_none()).filter_map(pod_failure).collect();
     // Peers that crash because one rank was killed say only `Error`: the rank with a reason of its own tells more.
-    let told = ended.iter().find(|(reason, _)| reason != "Error").or_else(|| ended.last());
+    let told = ended.iter().find(|(reason, _)| reason != "Error").or_else(|| ended.first());
     told.cloned().unwrap_or(condition)
 }
 
@@ -138,6 +140,9 @@ fn pod_failure(pod: &Pod) -> Option<Why> {
         (_, Some((code, reason))) if reason == "OOMKilled" => {
             Some(why(reason, format!("{name} ran out of memory (exit code {code})")))
         }
+        (Some(reason), _) if reason == "DeadlineExceeded" => {
+            Some(why(reason, format!("{name} ran longer than `job.max_runtime`")))
+        }
         (Some(reason), _) => Some(why(reason, format!("{name} failed"))),
         (None, Some((code, reason))) => Some(why(reason, format!("{name} ended with exit code {code}"))),
         (None, None) => Some(why("Error", format!("{name} failed"))),
@@ -148,8 +153,19 @@ fn pod_name(pod: &Pod) -> String {
     pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
+/// A pod whose node does not answer: what it does is not known.
+fn lost(pod: &Pod) -> Option<Why> {
+    let node = pod.node.as_deref()?;
+    let message = || format!("{}'s node {node} does not answer", pod_name(pod));
+    (pod.phase == PodPhase::Unknown).then(|| why("NodeLost", message()))
+}
+
 /// Why a job that should run does not: what keeps the first pod that does not run.
 fn waiting(job: &Job, pods: &[&Pod]) -> Why {
+    if let Some((pod, sidecar)) = pods.iter().find_map(|pod| Some((pod, pod.sidecar_left()?))) {
+        let message = format!("{} has ended, but its container {sidecar} still runs and keeps the GPUs", pod_name(pod));
+        return why("SidecarRunning", message);
+    }
     let bound: Vec<&&Pod> = pods.iter().filter(|pod| pod.holds()).collect();
     if let Some(container) = pods.iter().find_map(|pod| stuck(pod)) {
         return container;
@@ -169,7 +185,8 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
         );
         return why("WaitingForPeers", message);
     }
-    if let Some(message) = job.create_failure.as_deref().filter(|_| pods.len() < job.pods_wanted as usize) {
+    let lacks_pods = count(pods, |pod| pod.phase != PodPhase::Failed) < job.pods_wanted;
+    if let Some(message) = job.create_failure.as_deref().filter(|_| lacks_pods) {
         return why(create_failure_reason(message), message);
     }
     if let Some((_, (_, message))) = pods.iter().find_map(|pod| pod_failure(pod).map(|why| (pod, why))) {
@@ -285,8 +302,25 @@ mod tests {
         let mut job = job(vec![ended(0, "Error"), ended(1, "OOMKilled"), ended(2, "Error")]);
         job.conditions.insert("Failed".into(), ("MaxFailedIndexesExceeded".into(), String::new()));
         assert_eq!(word(&job), "failed OOMKilled");
-        job.conditions.insert("Failed".into(), ("DeadlineExceeded".into(), String::new()));
+        let late = Pod { reason: Some("DeadlineExceeded".into()), ..pod(0, PodPhase::Failed) };
+        job.pods = vec![late, ended(1, "Error")];
         assert_eq!(word(&job), "failed DeadlineExceeded");
+        assert_eq!(State::of(&job).message.unwrap(), "rank 0 ran longer than `job.max_runtime`");
+    }
+
+    #[test]
+    fn a_lost_node_and_a_left_sidecar_are_not_running() {
+        assert_eq!(word(&job(vec![pod(0, PodPhase::Running), pod(1, PodPhase::Unknown)])), "unknown NodeLost");
+        let container = |name: &str, running| Container {
+            name: name.into(),
+            running,
+            terminated: (!running).then(|| (0, "Completed".into())),
+            ..Container::default()
+        };
+        let left = Pod { containers: vec![container("agent", true), container("main", false)], ..pod(1, PodPhase::Running) };
+        let state = State::of(&job(vec![pod(0, PodPhase::Running), left]));
+        assert_eq!(state.reason.as_deref(), Some("SidecarRunning"));
+        assert_eq!(state.message.unwrap(), "rank 1 has ended, but its container agent still runs and keeps the GPUs");
     }
 
     #[test]

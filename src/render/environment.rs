@@ -93,6 +93,8 @@ fn rendezvous(made: &mut Variables, job: &Job, target: &Target, launcher: Launch
     made.set("NPROC_PER_NODE", &processes);
     made.set("PET_MASTER_ADDR", &address);
     made.set("PET_MASTER_PORT", MASTER_PORT);
+    // For those who choose the c10d backend; the static one takes the same place.
+    made.set("PET_RDZV_ENDPOINT", &format!("{address}:{MASTER_PORT}"));
     made.set("PET_NNODES", &nodes);
     made.set_from_pod("PET_NODE_RANK", INDEX);
     made.set("PET_NPROC_PER_NODE", &processes);

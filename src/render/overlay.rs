@@ -34,18 +34,44 @@ fn merge_at(base: &mut Value, overlay: &Value, path: &str, replaced: &mut Vec<St
 }
 
 fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &mut Vec<String>) {
+    match path.rsplit('.').next().unwrap_or_default() {
+        // A command is one thing.
+        "command" | "args" => {
+            replaced.push(path.to_owned());
+            overlay.clone_into(base);
+        }
+        // Kubernetes takes terms as alternatives: added beside ours, the user's would get around the pool and the type.
+        "nodeSelectorTerms" => *base = both(base, overlay),
+        // Half of each would be neither.
+        "env" | "volumes" => by(base, overlay, path, replaced, |item| item.get("name"), true),
+        "volumeMounts" => by(base, overlay, path, replaced, |item| item.get("mountPath"), true),
+        _ => by(base, overlay, path, replaced, |item| item.get("name"), false),
+    }
+}
+
+/// Merges items that are the same by `identity`, whole or field by field; appends the others.
+fn by(
+    base: &mut Vec<Value>,
+    overlay: &[Value],
+    path: &str,
+    replaced: &mut Vec<String>,
+    identity: fn(&Value) -> Option<&Value>,
+    whole: bool,
+) {
     for item in overlay {
         // The container of the job may be meant without saying its name.
         let only = path == "pod.containers" && item.get("name").is_none() && !base.is_empty();
-        let same = if only {
-            Some(0)
-        } else {
-            base.iter().position(|other| identity(other).is_some() && identity(other) == identity(item))
-        };
-        match same {
+        let same = base.iter().position(|other| identity(other).is_some() && identity(other) == identity(item));
+        match if only { Some(0) } else { same } {
             Some(index) => {
-                let label = identity(&base[index]).unwrap_or("0").to_owned();
-                merge_at(&mut base[index], item, &format!("{path}[{label}]"), replaced);
+                let label = identity(&base[index]).and_then(Value::as_str).unwrap_or("0").to_owned();
+                let path = format!("{path}[{label}]");
+                if !whole {
+                    merge_at(&mut base[index], item, &path, replaced);
+                } else if base[index] != *item {
+                    replaced.push(path);
+                    base[index] = item.clone();
+                }
             }
             None if base.contains(item) => {}
             None => base.push(item.clone()),
@@ -53,8 +79,21 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
     }
 }
 
-fn identity(item: &Value) -> Option<&str> {
-    item.get("name").or_else(|| item.get("mountPath")).and_then(Value::as_str)
+/// Every pair of terms as one term that asks for both.
+fn both(ours: &[Value], theirs: &[Value]) -> Vec<Value> {
+    let pair = |our: &Value, their: &Value| {
+        let mut term = our.clone();
+        for key in ["matchExpressions", "matchFields"] {
+            let list = |term: &Value| term.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+            let mut all = list(our);
+            all.extend(list(their).into_iter().filter(|other| !list(our).contains(other)));
+            if !all.is_empty() {
+                term[key] = all.into();
+            }
+        }
+        term
+    };
+    ours.iter().flat_map(|our| theirs.iter().map(move |their| pair(our, their))).collect()
 }
 
 #[cfg(test)]
@@ -81,7 +120,7 @@ mod tests {
                 ],
             }),
         );
-        assert_eq!(replaced, ["pod.terminationGracePeriodSeconds", "pod.containers[main].env[A].value"]);
+        assert_eq!(replaced, ["pod.terminationGracePeriodSeconds", "pod.containers[main].env[A]"]);
         assert_eq!(
             spec,
             json!({
@@ -104,5 +143,33 @@ mod tests {
         let once = spec.clone();
         assert!(merge(&mut spec, &overlay).is_empty());
         assert_eq!(spec, once);
+    }
+
+    #[test]
+    fn a_selector_of_the_user_s_narrows_ours() {
+        let term = |key: &str| json!({"matchExpressions": [{"key": key, "operator": "Exists"}]});
+        let mut spec = json!({"nodeSelectorTerms": [term("ours-1"), term("ours-2")]});
+        merge(&mut spec, &json!({"nodeSelectorTerms": [term("theirs")]}));
+        let keys: Vec<Vec<&str>> = spec["nodeSelectorTerms"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|term| term["matchExpressions"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect())
+            .collect();
+        assert_eq!(keys, [["ours-1", "theirs"], ["ours-2", "theirs"]]);
+    }
+
+    #[test]
+    fn commands_are_replaced_and_mounts_are_told_apart_by_their_path() {
+        let mut spec =
+            json!({"containers": [{"name": "main", "command": ["a"], "volumeMounts": [{"name": "v", "mountPath": "/a"}]}]});
+        let replaced =
+            merge(&mut spec, &json!({"containers": [{"command": ["b"], "volumeMounts": [{"name": "v", "mountPath": "/b"}]}]}));
+        assert_eq!(replaced, ["pod.containers[main].command"]);
+        assert_eq!(
+            spec["containers"][0],
+            json!({
+            "name": "main", "command": ["b"], "volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]})
+        );
     }
 }

@@ -73,7 +73,7 @@ fn from_nodes(wanted: &Resources, nodes: &[Node]) -> Result<NodeChoice, Refusal>
         );
         return Err(refusal.at(wanted.gpu_at));
     }
-    let (resources, serving) = resources(wanted, &typed, &mut warnings);
+    let (resources, serving) = resources(wanted, &typed, &mut warnings)?;
     let types: BTreeSet<String> = serving.iter().filter_map(|node| node.gpu_type()).map(|kind| kind.to_string()).collect();
     let requirement = if wanted.gpu_type.is_some() { type_terms(&serving) } else { Vec::new() };
     Ok(NodeChoice {
@@ -113,14 +113,13 @@ fn no_such_type(text: &Located<String>, wanted: &Resources, nodes: &[&Node]) -> 
     Refusal::new("GpuTypeNotFound", format!("no node {place} has GPUs of type `{}`", text.value), hint).at(Some(text.at))
 }
 
-/// The extended resources of one pod, and the nodes that offer them.
-fn resources<'n>(
-    wanted: &Resources,
-    nodes: &[&'n Node],
-    warnings: &mut Vec<String>,
-) -> (BTreeMap<String, Quantity>, Vec<&'n Node>) {
+/// Extended resources of one pod, and the nodes that offer them.
+type Asked<'n> = (BTreeMap<String, Quantity>, Vec<&'n Node>);
+
+/// What one pod asks for.
+fn resources<'n>(wanted: &Resources, nodes: &[&'n Node], warnings: &mut Vec<String>) -> Result<Asked<'n>, Refusal> {
     if let Some(shared) = wanted.gpu_share.as_ref().and_then(|share| share_of(wanted, &share.value, nodes)) {
-        return shared;
+        return Ok(shared);
     }
     let whole: BTreeMap<&str, Vec<&Node>> = nodes.iter().fold(BTreeMap::new(), |mut map, node| {
         if let Some(resource) = node.whole_resource() {
@@ -128,6 +127,18 @@ fn resources<'n>(
         }
         map
     });
+    if whole.is_empty() && !nodes.is_empty() {
+        let sizes: BTreeSet<&str> =
+            nodes.iter().flat_map(|node| node.allocatable.keys()).filter_map(|name| gpu::mig_profile(name)).collect();
+        let sizes =
+            if sizes.is_empty() { "parts of devices".to_owned() } else { sizes.into_iter().collect::<Vec<_>>().join(", ") };
+        let refusal = Refusal::new(
+            "NoWholeGpus",
+            format!("the nodes that qualify have only slices of GPUs: {sizes}"),
+            "say how much memory one needs: `gpu_share: 10Gi`",
+        );
+        return Err(refusal.at(wanted.gpu_at));
+    }
     if let Some(share) = wanted.gpu_share.as_ref().filter(|share| share.value != Share::Fraction(1.0)) {
         let written = match &share.value {
             Share::Memory(text) => text.clone(),
@@ -144,7 +155,7 @@ fn resources<'n>(
         ));
     }
     let serving = whole.get(chosen).cloned().unwrap_or_default();
-    (count(chosen, wanted.gpu.into()), serving)
+    Ok((count(chosen, wanted.gpu.into()), serving))
 }
 
 fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
@@ -276,7 +287,8 @@ fn tolerate(key: &str, value: Option<&str>) -> Toleration {
     }
 }
 
-/// For users who may not see nodes: the common resource name, and every known spelling of the type.
+/// For users who may not see nodes, and nodes that are not there yet: the vendor's resource name, and every known spelling
+/// of the type. A node that an autoscaler would bring is known by the autoscaler's own labels only.
 fn blind(wanted: &Resources) -> NodeChoice {
     if wanted.gpu == 0 {
         let affinity = affinity(pool_requirement(wanted), Vec::new(), without_gpus());
@@ -284,24 +296,19 @@ fn blind(wanted: &Resources) -> NodeChoice {
     }
     let kind = wanted.gpu_type.as_ref().and_then(|text| Some((&text.value, GpuType::parse(&text.value)?)));
     let alternatives = kind.as_ref().map_or_else(Vec::new, |(written, kind)| {
-        let spellings: BTreeSet<String> = [kind.to_string(), (*written).clone(), kind.to_string().to_uppercase()].into();
-        let products: Vec<String> = kind.known_products().map(ToOwned::to_owned).collect();
-        let mut terms = vec![is_in("nvidia.com/gpu-type", spellings.into_iter().collect())];
-        if !products.is_empty() {
-            terms.push(is_in("nvidia.com/gpu.product", products));
-        }
-        terms
+        let mut labels = kind.known_labels();
+        let spellings = [kind.to_string(), (*written).clone(), kind.to_string().to_uppercase()];
+        labels.entry(gpu::TYPE_LABELS[0]).or_default().extend(spellings);
+        labels.into_iter().map(|(key, values)| is_in(key, values.into_iter().collect())).collect()
     });
-    let resources = count(gpu::WHOLE[0], wanted.gpu.into());
+    let resource = kind.as_ref().map_or(gpu::WHOLE[0], |(_, kind)| kind.resource());
+    let resources = count(resource, wanted.gpu.into());
     NodeChoice {
         tolerations: tolerations(wanted, &[], &resources),
         affinity: affinity(pool_requirement(wanted), alternatives, None),
         gpu_type: kind.map(|(_, kind)| kind.to_string()),
         candidates: Vec::new(),
-        warnings: vec![format!(
-            "you may not list nodes: {} is assumed, and neither pool nor GPU type was checked",
-            gpu::WHOLE[0]
-        )],
+        warnings: vec![format!("you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked")],
         resources,
     }
 }

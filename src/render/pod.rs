@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::model::JobKind;
+use crate::model::{JobKind, OWN_CONTAINER};
 use crate::spec::{Job, Priority};
 
 use super::command::{Words, words};
@@ -19,9 +19,6 @@ use super::overlay;
 use super::placement::{NodeChoice, choose};
 use super::storage::{Storage, storage};
 use super::{Object, Refusal, Target};
-
-/// The container that runs the job.
-pub const CONTAINER: &str = "main";
 
 /// A pod template and what goes with it.
 pub struct Template {
@@ -35,8 +32,9 @@ pub struct Template {
     pub warnings: Vec<String>,
 }
 
-/// The template of `job`, of which `pods` will run.
-pub fn template(job: &Job, target: &Target, pods: u32) -> Result<Template, Refusal> {
+/// The template of `job`, of which `pods` will run. `more` are fields of the kind's own pod spec; the user's overlay comes
+/// after them.
+pub fn template(job: &Job, target: &Target, pods: u32, more: Value) -> Result<Template, Refusal> {
     let choice = choose(job, target)?;
     let words = words(job)?;
     let labels = labels::labels(job, target, choice.gpu_type.as_deref());
@@ -46,6 +44,7 @@ pub fn template(job: &Job, target: &Target, pods: u32) -> Result<Template, Refus
     objects.extend(storage.objects.iter().cloned());
     let spec = pod_spec(job, target, &choice, &words, storage);
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
+    overlay::merge(&mut spec, &more);
     if let Some(overlay) = &job.pod {
         let replaced = overlay::merge(&mut spec, overlay);
         if !replaced.is_empty() {
@@ -78,7 +77,7 @@ fn pod_spec(job: &Job, target: &Target, choice: &NodeChoice, words: &Words, stor
         termination_grace_period_seconds: grace,
         volumes: list(storage.volumes),
         containers: vec![Container {
-            name: CONTAINER.to_owned(),
+            name: OWN_CONTAINER.to_owned(),
             image: Some(job.image.clone()),
             image_pull_policy: job.image_pull_policy.map(ToOwned::to_owned),
             command: words.command.clone(),

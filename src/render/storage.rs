@@ -99,7 +99,11 @@ impl Storage {
                 sub.clone_from(sub_path);
             }
             Source::Size { size, storage_class, access } => {
-                let name = claim_name(job.id(), &workdir.path);
+                let mut name = claim_name(job.id(), &workdir.path);
+                if self.objects.iter().any(|object| object.name() == name) {
+                    // `/a/b` and `/a-b` would share one.
+                    name = format!("{name}-{index}");
+                }
                 let default = if pods > 1 { Access::ReadWriteMany } else { Access::ReadWriteOnce };
                 let access = access.unwrap_or(default);
                 if pods > 1 && matches!(access, Access::ReadWriteOnce | Access::ReadWriteOncePod) {
@@ -130,7 +134,7 @@ impl Storage {
         let mounted = |path: &str| {
             job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
         };
-        if let Some(path) = model.path.as_deref().filter(|path| !mounted(path)) {
+        if let Some(path) = model.path.as_deref().filter(|path| path.starts_with('/') && !mounted(path)) {
             self.add(host("model", path, "Directory"), path, true, None);
         }
         if model.cache && !mounted(CACHE) {
@@ -142,7 +146,8 @@ impl Storage {
     fn shm(&mut self, job: &Job, pods: u32) {
         let several =
             matches!(job.kind, JobKind::Training | JobKind::Inference) && u64::from(job.resources.gpu) * u64::from(pods) > 1;
-        if job.resources.shm.is_none() && !several {
+        let taken = job.workdirs.iter().any(|workdir| workdir.path == "/dev/shm");
+        if taken || (job.resources.shm.is_none() && !several) {
             return;
         }
         let half = || job.resources.memory.as_deref().and_then(quantity::whole).map(|bytes| quantity::binary(bytes / 2));

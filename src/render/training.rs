@@ -16,8 +16,7 @@ use super::{Object, Queueing, Refusal, Rendered, Target};
 /// The objects of a training.
 pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.training.node_count;
-    let mut template = template(job, target, nodes)?;
-    add_training_fields(job, &mut template);
+    let template = template(job, target, nodes, pod_fields(job, target))?;
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
     queue(job, target, &mut root)?;
@@ -35,14 +34,17 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
     Ok(Rendered { objects, probe, choice: template.choice, warnings })
 }
 
-fn add_training_fields(job: &Job, template: &mut Template) {
-    let Value::Object(spec) = &mut template.spec else { return };
-    spec.insert("restartPolicy".to_owned(), json!("Never"));
-    spec.insert("subdomain".to_owned(), json!(job.id()));
+/// What only the pods of a training have.
+fn pod_fields(job: &Job, target: &Target) -> Value {
+    let mut fields = json!({"restartPolicy": "Never", "subdomain": job.id()});
     if let Some(limit) = job.training.max_runtime {
         // The Job's own deadline counts waiting too; a pod's counts from its node on.
-        spec.insert("activeDeadlineSeconds".to_owned(), json!(limit.as_secs()));
+        fields["activeDeadlineSeconds"] = json!(limit.as_secs());
     }
+    if job.queue.is_some() && target.queueing == Some(Queueing::Volcano) {
+        fields["schedulerName"] = json!("volcano");
+    }
+    fields
 }
 
 fn batch_job(job: &Job, target: &Target, template: &Template) -> BatchJob {
@@ -106,7 +108,6 @@ fn queue(job: &Job, target: &Target, root: &mut Object) -> Result<(), Refusal> {
     match target.queueing {
         Some(Queueing::Kueue) => root.body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!(queue),
         Some(Queueing::Volcano) => {
-            root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano");
             root.body["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = json!(queue);
             root.body["metadata"]["annotations"]["scheduling.volcano.sh/group-min-member"] =
                 json!(job.training.node_count.to_string());

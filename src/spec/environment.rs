@@ -3,6 +3,7 @@
 use super::document::{Command, EnvValue, EnvVariable, Model};
 use super::fields::{Fields, Reader};
 use super::problem::Problem;
+use super::storage;
 use super::tree::{Node, Value};
 
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ pub fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Env
     let secrets = fields.take(reader, &["imagePullSecret", "image_pull_secret", "imagePullSecrets", "image_pull_secrets"]);
     let image_pull_secrets = secrets.map_or_else(Vec::new, |node| {
         let items = reader.list_or_one(node);
-        items.into_iter().filter_map(|item| Some(reader.dns_label(item, "imagePullSecret", 253)?.value)).collect()
+        items.into_iter().filter_map(|item| Some(reader.object_name(item, "imagePullSecret")?.value)).collect()
     });
     let image_pull_policy = fields
         .take(reader, &["imagePullPolicy", "image_pull_policy"])
@@ -108,7 +109,15 @@ pub fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Model> {
     let mut text =
         |reader: &mut Reader, name| fields.take(reader, &[name]).and_then(|node| reader.text(node, name)).map(|text| text.value);
     let (source, name, version) = (text(reader, "source"), text(reader, "name"), text(reader, "version"));
-    let (format, path) = (text(reader, "format"), text(reader, "path"));
+    let format = text(reader, "format");
+    // A path is mounted; the name of a model on a hub is only told to the program.
+    let path = fields.take(reader, &["path"]).and_then(|node| reader.text(node, "path")).and_then(|path| {
+        if !path.value.starts_with('/') {
+            return Some(path.value);
+        }
+        let absolute = storage::absolute(reader, &path.value, path.at)?;
+        storage::host_path(reader, &absolute, path.at).map(|()| absolute)
+    });
     let cache = fields.take(reader, &["cache"]).and_then(|node| reader.boolean(node, "cache")).unwrap_or(false);
     fields.finish(reader);
     Some(Model { source, name, version, format, cache, path })

@@ -209,7 +209,8 @@ impl Reader {
 
     /// An amount of CPU, as written.
     pub fn cpu(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
-        let text = scalar(node).filter(|text| quantity::milli(&text.value).is_some());
+        let cpus = |text: &str| text.strip_suffix('m').unwrap_or(text).ends_with(|c: char| c.is_ascii_digit() || c == '.');
+        let text = scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
         if text.is_none() {
             self.wrong(node, name, "a number of CPUs such as 32, 0.5 or 500m");
         }
@@ -230,6 +231,11 @@ impl Reader {
             self.problems.push(Problem::error(node.at, message, note));
             return None;
         }
+        if let Some(number) = text.value.strip_suffix('m') {
+            let message = format!("`{name}` {} is thousandths of a byte", text.value);
+            self.problems.push(Problem::error(node.at, message, format!("did you mean {number}Mi?")));
+            return None;
+        }
         if !quantity::has_unit(&text.value) {
             let note = format!("write {}Gi for gibibytes", text.value);
             self.problems.push(Problem::error(node.at, format!("`{name}` needs a unit"), note));
@@ -244,6 +250,23 @@ impl Reader {
             self.wrong(node, name, "a duration such as 30s, 5m, 12h or 2d");
         }
         found
+    }
+
+    /// The name of something that is there already: labels joined by dots, which may begin with a digit.
+    pub fn object_name(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+        let text = self.text(node, name)?;
+        let label = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+                && !part.starts_with('-')
+                && !part.ends_with('-')
+        };
+        if text.value.len() > 253 || !text.value.split('.').all(label) {
+            let note = "lower-case letters, digits, `-` and `.`";
+            self.problems.push(Problem::error(node.at, format!("`{}` is no name of a Kubernetes object", text.value), note));
+            return None;
+        }
+        Some(text)
     }
 
     /// A DNS label: what Kubernetes names may be, at most `longest` characters.

@@ -106,7 +106,7 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
     let mut fields = reader.map(node, "job")?;
     let name =
         fields.need(reader, &["name"], "the name of everything that is made").and_then(|node| reader.dns_label(node, "name", 63));
-    let namespace = fields.take(reader, &["namespace"]).and_then(|node| reader.dns_label(node, "namespace", 63));
+    let namespace = fields.take(reader, &["namespace"]).and_then(|node| reader.object_name(node, "namespace"));
     let description =
         fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description")).map(|text| text.value);
     let priority =
@@ -143,7 +143,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
         epochs,
         batch_size,
         retries,
-        max_runtime: duration(reader, &["max_runtime", "maxRuntime", "max-runtime"]),
+        max_runtime: duration(reader, &["max_runtime", "maxRuntime", "max-runtime"]).filter(|time| !time.is_zero()),
         gang_timeout: duration(reader, &["gang_timeout", "gangTimeout", "gang-timeout"]),
         keep_for: duration(reader, &["keep_for", "keepFor", "keep-for"]),
     }
@@ -202,7 +202,7 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
     let Some(node) = document.take(reader, &["resources"]) else { return (Resources::default(), 1) };
     let Some(mut fields) = reader.map(node, "resources") else { return (Resources::default(), 1) };
     let pool =
-        fields.take(reader, &["pool"]).and_then(|node| reader.dns_label(node, "pool", 63)).filter(|pool| pool.value != "default");
+        fields.take(reader, &["pool"]).and_then(|node| reader.object_name(node, "pool")).filter(|pool| pool.value != "default");
     let gpu_node = fields.take(reader, &["gpu"]);
     let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
     let gpu_type = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| reader.text(node, "gpu-type"));
@@ -214,6 +214,13 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
     let memory = fields.take(reader, &["memory"]).and_then(|node| reader.bytes(node, "memory"));
     let shm = fields.take(reader, &["shm", "shm_size", "shmSize"]).and_then(|node| reader.bytes(node, "shm"));
     shm_within_memory(reader, shm.as_ref(), memory.as_ref());
+    if gpu.unwrap_or(0) == 0 && gpu_node.is_none_or(|_| gpu.is_some()) {
+        let wanted =
+            gpu_type.as_ref().map(|text| ("gpu-type", text.at)).or(gpu_share.as_ref().map(|share| ("gpu_share", share.at)));
+        if let Some((name, at)) = wanted {
+            reader.problems.push(Problem::error(at, format!("`{name}` without GPUs"), "say how many: `gpu: 1`"));
+        }
+    }
     let node_count = if kind == JobKind::Training {
         fields
             .take(reader, &["node_count", "nodeCount", "node-count", "nodes"])

@@ -13,7 +13,7 @@ pub fn pool(reader: &mut Reader, root: &Node) -> Option<Pool> {
     let nodes = document.take(reader, &["nodes"]).map_or_else(Vec::new, |node| pool_nodes(reader, node));
     document.finish(reader);
     let mut fields = reader.map(node?, "pool")?;
-    let name = fields.need(reader, &["name"], "the name that jobs ask for").and_then(|node| reader.dns_label(node, "name", 63));
+    let name = fields.need(reader, &["name"], "the name that jobs ask for").and_then(|node| reader.object_name(node, "name"));
     let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description"));
     let types = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]);
     let gpu_types = types.map_or_else(Vec::new, |node| {
@@ -57,7 +57,7 @@ fn pool_nodes(reader: &mut Reader, node: &Node) -> Vec<PoolNode> {
         Value::Map(entries) => {
             for entry in entries {
                 let name = Node { at: entry.key_at, value: Value::Scalar { text: entry.key.clone(), plain: false } };
-                let name = node_name(reader, &name);
+                let name = reader.object_name(&name, "nodes");
                 let gpu_type = match &entry.value.value {
                     Value::Null => None,
                     _ => reader.map(&entry.value, "nodes").and_then(|mut fields| {
@@ -72,31 +72,11 @@ fn pool_nodes(reader: &mut Reader, node: &Node) -> Vec<PoolNode> {
         }
         _ => {
             for item in reader.list(node, "nodes") {
-                found.extend(node_name(reader, item).map(|name| PoolNode { name, gpu_type: None }));
+                found.extend(reader.object_name(item, "nodes").map(|name| PoolNode { name, gpu_type: None }));
             }
         }
     }
     found
-}
-
-/// Node names are DNS subdomains: labels joined by dots, which may begin with a digit.
-fn node_name(reader: &mut Reader, node: &Node) -> Option<super::Located<String>> {
-    let text = reader.text(node, "nodes")?;
-    let label = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    if text.value.len() > 253 || !text.value.split('.').all(label) {
-        reader.problems.push(Problem::error(
-            text.at,
-            format!("`{}` is no name of a node", text.value),
-            "see `kubectl get nodes`",
-        ));
-        return None;
-    }
-    Some(text)
 }
 
 /// A node is in one pool at most: a file that says otherwise is wrong at both lines.
@@ -131,7 +111,7 @@ pub fn quota(reader: &mut Reader, root: &Node) -> Option<Quota> {
     if let Some(Value::Map(entries)) = spaces.map(|node| &node.value) {
         for entry in entries {
             let key = Node { at: entry.key_at, value: Value::Scalar { text: entry.key.clone(), plain: false } };
-            let name = reader.dns_label(&key, "namespace", 63);
+            let name = reader.object_name(&key, "namespace");
             let limits = limits(reader, &entry.value, "namespace");
             namespaces.extend(name.zip(limits).map(|(name, limits)| (name.value, limits)));
         }

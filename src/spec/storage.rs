@@ -2,7 +2,7 @@
 //! refused here, before any cluster is asked.
 
 use super::document::{Access, Source, Workdir};
-use super::fields::{Fields, Reader};
+use super::fields::{Fields, Located, Reader};
 use super::problem::{Place, Problem};
 use super::tree::{Node, Value};
 
@@ -107,10 +107,10 @@ fn workdir(reader: &mut Reader, node: &Node) -> Option<Workdir> {
         reader.problems.push(Problem::error(at, message, "keep one of them"));
         return None;
     }
-    let source = sources.pop().unwrap_or_else(|| Source::Host(path.clone()));
-    if let Source::Host(host) = &source {
-        let host = absolute(reader, host, at)?;
-        host_path(reader, &host, path_node.at)?;
+    let mut source = sources.pop().unwrap_or_else(|| Source::Host(path.clone()));
+    if let Source::Host(host) = &mut source {
+        *host = absolute(reader, host, at)?;
+        host_path(reader, host, path_node.at)?;
     }
     let file = match (&source, kind) {
         (_, Some(kind)) => kind == "file",
@@ -126,7 +126,7 @@ fn access(reader: &mut Reader, node: &Node) -> Option<Access> {
     all.into_iter().find(|access| access.word() == word)
 }
 
-fn absolute(reader: &mut Reader, path: &str, at: Place) -> Option<String> {
+pub(super) fn absolute(reader: &mut Reader, path: &str, at: Place) -> Option<String> {
     let bad = if !path.starts_with('/') {
         Some("is no absolute path")
     } else if path.split('/').any(|part| part == "..") {
@@ -140,13 +140,16 @@ fn absolute(reader: &mut Reader, path: &str, at: Place) -> Option<String> {
         reader.problems.push(Problem::error(at, format!("`{path}` {bad}"), "write it from the root, such as /data"));
         return None;
     }
-    let trimmed = path.trim_end_matches('/');
-    Some(if trimmed.is_empty() { "/".to_owned() } else { trimmed.to_owned() })
+    // One spelling for each path: `//etc` and `/./etc` are `/etc`.
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    Some(format!("/{}", parts.join("/")))
 }
 
-fn host_path(reader: &mut Reader, path: &str, at: Place) -> Option<()> {
-    let inside = |folder: &str| path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    let forbidden = path == "/" || FORBIDDEN.iter().any(|folder| inside(folder)) || path.ends_with(".sock");
+pub(super) fn host_path(reader: &mut Reader, path: &str, at: Place) -> Option<()> {
+    let inside = |path: &str, folder: &str| path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    // A folder above a forbidden one holds it.
+    let touches = |folder: &&str| inside(path, folder) || inside(folder, path);
+    let forbidden = path == "/" || FORBIDDEN.iter().any(touches) || path.ends_with(".sock");
     if forbidden {
         let note = "mount a claim there instead (`pvc:` or `size:`), or another folder with `host_path:`";
         reader.problems.push(Problem::error(at, format!("the node's `{path}` may not be mounted"), note));
@@ -164,19 +167,25 @@ fn is_data_file(path: &str) -> bool {
 /// `files:` as (path in the container, local path); a bare local path appears in `/workspace`.
 pub fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<(String, String)> {
     let Some(node) = document.take(reader, &["files"]) else { return Vec::new() };
-    if matches!(node.value, Value::Map(_)) {
-        let pairs = reader.text_map(node, "files");
-        let pair = |(target, local): (super::Located<String>, super::Located<String>)| {
-            let target = if target.value.starts_with('/') {
-                target
-            } else {
-                super::Located { value: format!("/workspace/{}", target.value), at: target.at }
-            };
-            Some((absolute(reader, &target.value, target.at)?, local.value))
+    let named: Vec<(Located<String>, String)> = if matches!(node.value, Value::Map(_)) {
+        reader.text_map(node, "files").into_iter().map(|(target, local)| (target, local.value)).collect()
+    } else {
+        let items = reader.list_or_one(node);
+        let own_name = |local: Located<String>| {
+            let name = local.value.rsplit('/').next().unwrap_or(&local.value).to_owned();
+            (Located { value: name, at: local.at }, local.value)
         };
-        return pairs.into_iter().filter_map(pair).collect();
+        items.into_iter().filter_map(|item| reader.text(item, "files").map(own_name)).collect()
+    };
+    let mut found: Vec<(String, String)> = Vec::new();
+    for (target, local) in named {
+        let path = if target.value.starts_with('/') { target.value } else { format!("/workspace/{}", target.value) };
+        let Some(path) = absolute(reader, &path, target.at) else { continue };
+        if found.iter().any(|(other, _)| *other == path) {
+            let note = "name one of them otherwise: `files: {other-name: local/path}`";
+            reader.problems.push(Problem::error(target.at, format!("two files would be `{path}`"), note));
+        }
+        found.push((path, local));
     }
-    let items = reader.list_or_one(node);
-    let name = |text: String| (format!("/workspace/{}", text.rsplit('/').next().unwrap_or(&text)), text);
-    items.into_iter().filter_map(|item| Some(name(reader.text(item, "files")?.value))).collect()
+    found
 }

@@ -142,8 +142,8 @@ fn each_mistake_has_its_message() {
     for (more, expected) in [
         ("resources: {gpu: 1, gpu: 2}", "5:21: `gpu` stands twice; first in line 5 | keep one of them"),
         (
-            "resources: {gpu-type: a100, gpuType: h100}",
-            "5:29: `gpuType` and `gpu-type` (line 5) are the same field | keep one of them",
+            "resources: {gpu: 1, gpu-type: a100, gpuType: h100}",
+            "5:37: `gpuType` and `gpu-type` (line 5) are the same field | keep one of them",
         ),
         (
             "resources: {memory: 128GB}",
@@ -162,6 +162,13 @@ fn each_mistake_has_its_message() {
             "storage: {workdirs: [{path: /a, pvc: x, emptyDir: true}]}",
             "5:22: `/a` has more than one of host_path, pvc, size, emptyDir, configmap and secret | keep one of them",
         ),
+        (
+            "files: [a/x.py, b/x.py]",
+            "5:17: two files would be `/workspace/x.py` | name one of them otherwise: `files: {other-name: local/path}`",
+        ),
+        ("resources: {memory: 512m}", "5:21: `memory` 512m is thousandths of a byte | did you mean 512Mi?"),
+        ("resources: {cpu: 128Gi}", "5:18: `cpu` must be a number of CPUs such as 32, 0.5 or 500m, not `128Gi` | "),
+        ("resources: {gpu-type: a100}", "5:23: `gpu-type` without GPUs | say how many: `gpu: 1`"),
         ("files: [*x]", "5:9: aliases (`*name`) are not read | write the value out"),
         (
             "zzz: 1",
@@ -200,7 +207,10 @@ fn the_node_s_own_folders_are_not_mounted() {
         // Inside the container the path is the user's own business.
         let other = training(&format!("storage: {{workdirs: [{{path: {path}, emptyDir: true}}]}}"));
         assert!(problems(&other).is_empty(), "{path}");
+        let model = training(&format!("model: {{path: {path}}}"));
+        assert_eq!(problems(&model).len(), 1, "{path}");
     }
+    assert!(problems(&training("model: {path: Qwen/Qwen2}")).is_empty());
     assert!(problems(&training("storage: {workdirs: [/etcetera, /devices]}")).is_empty());
 }
 

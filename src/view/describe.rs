@@ -272,7 +272,7 @@ fn recent(events: &[Event], look: Look, now: Timestamp) -> String {
     for event in events {
         let words = plain_words(event);
         match lines.iter_mut().find(|(_, other, _)| *other == words) {
-            Some((newest, _, count)) => (*newest, *count) = (event, *count + event.count),
+            Some((newest, _, count)) => (*newest, *count) = (event, count.saturating_add(event.count)),
             None => lines.push((event, words, event.count)),
         }
     }

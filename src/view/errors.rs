@@ -37,7 +37,11 @@ pub fn problem_text(problems: &Problems, problem: &Problem, look: Look) -> Strin
     let color = if problem.severity == Severity::Error { Color::Red } else { Color::Yellow };
     let word = if problem.severity == Severity::Error { "" } else { "warning: " };
     let mut text = format!("  {}:{}:{}: {word}{}\n", clean(&problems.file), at.line, at.column, clean(&problem.message));
-    let Some(line) = problems.line(problem) else { return text };
+    let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
+    let Some(line) = problems.line(problem) else {
+        text.push_str(&format!("   {note}\n"));
+        return text;
+    };
     // A long line is shown around the place that matters.
     let first = at.column.saturating_sub(1);
     let hidden = first.saturating_sub(LINE - 40).min(if line.chars().count() > LINE { usize::MAX } else { 0 });
@@ -51,7 +55,6 @@ pub fn problem_text(problems: &Problems, problem: &Problem, look: Look) -> Strin
     let number = at.line.to_string();
     let gap = " ".repeat(number.len());
     let marks = paint(&"^".repeat(columns(&marked).clamp(1, LINE)), Some(color), look);
-    let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
     text.push_str(format!("    {number} | {}", clean(&shown)).trim_end());
     text.push_str(&format!("\n    {gap} | {}{marks}{note}\n", " ".repeat(columns(&before))));
     text

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::model::{Job, State};
 
 use super::table::{Cell, Table, left, right};
-use super::text::{age, bar, state, status_color};
+use super::text::{age, bar, clean, state, status_color};
 use super::{Format, Look};
 
 /// A job with what was found out about it.
@@ -131,5 +131,5 @@ pub fn table(rows: &[Row], format: Format, headers: bool, look: Look, now: Times
 /// `-o name`: what other commands accept.
 #[must_use]
 pub fn names(rows: &[Row]) -> String {
-    rows.iter().map(|row| format!("{}/{}\n", row.job.namespace, row.job.name)).collect()
+    rows.iter().map(|row| format!("{}/{}\n", clean(&row.job.namespace), clean(&row.job.name))).collect()
 }

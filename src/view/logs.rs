@@ -61,7 +61,7 @@ pub struct Prefix {
 
 const COLORS: [Color; 6] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::Green, Color::Blue, Color::BrightRed];
 
-/// One line for people. `raw` keeps the program's own bytes, for pipes.
+/// One line for people. `raw` keeps the program's own bytes; without colors its own go too.
 #[must_use]
 pub fn text(line: &Line, prefix: Prefix, look: Look, raw: bool) -> String {
     let mut result = String::new();
@@ -76,7 +76,7 @@ pub fn text(line: &Line, prefix: Prefix, look: Look, raw: bool) -> String {
         result.push_str(&line.at.map_or_else(|| "-".to_owned(), |at| format!("{at:.3}")));
         result.push(' ');
     }
-    let text = if raw { line.text.clone() } else { visible(&line.text) };
+    let text = if raw { line.text.clone() } else { visible(&line.text, look.color) };
     result.push_str(&text);
     if !raw && look.color && text.contains('\u{1b}') {
         result.push_str("\u{1b}[0m");
@@ -86,9 +86,9 @@ pub fn text(line: &Line, prefix: Prefix, look: Look, raw: bool) -> String {
 }
 
 /// A progress bar redraws one line with carriage returns: only its last state is shown. Colors stay, every other escape
-/// sequence goes.
+/// sequence goes. Without `colors` they go too.
 #[must_use]
-pub fn visible(text: &str) -> String {
+pub fn visible(text: &str, colors: bool) -> String {
     let text = text.trim_end_matches('\r');
     let text = text.rsplit('\r').next().unwrap_or(text);
     let mut result = String::new();
@@ -97,11 +97,11 @@ pub fn visible(text: &str) -> String {
         match c {
             '\t' => result.push('\t'),
             '\u{1b}' => match chars.next() {
-                Some('[') => result.push_str(&control_sequence(&mut chars)),
+                Some('[') => result.push_str(&control_sequence(&mut chars, colors)),
                 Some(']' | 'P' | '_' | '^' | 'X') => skip_string(&mut chars),
                 _ => {}
             },
-            '\u{9b}' => result.push_str(&control_sequence(&mut chars)),
+            '\u{9b}' => result.push_str(&control_sequence(&mut chars, colors)),
             '\u{90}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
             c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {}
             c => result.push(c),
@@ -111,11 +111,11 @@ pub fn visible(text: &str) -> String {
 }
 
 /// The sequence when it only sets colors, else nothing.
-fn control_sequence(chars: &mut impl Iterator<Item = char>) -> String {
+fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> String {
     let mut parameters = String::new();
     for c in chars {
         if ('\u{40}'..='\u{7e}').contains(&c) {
-            let colors = c == 'm' && parameters.chars().all(|c| c.is_ascii_digit() || c == ';' || c == ':');
+            let colors = keep && c == 'm' && parameters.chars().all(|c| c.is_ascii_digit() || c == ';' || c == ':');
             return if colors { format!("\u{1b}[{parameters}m") } else { String::new() };
         }
         parameters.push(c);
@@ -142,15 +142,16 @@ mod tests {
 
     #[test]
     fn only_colors_survive() {
-        assert_eq!(visible("\u{1b}[32mok\u{1b}[0m"), "\u{1b}[32mok\u{1b}[0m");
-        assert_eq!(visible("a\u{1b}[2Jb\u{1b}]52;c;aGk=\u{7}c\u{1b}P+q\u{1b}\\d\u{9b}Ke"), "abcde");
-        assert_eq!(visible(" 10%|█ | 1/10\r 20%|██ | 2/10\r"), " 20%|██ | 2/10");
+        assert_eq!(visible("\u{1b}[32mok\u{1b}[0m", false), "ok");
+        assert_eq!(visible("\u{1b}[32mok\u{1b}[0m", true), "\u{1b}[32mok\u{1b}[0m");
+        assert_eq!(visible("a\u{1b}[2Jb\u{1b}]52;c;aGk=\u{7}c\u{1b}P+q\u{1b}\\d\u{9b}Ke", true), "abcde");
+        assert_eq!(visible(" 10%|█ | 1/10\r 20%|██ | 2/10\r", true), " 20%|██ | 2/10");
     }
 
     proptest! {
         #[test]
         fn no_text_moves_the_cursor(text in "\\PC*|[\\x00-\\x9f]{0,80}") {
-            let shown = visible(&text);
+            let shown = visible(&text, true);
             let without_colors = regex::Regex::new("\u{1b}\\[[0-9;:]*m").unwrap().replace_all(&shown, "").into_owned();
             prop_assert!(without_colors.chars().all(|c| c == '\t' || !c.is_control()), "{:?}", shown);
         }

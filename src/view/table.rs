@@ -66,7 +66,7 @@ impl Table {
     /// The table in the format asked for.
     #[must_use]
     pub fn show(&self, format: Format, headers: bool, look: Look) -> String {
-        if format == Format::Csv { self.csv(headers) } else { self.aligned(headers, look) }
+        if format == Format::Csv { self.csv(headers, look.width.is_some()) } else { self.aligned(headers, look) }
     }
 
     fn aligned(&self, headers: bool, look: Look) -> String {
@@ -95,9 +95,10 @@ impl Table {
     }
 
     /// RFC 4180, with line feeds alone.
-    fn csv(&self, headers: bool) -> String {
+    fn csv(&self, headers: bool, terminal: bool) -> String {
         let quote = |text: &str| {
-            if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+            let text = if terminal { clean(text) } else { text.into() };
+            if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
         };
         let mut result = String::new();
         let mut line = |cells: Vec<String>| {

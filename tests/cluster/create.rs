@@ -129,6 +129,11 @@ fn every_vendor_is_asked_for_by_its_own_resource() {
         let job = items(&dry.json()).pop().unwrap();
         (job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clone(), dry.err)
     };
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &scene.training("x", "resources: {pool: vendors-mig, gpu: 1}"))
+        .exits(3)
+        .says("have only slices of GPUs: 1g.10gb, 3g.40gb")
+        .says("say how much memory one needs");
     assert_eq!(limits("a", "resources: {pool: vendors, gpu: 8, gpu-type: mi300x}").0, json!({"amd.com/gpu": "8"}));
     assert_eq!(limits("b", "resources: {pool: vendors-mig, gpu: 1, gpu_share: 10Gi}").0, json!({"nvidia.com/mig-1g.10gb": "1"}));
     assert_eq!(limits("c", "resources: {pool: vendors-mig, gpu: 1, gpu_share: 20Gi}").0, json!({"nvidia.com/mig-3g.40gb": "1"}));
@@ -238,4 +243,28 @@ fn an_interrupted_wait_says_that_the_job_goes_on() {
     let run = finish(child, std::time::Duration::from_secs(20)).exits(130);
     assert_eq!(run.json()["jobId"], "a");
     assert!(run.err.contains("the jobs exist and go on"), "{}", run.err);
+}
+
+#[test]
+fn a_missing_image_pull_secret_is_warned_about() {
+    let scene = Scene::with_nodes("pullsecret", 1);
+    scene.admin.run(&["create", "secret", "generic", "there", "-n", "pullsecret"]);
+    let run = scene.create("a", "environment: {image: busybox, imagePullSecrets: [there, my.registry]}");
+    assert!(run.err.contains("there is no secret `my.registry`") && !run.err.contains("`there`"), "{}", run.err);
+}
+
+#[test]
+fn an_interrupted_gang_is_not_left_paused() {
+    let scene = Scene::with_nodes("gangint", 2);
+    scene.create("blocker", "resources: {pool: POOL, gpu: 8}");
+    scene.until("blocker", "running", None);
+    let path = file(
+        "gangint.yaml",
+        &scene.training("a", "job: {name: NAME, gang_timeout: 4s}\nresources: {pool: POOL, gpu: 8, node_count: 2}"),
+    );
+    let child = scene.start(&["create", "-f", path.to_str().unwrap(), "--wait"]);
+    scene.until("a", "paused", None);
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    finish(child, std::time::Duration::from_secs(20)).exits(130);
+    assert_eq!(scene.get(&["job", "a"])["spec"]["suspend"], false);
 }

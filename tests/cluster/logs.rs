@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::Persona;
 
@@ -121,16 +122,23 @@ fn a_retried_rank_goes_on_in_its_new_pod() {
     assert!(run.err.contains(&format!("rank 0 goes on in {second}: {first} ended with exit 1, Error")), "{}", run.err);
 }
 
-/// A road to the API server that breaks every connection now and then.
-fn shaky_road(every: Duration) -> u16 {
+/// A road to the API server that breaks every connection now and then, and leads nowhere while it is closed.
+fn shaky_road(every: Duration, closed: &Arc<AtomicBool>) -> u16 {
+    let (closed, barred) = (Arc::clone(closed), Arc::clone(closed));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let target = cluster().api_server().trim_start_matches("https://").to_owned();
     let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
     let cut = Arc::clone(&open);
     std::thread::spawn(move || {
+        let mut last = Instant::now();
         loop {
-            std::thread::sleep(every);
+            std::thread::sleep(every.min(Duration::from_millis(100)));
+            let due = last.elapsed() >= every;
+            if !due && !barred.load(Ordering::Relaxed) {
+                continue;
+            }
+            last = Instant::now();
             for stream in cut.lock().unwrap().drain(..) {
                 let _ = stream.shutdown(Shutdown::Both);
             }
@@ -138,6 +146,9 @@ fn shaky_road(every: Duration) -> u16 {
     });
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
+            if closed.load(Ordering::Relaxed) {
+                continue;
+            }
             let server = TcpStream::connect(&target).unwrap();
             open.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
             let (mut up, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -158,7 +169,7 @@ fn no_line_is_lost_or_repeated_when_connections_break() {
     let pod = pod_names(&scene, "a").remove(0);
     let mut log = cluster().pod_log("shaky", &pod, "main");
     log.say("line 0");
-    let port = shaky_road(Duration::from_millis(900));
+    let port = shaky_road(Duration::from_millis(900), &Arc::default());
     let kubeconfig = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
     let config = file("shaky.kubeconfig", &kubeconfig.replace(&cluster().api_server(), &format!("https://127.0.0.1:{port}")));
     let mut child = scene.start(&["logs", "a", "-f", "--tail", "1000", "--kubeconfig", config.to_str().unwrap()]);
@@ -168,12 +179,54 @@ fn no_line_is_lost_or_repeated_when_connections_break() {
         log.say(&format!("line {number}"));
         std::thread::sleep(Duration::from_millis(20));
     }
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    while !reading.is_finished() && std::time::Instant::now() < end {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !reading.is_finished() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(100));
     }
     child.kill().unwrap();
     let run = finish(child, Duration::from_secs(5));
     let seen = reading.join().unwrap();
     assert_eq!(seen, (0..LINES).map(|number| format!("line {number}")).collect::<Vec<_>>(), "{}", run.err);
+}
+
+#[test]
+fn a_sidecar_is_not_taken_for_the_job() {
+    let scene = Scene::with_nodes("sidecar", 1);
+    scene.create("a", "resources: {pool: POOL, gpu: 1}\npod: {containers: [{name: agent, image: busybox}]}");
+    // The overlay's container is merged by name, so it stands beside the job's own.
+    scene.until("a", "running", None);
+    let pod = pod_names(&scene, "a").remove(0);
+    let mut log = cluster().pod_log("sidecar", &pod, "main");
+    log.say("a\u{1b}[2Jb\u{1b}[32mc");
+    log.say(" 10%|#    | 1/10\r 20%|##   | 2/10");
+    // In a pipe neither colors nor what moves the cursor.
+    assert_eq!(scene.gpuctl(&["logs", "a"]).ok().out, "abc\n 20%|##   | 2/10\n");
+    assert_eq!(scene.gpuctl(&["logs", "a", "--raw", "--tail", "1"]).ok().out, " 10%|#    | 1/10\r 20%|##   | 2/10\n");
+    assert_eq!(scene.gpuctl(&["logs", "a", "-o", "json"]).ok().json()["logs"][0], "a\u{1b}[2Jb\u{1b}[32mc");
+    scene.gpuctl(&["logs", "a", "-c", "typo"]).exits(4).says("job `a` has no container `typo`").says("there are: main, agent");
+    scene.gpuctl(&["logs", "a", "-f", "-c", "typo"]).exits(4).says("has no container `typo`");
+}
+
+#[test]
+fn the_api_server_may_be_away_for_a_while() {
+    let scene = Scene::with_nodes("away", 1);
+    scene.create("a", "environment: {image: busybox, env: {SIM_SECONDS: 9}}");
+    scene.until("a", "running", None);
+    let pod = pod_names(&scene, "a").remove(0);
+    let mut log = cluster().pod_log("away", &pod, "main");
+    log.say("before");
+    let closed: Arc<AtomicBool> = Arc::default();
+    let port = shaky_road(Duration::from_secs(3600), &closed);
+    let kubeconfig = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
+    let config = file("away.kubeconfig", &kubeconfig.replace(&cluster().api_server(), &format!("https://127.0.0.1:{port}")));
+    let child = scene.start(&["logs", "a", "-f", "--kubeconfig", config.to_str().unwrap()]);
+    std::thread::sleep(Duration::from_secs(2));
+    closed.store(true, Ordering::Relaxed);
+    log.say("meanwhile");
+    std::thread::sleep(Duration::from_secs(4));
+    closed.store(false, Ordering::Relaxed);
+    log.say("after");
+    let run = finish(child, Duration::from_secs(60)).ok();
+    assert_eq!(run.out, "before\nmeanwhile\nafter\n", "{}", run.err);
+    assert!(run.err.contains("trying again") && run.err.contains("a succeeded"), "{}", run.err);
 }

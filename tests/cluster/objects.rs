@@ -222,7 +222,11 @@ fn launchers_that_would_train_n_times_are_mended_or_refused() {
         format!("environment: {{image: busybox, command: {command}}}\nresources: {{pool: POOL, gpu: 8, node_count: 2}}")
     };
     let yaml = scene.training("a", &two("deepspeed --num_gpus 8 train.py --zero 3"));
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3).says("trains on each node for itself").says("write `torchrun");
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &yaml)
+        .exits(3)
+        .says("trains on each node for itself")
+        .says("write `torchrun train.py --zero 3`: DeepSpeed reads");
     let yaml = scene.training("a", &two("torchrun --standalone train.py"));
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3).says("remove `--standalone`");
     let command = |name: &str, command: &str| {

@@ -101,9 +101,8 @@ fn four_ranks_that_crash_together_are_retried_each() {
         let of_rank = pods
             .iter()
             .filter(|pod| pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == rank.to_string().as_str());
-        assert!(of_rank.count() >= 1, "rank {rank} was never tried");
+        assert_eq!(of_rank.count(), 2, "rank {rank} has its try and its retry");
     }
-    assert!(pods.len() > 4, "{} pods", pods.len());
     assert_eq!(scene.get(&["job", "a"])["spec"]["backoffLimitPerIndex"], 1);
 }
 
