@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tokio::sync::Mutex;
 
 use super::Failure;
 use super::credentials;
@@ -33,12 +34,13 @@ pub(super) struct Clients {
     pub requests: Client,
     pub streams: Client,
     /// When the credentials were got.
-    since: Instant,
+    pub since: Instant,
 }
 
 /// A connection to one API server.
 pub struct Connection {
     pub(super) clients: RefCell<Clients>,
+    renewing: Mutex<()>,
     access: Access,
     pub(super) server: String,
     pub(super) request_timeout: Duration,
@@ -63,6 +65,7 @@ impl Connection {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         Ok(Self {
             clients: RefCell::new(Clients::new(config)?),
+            renewing: Mutex::new(()),
             access: access.clone(),
             server,
             request_timeout: access.request_timeout,
@@ -73,9 +76,15 @@ impl Connection {
     }
 
     /// Gets new credentials after the server refused the present ones: tokens of a plugin live for minutes, following a
-    /// log may take days. False when they are as new as can be.
-    pub(super) async fn renew(&self) -> Result<bool, Failure> {
-        if self.clients.borrow().since.elapsed() < FRESH {
+    /// log may take days. `refused` tells since when those had been in use. False when they are as new as can be.
+    pub(super) async fn renew(&self, refused: Instant) -> Result<bool, Failure> {
+        // Requests that run side by side are refused side by side; one of them renews for all.
+        let _alone = self.renewing.lock().await;
+        let since = self.clients.borrow().since;
+        if since > refused {
+            return Ok(true);
+        }
+        if since.elapsed() < FRESH {
             return Ok(false);
         }
         let clients = Clients::new(config(&self.access).await?)?;

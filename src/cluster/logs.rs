@@ -172,6 +172,7 @@ impl Connection {
     /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may still come.
     async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
         let request = Request::builder().method(Method::GET).uri(path).body(Body::empty()).expect("log paths are valid URIs");
+        let used = self.clients.borrow().since;
         let client = if whole { self.clients.borrow().requests.clone() } else { self.clients.borrow().streams.clone() };
         let response = client.send(request).await.map_err(|error| self.unreachable(&error))?;
         let code = response.status().as_u16();
@@ -180,7 +181,7 @@ impl Connection {
             return Ok(());
         }
         let mut body = response.into_body();
-        if code == 401 && self.renew().await? {
+        if code == 401 && self.renew(used).await? {
             return Err(Failure::Unreachable { server: self.server.clone(), cause: "the credentials had expired".to_owned() });
         }
         if code != 200 {

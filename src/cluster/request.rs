@@ -105,10 +105,11 @@ impl Connection {
         loop {
             tries += 1;
             let start = Instant::now();
+            let used = self.clients.borrow().since;
             let sent = tokio::time::timeout(self.request_timeout, self.try_once(method, path, content_type, body.clone())).await;
             let (outcome, failure) = match sent {
                 Ok(Ok(answer)) => return Ok(Answer { tries, ..answer }),
-                Ok(Err((Outcome::Status(401, _), _))) if self.renew().await? => continue,
+                Ok(Err((Outcome::Status(401, _), _))) if self.renew(used).await? => continue,
                 Ok(Err(refused)) => refused,
                 Err(_) => {
                     let seconds = self.request_timeout.as_secs();
