@@ -115,7 +115,7 @@ impl Connection {
                 tokio::time::sleep(GRACE).await;
             };
             let result = tokio::select! {
-                result = self.follow(namespace, &pod.name, &query, &mut follower, emit) => result,
+                result = self.resume_log(namespace, &pod.name, &query, true, &mut follower, emit) => result,
                 () = ended => Ok(()),
             };
             match result {
@@ -146,7 +146,7 @@ impl Connection {
     ) -> Result<(), Failure> {
         const TRIES: u32 = 10;
         for attempt in 1.. {
-            match self.rest(namespace, &pod.name, query, follower, &mut emit).await {
+            match self.resume_log(namespace, &pod.name, query, false, follower, &mut emit).await {
                 Err(failure) if failure.is_transient() && attempt < TRIES => tokio::time::sleep(SOON * attempt).await,
                 Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => return Err(failure),
                 _ => break,

@@ -127,40 +127,21 @@ impl Connection {
         }
     }
 
-    /// Follows a log until the connection ends, from where `follower` stands. Each new line goes to `sink`.
-    pub async fn follow(
+    /// Goes on with a log from where `follower` stands; each new line goes to `sink`. With `follow` it reads until the
+    /// connection ends, else what is there now.
+    pub async fn resume_log(
         &self,
         namespace: &str,
         pod: &str,
         query: &LogQuery,
+        follow: bool,
         follower: &mut Follower,
         mut sink: impl FnMut(LogLine),
     ) -> Result<(), Failure> {
         follower.resume();
         let since = follower.since();
-        let path = Self::log_path(namespace, pod, query, true, since.as_deref());
-        self.stream(&path, false, |bytes| {
-            let line = line(bytes);
-            if follower.take(&line) {
-                sink(line);
-            }
-        })
-        .await
-    }
-
-    /// Reads what came after the last line that `follower` took, up to now.
-    pub async fn rest(
-        &self,
-        namespace: &str,
-        pod: &str,
-        query: &LogQuery,
-        follower: &mut Follower,
-        mut sink: impl FnMut(LogLine),
-    ) -> Result<(), Failure> {
-        follower.resume();
-        let since = follower.since();
-        let path = Self::log_path(namespace, pod, query, false, since.as_deref());
-        self.stream(&path, true, |bytes| {
+        let path = Self::log_path(namespace, pod, query, follow, since.as_deref());
+        self.stream(&path, !follow, |bytes| {
             let line = line(bytes);
             if follower.take(&line) {
                 sink(line);

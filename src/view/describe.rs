@@ -233,6 +233,10 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
     if let Some(at) = job.finished_at {
         line("finished", format!("{} ago", age(Some(at), now)));
     }
+    if !job.conditions.is_empty() {
+        let condition = |(kind, (reason, _)): (&String, &(String, String))| format!("{} ({})", clean(kind), clean(reason));
+        line("conditions", job.conditions.iter().map(condition).collect::<Vec<_>>().join(", "));
+    }
     line("objects", objects.join(", "));
     text.push_str(&pods(job, look, now));
     text.push_str(&recent(events, look, now));

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -167,6 +167,7 @@ impl Cluster {
         let volumes = nodes::volumes(20);
         cluster.kubectl(Persona::Admin).apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes}));
         cluster.start_metrics()?;
+        cluster.until_ready("prometheus", || TcpStream::connect(("127.0.0.1", cluster.ports.prometheus)).is_ok())?;
         if options.with_adapter {
             cluster.start_adapter()?;
         }
@@ -546,10 +547,10 @@ impl Cluster {
     fn until_ready(&self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(90);
         while !ready() {
-            let log = fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
-            if let Some(line) = log.lines().find(|line| line.contains("address already in use")) {
-                bail!("{name} found its port taken: {line}");
+            if let Some((part, line)) = taken_port(&self.folder) {
+                bail!("{part} found its port taken: {line}");
             }
+            let log = fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
             if Instant::now() > end {
                 let tail: Vec<_> = log.lines().rev().take(5).collect();
                 bail!("{name} did not answer within 90 s; its last words:\n{}", tail.join("\n"));
@@ -557,5 +558,36 @@ impl Cluster {
             thread::sleep(Duration::from_millis(100));
         }
         Ok(())
+    }
+}
+
+/// The part of the control plane that could not listen, and what it said.
+fn taken_port(folder: &Path) -> Option<(String, String)> {
+    let logs = fs::read_dir(folder)
+        .ok()?
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().extension().is_some_and(|ending| ending == "log"));
+    logs.filter_map(|entry| {
+        let text = fs::read_to_string(entry.path()).ok()?;
+        let line = text.lines().find(|line| line.contains("address already in use"))?.to_owned();
+        Some((entry.path().file_stem()?.to_string_lossy().into_owned(), line))
+    })
+    .next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_found_its_port_taken_is_named() {
+        let folder = std::env::temp_dir().join(format!("gpuctl-sandbox-ports-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("kwok.log"), "starting\n").unwrap();
+        assert_eq!(taken_port(&folder), None);
+        fs::write(folder.join("etcd.log"), "starting\nlisten tcp 127.0.0.1:1: bind: address already in use\n").unwrap();
+        let (part, line) = taken_port(&folder).unwrap();
+        assert_eq!((part.as_str(), line.as_str()), ("etcd", "listen tcp 127.0.0.1:1: bind: address already in use"));
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
