@@ -256,25 +256,25 @@ fn enough_disk(folder: &Path) -> Result<()> {
 }
 
 fn kwok_module(kubernetes: &Path) -> Result<PathBuf> {
-    let output = Command::new("go")
-        .current_dir(kubernetes.join("source"))
-        .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"])
-        .output()
-        .context("cannot run `go list`")?;
-    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    if path.join("kustomize").is_dir() {
-        return Ok(path);
+    const MODULE: &str = "sigs.k8s.io/kwok";
+    let go = |arguments: &[&str]| {
+        let source = kubernetes.join("source");
+        Command::new("go").current_dir(source).args(arguments).output().context("cannot run `go`")
+    };
+    let find = || -> Result<PathBuf> {
+        let output = go(&["list", "-m", "-f", "{{.Dir}}", MODULE])?;
+        Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
+    };
+    let mut path = find()?;
+    if !path.join("kustomize").is_dir() {
+        // The module cache was emptied after the build; fetching one module takes seconds.
+        let output = go(&["mod", "download", MODULE])?;
+        path = find()?;
+        if !path.join("kustomize").is_dir() {
+            bail!("kwok's module cannot be fetched: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
     }
-    // The module cache was emptied after the build; fetching one module takes seconds.
-    let fetched =
-        Command::new("go").current_dir(kubernetes.join("source")).args(["mod", "download", "sigs.k8s.io/kwok"]).status()?;
-    if fetched.success() && path.as_os_str().is_empty() {
-        return kwok_module(kubernetes);
-    }
-    if path.join("kustomize").is_dir() {
-        return Ok(path);
-    }
-    bail!("`go list` does not know where kwok's module is: {}", String::from_utf8_lossy(&output.stderr).trim())
+    Ok(path)
 }
 
 #[cfg(test)]
