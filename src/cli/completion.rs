@@ -1,3 +1,6 @@
+//! `completion`: the script that registers gpuctl with a shell, and the live names that it offers. Must be quick and silent,
+//! for a person waits for the next keystroke.
+
 use std::process::ExitCode;
 use std::time::Duration;
 

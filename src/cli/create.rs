@@ -1,3 +1,6 @@
+//! `create`: from files to objects in the cluster, one document after the other, each whole or not at all. Knows the order of
+//! the steps; what an object looks like and how it is written is known elsewhere.
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -206,7 +209,7 @@ fn show(plans: &[Plan], format: Format, world: &World) -> Result<ExitCode, Error
     let text = match format {
         Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects})),
         Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
-        _ => plans.iter().map(|plan| created::text(&outcome(plan, &Value::Null, true), world.terminal.look())).collect(),
+        _ => plans.iter().map(|plan| created::text(&outcome(plan, &Value::Null, true))).collect(),
     };
     world.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -228,7 +231,7 @@ async fn submit(
         match submit_one(plan, connection, dry_run, args.keep_partial, world).await {
             Ok(created) => {
                 if !format.is_document() {
-                    world.terminal.print(&created::text(&created, world.terminal.look()))?;
+                    world.terminal.print(&created::text(&created))?;
                 }
                 done.push(created);
             }

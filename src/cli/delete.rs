@@ -1,3 +1,5 @@
+//! `delete`: takes jobs away and waits until their GPUs are free. Touches only what gpuctl made, by UID.
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 

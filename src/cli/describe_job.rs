@@ -1,3 +1,5 @@
+//! `describe job`: collects what is known of one job from several reads at the same time. Knows nothing of how it looks.
+
 use std::process::ExitCode;
 
 use clap::Args;

@@ -1,3 +1,6 @@
+//! `get jobs`: one page of the list, once or again and again. Knows filters, order and pages; the state of a job is the
+//! model's, its looks are the view's.
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! `logs`: which pods and lines are meant, read once or followed. Resuming and merging of streams is the cluster module's.
+
 use std::cell::RefCell;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -164,7 +166,6 @@ fn query(args: &Logs, job: &Job) -> LogQuery {
         container: args.container.clone().unwrap_or_else(|| own.to_owned()),
         tail: args.grep.is_none().then_some(args.tail),
         since: args.since,
-        previous: false,
     }
 }
 

@@ -1,3 +1,5 @@
+//! `man`: manual pages from the same definition as the help, with the exit codes of `error.rs`.
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;

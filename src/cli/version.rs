@@ -1,3 +1,5 @@
+//! `version`: what this program is, for people and for programs. Asks no cluster.
+
 use std::process::ExitCode;
 
 use clap::Args;

@@ -23,8 +23,6 @@ pub enum Failure {
         /// Kubernetes' CamelCase reason: `AlreadyExists`.
         reason: String,
         message: String,
-        /// Single causes, such as the fields of a conflict.
-        causes: Vec<String>,
         /// Of an expired list: the token to go on with, at the price of consistency.
         resume: Option<String>,
     },

@@ -157,14 +157,12 @@ impl Connection {
     pub(super) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
         if let Some(status) = serde_json::from_slice::<Value>(body).ok().filter(|status| status["kind"] == "Status") {
             let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let causes = status.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
             return Failure::Api {
                 code,
                 reason: text("/reason"),
                 message: Some(text("/message"))
                     .filter(|text| !text.is_empty())
                     .unwrap_or_else(|| format!("the API server answered {code}")),
-                causes: causes.filter_map(|cause| cause["message"].as_str().map(ToOwned::to_owned)).collect(),
                 resume: Some(text("/metadata/continue")).filter(|token| !token.is_empty()),
             };
         }
@@ -185,7 +183,7 @@ impl Connection {
         } else {
             format!("the API server answered {code}: {text}")
         };
-        Failure::Api { code, reason: String::new(), message, causes: Vec::new(), resume: None }
+        Failure::Api { code, reason: String::new(), message, resume: None }
     }
 
     fn broken(&self, cause: String) -> Failure {

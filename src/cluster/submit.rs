@@ -180,8 +180,7 @@ impl Connection {
             } else if root && !applied.repeated {
                 // It was not there a moment ago, and it was not we who made it.
                 let message = format!("{} was created by somebody else meanwhile", label(object));
-                let failure =
-                    Failure::Api { code: 409, reason: "AlreadyExists".to_owned(), message, causes: Vec::new(), resume: None };
+                let failure = Failure::Api { code: 409, reason: "AlreadyExists".to_owned(), message, resume: None };
                 return Err((failure, object));
             }
             if root {

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-use super::Look;
 use super::text::{clean, count};
 
 /// A document that was created.
@@ -78,7 +77,7 @@ pub fn batch<'a>(created: &'a [Created], failed: &[(&'static str, String, Error)
 
 /// One created document for people.
 #[must_use]
-pub fn text(created: &Created, _look: Look) -> String {
+pub fn text(created: &Created) -> String {
     let size = match (created.gpus_per_pod, &created.gpu_type) {
         (0, _) => format!("{}, no GPU", count(created.pods, "pod")),
         (gpus, Some(kind)) => format!("{} × {gpus} {}", count(created.pods, "node"), clean(kind)),
