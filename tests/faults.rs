@@ -574,7 +574,7 @@ fn a_job_that_cannot_be_made_the_owner_is_taken_back_whole() {
 }
 
 #[test]
-fn a_job_whose_answer_was_lost_is_taken_back_too() {
+fn a_job_whose_answer_was_lost_is_named_and_keeps_what_it_needs() {
     let lost = Arc::new(Mutex::new(false));
     let (server, run) = created_with("lost", move |asked, _| {
         let mut lost = lost.lock().unwrap();
@@ -586,7 +586,9 @@ fn a_job_whose_answer_was_lost_is_taken_back_too() {
         (*lost && asked.starts_with("GET") && asked.contains("/jobs/")).then(|| Answer::Json(200, job))
     });
     fails(&run, 6, "job/a could not be created");
-    assert_eq!(deleted(&server).len(), 2, "{:?}", server.seen());
+    assert!(run.err.contains("caused by: still there: service/a, job/a"), "{}", run.err);
+    // It may be the job of another run: nothing is deleted that is not certainly ours.
+    assert!(deleted(&server).is_empty(), "{:?}", server.seen());
 }
 
 #[test]

@@ -151,15 +151,17 @@ impl Connection {
         match self.write(rendered, &mut made).await {
             Ok(owner) => Ok(owner),
             Err((failure, object)) => {
-                let left = if keep_partial {
+                let owner = rendered.objects.last() == Some(object);
+                let heard = self.heard(object, &failure).await;
+                // An owner that may be ours may run already: what it needs stays with it.
+                let mut left = if keep_partial || (owner && heard) {
                     made.iter().map(|(object, _)| label(object)).collect()
                 } else {
-                    // An answer that was lost may have been a success.
-                    if let Some(uid) = self.heard(object, &failure).await {
-                        made.push((object, uid));
-                    }
                     self.remove(&made).await
                 };
+                if heard && !left.contains(&label(object)) {
+                    left.push(label(object));
+                }
                 Err(Broken { failure, object: label(object), left })
             }
         }
@@ -191,13 +193,10 @@ impl Connection {
         Ok(owner)
     }
 
-    /// The UID of an object whose apply failed without an answer and is there all the same.
-    async fn heard(&self, object: &Object, failure: &Failure) -> Option<String> {
-        if !failure.is_transient() {
-            return None;
-        }
-        let live = self.live(object).await.ok()??;
-        live.pointer("/metadata/uid").and_then(Value::as_str).map(ToOwned::to_owned)
+    /// True when an apply failed without an answer and the object is there all the same. It may be ours, a claim that was
+    /// kept, or what another run has just made: it is named, never removed.
+    async fn heard(&self, object: &Object, failure: &Failure) -> bool {
+        failure.is_transient() && self.live(object).await.is_ok_and(|live| live.is_some())
     }
 
     /// Removes what this run made, newest first; returns what could not be removed.
