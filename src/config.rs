@@ -42,6 +42,13 @@ impl Environment {
         }
     }
 
+    /// A variable that the user names, such as the token that goes into a secret.
+    #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
+    #[must_use]
+    pub fn variable(name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
     /// Wishes for the terminal, flags aside.
     #[must_use]
     pub fn wishes(&self) -> Wishes {

@@ -1,5 +1,7 @@
 //! stdout, stderr and the person behind them: the only place that writes to a stream. stdout is data, stderr is talk.
 
+pub mod raw;
+
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
@@ -64,6 +66,11 @@ impl Terminal {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
+    #[must_use]
+    pub fn in_is_terminal(&self) -> bool {
+        io::stdin().is_terminal()
+    }
+
     /// How text on stdout may look.
     #[must_use]
     pub fn look(&self) -> Look {
@@ -95,6 +102,19 @@ impl Terminal {
             Err(error) => {
                 Err(Error::new(crate::error::Kind::Request, "OutputFailed", format!("cannot write to stdout: {error}")))
             }
+        }
+    }
+
+    /// Passes on what another program said, byte for byte.
+    pub fn pass(&self, to_stderr: bool, bytes: &[u8]) {
+        let written = if to_stderr {
+            io::stderr().lock().write_all(bytes)
+        } else {
+            let mut out = io::stdout().lock();
+            out.write_all(bytes).and_then(|()| out.flush())
+        };
+        if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+            std::process::exit(0);
         }
     }
 

@@ -236,7 +236,7 @@ fn what_heals_is_asked_again() {
         });
         let run = server.gpuctl(&["get", "jobs", "-o", "json"]);
         assert_eq!((run.code, run.out.trim()), (0, "{\n  \"total\": 0,\n  \"items\": []\n}"), "{name}: {}", run.err);
-        assert_eq!(server.seen().len(), 4, "{name}: jobs and pods, twice each");
+        assert_eq!(server.seen().len(), 8, "{name}: three kinds of owners and pods, twice each");
     }
 }
 
@@ -316,6 +316,7 @@ fn a_create_that_fails_part_way_removes_what_it_made() {
                 status(403, "Forbidden", "nodes is forbidden: User \"u\" cannot list resource")
             }
             ("GET", path) if path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
+            ("GET", path) if path.contains("labelSelector") => empty_list(),
             ("GET", _) => status(404, "NotFound", "not found"),
             ("PATCH", path) if path.contains("dryRun") => Answer::Json(200, uid("X")),
             ("PATCH", path) if path.contains("/services/") => Answer::Json(201, uid("Service")),
@@ -462,6 +463,7 @@ fn a_webhook_that_takes_part_in_no_dry_run_is_a_warning() {
     let object = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}});
     let server = Server::start("nodryrun", move |asked, _| match asked.split_once(' ').unwrap() {
         ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
+        ("GET", path) if path.contains("labelSelector") => empty_list(),
         ("GET", _) => status(404, "NotFound", "not found"),
         (_, path) if path.contains("dryRun") => {
             status(400, "BadRequest", "admission webhook \"old.example.com\" does not support dry run")
@@ -538,6 +540,7 @@ fn created_with(name: &str, change: impl Fn(&str, usize) -> Option<Answer> + Sen
         }
         match asked.split_once(' ').unwrap() {
             ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
+            ("GET", path) if path.contains("labelSelector") => empty_list(),
             ("GET", _) => status(404, "NotFound", "not found"),
             ("PATCH", path) if path.contains("dryRun") => Answer::Json(200, object("X")),
             ("PATCH", path) if path.contains("/services/") => Answer::Json(201, object("Service")),

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use gpuctl::model::Node;
 use gpuctl::render::{Object, Queueing, Target, render};
 use gpuctl::spec::{self, Document};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::{Value, json};
 
@@ -26,6 +29,8 @@ fn nodes() -> Vec<Node> {
         node("b", "training-pool", "NVIDIA-A100-SXM4-80GB"),
         node("h", "big-pool", "NVIDIA-H100-80GB-HBM3"),
         node("i", "big-pool", "NVIDIA-H100-80GB-HBM3"),
+        node("v", "inference-pool", "NVIDIA-A10"),
+        node("w", "dev-pool", "NVIDIA-A10"),
     ]
 }
 
@@ -79,7 +84,7 @@ fn rendering_twice_gives_the_same_bytes_whatever_the_order_of_nodes() {
     }
 }
 
-/// Uses every field of a training.
+/// Uses every field of every kind of job.
 const EVERYTHING: &str = "kind: training
 version: v0.1
 job: {name: all, description: d, priority: high, labels: {team: a}, annotations: {x: y}, queue: q, epochs: 1, batch_size: 2, retries: 1, max_runtime: 1h, gang_timeout: 1h, grace_period: 1m, keep_for: 1d}
@@ -109,6 +114,26 @@ version: v0.1
 job: {name: none}
 environment: {image: i}
 resources: {gpu: 0}
+---
+kind: inference
+version: v0.1
+job: {name: serve, grace_period: 1m}
+environment: {image: i}
+resources: {gpu: 1, cpu: 1}
+service: {replicas: 2, port: 80, targetPort: 8000, protocol: TCP, type: NodePort, host: h.example.com, health_check: {path: /h, port: 9, initial_delay: 5s, period: 5s}, timeout: 1m, request_limit: 5}
+autoscaling: {minReplicas: 1, maxReplicas: 3, targetGPUUtilization: 70, targetMemoryUtilization: 80, targetCPUUtilization: 60, scaleUpDelay: 1m, scaleDownDelay: 5m}
+---
+kind: compute
+version: v0.1
+job: {name: web}
+environment: {image: i}
+service: {port: 80}
+---
+kind: notebook
+version: v0.1
+job: {name: lab}
+environment: {image: i}
+service: {port: 80, health_check: /api}
 ";
 
 fn everything() -> Vec<Object> {
@@ -134,7 +159,9 @@ fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 
 /// Fields younger than Kubernetes 1.20, with the version in which servers have them on by default.
 /// Source: the feature gates page of the Kubernetes documentation.
-const SINCE: [(&str, &str); 7] = [
+const SINCE: [(&str, &str); 9] = [
+    ("HorizontalPodAutoscaler.", "1.23"),
+    ("Ingress.", "1.19"),
     ("Job.spec.backoffLimitPerIndex", "1.29"),
     ("Job.spec.maxFailedIndexes", "1.29"),
     ("Job.spec.completionMode", "1.22"),
@@ -174,6 +201,10 @@ fn no_field_is_invented() {
             "ConfigMap" => through::<ConfigMap>(&object.body),
             "PersistentVolumeClaim" => through::<PersistentVolumeClaim>(&object.body),
             "PriorityClass" => through::<PriorityClass>(&object.body),
+            "Deployment" => through::<Deployment>(&object.body),
+            "StatefulSet" => through::<StatefulSet>(&object.body),
+            "HorizontalPodAutoscaler" => through::<HorizontalPodAutoscaler>(&object.body),
+            "Ingress" => through::<Ingress>(&object.body),
             other => panic!("{other} is a new kind"),
         };
         assert_eq!(typed, object.body);

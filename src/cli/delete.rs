@@ -1,12 +1,13 @@
 //! `delete`: takes jobs away and waits until their GPUs are free. Touches only what gpuctl made, by UID.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cluster::{Connection, Deletion, Patience, Wanted};
+use crate::cluster::{Connection, Deletion, Patience, Remainder};
 use crate::error::{Error, Kind};
 use crate::model::Job;
 use crate::spec::Document;
@@ -134,7 +135,7 @@ pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
 
 /// The jobs of files, last first: what was created last goes first.
 fn names_in(files: &[String], world: &World) -> Result<Vec<String>, Error> {
-    let inputs = inputs::read(files).map_err(|mut errors| {
+    let inputs = inputs::read(files, &[]).map_err(|mut errors| {
         let last = errors.pop().expect("a failed reading has an error");
         errors.iter().for_each(|error| world.terminal.fail(error));
         last
@@ -162,8 +163,7 @@ async fn begin(connection: &Connection, name: &str, how: &How) -> Result<Option<
         Err(error) if error.kind == Kind::NotFound => return absent(connection, name, error, how).await,
         Err(error) => return Err(error),
     };
-    let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
-    connection.delete_at(&path, Deletion { uid: Some(&job.uid), force: false }).await?;
+    connection.delete_owner(&job).await?;
     for belonging in connection.belongings(&job.namespace, &job.name).await? {
         if how.purge || !belonging.kept {
             connection.delete_belonging(&belonging).await?;
@@ -182,10 +182,9 @@ async fn begin(connection: &Connection, name: &str, how: &How) -> Result<Option<
 async fn absent(connection: &Connection, name: &str, error: Error, how: &How) -> Result<Option<Job>, Error> {
     let (namespace, name) = lookup::split(name)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
-    let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}");
-    if connection.find::<serde_json::Value>(&path).await.is_ok_and(|found| found.is_some()) {
-        let message = format!("job `{name}` in namespace `{namespace}` was not made by gpuctl");
-        return Err(Error::new(Kind::Request, "NotOurs", message).hint(format!("kubectl delete job {name} -n {namespace}")));
+    if let Some(kind) = connection.foreign(namespace, name).await {
+        let message = format!("{kind} `{name}` in namespace `{namespace}` was not made by gpuctl");
+        return Err(Error::new(Kind::Request, "NotOurs", message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
     let mut removed = false;
     for belonging in connection.belongings(namespace, name).await? {
@@ -213,11 +212,14 @@ async fn end(connection: &Connection, job: &Job, start: Instant, how: &How, worl
     if how.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }
-    let wanted = Wanted { namespace: Some(job.namespace.clone()), name: Some(job.name.clone()), ..Wanted::default() };
+    // What is there at the first look is ours; what a namesake makes later is not.
+    let mut ours: Option<BTreeSet<String>> = None;
     let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
     let spinner = world.terminal.spinner();
     loop {
-        let left = patience.ask(|| connection.remains(&wanted, &job.uid)).await?;
+        let mut left = patience.ask(|| connection.remains(job)).await?;
+        let ours = ours.get_or_insert_with(|| left.iter().map(|rest| rest.uid.clone()).collect());
+        left.retain(|rest| ours.contains(&rest.uid));
         if left.is_empty() {
             spinner.finish_and_clear();
             return Ok(answer("deleted", freed));
@@ -226,9 +228,13 @@ async fn end(connection: &Connection, job: &Job, start: Instant, how: &How, worl
         if start.elapsed() >= how.timeout {
             spinner.finish_and_clear();
             let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());
-            let error = Error::new(Kind::Timeout, "Timeout", message).cause(left.join("; "));
+            let error = Error::new(Kind::Timeout, "Timeout", message).cause(labels(&left));
             return Err(error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name)));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
+}
+
+fn labels(left: &[Remainder]) -> String {
+    left.iter().map(|rest| rest.label.as_str()).collect::<Vec<_>>().join("; ")
 }

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use futures::future::{join_all, join3};
+use futures::future::{join, join4};
 
+use crate::cluster::Failure;
 use crate::error::Error;
 use crate::model::{JobKind, State, Status};
 use crate::view::{describe, document};
@@ -34,25 +35,23 @@ pub async fn run(args: &DescribeJob, world: &World) -> Result<ExitCode, Error> {
     let state = State::of(&job);
     let running = job.kind == JobKind::Training && state.status == Status::Running;
     let progress = async { if running { get_jobs::tail(&connection, &job).await } else { None } };
-    let own = connection.events(&job.namespace, &job.uid);
-    let pods = job.current_pods();
-    let of_pods = join_all(pods.iter().map(|pod| connection.events(&job.namespace, &pod.uid)));
-    let (progress, own, of_pods) = join3(progress, own, of_pods).await;
-    let mut events = Vec::new();
-    for answer in of_pods.into_iter().chain([own]) {
-        match answer {
-            Ok(found) => events.extend(found),
-            Err(failure) if failure.is_forbidden() => {}
-            Err(failure) => return Err(failure.into()),
+    let reached = async {
+        if !job.kind.serves() {
+            return Ok((Vec::new(), None));
         }
-    }
-    events.sort_by(|a, b| (a.at, &a.message).cmp(&(b.at, &b.message)));
-    let objects = connection.objects_of(&job).await?;
-    let description = describe::Description { state, progress, events, objects, job };
+        let (addresses, autoscaler) = join(connection.addresses(&job), connection.autoscaler(&job)).await;
+        Ok::<_, Failure>((addresses?, autoscaler?))
+    };
+    let (progress, events, objects, reached) =
+        join4(progress, connection.job_events(&job), connection.objects_of(&job), reached).await;
+    let (events, objects, (addresses, autoscaler)) = (events?, objects?, reached?);
+    let description = describe::Description { state, progress, events, objects, addresses, autoscaler, job };
     let text = document(args.output.into(), &describe::document(&description))
         .unwrap_or_else(|| describe::text(&description, world.terminal.look(), world.now()));
     world.terminal.print(&text)?;
-    if !description.state.status.is_final() {
+    if description.job.kind == JobKind::Notebook && description.state.status == Status::Running {
+        world.terminal.hint(&format!("gpuctl open {}", description.job.name));
+    } else if !description.state.status.is_final() {
         world.terminal.hint(&format!("gpuctl logs {} -f", description.job.name));
     }
     Ok(ExitCode::SUCCESS)

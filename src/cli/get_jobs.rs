@@ -137,6 +137,11 @@ async fn rows(
     if let Some(namespace) = selection.narrowed_to.filter(|_| first) {
         world.terminal.warn(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
     }
+    if !selection.unreadable.is_empty() && first {
+        world
+            .terminal
+            .warn(&format!("you may not list every kind of job: {}s are not shown", selection.unreadable.join("s and ")));
+    }
     let status = args.status.as_deref().and_then(|status| status.parse::<Status>().ok());
     let mut found: Vec<(Job, State)> = selection
         .jobs

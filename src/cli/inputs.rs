@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::error::{Error, Kind};
-use crate::spec::{self, Document, FILE_BYTES, Problems};
+use crate::spec::{self, Document, FILE_BYTES, Override, Problems};
 
 /// Files of one folder.
 const MOST_FILES: usize = 1000;
@@ -25,8 +25,8 @@ pub struct Inputs {
     pub warnings: Vec<Problems>,
 }
 
-/// Reads everything. Every problem of every file comes back, not the first.
-pub fn read(names: &[String]) -> Result<Inputs, Vec<Error>> {
+/// Reads everything, with `overrides` put into each document. Every problem of every file comes back, not the first.
+pub fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, Vec<Error>> {
     let (mut inputs, mut errors) = (Inputs::default(), Vec::new());
     let mut files = Vec::new();
     for name in names {
@@ -36,7 +36,8 @@ pub fn read(names: &[String]) -> Result<Inputs, Vec<Error>> {
         }
     }
     for file in files {
-        let parsed = text(&file).and_then(|text| Ok((spec::parse(shown(&file), &text).map_err(Error::from)?, text)));
+        let parsed =
+            text(&file).and_then(|text| Ok((spec::parse_with(shown(&file), &text, overrides).map_err(Error::from)?, text)));
         match parsed {
             Ok((parsed, text)) => {
                 let input = |document| Input { document, file: shown(&file).to_owned(), text: text.clone() };
@@ -85,10 +86,21 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
 }
 
 /// The text of a file: at most a mebibyte of UTF-8.
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
 fn text(file: &str) -> Result<String, Error> {
-    let too_large =
-        || invalid(format!("`{}` is larger than {} MiB", shown(file), FILE_BYTES >> 20)).hint("a job file has some thirty lines");
+    let bytes = bytes(file).map_err(|error| match error.name.as_str() {
+        "FileTooLarge" => error.hint("a job file has some thirty lines"),
+        _ => error,
+    })?;
+    let binary = bytes.contains(&0);
+    match String::from_utf8(bytes) {
+        Ok(text) if !binary => Ok(text),
+        _ => Err(invalid(format!("`{}` is not a text file", shown(file))).hint("a job file is YAML in UTF-8")),
+    }
+}
+
+/// The content of a file, or of stdin: at most a mebibyte.
+#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
+pub fn bytes(file: &str) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let read = if file == "-" {
         std::io::stdin().lock().take(FILE_BYTES + 1).read_to_end(&mut bytes)
@@ -100,13 +112,10 @@ fn text(file: &str) -> Result<String, Error> {
         _ => invalid(format!("cannot read `{file}`")).cause(error.to_string()),
     })?;
     if bytes.len() as u64 > FILE_BYTES {
-        return Err(too_large());
+        let message = format!("`{}` is larger than {} MiB", shown(file), FILE_BYTES >> 20);
+        return Err(Error::new(Kind::Specification, "FileTooLarge", message));
     }
-    let binary = bytes.contains(&0);
-    match String::from_utf8(bytes) {
-        Ok(text) if !binary => Ok(text),
-        _ => Err(invalid(format!("`{}` is not a text file", shown(file))).hint("a job file is YAML in UTF-8")),
-    }
+    Ok(bytes)
 }
 
 /// Contents of the `files:` of a document, relative to the file that names them.

@@ -127,7 +127,7 @@ fn no_container(name: &str, job: &Job) -> Error {
 /// The pods to read: those of the present try, or of the one before.
 fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     let current = job.current_pods();
-    let mut pods: Vec<Pod> = if args.previous {
+    let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {
         let earlier = |pod: &&Pod| {
             let mut tries: Vec<&Pod> = job.pods.iter().filter(|other| other.rank == pod.rank).collect();
             tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
@@ -166,6 +166,8 @@ fn query(args: &Logs, job: &Job) -> LogQuery {
         container: args.container.clone().unwrap_or_else(|| own.to_owned()),
         tail: args.grep.is_none().then_some(args.tail),
         since: args.since,
+        // A service's pod is restarted in place; a training's failed try is a pod of its own.
+        previous: args.previous && job.kind.serves(),
     }
 }
 

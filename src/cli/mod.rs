@@ -1,14 +1,24 @@
 //! What the user types. clap lives here and nowhere else; each verb has a file of its own.
 
+pub mod archive;
 pub mod completion;
+pub mod copy;
 pub mod create;
+pub mod create_secret;
 pub mod delete;
 pub mod describe_job;
+pub mod events;
+pub mod exec;
 pub mod get_jobs;
 pub mod inputs;
 pub mod logs;
 pub mod lookup;
 pub mod man;
+mod obstacles;
+pub mod open;
+pub mod run;
+pub mod scale;
+mod submission;
 pub mod version;
 mod waiting;
 
@@ -134,6 +144,7 @@ impl From<OneFormat> for Format {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Create(create::Create),
+    Run(run::Run),
     /// List jobs
     #[command(subcommand)]
     Get(Get),
@@ -141,6 +152,19 @@ pub enum Command {
     #[command(subcommand)]
     Describe(Describe),
     Logs(logs::Logs),
+    Events(events::Events),
+    Open(open::Open),
+    Exec(exec::Exec),
+    Attach(exec::Attach),
+    #[command(name = "cp")]
+    Copy(copy::Copy),
+    Scale(scale::Scale),
+    /// Pause a job and free its GPUs
+    #[command(subcommand)]
+    Pause(scale::Pause),
+    /// Let a paused job go on
+    #[command(subcommand)]
+    Resume(scale::Resume),
     Delete(delete::Delete),
     Version(version::Version),
     Completion(completion::Completion),
@@ -257,7 +281,16 @@ async fn dispatch(command: Command, world: &World) -> Result<ExitCode, Error> {
         Command::Create(args) => create::run(&args, world).await,
         Command::Get(Get::Jobs(args)) => get_jobs::run(&args, world).await,
         Command::Describe(Describe::Job(args)) => describe_job::run(&args, world).await,
+        Command::Run(args) => run::run(&args, world).await,
         Command::Logs(args) => logs::run(&args, world).await,
+        Command::Events(args) => events::run(&args, world).await,
+        Command::Open(args) => open::run(&args, world).await,
+        Command::Exec(args) => exec::run(&args, world).await,
+        Command::Attach(args) => exec::attach(&args, world).await,
+        Command::Copy(args) => copy::run(&args, world).await,
+        Command::Scale(args) => scale::scale(&args, world).await,
+        Command::Pause(args) => scale::pause(&args, world).await,
+        Command::Resume(args) => scale::resume(&args, world).await,
         Command::Delete(args) => delete::run(&args, world).await,
         Command::Version(args) => version::run(&args, world),
         Command::Completion(args) => completion::run(&args, world),

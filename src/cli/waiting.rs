@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use serde_json::json;
 
 use crate::cluster::{Connection, Patience, Wanted};
 use crate::error::{Error, Kind};
@@ -49,15 +48,11 @@ pub async fn wait(
         _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted while waiting").cause("the jobs exist and go on")),
     };
     spinner.finish_and_clear();
-    if let Some(path) = paused.take() {
-        resume(connection, &path).await.map_err(|error| error.cause("the job is paused: set its `spec.suspend` to false"))?;
+    if let Some(job) = paused.take() {
+        let resumed = connection.suspend(&job, false).await.map_err(Error::from);
+        resumed.map_err(|error| error.hint(format!("the job is paused: gpuctl resume {}/{}", job.namespace, job.name)))?;
     }
     result
-}
-
-async fn resume(connection: &Connection, path: &str) -> Result<(), Error> {
-    connection.merge_patch(path, &json!({"spec": {"suspend": false}})).await?;
-    Ok(())
 }
 
 #[expect(clippy::too_many_arguments, reason = "one loop that looks at all of it")]
@@ -72,7 +67,8 @@ async fn wait_for(
     spinner: &indicatif::ProgressBar,
 ) -> Result<(), Error> {
     let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
-    let wanted = Wanted { namespace: Some(created.namespace.clone()), name: Some(created.job_id.clone()), ..Wanted::default() };
+    let wanted = Wanted::one(&created.namespace, &created.job_id);
+    let mut told = None;
     loop {
         let Some(job) = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() else {
             return Err(Error::new(Kind::NotFound, "NotFound", format!("job `{}` was deleted meanwhile", created.job_id)));
@@ -82,13 +78,22 @@ async fn wait_for(
         created.message = state.message.clone().unwrap_or_else(|| text::state(&state));
         spinner.set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
         match (state.status, goal) {
+            // A service is there when all of it is.
+            (Status::Running, _) if job.kind.serves() && state.running < state.wanted => {}
             (Status::Succeeded, _) | (Status::Running, Goal::Running) => return Ok(()),
+            // It was created with no replicas.
+            (Status::Paused, _) if job.kind.serves() => return Ok(()),
             (Status::Failed, _) => {
                 let reason = state.reason.as_deref().unwrap_or("Failed");
                 let error = Error::new(Kind::Request, reason, format!("job `{}` failed: {}", created.job_id, created.message));
                 return Err(error.hint(format!("gpuctl logs {}/{}", created.namespace, created.job_id)));
             }
             _ => {}
+        }
+        // A service that crashes goes on trying: whoever waits must know why nothing happens.
+        if job.kind.serves() && state.message.is_some() && told != state.reason {
+            told.clone_from(&state.reason);
+            world.terminal.note(&format!("{} is {}: {}", created.job_id, text::state(&state), created.message));
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let seconds = start.elapsed().as_secs();
@@ -126,8 +131,8 @@ fn doing(job: &Job, state: &State) -> String {
 /// `job.gang_timeout`: a gang that cannot be placed whole gives its GPUs back for a while, so that another can finish.
 struct Gang<'a> {
     since: Option<Instant>,
-    /// The path of the job that is paused now.
-    paused: &'a RefCell<Option<String>>,
+    /// The job that is paused now.
+    paused: &'a RefCell<Option<Job>>,
     deadline: Option<Instant>,
 }
 
@@ -141,15 +146,14 @@ impl Gang<'_> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else { return Ok(()) };
         self.since = None;
-        let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
-        self.paused.replace(Some(path.clone()));
-        connection.merge_patch(&path, &json!({"spec": {"suspend": true}})).await?;
+        self.paused.replace(Some(job.clone()));
+        connection.suspend(job, true).await?;
         // Two gangs that gave up together must not come back together; the names differ, so do the waits.
         let spread = job.name.bytes().fold(0_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 1000);
         let pause = limit.min(Duration::from_secs(30)) / 2 + Duration::from_millis(5 * spread);
         let left = self.deadline.map_or(pause, |deadline| deadline.saturating_duration_since(Instant::now()));
         tokio::time::sleep(pause.min(left)).await;
-        resume(connection, &path).await?;
+        connection.suspend(job, false).await?;
         self.paused.take();
         Ok(())
     }

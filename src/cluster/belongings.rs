@@ -1,4 +1,4 @@
-//! The objects of a job besides its pods: what describe names and delete takes away.
+//! The objects of a job besides its pods: what describe names and delete takes away, and what is left while it goes.
 
 use futures::future::join_all;
 use serde::Deserialize;
@@ -7,12 +7,18 @@ use crate::model::Job;
 use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US};
 
 use super::apply::Deletion;
-use super::decode::{Metadata, Owner, Page};
-use super::{Connection, Failure, Wanted};
+use super::decode::{Metadata, Page};
+use super::owner::{Owner, PodOwner, TEMPLATE_HASH};
+use super::{Connection, Failure};
 
-/// Kinds that a job may own: (kind, path of the collection, kept when the job is deleted).
-const KINDS: [(&str, &str, bool); 3] =
-    [("service", "services", false), ("configmap", "configmaps", false), ("claim", "persistentvolumeclaims", true)];
+/// Kinds that a job may own: (kind, group, collection, kept when the job is deleted).
+const KINDS: [(&str, &str, &str, bool); 5] = [
+    ("service", "/api/v1", "services", false),
+    ("configmap", "/api/v1", "configmaps", false),
+    ("claim", "/api/v1", "persistentvolumeclaims", true),
+    ("autoscaler", "/apis/autoscaling/v2", "horizontalpodautoscalers", false),
+    ("ingress", "/apis/networking.k8s.io/v1", "ingresses", false),
+];
 
 /// One object of a job.
 #[derive(Clone, Debug)]
@@ -33,6 +39,14 @@ impl Belonging {
     }
 }
 
+/// Something of a deleted job that is still there.
+#[derive(Clone, Debug)]
+pub struct Remainder {
+    pub uid: String,
+    /// `kind/name`, with what holds it.
+    pub label: String,
+}
+
 #[derive(Deserialize)]
 struct Named<'a> {
     #[serde(borrow)]
@@ -43,10 +57,10 @@ impl Connection {
     /// The objects labelled as this job's. Kinds that the user may not list are left out.
     pub async fn belongings(&self, namespace: &str, job: &str) -> Result<Vec<Belonging>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
-        let lists = KINDS.iter().map(|(kind, plural, kept)| {
+        let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
             let selector = selector.as_str();
             async move {
-                let path = format!("/api/v1/namespaces/{namespace}/{plural}");
+                let path = format!("{group}/namespaces/{namespace}/{plural}");
                 let mut found = Vec::new();
                 let listed = self
                     .list(&path, &[("labelSelector", selector)], |page| {
@@ -77,54 +91,66 @@ impl Connection {
     /// `kind/name` of everything of the job but its pods, the owner first.
     pub async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
-        Ok([format!("job/{}", job.name)].into_iter().chain(rest.iter().map(Belonging::label)).collect())
+        let owner = format!("{}/{}", Owner::of(job.kind).word(), job.name);
+        Ok([owner].into_iter().chain(rest.iter().map(Belonging::label)).collect())
     }
 
     pub async fn delete_belonging(&self, belonging: &Belonging) -> Result<bool, Failure> {
         self.delete_at(&belonging.path, Deletion { uid: Some(&belonging.uid), force: false }).await
+    }
+
+    /// Deletes the owner of the job's pods, which go with it.
+    pub async fn delete_owner(&self, job: &Job) -> Result<bool, Failure> {
+        let path = Owner::of(job.kind).path(&job.namespace, &job.name);
+        self.delete_at(&path, Deletion { uid: Some(&job.uid), force: false }).await
+    }
+
+    /// The kind of an object that could own pods of that name and is not a job of ours.
+    pub async fn foreign(&self, namespace: &str, name: &str) -> Option<&'static str> {
+        for owner in Owner::ALL {
+            if self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await.is_ok_and(|found| found.is_some()) {
+                return Some(owner.word());
+            }
+        }
+        None
     }
 }
 
 #[derive(Deserialize)]
 struct Ending<'a> {
     #[serde(borrow)]
-    metadata: EndingMetadata<'a>,
+    metadata: Metadata<'a>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EndingMetadata<'a> {
-    #[serde(borrow)]
-    name: std::borrow::Cow<'a, str>,
-    #[serde(default)]
-    finalizers: Vec<String>,
-    #[serde(default)]
-    owner_references: Vec<Owner>,
-    #[serde(default)]
-    uid: String,
+impl Ending<'_> {
+    fn remainder(&self, kind: &str) -> Remainder {
+        let held = self.metadata.finalizers.join(", ");
+        let held = if held.is_empty() { String::new() } else { format!(" (held by {held})") };
+        Remainder { uid: self.metadata.uid.to_string(), label: format!("{kind}/{}{held}", self.metadata.name) }
+    }
 }
 
 impl Connection {
-    /// What is left of the deleted job with this UID: the owner and its pods, with what holds them. A namesake made since
-    /// then does not count.
-    pub async fn remains(&self, wanted: &Wanted, uid: &str) -> Result<Vec<String>, Failure> {
-        let namespace = wanted.namespace.as_deref().unwrap_or(&self.namespace);
-        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", wanted.name.as_deref().unwrap_or_default());
+    /// What is left of a deleted job: the owner and its pods. Pods of a Deployment are known by its name only: a namesake
+    /// made since then has others.
+    pub async fn remains(&self, job: &Job) -> Result<Vec<Remainder>, Failure> {
+        let (namespace, owner) = (job.namespace.as_str(), Owner::of(job.kind));
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
+        let deployment = PodOwner::Deployment { namespace: job.namespace.clone(), name: job.name.clone() };
         let mut left = Vec::new();
-        for (kind, path) in [
-            ("job", format!("/apis/batch/v1/namespaces/{namespace}/jobs")),
-            ("pod", format!("/api/v1/namespaces/{namespace}/pods")),
-        ] {
+        for (kind, path) in
+            [(owner.word(), owner.collection(Some(namespace))), ("pod", format!("/api/v1/namespaces/{namespace}/pods"))]
+        {
             self.list(&path, &[("labelSelector", &selector)], |page| {
                 let page: Page<Ending<'_>> = serde_json::from_slice(page)?;
                 let ours = |object: &&Ending<'_>| {
-                    object.metadata.uid == uid || object.metadata.owner_references.iter().any(|owner| owner.uid == uid)
+                    object.metadata.uid == job.uid
+                        || match PodOwner::of(&object.metadata) {
+                            PodOwner::Uid(uid) => uid == job.uid,
+                            other => owner == Owner::Deployment && other == deployment,
+                        }
                 };
-                left.extend(page.items.iter().filter(ours).map(|object| {
-                    let held = object.metadata.finalizers.join(", ");
-                    let held = if held.is_empty() { String::new() } else { format!(" (held by {held})") };
-                    format!("{kind}/{}{held}", object.metadata.name)
-                }));
+                left.extend(page.items.iter().filter(ours).map(|object| object.remainder(kind)));
                 Ok(())
             })
             .await?;
@@ -134,17 +160,19 @@ impl Connection {
 
     /// Pods that carry the labels of a job that is not there: (path, UID).
     pub async fn orphans(&self, namespace: &str, job: &str) -> Result<Vec<(String, String)>, Failure> {
-        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},batch.kubernetes.io/controller-uid");
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let mut found = Vec::new();
-        self.list(&collection, &[("labelSelector", &selector)], |page| {
-            let page: Page<Named<'_>> = serde_json::from_slice(page)?;
-            found.extend(
-                page.items.iter().map(|pod| (format!("{collection}/{}", pod.metadata.name), pod.metadata.uid.to_string())),
-            );
-            Ok(())
-        })
-        .await?;
+        for made_by in ["batch.kubernetes.io/controller-uid", TEMPLATE_HASH, "controller-revision-hash"] {
+            let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},{made_by}");
+            self.list(&collection, &[("labelSelector", &selector)], |page| {
+                let page: Page<Named<'_>> = serde_json::from_slice(page)?;
+                found.extend(
+                    page.items.iter().map(|pod| (format!("{collection}/{}", pod.metadata.name), pod.metadata.uid.to_string())),
+                );
+                Ok(())
+            })
+            .await?;
+        }
         Ok(found)
     }
 }

@@ -92,6 +92,12 @@ impl Connection {
         Ok(true)
     }
 
+    /// The client for streams, and since when its credentials are in use.
+    pub(super) fn streaming(&self) -> (Client, Instant) {
+        let clients = self.clients.borrow();
+        (clients.streams.clone(), clients.since)
+    }
+
     /// Where the API server is.
     #[must_use]
     pub fn server(&self) -> &str {

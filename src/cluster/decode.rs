@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use crate::model::gpu::is_device;
 use crate::model::{Container, Pod, PodPhase, quantity};
+
+use super::owner::TEMPLATE_HASH;
 
 /// A page of a list; Go writes `null` for an empty one.
 #[derive(Deserialize)]
@@ -34,6 +37,7 @@ pub struct Metadata<'a> {
     pub creation_timestamp: Option<Timestamp>,
     pub deletion_timestamp: Option<Timestamp>,
     pub owner_references: Vec<Owner>,
+    pub finalizers: Vec<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
 }
@@ -41,6 +45,10 @@ pub struct Metadata<'a> {
 #[derive(Deserialize)]
 pub struct Owner {
     pub uid: String,
+    #[serde(default)]
+    pub kind: String,
+    #[serde(default)]
+    pub name: String,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +70,19 @@ pub struct PodSpec<'a> {
     pub containers: Vec<WireContainer<'a>>,
     #[serde(borrow)]
     pub init_containers: Vec<WireContainer<'a>>,
+    pub volumes: Vec<WireVolume>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WireVolume {
+    pub host_path: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WirePort {
+    pub container_port: u16,
 }
 
 #[derive(Deserialize, Default)]
@@ -72,6 +93,7 @@ pub struct WireContainer<'a> {
     #[serde(borrow)]
     pub restart_policy: Cow<'a, str>,
     pub resources: Resources,
+    pub ports: Vec<WirePort>,
 }
 
 #[derive(Deserialize, Default)]
@@ -116,6 +138,7 @@ pub struct ContainerStatus<'a> {
     #[serde(borrow)]
     pub name: Cow<'a, str>,
     pub restart_count: u32,
+    pub started: Option<bool>,
     #[serde(borrow)]
     pub state: ContainerState<'a>,
     #[serde(borrow)]
@@ -218,6 +241,7 @@ impl WirePod<'_> {
             name: self.metadata.name.to_string(),
             uid: self.metadata.uid.to_string(),
             rank: rank.and_then(|rank| rank.parse().ok()),
+            revision: [TEMPLATE_HASH, "controller-revision-hash"].iter().find_map(|key| self.metadata.labels.get(*key).cloned()),
             node: Some(self.spec.node_name.to_string()).filter(|node| !node.is_empty()),
             phase,
             deleting: self.metadata.deletion_timestamp.is_some(),
@@ -261,6 +285,8 @@ impl ContainerStatus<'_> {
             restarts: self.restart_count,
             waiting: self.state.waiting.as_ref().map(|waiting| (waiting.reason.to_string(), waiting.message.to_string())),
             terminated: self.state.terminated.as_ref().map(|ended| (ended.exit_code, ended.reason.to_string())),
+            last_ended: self.last_state.terminated.as_ref().map(|ended| (ended.exit_code, ended.reason.to_string())),
+            started: self.started.unwrap_or_else(|| self.state.running.is_some()),
             running: self.state.running.is_some(),
         }
     }

@@ -1,15 +1,20 @@
-//! What the cluster reported about an object, newest last.
+//! What the cluster reported about a job and its parts, newest last.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::model::Event;
+use crate::model::{Event, Job};
 
 use super::decode::{Metadata, Page};
-use super::request::with_query;
+use super::owner::Owner;
 use super::{Connection, Failure};
+
+/// Pods whose events are asked for one by one; with more of them one list of the namespace is cheaper.
+const ONE_BY_ONE: usize = 8;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,22 +42,77 @@ struct Involved<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow)]
     name: Cow<'a, str>,
+    #[serde(borrow)]
+    uid: Cow<'a, str>,
 }
 
 impl Connection {
     /// Events about the object with this UID.
     pub async fn events(&self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
-        let field = format!("involvedObject.uid={uid}");
-        let path = with_query(&format!("/api/v1/namespaces/{namespace}/events"), &[]);
+        self.events_where(namespace, Some(&format!("involvedObject.uid={uid}")), |_| true).await
+    }
+
+    /// Events about the job, its pods, and what stands between and beside them: replica sets, autoscaler, service. Parts
+    /// that the user may not read are left out.
+    pub async fn job_events(&self, job: &Job) -> Result<Vec<Event>, Failure> {
+        let namespace = job.namespace.as_str();
+        let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
+        let mut answers = Vec::new();
+        if pods.len() <= ONE_BY_ONE && Owner::of(job.kind) != Owner::Deployment {
+            let own = format!("involvedObject.name={}", job.name);
+            let of_pods = join_all(pods.iter().map(|uid| self.events(namespace, uid)));
+            let (own, of_pods) =
+                futures::future::join(self.events_where(namespace, Some(&own), |about| beside(job, about)), of_pods).await;
+            answers.push(own);
+            answers.extend(of_pods);
+        } else {
+            let about_it = |about: &Involved<'_>| pods.contains(about.uid.as_ref()) || beside(job, about);
+            answers.push(self.events_where(namespace, None, about_it).await);
+        }
         let mut events = Vec::new();
-        self.list(&path, &[("fieldSelector", &field)], |page| {
+        for answer in answers {
+            match answer {
+                Ok(found) => events.extend(found),
+                Err(failure) if failure.is_forbidden() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        // A namesake that was deleted within the hour left events too.
+        events.retain(|event| event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at);
+        events.sort_by(|a, b| (a.at, &a.message).cmp(&(b.at, &b.message)));
+        Ok(events)
+    }
+
+    async fn events_where(
+        &self,
+        namespace: &str,
+        selector: Option<&str>,
+        keep: impl Fn(&Involved<'_>) -> bool,
+    ) -> Result<Vec<Event>, Failure> {
+        let path = format!("/api/v1/namespaces/{namespace}/events");
+        let parameters: Vec<(&str, &str)> = selector.map(|selector| ("fieldSelector", selector)).into_iter().collect();
+        let mut events = Vec::new();
+        self.list(&path, &parameters, |page| {
             let page: Page<WireEvent<'_>> = serde_json::from_slice(page)?;
-            events.extend(page.items.iter().map(WireEvent::event));
+            events.extend(page.items.iter().filter(|event| keep(&event.involved_object)).map(WireEvent::event));
             Ok(())
         })
         .await?;
         events.sort_by(|a, b| (a.at, &a.message).cmp(&(b.at, &b.message)));
         Ok(events)
+    }
+}
+
+/// The owner itself, a ReplicaSet of the Deployment's, or what carries the job's name beside it.
+fn beside(job: &Job, about: &Involved<'_>) -> bool {
+    let hash = about.name.strip_prefix(job.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    match about.kind.as_ref() {
+        "Job" | "Deployment" | "StatefulSet" => about.uid == job.uid,
+        "ReplicaSet" => {
+            Owner::of(job.kind) == Owner::Deployment && hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_alphanumeric()))
+        }
+        "HorizontalPodAutoscaler" | "Service" | "Ingress" => about.name == job.name,
+        _ => false,
     }
 }
 

@@ -1,16 +1,19 @@
 //! Follows the logs of a whole job: pods that appear later join, a retried rank goes on in its new pod, and the end of the
 //! job ends the stream.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
-use crate::model::{Job, Pod, State};
+use crate::model::{Container, Job, Pod, State};
 
 use super::{Connection, Failure, Follower, LogLine, LogQuery, Patience, Wanted};
+
+/// Restarts of each pod that were told already.
+type Restarts = BTreeMap<String, u32>;
 
 /// Something to show.
 #[derive(Clone, Debug)]
@@ -40,11 +43,12 @@ impl Connection {
         only: impl Fn(&Pod) -> bool,
         sink: &RefCell<impl FnMut(LogEvent)>,
     ) -> Result<Option<State>, Failure> {
-        let wanted = Wanted { namespace: Some(job.namespace.clone()), name: Some(job.name.clone()), ..Wanted::default() };
+        let wanted = Wanted::one(&job.namespace, &job.name);
         let (alive, watching) = watch::channel(BTreeSet::<String>::new());
         let mut tasks = FuturesUnordered::new();
         let mut ranks: BTreeMap<Option<u32>, String> = BTreeMap::new();
         let mut known: BTreeSet<String> = BTreeSet::new();
+        let mut restarts = Restarts::new();
         let mut last = None;
         let patience = Patience::new(|failure| sink.borrow_mut()(LogEvent::Note(format!("{failure}; trying again"))));
         let mut over_since = None;
@@ -64,6 +68,9 @@ impl Connection {
             let present: BTreeSet<String> = found.iter().flat_map(Job::current_pods).map(|pod| pod.name.clone()).collect();
             if first_look {
                 known.extend(pods.iter().filter(|pod| !present.contains(&pod.name)).map(|pod| pod.name.clone()));
+            }
+            for note in changes(&pods, &present, first_look, job.kind.serves(), &mut restarts) {
+                sink.borrow_mut()(LogEvent::Note(note));
             }
             let over = found.as_ref().is_none_or(|job| State::of(job).status.is_final());
             let given_up = over && over_since.get_or_insert_with(Instant::now).elapsed() > STRAGGLERS;
@@ -105,7 +112,11 @@ impl Connection {
         sink: &RefCell<impl FnMut(LogEvent)>,
     ) -> Result<(), Failure> {
         let mut follower = Follower::default();
-        let emit = |line| sink.borrow_mut()(LogEvent::Line { pod: pod.name.clone(), rank: pod.rank, line });
+        let said = Cell::new(false);
+        let emit = |line| {
+            said.set(true);
+            sink.borrow_mut()(LogEvent::Line { pod: pod.name.clone(), rank: pod.rank, line });
+        };
         let (mut backoff, mut told) = (SOON, false);
         loop {
             let mut watched = alive.clone();
@@ -124,8 +135,9 @@ impl Connection {
                 Err(failure) if failure.code().is_some_and(|code| code != 400) && !std::mem::replace(&mut told, true) => {
                     sink.borrow_mut()(LogEvent::Note(format!("{}: {failure}; trying again", pod.name)));
                 }
-                Ok(()) => backoff = SOON,
-                Err(_) => {}
+                // A container that ends again and again has nothing new to say for minutes.
+                Ok(()) if said.replace(false) => backoff = SOON,
+                Ok(()) | Err(_) => {}
             }
             if !alive.borrow_and_update().contains(&pod.name) {
                 return self.drain(namespace, &pod, &query, &mut follower, emit).await;
@@ -164,7 +176,8 @@ pub fn names_no_container(failure: &Failure) -> bool {
 
 /// A container that has not begun has no log yet.
 fn has_spoken(pod: &Pod) -> bool {
-    pod.ended() || pod.containers.iter().any(|container| container.running || container.terminated.is_some())
+    let spoken = |container: &Container| container.running || container.terminated.is_some() || container.last_ended.is_some();
+    pod.ended() || pod.containers.iter().any(spoken)
 }
 
 fn named(pod: &Pod) -> String {
@@ -182,4 +195,30 @@ fn why(pods: &[Pod], earlier: &str) -> String {
         })
     });
     ended.unwrap_or_else(|| format!("{earlier} is gone"))
+}
+
+/// What happened to the pods since the last look, for people: containers that were restarted in place, and pods of a service
+/// that came and went.
+fn changes(pods: &[Pod], present: &BTreeSet<String>, first: bool, serves: bool, restarts: &mut Restarts) -> Vec<String> {
+    let mut notes = Vec::new();
+    for pod in pods.iter().filter(|pod| present.contains(&pod.name)) {
+        let before = restarts.insert(pod.name.clone(), pod.restarts());
+        let how = pod.containers.iter().find_map(|container| container.last_ended.as_ref().or(container.terminated.as_ref()));
+        match before {
+            None if serves && !first => notes.push(format!("{} joins", pod.name)),
+            Some(before) if before < pod.restarts() => notes.push(match how {
+                Some((code, reason)) => format!("{} restarted (exit {code}, {reason})", pod.name),
+                None => format!("{} restarted", pod.name),
+            }),
+            _ => {}
+        }
+    }
+    let gone: Vec<String> = restarts.keys().filter(|name| !present.contains(*name)).cloned().collect();
+    for name in gone {
+        restarts.remove(&name);
+        if serves {
+            notes.push(format!("{name} is gone"));
+        }
+    }
+    notes
 }

@@ -1,4 +1,5 @@
-//! Jobs and their pods, read by our labels: two lists in parallel, whatever the number of jobs.
+//! Jobs and their pods, read by our labels: a list for each kind of owner and one of pods, in parallel, whatever the number
+//! of jobs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,9 +8,12 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::model::{Job, JobKind, POOL_LABEL, Pod, PodPhase};
-use crate::render::{GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, RETRIES, SOURCE, USER, VERSION, label_value};
+use crate::render::{
+    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
+};
 
 use super::decode::{Condition, Metadata, Page, PodSpec, WirePod};
+use super::owner::{Owner, PodOwner};
 use super::{Connection, Failure};
 
 /// Which jobs are wanted.
@@ -30,26 +34,30 @@ pub struct Selection {
     pub jobs: Vec<Job>,
     /// Set when only this namespace could be read although all were wanted.
     pub narrowed_to: Option<String>,
+    /// Kinds of objects that the user may not list, so that jobs of that kind are missing here.
+    pub unreadable: Vec<&'static str>,
 }
 
 /// Owners whose missing pods are looked into, per command.
 const LOOKED_INTO: usize = 20;
 
 #[derive(Deserialize)]
-struct WireJob<'a> {
+struct WireOwner<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
     #[serde(borrow, default)]
-    spec: JobSpec<'a>,
+    spec: OwnerSpec<'a>,
     #[serde(borrow, default)]
-    status: JobStatus<'a>,
+    status: OwnerStatus<'a>,
 }
 
+/// Fields of Jobs, and of Deployments and StatefulSets.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct JobSpec<'a> {
+struct OwnerSpec<'a> {
     parallelism: u32,
     suspend: bool,
+    replicas: Option<u32>,
     #[serde(borrow)]
     template: Template<'a>,
 }
@@ -63,7 +71,7 @@ struct Template<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct JobStatus<'a> {
+struct OwnerStatus<'a> {
     #[serde(borrow)]
     conditions: Vec<Condition<'a>>,
     completion_time: Option<Timestamp>,
@@ -71,6 +79,12 @@ struct JobStatus<'a> {
 }
 
 impl Wanted {
+    /// The job of this name in this namespace.
+    #[must_use]
+    pub fn one(namespace: &str, name: &str) -> Self {
+        Self { namespace: Some(namespace.to_owned()), name: Some(name.to_owned()), ..Self::default() }
+    }
+
     fn selector(&self) -> String {
         let mut terms = vec![format!("{MANAGED_BY}={MANAGED_BY_US}")];
         let mut add = |key: &str, value: Option<String>| terms.extend(value.map(|value| format!("{key}={value}")));
@@ -80,61 +94,90 @@ impl Wanted {
         add(USER, self.user.as_deref().map(label_value));
         terms.join(",")
     }
+
+    fn owners(&self) -> Vec<Owner> {
+        self.kind.map_or_else(|| Owner::ALL.to_vec(), |kind| vec![Owner::of(kind)])
+    }
 }
 
 impl Connection {
     /// The jobs that `wanted` describes, with their pods, by namespace and name.
     pub async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
-        match self.jobs_in(wanted, wanted.namespace.as_deref()).await {
-            Ok(jobs) => Ok(Selection { jobs, narrowed_to: None }),
-            Err(failure) if failure.is_forbidden() && wanted.namespace.is_none() => {
-                let jobs = self.jobs_in(wanted, Some(&self.namespace)).await?;
-                Ok(Selection { jobs, narrowed_to: Some(self.namespace.clone()) })
+        let namespace = wanted.namespace.as_deref();
+        match self.jobs_in(wanted, namespace).await {
+            Ok((jobs, unreadable)) if unreadable.is_empty() || namespace.is_some() => {
+                Ok(Selection { jobs, narrowed_to: None, unreadable })
             }
-            Err(failure) => Err(failure),
+            Err(failure) if namespace.is_some() || !failure.is_forbidden() => Err(failure),
+            _ => {
+                let (jobs, unreadable) = self.jobs_in(wanted, Some(&self.namespace)).await?;
+                Ok(Selection { jobs, narrowed_to: Some(self.namespace.clone()), unreadable })
+            }
         }
     }
 
-    async fn jobs_in(&self, wanted: &Wanted, namespace: Option<&str>) -> Result<Vec<Job>, Failure> {
-        let within = |group: &str, plural: &str| match namespace {
-            Some(namespace) => format!("{group}/namespaces/{namespace}/{plural}"),
-            None => format!("{group}/{plural}"),
-        };
+    /// The jobs, and the kinds of objects that may not be listed. It fails when none may, or when pods may not.
+    async fn jobs_in(&self, wanted: &Wanted, namespace: Option<&str>) -> Result<(Vec<Job>, Vec<&'static str>), Failure> {
         let selector = wanted.selector();
         let parameters = [("labelSelector", selector.as_str())];
-        let (mut jobs, mut pods) = (Vec::new(), HashMap::<String, Vec<Pod>>::new());
-        let (jobs_path, pods_path) = (within("/apis/batch/v1", "jobs"), within("/api/v1", "pods"));
-        let owners = self.list(&jobs_path, &parameters, |page| {
-            let page: Page<WireJob<'_>> = serde_json::from_slice(page)?;
-            jobs.extend(page.items.iter().map(WireJob::job));
-            Ok(())
-        });
-        let members = self.list(&pods_path, &parameters, |page| {
+        let parameters = &parameters;
+        let owners = join_all(wanted.owners().into_iter().map(|owner| async move {
+            let mut jobs = Vec::new();
+            let path = owner.collection(namespace);
+            let listed = self.list(&path, parameters, |page| {
+                let page: Page<WireOwner<'_>> = serde_json::from_slice(page)?;
+                jobs.extend(page.items.iter().map(|found| found.job(owner)));
+                Ok(())
+            });
+            listed.await.map(|()| jobs).map_err(|failure| (owner, failure))
+        }));
+        let mut pods = HashMap::<PodOwner, Vec<Pod>>::new();
+        let pods_path = namespace.map_or_else(|| "/api/v1/pods".to_owned(), |space| format!("/api/v1/namespaces/{space}/pods"));
+        let members = self.list(&pods_path, parameters, |page| {
             let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
             for pod in &page.items {
-                // Labels may be copied by hand; what belongs to a job is what its controller owns.
-                let owner = pod.metadata.owner_references.first().map(|owner| owner.uid.clone()).unwrap_or_default();
-                pods.entry(owner).or_default().push(pod.pod());
+                pods.entry(PodOwner::of(&pod.metadata)).or_default().push(pod.pod());
             }
             Ok(())
         });
         let (owners, members) = join(owners, members).await;
-        owners.and(members)?;
-        for job in &mut jobs {
-            job.pods = pods.remove(&job.uid).unwrap_or_default();
+        let (mut jobs, mut unreadable, mut refused) = (Vec::new(), Vec::new(), None);
+        let asked = owners.len();
+        for answer in owners {
+            match answer {
+                Ok(found) => jobs.extend(found),
+                Err((owner, failure)) if failure.is_forbidden() => {
+                    unreadable.push(owner.word());
+                    refused.get_or_insert(failure);
+                }
+                Err((_, failure)) => return Err(failure),
+            }
         }
-        jobs.sort_by(|a: &Job, b: &Job| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        match refused {
+            Some(failure) if unreadable.len() == asked => return Err(failure),
+            _ => members?,
+        }
+        for job in &mut jobs {
+            let key = match Owner::of(job.kind) {
+                Owner::Deployment => PodOwner::Deployment { namespace: job.namespace.clone(), name: job.name.clone() },
+                Owner::Job | Owner::StatefulSet => PodOwner::Uid(job.uid.clone()),
+            };
+            job.pods = pods.remove(&key).unwrap_or_default();
+        }
+        jobs.sort_by(|a: &Job, b: &Job| (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind)));
         self.explain_missing_pods(&mut jobs).await;
-        Ok(jobs)
+        Ok((jobs, unreadable))
     }
 
-    /// A controller that is refused pods says so in an event only. Whoever may not read events sees `Creating`.
+    /// A controller that is refused pods says so in an event only; a Deployment in a condition too. Whoever may not read
+    /// events sees `Creating`.
     async fn explain_missing_pods(&self, jobs: &mut [Job]) {
         let lacks = |job: &&mut Job| {
             let there = job.current_pods().iter().filter(|pod| pod.phase != PodPhase::Failed).count();
             there < job.pods_wanted as usize
                 && !job.suspended
                 && !job.deleting
+                && job.create_failure.is_none()
                 && !job.conditions.contains_key("Complete")
                 && !job.conditions.contains_key("Failed")
         };
@@ -148,8 +191,8 @@ impl Connection {
     }
 }
 
-impl WireJob<'_> {
-    fn job(&self) -> Job {
+impl WireOwner<'_> {
+    fn job(&self, owner: Owner) -> Job {
         let meta = &self.metadata;
         let label = |key: &str| meta.labels.get(key).cloned();
         let annotation = |key: &str| meta.annotations.get(key).cloned();
@@ -162,16 +205,23 @@ impl WireJob<'_> {
             .collect();
         let ended = self.status.conditions.iter().find(|condition| condition.kind == "Failed" && condition.holds());
         let pod = &self.spec.template.spec;
+        let container = pod.containers.first();
         let requested = |name: &str| {
-            let resources = pod.containers.first().map(|container| &container.resources)?;
+            let resources = container.map(|container| &container.resources)?;
             resources.requests.get(name).or_else(|| resources.limits.get(name)).cloned()
+        };
+        let (pods_wanted, suspended) = match (owner, self.spec.replicas) {
+            (Owner::Job, _) => (self.spec.parallelism, self.spec.suspend),
+            // What it would hold again: the size before the pause.
+            (_, Some(0)) => (annotation(REPLICAS).and_then(|size| size.parse().ok()).unwrap_or(1), true),
+            (_, replicas) => (replicas.unwrap_or(1), false),
         };
         Job {
             namespace: meta.namespace.to_string(),
             name: meta.name.to_string(),
             display_name: annotation(NAME).unwrap_or_else(|| meta.name.to_string()),
             uid: meta.uid.to_string(),
-            kind: label(KIND).and_then(|kind| kind.parse().ok()).unwrap_or(JobKind::Training),
+            kind: owner.job_kind(label(KIND).as_deref()),
             version: annotation(VERSION).unwrap_or_else(|| "v0.1".to_owned()),
             pool: label(POOL_LABEL),
             gpu_type: label(GPU_TYPE),
@@ -180,17 +230,19 @@ impl WireJob<'_> {
             created_at: meta.creation_timestamp,
             finished_at: self.status.completion_time.or_else(|| ended.and_then(|condition| condition.last_transition_time)),
             deleting: meta.deletion_timestamp.is_some(),
-            suspended: self.spec.suspend,
+            suspended,
             queued: meta.labels.contains_key("kueue.x-k8s.io/queue-name"),
-            pods_wanted: self.spec.parallelism,
+            pods_wanted,
             pods_done: self.status.succeeded,
             retries: annotation(RETRIES).and_then(|retries| retries.parse().ok()).unwrap_or(0),
             gpus_per_pod: pod.devices(),
             cpu: requested("cpu"),
             memory: requested("memory"),
+            port: container.and_then(|container| container.ports.first()).map(|port| port.container_port),
+            on_host: pod.volumes.iter().any(|volume| volume.host_path.is_some()),
+            create_failure: conditions.get("ReplicaFailure").map(|(_, message)| message.clone()),
             conditions,
             pods: Vec::new(),
-            create_failure: None,
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct LogQuery {
     pub container: String,
     pub tail: Option<u32>,
     pub since: Option<Duration>,
+    /// Of the container's run before its last restart.
+    pub previous: bool,
 }
 
 /// What has been read of one container's log: enough to go on after a disconnect.
@@ -90,6 +92,9 @@ impl Connection {
         let mut parameters = vec![("container", query.container.clone()), ("timestamps", "true".to_owned())];
         if follow {
             parameters.push(("follow", "true".to_owned()));
+        }
+        if query.previous {
+            parameters.push(("previous", "true".to_owned()));
         }
         match since {
             Some(since) => parameters.push(("sinceTime", since.to_owned())),

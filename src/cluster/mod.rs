@@ -2,6 +2,7 @@
 //! mean to a user.
 
 mod apply;
+mod attach;
 mod belongings;
 mod connect;
 mod credentials;
@@ -9,21 +10,29 @@ mod decode;
 mod events;
 mod failure;
 mod follow;
+mod forward;
 mod jobs;
 mod logs;
 mod nodes;
+mod owner;
 mod patience;
 mod request;
 mod retry;
+mod service;
+mod size;
+mod storage;
 mod submit;
 
 pub use apply::{Applied, Deletion};
-pub use belongings::Belonging;
+pub use attach::{Call, Ending, Input, Output, Session};
+pub use belongings::{Belonging, Remainder};
 pub use connect::{Access, Connection};
 pub use failure::Failure;
 pub use follow::{LogEvent, names_no_container};
+pub use forward::{Route, RouteEvent};
 pub use jobs::{Selection, Wanted};
 pub use logs::{Follower, LogLine, LogQuery};
 pub use nodes::FreeGpus;
+pub use owner::Owner;
 pub use patience::Patience;
 pub use submit::{Broken, Obstacle, label};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
 
 use super::apply::Deletion;
-use super::{Connection, Failure};
+use super::{Connection, Failure, Wanted};
 
 /// What stands in the way before anything is written.
 #[derive(Debug)]
@@ -54,6 +54,7 @@ impl Connection {
     /// Returns warnings.
     pub async fn preflight(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
+        self.name_is_free(rendered).await?;
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             if let Some(live) = self.live(object).await? {
                 self.may_use(rendered, object, &live, &mut warnings)?;
@@ -74,6 +75,7 @@ impl Connection {
             }
         }
         warnings.extend(self.missing_secrets(&probe).await);
+        warnings.extend(self.storage_classes(rendered).await);
         match self.judge(&probe).await {
             Ok(()) => Ok(warnings),
             Err(failure) if failure.to_string().contains("no PriorityClass") => Err(Obstacle::NoPriorityClass),
@@ -86,6 +88,22 @@ impl Connection {
                 Ok(warnings)
             }
             Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// A name is one job, whatever its kind: two would share a Service and its pods.
+    async fn name_is_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
+        let root = rendered.objects.last().expect("a document has an owner");
+        let wanted = Wanted::one(root.namespace().unwrap_or_default(), root.name());
+        let found = match self.jobs(&wanted).await {
+            // Whoever may not read jobs learns of a namesake from the server's own judgement.
+            Err(failure) if failure.is_forbidden() => return Ok(()),
+            other => other?.jobs,
+        };
+        match found.first() {
+            Some(job) if job.deleting => Err(Obstacle::Terminating { label: format!("{}/{}", job.kind, job.name) }),
+            Some(job) => Err(Obstacle::Exists { kind: "job".to_owned(), name: job.name.clone(), ours: Some(job.name.clone()) }),
+            None => Ok(()),
         }
     }
 

@@ -10,8 +10,9 @@ use jiff::Timestamp;
 pub const OWN_CONTAINER: &str = "main";
 
 /// What a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
+    #[default]
     Training,
     Inference,
     Notebook,
@@ -20,6 +21,18 @@ pub enum JobKind {
 
 impl JobKind {
     pub const ALL: [Self; 4] = [Self::Training, Self::Inference, Self::Notebook, Self::Compute];
+
+    /// Runs until it is deleted: its pods serve, and never complete.
+    #[must_use]
+    pub fn serves(self) -> bool {
+        self != Self::Training
+    }
+
+    /// Has as many pods as somebody, or an autoscaler, decides.
+    #[must_use]
+    pub fn is_replicated(self) -> bool {
+        matches!(self, Self::Inference | Self::Compute)
+    }
 
     /// The word in files, labels and JSON.
     #[must_use]
@@ -48,7 +61,7 @@ impl FromStr for JobKind {
 }
 
 /// A job: the object that owns its pods, and the pods.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Job {
     pub namespace: String,
     /// The object's name, the contract's `jobId`.
@@ -67,10 +80,11 @@ pub struct Job {
     pub created_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     pub deleting: bool,
+    /// Somebody paused it: a suspended Job, a service or notebook of size 0.
     pub suspended: bool,
     /// A queueing system decides when it runs.
     pub queued: bool,
-    /// Pods that have to run for the job to run.
+    /// Pods that have to run for the job to run; of a paused one, those that will.
     pub pods_wanted: u32,
     /// Pods that have succeeded, also those that are gone since.
     pub pods_done: u32,
@@ -80,6 +94,10 @@ pub struct Job {
     pub gpus_per_pod: u64,
     pub cpu: Option<String>,
     pub memory: Option<String>,
+    /// Where its container listens.
+    pub port: Option<u16>,
+    /// True when it mounts folders of its node, which no other node has.
+    pub on_host: bool,
     /// Conditions of the owning object that are true: type → (reason, message).
     pub conditions: BTreeMap<String, (String, String)>,
     pub pods: Vec<Pod>,
@@ -135,6 +153,8 @@ pub struct Pod {
     pub uid: String,
     /// Its index in an Indexed Job.
     pub rank: Option<u32>,
+    /// The version of the template that it was made from, where a controller replaces pods by newer ones.
+    pub revision: Option<String>,
     pub node: Option<String>,
     pub phase: PodPhase,
     pub deleting: bool,
@@ -198,7 +218,11 @@ pub struct Container {
     pub waiting: Option<(String, String)>,
     /// Ended: (exit code, reason).
     pub terminated: Option<(i32, String)>,
+    /// How it ended before its last restart: (exit code, reason).
+    pub last_ended: Option<(i32, String)>,
     pub running: bool,
+    /// Its startup check has passed, or it has none.
+    pub started: bool,
 }
 
 /// Something that the cluster reported about a job or its pods.

@@ -4,11 +4,14 @@ pub mod gpu;
 pub mod job;
 pub mod node;
 pub mod quantity;
+pub mod service;
+mod serving;
 pub mod state;
 
 pub use gpu::GpuType;
 pub use job::{Container, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{Node, Taint};
+pub use service::{Address, Autoscaler, Scaling};
 pub use state::{State, Status};
 
 /// The label that puts a node into a pool, and a job beside it.

@@ -63,14 +63,20 @@ pub struct State {
     pub reason: Option<String>,
     /// One sentence.
     pub message: Option<String>,
+    /// Pods that run; of a service, those that are ready.
     pub running: u32,
     pub wanted: u32,
+    /// True where the count belongs to the state: `running 2/2`.
+    pub counted: bool,
 }
 
 impl State {
     /// Reads the state of `job`.
     #[must_use]
     pub fn of(job: &Job) -> Self {
+        if job.kind.serves() {
+            return super::serving::state(job);
+        }
         let pods = job.current_pods();
         let running = count(&pods, |pod| pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended());
         let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
@@ -92,13 +98,13 @@ impl State {
             (Status::Pending, Some(waiting(job, &pods)))
         };
         let (reason, message) = why_split(why);
-        Self { status, reason, message, running, wanted: job.pods_wanted }
+        Self { status, reason, message, running, wanted: job.pods_wanted, counted: false }
     }
 }
 
-type Why = (String, String);
+pub(super) type Why = (String, String);
 
-fn why(reason: &str, message: impl Into<String>) -> Why {
+pub(super) fn why(reason: &str, message: impl Into<String>) -> Why {
     (reason.to_owned(), message.into())
 }
 
@@ -154,7 +160,7 @@ fn pod_name(pod: &Pod) -> String {
 }
 
 /// A pod whose node does not answer: what it does is not known.
-fn lost(pod: &Pod) -> Option<Why> {
+pub(super) fn lost(pod: &Pod) -> Option<Why> {
     let node = pod.node.as_deref()?;
     let message = || format!("{}'s node {node} does not answer", pod_name(pod));
     (pod.phase == PodPhase::Unknown).then(|| why("NodeLost", message()))
@@ -209,14 +215,14 @@ pub fn scheduler_words(message: &str) -> &str {
 }
 
 /// Waiting for something that time alone does not mend.
-fn stuck(pod: &Pod) -> Option<Why> {
+pub(super) fn stuck(pod: &Pod) -> Option<Why> {
     const BENIGN: [&str; 2] = ["ContainerCreating", "PodInitializing"];
     let waits = |container: &Container| container.waiting.clone().filter(|(reason, _)| !BENIGN.contains(&reason.as_str()));
     pod.containers.iter().find_map(waits)
 }
 
 /// The API server's refusal of a pod in one word.
-fn create_failure_reason(message: &str) -> &'static str {
+pub(super) fn create_failure_reason(message: &str) -> &'static str {
     const WORDS: [(&str, &str); 5] = [
         ("exceeded quota", "QuotaExceeded"),
         ("failed quota", "QuotaExceeded"),
@@ -230,36 +236,9 @@ fn create_failure_reason(message: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKind;
-    use std::collections::BTreeMap;
 
     fn job(pods: Vec<Pod>) -> Job {
-        Job {
-            namespace: "team-a".into(),
-            name: "x".into(),
-            display_name: "x".into(),
-            uid: "1".into(),
-            kind: JobKind::Training,
-            version: "v0.1".into(),
-            pool: None,
-            gpu_type: None,
-            user: None,
-            source: None,
-            created_at: None,
-            finished_at: None,
-            deleting: false,
-            suspended: false,
-            queued: false,
-            pods_wanted: 2,
-            pods_done: 0,
-            retries: 3,
-            gpus_per_pod: 8,
-            cpu: None,
-            memory: None,
-            conditions: BTreeMap::new(),
-            pods,
-            create_failure: None,
-        }
+        Job { namespace: "team-a".into(), name: "x".into(), pods_wanted: 2, retries: 3, gpus_per_pod: 8, pods, ..Job::default() }
     }
 
     fn pod(rank: u32, phase: PodPhase) -> Pod {

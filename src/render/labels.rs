@@ -19,6 +19,8 @@ pub const GPU_TYPE: &str = "gpuctl/gpu-type";
 pub const SOURCE: &str = "gpuctl/source";
 pub const VERSION: &str = "gpuctl/spec-version";
 pub const RETRIES: &str = "gpuctl/retries";
+/// The number of pods that a paused service or notebook had.
+pub const REPLICAS: &str = "gpuctl/replicas";
 /// The name in the file, where `--generate-name` appended something to it.
 pub const NAME: &str = "gpuctl/name";
 const DESCRIPTION: &str = "gpuctl/description";

@@ -1,15 +1,22 @@
 //! What a document becomes: a job and what is known of the cluster in, Kubernetes objects in apply order out. Pure and
 //! deterministic: no client, no clock, no randomness.
 
+mod autoscaler;
 mod command;
 mod environment;
+mod exposure;
 mod labels;
+mod notebook;
 mod overlay;
 mod placement;
 mod pod;
+mod port;
+mod secret;
+mod service;
 mod storage;
 mod training;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
@@ -19,9 +26,11 @@ use crate::model::{JobKind, Node};
 use crate::spec::{Document, Job, Place};
 
 pub use labels::{
-    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, RETRIES, SOURCE, USER, VERSION, label_value, priority_class_name,
+    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
+    priority_class_name,
 };
 pub use placement::{NodeChoice, choose};
+pub use secret::{Registry, opaque, registry};
 
 /// What rendering has to know of the cluster.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +44,21 @@ pub struct Target {
     pub files: Vec<Vec<u8>>,
     /// The queueing system that serves `job.queue`.
     pub queueing: Option<Queueing>,
-    /// False when no PriorityClass of ours is there and none may be made.
+    /// True when no PriorityClass of ours is there and none may be made.
     pub without_priority: bool,
+    /// What the cluster serves beside the core of Kubernetes; `None` when nobody asked.
+    pub served: Option<Served>,
+}
+
+/// Parts of a cluster that a service may need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Names of the metrics that the custom metrics API has for pods; `None` without that API.
+    pub custom_metrics: Option<BTreeSet<String>>,
+    /// CPU and memory of pods, as metrics-server tells them.
+    pub resource_metrics: bool,
+    /// `None` for users who may not look.
+    pub ingress_classes: Option<usize>,
 }
 
 /// Who decides when a job with a queue runs.
@@ -132,21 +154,24 @@ impl fmt::Display for Refusal {
 /// Turns a document into objects.
 pub fn render(document: &Document, target: &Target) -> Result<Rendered, Refusal> {
     match document {
-        Document::Job(job) if job.kind == JobKind::Training => training::render(job, target),
+        Document::Job(job) => match job.kind {
+            JobKind::Training => training::render(job, target),
+            JobKind::Inference | JobKind::Compute => service::render(job, target),
+            JobKind::Notebook => notebook::render(job, target),
+        },
         other => {
             let message = format!("creating `kind: {}` is not there yet", other.kind());
-            Err(Refusal::new("Unsupported", message, "this version of gpuctl creates `kind: training`"))
+            Err(Refusal::new("Unsupported", message, "this version of gpuctl creates jobs of every kind, not pools and quotas"))
         }
     }
 }
 
-/// What the job holds in all when it runs.
+/// Pods of the job when it runs.
 #[must_use]
-pub fn gpus_in_all(job: &Job) -> u64 {
-    let pods = match job.kind {
+pub fn pods_in_all(job: &Job) -> u32 {
+    match job.kind {
         JobKind::Training => job.training.node_count,
         JobKind::Notebook => 1,
         JobKind::Inference | JobKind::Compute => job.service.as_ref().map_or(1, |service| service.replicas),
-    };
-    u64::from(job.resources.gpu) * u64::from(pods)
+    }
 }

@@ -144,8 +144,11 @@ impl Storage {
 
     /// The container runtime's own 64 MiB are too few for NCCL and data loaders.
     fn shm(&mut self, job: &Job, pods: u32) {
-        let several =
-            matches!(job.kind, JobKind::Training | JobKind::Inference) && u64::from(job.resources.gpu) * u64::from(pods) > 1;
+        let several = match job.kind {
+            JobKind::Training => u64::from(job.resources.gpu) * u64::from(pods) > 1,
+            JobKind::Inference => job.resources.gpu > 1,
+            JobKind::Notebook | JobKind::Compute => false,
+        };
         let taken = job.workdirs.iter().any(|workdir| workdir.path == "/dev/shm");
         if taken || (job.resources.shm.is_none() && !several) {
             return;

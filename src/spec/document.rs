@@ -230,6 +230,7 @@ impl Default for Training {
 
 #[derive(Clone, Debug)]
 pub struct Service {
+    /// 0 makes a service that is paused.
     pub replicas: u32,
     pub port: Option<u16>,
     pub target_port: Option<u16>,
@@ -239,6 +240,22 @@ pub struct Service {
     pub health_check: Option<HealthCheck>,
     pub timeout: Option<Duration>,
     pub request_limit: Option<u32>,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        Self {
+            replicas: 1,
+            port: None,
+            target_port: None,
+            protocol: None,
+            exposure: "ClusterIP",
+            host: None,
+            health_check: None,
+            timeout: None,
+            request_limit: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

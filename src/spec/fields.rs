@@ -73,6 +73,11 @@ impl<'t> Fields<'t> {
         });
     }
 
+    /// Where a field stands that has not been taken yet.
+    pub fn place_of(&self, name: &str) -> Option<Place> {
+        self.entries.iter().find(|entry| entry.key == name).map(|entry| entry.key_at)
+    }
+
     /// Everything not taken is unknown.
     pub fn finish(self, reader: &mut Reader) {
         for entry in &self.entries {

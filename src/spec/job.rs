@@ -44,7 +44,15 @@ pub fn job(reader: &mut Reader, root: &Node, kind: JobKind, version: String, sou
         (None, None)
     } else {
         let service = service::service(reader, &mut document, kind != JobKind::Notebook);
-        (service, service::autoscaling(reader, &mut document))
+        if kind == JobKind::Notebook {
+            document.refuse(reader, "autoscaling", "a notebook has no `autoscaling`", "it is one pod; `kind: inference` scales");
+        }
+        let at = document.place_of("autoscaling");
+        let autoscaling = service::autoscaling(reader, &mut document);
+        if let (Some(at), Some(autoscaling)) = (at, &autoscaling) {
+            service::can_measure(reader, autoscaling, &resources, at);
+        }
+        (service, autoscaling)
     };
     document.finish(reader);
     let (head, environment) = (head?, environment?);

@@ -5,9 +5,11 @@ pub mod document;
 mod environment;
 mod fields;
 mod job;
+mod overrides;
 mod placeholder;
 mod pool;
 mod problem;
+mod secrets;
 mod service;
 mod storage;
 mod tree;
@@ -17,7 +19,9 @@ pub use document::{
     Priority, Quota, QuotaLimits, Resources, Service, Share, Source, Training, Workdir,
 };
 pub use fields::{Located, nearest};
+pub use overrides::Override;
 pub use problem::{Place, Problem, Problems, Severity};
+pub use secrets::{masked, notebook_token};
 
 use crate::model::JobKind;
 use fields::Reader;
@@ -30,6 +34,11 @@ const KINDS: [&str; 7] = ["training", "inference", "notebook", "compute", "resou
 
 /// Reads every document of one file. Warnings come with the documents; one error refuses the whole file.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
+    parse_with(file, text, &[])
+}
+
+/// The same with fields of every document changed beforehand.
+pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Parsed, Problems> {
     let mut reader = Reader::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let trees = tree::read(text, &mut reader.problems);
@@ -38,7 +47,7 @@ pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
         let at = Place { line: 1, column: 1, width: 1 };
         reader.problems.push(Problem::error(at, "the file has no document", "begin with `kind: training`"));
     }
-    let documents: Vec<Document> = trees.into_iter().filter_map(|tree| document(&mut reader, tree)).collect();
+    let documents: Vec<Document> = trees.into_iter().filter_map(|tree| document(&mut reader, tree, overrides)).collect();
     pool::nodes_in_two_pools(&mut reader, &documents);
     reader.problems.sort_by_key(|problem| (problem.at, problem.message.clone()));
     reader.problems.dedup();
@@ -47,8 +56,12 @@ pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
     if failed { Err(problems) } else { Ok(Parsed { documents, warnings: problems }) }
 }
 
-fn document(reader: &mut Reader, tree: Tree) -> Option<Document> {
-    let Tree { mut root, source } = tree;
+fn document(reader: &mut Reader, tree: Tree, overrides: &[Override]) -> Option<Document> {
+    let Tree { mut root, mut source } = tree;
+    if !overrides.is_empty() {
+        overrides::apply(&mut root, overrides, &mut reader.problems);
+        source = overrides::write(&root);
+    }
     let Value::Map(entries) = &root.value else {
         let message = format!("a document is a map of fields that begins with `kind:`, not {}", root.what());
         reader.problems.push(Problem::error(root.at, message, "see the files in examples/"));

@@ -1,9 +1,14 @@
 //! The `service:` and `autoscaling:` blocks.
 
-use super::document::{Autoscaling, HealthCheck, Service};
+use std::time::Duration;
+
+use super::document::{Autoscaling, HealthCheck, Resources, Service};
 use super::fields::{Fields, Reader};
-use super::problem::Problem;
+use super::problem::{Place, Problem};
 use super::tree::{Node, Value};
+
+/// What Kubernetes accepts as a stabilization window.
+const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 pub fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool) -> Option<Service> {
     let node = if port_needed {
@@ -30,6 +35,10 @@ pub fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool
         .take(reader, &["request_limit", "requestLimit", "request-limit"])
         .and_then(|node| reader.whole(node, "request_limit", 1..=u32::MAX));
     fields.finish(reader);
+    if !port_needed && replicas.is_some_and(|replicas| replicas != 1) {
+        let note = "remove `replicas`; `gpuctl pause job NAME` frees its GPU";
+        reader.problems.push(Problem::error(node.at, "a notebook is one pod", note));
+    }
     Some(Service {
         replicas: replicas.unwrap_or(1),
         port,
@@ -79,13 +88,20 @@ pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Aut
     let mut number = |reader: &mut Reader, names: &[&'static str], range| {
         fields.take(reader, names).and_then(|node| reader.whole(node, names[0], range))
     };
-    let min = number(reader, &["minReplicas", "min_replicas"], 0..=10_000).unwrap_or(1);
+    // Kubernetes scales to zero on no metric of pods: without a pod there is none.
+    let min = number(reader, &["minReplicas", "min_replicas"], 1..=10_000).unwrap_or(1);
     let max = number(reader, &["maxReplicas", "max_replicas"], 1..=10_000);
     let gpu = number(reader, &["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"], 1..=100);
     let memory = number(reader, &["targetMemoryUtilization", "target_memory_utilization"], 1..=100);
     let cpu = number(reader, &["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"], 1..=100);
-    let mut delay =
-        |reader: &mut Reader, names: &[&'static str]| fields.take(reader, names).and_then(|node| reader.duration(node, names[0]));
+    let mut delay = |reader: &mut Reader, names: &[&'static str]| {
+        let node = fields.take(reader, names)?;
+        let delay = reader.duration(node, names[0])?;
+        if delay > LONGEST_DELAY {
+            reader.problems.push(Problem::error(node.at, format!("`{}` may be an hour at most", names[0]), "such as 5m"));
+        }
+        Some(delay)
+    };
     let up = delay(reader, &["scaleUpDelay", "scale_up_delay"]);
     let down = delay(reader, &["scaleDownDelay", "scale_down_delay"]);
     fields.finish(reader);
@@ -109,4 +125,17 @@ pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Aut
         scale_up_delay: up,
         scale_down_delay: down,
     })
+}
+
+/// A target needs what it is measured on.
+pub fn can_measure(reader: &mut Reader, autoscaling: &Autoscaling, resources: &Resources, at: Place) {
+    let gpus = autoscaling.gpu_utilization.or(autoscaling.memory_utilization).is_some();
+    if autoscaling.enabled && gpus && resources.gpu == 0 {
+        let note = "use targetCPUUtilization, or `resources.gpu`";
+        reader.problems.push(Problem::error(at, "autoscaling on GPUs without GPUs", note));
+    }
+    if autoscaling.enabled && autoscaling.cpu_utilization.is_some() && resources.cpu.is_none() {
+        let note = "set `resources.cpu`: utilization is counted against it";
+        reader.problems.push(Problem::error(at, "targetCPUUtilization without `resources.cpu`", note));
+    }
 }

@@ -78,10 +78,15 @@ pub fn batch<'a>(created: &'a [Created], failed: &[(&'static str, String, Error)
 /// One created document for people.
 #[must_use]
 pub fn text(created: &Created) -> String {
+    let unit = match created.kind {
+        "training" if created.gpus_per_pod > 0 => "node",
+        "inference" | "compute" => "replica",
+        _ => "pod",
+    };
     let size = match (created.gpus_per_pod, &created.gpu_type) {
-        (0, _) => format!("{}, no GPU", count(created.pods, "pod")),
-        (gpus, Some(kind)) => format!("{} × {gpus} {}", count(created.pods, "node"), clean(kind)),
-        (gpus, None) => format!("{} × {}", count(created.pods, "node"), count(gpus, "GPU")),
+        (0, _) => format!("{}, no GPU", count(created.pods, unit)),
+        (gpus, Some(kind)) => format!("{} × {gpus} {}", count(created.pods, unit), clean(kind)),
+        (gpus, None) => format!("{} × {}", count(created.pods, unit), count(gpus, "GPU")),
     };
     let pool = created.pool.as_deref().map_or(String::new(), |pool| format!(", pool {}", clean(pool)));
     let verb = if created.dry_run { "would be created" } else { "created" };

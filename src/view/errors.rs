@@ -36,7 +36,9 @@ pub fn problem_text(problems: &Problems, problem: &Problem, look: Look) -> Strin
     let at = problem.at;
     let color = if problem.severity == Severity::Error { Color::Red } else { Color::Yellow };
     let word = if problem.severity == Severity::Error { "" } else { "warning: " };
-    let mut text = format!("  {}:{}:{}: {word}{}\n", clean(&problems.file), at.line, at.column, clean(&problem.message));
+    // What `--set` put there has no place in the file.
+    let place = if at.line == 0 { "--set".to_owned() } else { format!("{}:{}:{}", clean(&problems.file), at.line, at.column) };
+    let mut text = format!("  {place}: {word}{}\n", clean(&problem.message));
     let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
     let Some(line) = problems.line(problem) else {
         text.push_str(&format!("   {note}\n"));
@@ -75,8 +77,10 @@ pub fn error_json(error: &Error) -> String {
         let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
         let (name, kind) = if warning { ("Warning", "warning") } else { (error.name.as_str(), error.kind.word()) };
         let (file, line, column) = match place {
-            Some((problems, problem)) => (json!(problems.file), json!(problem.at.line), json!(problem.at.column)),
-            None => (json!(null), json!(null), json!(null)),
+            Some((problems, problem)) if problem.at.line > 0 => {
+                (json!(problems.file), json!(problem.at.line), json!(problem.at.column))
+            }
+            _ => (json!(null), json!(null), json!(null)),
         };
         let value = json!({
             "error": name, "kind": kind, "message": message, "causes": error.causes, "hints": hints,

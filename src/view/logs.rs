@@ -68,7 +68,11 @@ pub fn text(line: &Line, prefix: Prefix, look: Look, raw: bool) -> String {
     if prefix.rank {
         let (name, color) = match line.rank {
             Some(rank) => (format!("{rank:>2}"), COLORS[rank as usize % COLORS.len()]),
-            None => (line.pod.clone(), COLORS[0]),
+            // The part that tells replicas apart.
+            None => {
+                let name = line.pod.rsplit('-').next().unwrap_or(&line.pod);
+                (name.to_owned(), COLORS[name.bytes().map(usize::from).sum::<usize>() % COLORS.len()])
+            }
         };
         result.push_str(&paint(&format!("{name} │ "), Some(color), look));
     }

@@ -1,12 +1,18 @@
 //! How an answer looks: tables, text, JSON. Values in, text out; no stream, no client. JSON structs are their own, so that
 //! a change inside changes no script.
 
+pub mod copied;
 pub mod created;
 pub mod deleted;
 pub mod describe;
 pub mod errors;
+pub mod events;
 pub mod jobs;
 pub mod logs;
+pub mod opened;
+pub mod pods;
+pub mod scaled;
+pub mod secret;
 pub mod table;
 pub mod text;
 

@@ -75,13 +75,17 @@ pub fn status_color(status: Status) -> Option<Color> {
     }
 }
 
-/// `pending ImagePullBackOff`, `running`.
+/// `pending ImagePullBackOff`, `running 2/2`.
 #[must_use]
 pub fn state(state: &State) -> String {
-    match &state.reason {
-        Some(reason) => format!("{} {}", state.status, clean(reason)),
-        None => state.status.to_string(),
+    let mut text = state.status.to_string();
+    if state.counted && state.status == Status::Running {
+        text.push_str(&format!(" {}/{}", state.running, state.wanted));
     }
+    if let Some(reason) = &state.reason {
+        text.push_str(&format!(" {}", clean(reason)));
+    }
+    text
 }
 
 /// A bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
@@ -96,6 +100,28 @@ pub fn bar(percent: f64, cells: usize, look: Look) -> String {
     let text = format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8]);
     let pad = cells - text.chars().count().min(cells);
     format!("{text}{} {percent:.0}%", " ".repeat(pad))
+}
+
+/// Breaks a long text at words, so that it stays beside its title on a terminal.
+#[must_use]
+pub fn wrapped(text: &str, indent: usize, look: Look) -> String {
+    let Some(room) = look.width.and_then(|width| width.checked_sub(indent)).filter(|room| *room > 20) else {
+        return text.to_owned();
+    };
+    let (mut result, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > room {
+            result.push_str(&format!("\n{}", " ".repeat(indent)));
+            used = 0;
+        } else if used > 0 {
+            result.push(' ');
+            used += 1;
+        }
+        result.push_str(word);
+        used += length;
+    }
+    result
 }
 
 #[cfg(test)]
@@ -127,5 +153,13 @@ mod tests {
         assert_eq!(bar(0.0, 3, LOOK), "    0%");
         assert_eq!(bar(100.0, 3, LOOK), "███ 100%");
         assert_eq!(bar(50.0, 4, Look { plain: true, ..LOOK }), "##.. 50%");
+    }
+
+    #[test]
+    fn long_texts_stay_beside_their_title_on_a_terminal() {
+        let look = |width| Look { width, color: false, plain: false };
+        let text = "0/12 nodes are available: 2 Insufficient nvidia.com/gpu";
+        assert_eq!(wrapped(text, 4, look(None)), text);
+        assert_eq!(wrapped(text, 4, look(Some(40))), "0/12 nodes are available: 2\n    Insufficient nvidia.com/gpu");
     }
 }

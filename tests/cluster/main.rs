@@ -2,13 +2,20 @@
 //! for each. What gpuctl says is compared with what kubectl sees.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
+mod copy;
 mod create;
 mod delete;
+mod inside;
 mod list;
 mod logs;
+mod notebooks;
 mod objects;
 mod rendezvous;
 mod rights;
+mod run;
+mod secrets;
+mod services;
 mod shapes;
 mod states;
 mod support;
+mod volumes;

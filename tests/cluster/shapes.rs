@@ -100,3 +100,55 @@ fn every_answer_has_the_contract_s_fields() {
     let empty = scene.gpuctl(&["get", "jobs", "-o", "json"]).ok().json();
     assert_eq!(empty, json!({"total": 0, "items": []}));
 }
+
+#[test]
+fn answers_about_services_have_the_contract_s_fields_and_their_own() {
+    let scene = Scene::with_nodes("service-shapes", 1);
+    let yaml = scene.service("web", "vllm", 1, "autoscaling: {maxReplicas: 2, targetGPUUtilization: 70}");
+    let created = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).ok();
+    like(
+        &created.json(),
+        &json!({"jobId": "web", "name": "web", "kind": "inference", "status": "pending", "createdAt": "time", "message": ""}),
+        "create",
+    );
+    let warning: Value = serde_json::from_str(created.err.lines().next().unwrap()).unwrap();
+    assert_eq!(warning["kind"], "warning", "{warning}");
+    scene.until("web", "running", None);
+    like(
+        &scene.gpuctl(&["describe", "job", "web", "-o", "json"]).ok().json(),
+        &json!({
+            "jobId": "web", "kind": "inference", "version": "v0.1", "yamlContent": "", "status": "running", "pool": "text?",
+            "resources": {"gpu": 1, "gpuTotal": 1, "gpuType": "text?", "cpu": "number?", "memory": "text?"},
+            "metrics": {"gpuUtilization": "number?", "memoryUsage": "text?", "networkLatency": "text?", "throughput": "text?"},
+            "startedAt": "time", "k8sResources": {"jobName": "web", "pods": [""]},
+            "addresses": [{"type": "cluster", "url": "text?"}],
+            "autoscaling": {"minReplicas": 1, "maxReplicas": 2, "desiredReplicas": "number?", "problem": "text?",
+                "metrics": [{"metric": "", "currentPercent": "number?", "targetPercent": "number?"}]},
+            "pods": [{"name": "", "rank": "number?", "ready": true, "status": "", "restarts": 0}],
+        }),
+        "describe",
+    );
+    let sized = json!({"jobId": "web", "namespace": "", "kind": "inference", "status": "", "replicasBefore": 1, "replicas": 0, "message": ""});
+    for (arguments, status) in [
+        (&["pause", "job", "web"][..], "paused"),
+        (&["resume", "job", "web"], "resumed"),
+        (&["scale", "web", "--replicas", "2"], "scaled"),
+    ] {
+        let answer = scene.gpuctl(&[arguments, &["-o", "json"]].concat()).ok().json();
+        like(&answer, &sized, status);
+        assert_eq!(answer["status"], status);
+    }
+    let events = scene.gpuctl(&["events", "web", "-o", "json"]).ok().json();
+    let event = json!({"timestamp": "text?", "warning": false, "reason": "", "message": "", "object": "", "count": 1});
+    like(&events, &json!({"total": 1, "items": [event]}), "events");
+    let secret = scene.gpuctl(&["create", "secret", "s", "--from-file", "Cargo.toml", "-o", "json"]).ok().json();
+    like(&secret, &json!({"name": "s", "namespace": "", "type": "Opaque", "keys": [""], "created": true}), "secret");
+    // An answer is a whole document or nothing.
+    for arguments in
+        [&["scale", "nope", "--replicas", "1"][..], &["pause", "job", "nope"], &["events", "nope"], &["open", "nope"]]
+    {
+        let run = scene.gpuctl(&[arguments, &["-o", "json"]].concat()).exits(4);
+        let error: Value = serde_json::from_str(run.err.trim()).unwrap();
+        assert_eq!((run.out.as_str(), &error["error"]), ("", &json!("NotFound")), "{arguments:?}");
+    }
+}

@@ -88,7 +88,7 @@ impl Scene {
         command.spawn().expect("gpuctl starts")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = gpuctl();
         command.env("KUBECONFIG", cluster().kubeconfig(self.persona)).args(["-n", self.name]).args(arguments);
         command
@@ -108,6 +108,29 @@ impl Scene {
         format!("kind: training\nversion: v0.1\n{job}{environment}{resources}{extra}\n")
             .replace("POOL", pool)
             .replace("NAME", name)
+    }
+
+    /// Submits a service in this scene's pool with one GPU per replica; `extra` are further lines of YAML.
+    pub fn serve(&self, name: &str, image: &str, replicas: u32, extra: &str) -> Run {
+        self.gpuctl_with(&["create", "-f", "-"], &self.service(name, image, replicas, extra)).ok()
+    }
+
+    pub fn service(&self, name: &str, image: &str, replicas: u32, extra: &str) -> String {
+        let service =
+            if extra.contains("service:") { String::new() } else { format!("service: {{replicas: {replicas}, port: 8000}}\n") };
+        let resources = if extra.contains("resources:") { String::new() } else { "resources: {pool: POOL, gpu: 1}\n".to_owned() };
+        format!("kind: inference\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: {image}}}\n{service}{resources}{extra}\n")
+            .replace("POOL", self.name)
+    }
+
+    /// Submits a notebook in this scene's pool.
+    pub fn notebook(&self, name: &str, extra: &str) -> Run {
+        let pool = self.name;
+        let environment = if extra.contains("environment:") { "" } else { "environment: {image: jupyter}\n" };
+        let yaml = format!(
+            "kind: notebook\nversion: v0.1\njob: {{name: {name}}}\n{environment}resources: {{pool: {pool}, gpu: 1}}\n{extra}\n"
+        );
+        self.gpuctl_with(&["create", "-f", "-"], &yaml).ok()
     }
 
     /// The job as `get jobs -o json` shows it.

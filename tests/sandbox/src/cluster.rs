@@ -78,6 +78,10 @@ pub struct Options {
     /// prometheus-adapter behind `custom.metrics.k8s.io`. A cluster of its own, please: an API service whose server
     /// is gone blocks the deletion of every namespace.
     pub with_adapter: bool,
+    /// Its rules; one that has nothing to do with GPUs when absent.
+    pub adapter_rules: Option<PathBuf>,
+    /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
+    pub exporters: Vec<String>,
 }
 
 /// A running cluster; it ends when this value is dropped or the process dies.
@@ -160,7 +164,7 @@ impl Cluster {
             roads: Arc::new(Mutex::new(HashMap::new())),
             _group: group,
         };
-        cluster.write_files()?;
+        cluster.write_files(&options.exporters)?;
         egress::serve(&cluster.folder.join("egress.sock"), Arc::clone(&cluster.roads))?;
         cluster.start_control_plane()?;
         cluster.start_nodes()?;
@@ -169,7 +173,7 @@ impl Cluster {
         cluster.start_metrics()?;
         cluster.until_ready("prometheus", || TcpStream::connect(("127.0.0.1", cluster.ports.prometheus)).is_ok())?;
         if options.with_adapter {
-            cluster.start_adapter()?;
+            cluster.start_adapter(options.adapter_rules.as_deref())?;
         }
         Ok(cluster)
     }
@@ -208,6 +212,23 @@ impl Cluster {
         format!("https://127.0.0.1:{}", self.ports.api)
     }
 
+    /// Lets `exec` run commands of this machine in the pods of a namespace, in the folder `workdir`.
+    pub fn allow_exec(&self, namespace: &str, workdir: &Path) {
+        self.kubectl(Persona::Admin).apply(&json!({
+            "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": namespace},
+            "spec": {"selector": {"matchNamespaces": [namespace]}, "execs": [{"local": {"workDir": workdir}}]},
+        }));
+    }
+
+    /// Leads a port of every pod of a namespace to a port of this machine.
+    pub fn forward(&self, namespace: &str, port: u16, local: u16) {
+        self.kubectl(Persona::Admin).apply(&json!({
+            "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": namespace},
+            "spec": {"selector": {"matchNamespaces": [namespace]},
+                     "forwards": [{"ports": [port], "target": {"port": local, "address": "127.0.0.1"}}]},
+        }));
+    }
+
     /// Gives a container a log to write to.
     #[must_use]
     pub fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> PodLog {
@@ -240,7 +261,7 @@ impl Cluster {
         self.folder.join(name).display().to_string()
     }
 
-    fn write_files(&self) -> Result<()> {
+    fn write_files(&self, exporters: &[String]) -> Result<()> {
         certificates::write(&self.folder)?;
         let tokens: String = Persona::ALL
             .iter()
@@ -275,8 +296,13 @@ impl Cluster {
             "prometheus.yml",
             &json!({
                 "global": {"scrape_interval": "1s", "evaluation_interval": "5s"},
-                "scrape_configs": [{"job_name": "kube-state-metrics", "honor_labels": true,
-                    "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]}],
+                "scrape_configs": [
+                    {"job_name": "kube-state-metrics", "honor_labels": true,
+                     "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]},
+                    {"job_name": "gpu-exporter", "static_configs": [{"targets": exporters,
+                     // What the exporter's own pod would add: so its `pod` labels become `exported_pod`.
+                     "labels": {"namespace": "gpu-operator", "pod": "exporter", "container": "exporter"}}]},
+                ],
             })
             .to_string(),
         )
@@ -443,7 +469,7 @@ impl Cluster {
                 "--node-lease-duration-seconds",
                 "40",
                 "--enable-crds",
-                "Logs,PortForward,ClusterPortForward,Exec,ClusterExec",
+                "Logs,Attach,PortForward,ClusterPortForward,Exec,ClusterExec",
                 "--config",
                 &self.file("pods.yaml"),
                 "--config",
@@ -493,7 +519,7 @@ impl Cluster {
         )
     }
 
-    fn start_adapter(&self) -> Result<()> {
+    fn start_adapter(&self, rules: Option<&Path>) -> Result<()> {
         let admin = self.kubeconfig(Persona::Admin).display().to_string();
         // Without any rule the adapter serves no API at all.
         let rule = json!({
@@ -501,7 +527,11 @@ impl Cluster {
             "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
             "metricsQuery": "max by (<<.GroupBy>>) (<<.Series>>{<<.LabelMatchers>>})",
         });
-        self.write("adapter.yaml", &json!({"rules": [rule]}).to_string())?;
+        let text = match rules {
+            Some(path) => fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
+            None => json!({"rules": [rule]}).to_string(),
+        };
+        self.write("adapter.yaml", &text)?;
         self.spawn(
             "prometheus-adapter",
             &[
@@ -511,6 +541,8 @@ impl Cluster {
                 &self.prometheus(),
                 "--config",
                 &self.file("adapter.yaml"),
+                "--metrics-relist-interval",
+                "2s",
                 "--lister-kubeconfig",
                 &admin,
                 "--authentication-kubeconfig",

@@ -27,6 +27,11 @@ impl PodLog {
             "metadata": {"name": pod, "namespace": namespace},
             "spec": {"logs": [{"containers": [container], "logsFile": path, "previousLogsFile": previous, "follow": true}]},
         }));
+        kubectl.apply(&json!({
+            "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Attach",
+            "metadata": {"name": pod, "namespace": namespace},
+            "spec": {"attaches": [{"containers": [container], "logsFile": path}]},
+        }));
         Self { file, last: Timestamp::UNIX_EPOCH }
     }
 

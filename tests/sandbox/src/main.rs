@@ -130,7 +130,7 @@ fn status() -> Result<()> {
 
 /// The background process: holds the cluster and gives the simulated trainings something to say.
 fn keep(folder: &Path) -> Result<()> {
-    let cluster = Cluster::start(&Options { folder: Some(folder.to_owned()), with_adapter: false })?;
+    let cluster = Cluster::start(&Options { folder: Some(folder.to_owned()), ..Options::default() })?;
     cluster.add_nodes(&nodes::fleet());
     let kubeconfig = cluster.kubeconfig(Persona::Admin);
     let text = format!("Prometheus: {}\nexport KUBECONFIG={}", cluster.prometheus(), kubeconfig.display());

@@ -64,17 +64,22 @@ pub fn fleet() -> Vec<Value> {
     ]
 }
 
-/// Volumes for claims of `size:`: there is no provisioner, so they are there beforehand.
+/// Volumes for claims of `size:` and their class, the default: there is no provisioner, so they are there beforehand.
 #[must_use]
 pub fn volumes(count: usize) -> Vec<Value> {
     let volume = |index| {
         json!({
             "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": format!("sandbox-{index}")},
             "spec": {
+                "storageClassName": "sandbox",
                 "capacity": {"storage": "1Ti"}, "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
                 "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": format!("/volumes/{index}")},
             },
         })
     };
-    (0..count).map(volume).collect()
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "sandbox/by-hand",
+        "metadata": {"name": "sandbox", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    });
+    (0..count).map(volume).chain([class]).collect()
 }

@@ -45,9 +45,14 @@ pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
     for arguments in [
         &["create", "-f", "examples/training.yaml", "--wait", "--timeout", "1m"][..],
         &["create", "-f", "examples/training-two-nodes.yaml", "--wait", "--timeout", "1m"],
+        &["create", "-f", "examples/inference.yaml", "-f", "examples/notebook.yaml", "--wait", "--timeout", "1m"],
         &["get", "jobs"],
         &["describe", "job", "qwen2-7b-sft"],
         &["logs", "qwen2-7b-sft", "--tail", "5"],
+        &["scale", "llama3-8b", "--replicas", "3"],
+        &["pause", "job", "data-prep"],
+        &["get", "jobs", "--kind", "notebook"],
+        &["resume", "job", "data-prep"],
     ] {
         println!("$ gpuctl {}", arguments.join(" "));
         std::io::stdout().flush()?;

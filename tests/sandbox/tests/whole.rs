@@ -17,7 +17,8 @@ fn get(address: &str, path: &str) -> String {
 
 #[test]
 fn every_part_answers() {
-    let cluster = Cluster::start(&Options { with_adapter: true, folder: None }).unwrap_or_else(|error| panic!("{error:#}"));
+    let cluster =
+        Cluster::start(&Options { with_adapter: true, ..Options::default() }).unwrap_or_else(|error| panic!("{error:#}"));
     let fleet = nodes::fleet();
     cluster.add_nodes(&fleet);
     let admin = cluster.kubectl(Persona::Admin);

@@ -1,0 +1,296 @@
+//! From documents to objects in the cluster, one after the other, each whole or not at all. Knows the order of the steps;
+//! what an object looks like and how it is written is known elsewhere.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::cluster::{Connection, Obstacle, label};
+use crate::error::{Error, Kind};
+use crate::model::Node;
+use crate::render::{Queueing, Rendered, Target, pods_in_all, render};
+use crate::spec::{Document, Job};
+use crate::view::created::{self, Created};
+use crate::view::{Format, document, json, yaml};
+
+use super::inputs::{self, Input};
+use super::obstacles::{broken, in_the_way};
+use super::waiting::{Goal, wait};
+use super::{World, duration};
+
+/// How jobs are submitted.
+#[derive(Args, Debug)]
+pub struct How {
+    /// Only show what would be sent (client), or let the server judge it too (server)
+    #[arg(long, value_enum, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
+    /// Append a random suffix to each job's name, so that a file can be submitted many times
+    #[arg(long)]
+    pub generate_name: bool,
+    /// Keep the objects of a document that fails part way
+    #[arg(long)]
+    pub keep_partial: bool,
+    /// Wait until the jobs run, or until they are complete
+    #[arg(long, value_enum, value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
+    pub wait: Option<Goal>,
+    /// Longest time to wait; the jobs stay
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DryRun {
+    Client,
+    Server,
+}
+
+/// A document with its objects.
+pub struct Plan {
+    pub input: Input,
+    pub target: Target,
+    pub rendered: Rendered,
+}
+
+type Failed = (&'static str, String, Error);
+
+/// Submits the documents, or shows what would be submitted.
+pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World) -> Result<ExitCode, Error> {
+    if how.wait == Some(Goal::Complete)
+        && let Some(input) = inputs.iter().find(|input| job(input).is_some_and(|job| job.kind.serves()))
+    {
+        let message = format!("`{}` is a service or notebook: it never completes", input.document.name());
+        return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
+    }
+    let (connection, facts) = match known(world).await {
+        Ok((connection, facts)) => (Some(connection), facts),
+        Err(error) if how.dry_run == Some(DryRun::Client) && error.kind == Kind::Unreachable => {
+            world.terminal.warn(&format!("{error}; the objects are shown as for a cluster whose nodes may not be seen"));
+            (None, Facts::default())
+        }
+        Err(error) => return Err(error),
+    };
+    let plans = plan(inputs, connection.as_ref(), &facts, world).await?;
+    match (how.dry_run, connection) {
+        (Some(DryRun::Client), _) | (_, None) => show(&plans, format, world),
+        (_, Some(connection)) => write(how, plans, &connection, format, world).await,
+    }
+}
+
+fn job(input: &Input) -> Option<&Job> {
+    if let Document::Job(job) = &input.document { Some(job) } else { None }
+}
+
+/// What the cluster tells before anything is rendered.
+#[derive(Default)]
+struct Facts {
+    nodes: Option<Vec<Node>>,
+    user: Option<String>,
+}
+
+async fn known(world: &World) -> Result<(Connection, Facts), Error> {
+    let connection = world.connect().await?;
+    let (nodes, user) = futures::future::join(connection.nodes(), connection.user()).await;
+    let facts = Facts { nodes: nodes?, user: user? };
+    Ok((connection, facts))
+}
+
+/// Reports all but the last error and returns that one.
+pub(super) fn all(world: &World, mut errors: Vec<Error>) -> Error {
+    let last = errors.pop().expect("a failed reading has an error");
+    errors.iter().for_each(|error| world.terminal.fail(error));
+    last
+}
+
+/// Renders every document for this cluster; all refusals come back together.
+async fn plan(inputs: Vec<Input>, connection: Option<&Connection>, facts: &Facts, world: &World) -> Result<Vec<Plan>, Error> {
+    let (mut queueing, mut served) = (None, None);
+    if let Some(connection) = connection {
+        let any = |test: fn(&Job) -> bool| inputs.iter().filter_map(job).any(test);
+        if any(|job| job.queue.is_some()) {
+            queueing = served_queueing(connection).await?;
+        }
+        if any(needs_more_than_the_core) {
+            served = Some(connection.served().await?);
+        }
+    }
+    let (mut plans, mut errors) = (Vec::new(), Vec::new());
+    for input in inputs {
+        let namespace = match namespace_of(&input.document, connection) {
+            Ok(namespace) => namespace,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        let files = inputs::attachments(&input)?;
+        let target = Target {
+            namespace,
+            nodes: facts.nodes.clone(),
+            user: facts.user.clone(),
+            files,
+            queueing,
+            without_priority: false,
+            served: served.clone(),
+        };
+        match render(&input.document, &target) {
+            Ok(rendered) => plans.push(Plan { input, target, rendered }),
+            Err(refusal) => errors.push(Error::refused(refusal, &input.file, &input.text)),
+        }
+    }
+    if errors.is_empty() { Ok(plans) } else { Err(all(world, errors)) }
+}
+
+fn needs_more_than_the_core(job: &Job) -> bool {
+    job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
+        || job.service.as_ref().is_some_and(|service| service.host.is_some())
+}
+
+async fn served_queueing(connection: &Connection) -> Result<Option<Queueing>, Error> {
+    if connection.serves("kueue.x-k8s.io").await? {
+        return Ok(Some(Queueing::Kueue));
+    }
+    Ok(connection.serves("scheduling.volcano.sh").await?.then_some(Queueing::Volcano))
+}
+
+/// `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an error.
+fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
+    let written = match document {
+        Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),
+        _ => None,
+    };
+    let given = connection.filter(|connection| connection.namespace_is_explicit).map(|connection| connection.namespace.clone());
+    match (written, given) {
+        (Some(written), Some(given)) if written != given => {
+            let message = format!("`{}` is for namespace `{written}`, and `-n {given}` says another", document.name());
+            Err(Error::new(Kind::Usage, "NamespaceConflict", message).hint("leave `-n` out, or change `job.namespace`"))
+        }
+        (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace),
+        (None, None) => Ok(connection.map_or_else(|| "default".to_owned(), |connection| connection.namespace.clone())),
+    }
+}
+
+/// The objects themselves: exactly what would be sent.
+fn show(plans: &[Plan], format: Format, world: &World) -> Result<ExitCode, Error> {
+    plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| world.terminal.warn(warning));
+    let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();
+    let text = match format {
+        Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+        Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
+        _ => plans.iter().map(|plan| created::text(&outcome(plan, &Value::Null, true))).collect(),
+    };
+    world.terminal.print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn write(how: &How, plans: Vec<Plan>, connection: &Connection, format: Format, world: &World) -> Result<ExitCode, Error> {
+    let dry_run = how.dry_run.is_some();
+    let single = plans.len() == 1;
+    let (mut done, mut failed): (Vec<Created>, Vec<Failed>) = (Vec::new(), Vec::new());
+    for plan in plans {
+        let kind = plan.input.document.kind();
+        let name = plan.input.document.name().to_owned();
+        match submit_one(plan, connection, dry_run, how.keep_partial, world).await {
+            Ok(created) => {
+                if !format.is_document() {
+                    world.terminal.print(&created::text(&created))?;
+                }
+                done.push(created);
+            }
+            Err(error) if single => return Err(error),
+            Err(error) => {
+                world.terminal.fail(&error);
+                failed.push((kind, name, error));
+            }
+        }
+    }
+    let answer = match (single, done.first()) {
+        (true, Some(created)) => document(format, created),
+        _ => document(format, &created::batch(&done, &failed)),
+    };
+    if let Some(text) = answer.filter(|_| how.wait.is_none()) {
+        world.terminal.print(&text)?;
+    }
+    if let Some(goal) = how.wait {
+        let waited = wait(connection, &mut done, goal, how.timeout, world).await;
+        let answer = if single { document(format, &done[0]) } else { document(format, &created::batch(&done, &failed)) };
+        if let Some(text) = answer {
+            world.terminal.print(&text)?;
+        }
+        waited?;
+    } else if let Some(created) = done.first().filter(|_| !dry_run) {
+        let next = if created.kind == "notebook" {
+            format!("gpuctl open {}", created.job_id)
+        } else {
+            format!("gpuctl logs {} -f", created.job_id)
+        };
+        world.terminal.hint(&next);
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+}
+
+async fn submit_one(
+    mut plan: Plan,
+    connection: &Connection,
+    dry_run: bool,
+    keep_partial: bool,
+    world: &World,
+) -> Result<Created, Error> {
+    let mut warnings = match connection.preflight(&plan.rendered, dry_run).await {
+        Err(Obstacle::NoPriorityClass) => {
+            plan.target.without_priority = true;
+            plan.rendered = render(&plan.input.document, &plan.target)
+                .map_err(|refusal| Error::refused(refusal, &plan.input.file, &plan.input.text))?;
+            let mut warnings =
+                connection.preflight(&plan.rendered, dry_run).await.map_err(|obstacle| in_the_way(obstacle, &plan))?;
+            warnings.push("`job.priority` has no effect: its priority class is not there and you may not create it".to_owned());
+            warnings
+        }
+        other => other.map_err(|obstacle| in_the_way(obstacle, &plan))?,
+    };
+    warnings.extend(plan.rendered.warnings.clone());
+    warnings.extend(gang_warning(&plan, connection).await);
+    let live = if dry_run { Value::Null } else { connection.submit(&plan.rendered, keep_partial).await.map_err(broken)? };
+    warnings.extend(connection.take_warnings());
+    warnings.iter().for_each(|warning| world.terminal.warn(warning));
+    Ok(outcome(&plan, &live, dry_run))
+}
+
+/// Without a gang scheduler a half-placed job holds GPUs and waits for ever: better to know beforehand.
+async fn gang_warning(plan: &Plan, connection: &Connection) -> Option<String> {
+    let Document::Job(job) = &plan.input.document else { return None };
+    let (resource, per_pod) = plan.rendered.choice.resources.iter().next()?;
+    let per_pod: u64 = per_pod.0.parse().ok()?;
+    let nodes: Vec<Node> =
+        plan.target.nodes.as_ref()?.iter().filter(|node| plan.rendered.choice.candidates.contains(&node.name)).cloned().collect();
+    if job.training.node_count < 2 || per_pod == 0 {
+        return None;
+    }
+    let free = connection.free_gpus(resource, &nodes).await.ok()??;
+    let fit: u64 = free.values().map(|free| free / per_pod).sum();
+    let wanted = u64::from(job.training.node_count);
+    (fit < wanted)
+        .then(|| format!("only {fit} of {wanted} pods fit now; those that start hold their GPUs while they wait for the others"))
+}
+
+fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
+    let Document::Job(job) = &plan.input.document else { unreachable!("only jobs are rendered") };
+    let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
+    let place = pool.clone().unwrap_or_else(|| plan.target.namespace.clone());
+    Created {
+        job_id: job.id().to_owned(),
+        name: job.name.value.clone(),
+        kind: job.kind.word(),
+        status: "pending".to_owned(),
+        created_at: live.pointer("/metadata/creationTimestamp").and_then(Value::as_str).and_then(|text| text.parse().ok()),
+        message: if dry_run { format!("would be submitted to {place}") } else { format!("submitted to {place}") },
+        namespace: plan.target.namespace.clone(),
+        pods: pods_in_all(job).into(),
+        gpus_per_pod: job.resources.gpu.into(),
+        gpu_type: plan.rendered.choice.gpu_type.clone(),
+        pool,
+        objects: plan.rendered.objects.iter().map(label).collect(),
+        dry_run,
+    }
+}

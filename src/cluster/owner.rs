@@ -1,0 +1,86 @@
+//! The object that owns the pods of a job, by the job's kind: where it is in the API, and how its pods are told from those
+//! of a namesake.
+
+use crate::model::JobKind;
+
+use super::decode::Metadata;
+
+/// A kind of object that owns pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Job,
+    Deployment,
+    StatefulSet,
+}
+
+impl Owner {
+    pub const ALL: [Self; 3] = [Self::Job, Self::Deployment, Self::StatefulSet];
+
+    #[must_use]
+    pub fn of(kind: JobKind) -> Self {
+        match kind {
+            JobKind::Training => Self::Job,
+            JobKind::Inference | JobKind::Compute => Self::Deployment,
+            JobKind::Notebook => Self::StatefulSet,
+        }
+    }
+
+    /// The kind of an object of ours; its label tells a compute service from an inference one.
+    pub fn job_kind(self, label: Option<&str>) -> JobKind {
+        let told = label.and_then(|label| label.parse().ok()).filter(|kind| Self::of(*kind) == self);
+        told.unwrap_or(match self {
+            Self::Job => JobKind::Training,
+            Self::Deployment => JobKind::Inference,
+            Self::StatefulSet => JobKind::Notebook,
+        })
+    }
+
+    /// The word before the slash: `deployment/web`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Deployment => "deployment",
+            Self::StatefulSet => "statefulset",
+        }
+    }
+
+    /// The path of the collection, in one namespace or in all.
+    pub fn collection(self, namespace: Option<&str>) -> String {
+        let (group, plural) = match self {
+            Self::Job => ("/apis/batch/v1", "jobs"),
+            Self::Deployment => ("/apis/apps/v1", "deployments"),
+            Self::StatefulSet => ("/apis/apps/v1", "statefulsets"),
+        };
+        namespace.map_or_else(|| format!("{group}/{plural}"), |namespace| format!("{group}/namespaces/{namespace}/{plural}"))
+    }
+
+    pub fn path(self, namespace: &str, name: &str) -> String {
+        format!("{}/{name}", self.collection(Some(namespace)))
+    }
+}
+
+/// Whose pod this is. Labels may be copied by hand; what belongs to a job is what its controller owns. Between a
+/// Deployment and its pods stands a ReplicaSet, which is named after the Deployment and the hash of the template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PodOwner {
+    Uid(String),
+    Deployment { namespace: String, name: String },
+    Nobody,
+}
+
+/// The label in which a ReplicaSet and its pods carry the hash of their template.
+pub const TEMPLATE_HASH: &str = "pod-template-hash";
+
+impl PodOwner {
+    pub fn of(pod: &Metadata<'_>) -> Self {
+        let Some(owner) = pod.owner_references.first() else { return Self::Nobody };
+        if owner.kind == "ReplicaSet"
+            && let Some(hash) = pod.labels.get(TEMPLATE_HASH)
+            && let Some(name) = owner.name.strip_suffix(hash.as_str()).and_then(|name| name.strip_suffix('-'))
+        {
+            return Self::Deployment { namespace: pod.namespace.to_string(), name: name.to_owned() };
+        }
+        Self::Uid(owner.uid.clone())
+    }
+}

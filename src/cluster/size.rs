@@ -1,0 +1,61 @@
+//! How many pods a job has: scaled, paused, resumed. A pause remembers the size on the object itself, and a notebook that
+//! mounts folders of its node comes back to that node, for its files are there.
+
+use serde_json::{Value, json};
+
+use crate::model::Job;
+use crate::render::REPLICAS;
+
+use super::owner::Owner;
+use super::{Connection, Failure};
+
+/// The label by which a node is named in a pod's selector.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+impl Connection {
+    fn owner_path(job: &Job) -> String {
+        Owner::of(job.kind).path(&job.namespace, &job.name)
+    }
+
+    /// Suspends a training or lets it go on.
+    pub async fn suspend(&self, job: &Job, suspend: bool) -> Result<(), Failure> {
+        self.merge_patch(&Self::owner_path(job), &json!({"spec": {"suspend": suspend}})).await.map(|_| ())
+    }
+
+    /// Sets the number of pods of a service or notebook.
+    pub async fn scale(&self, job: &Job, replicas: u32) -> Result<(), Failure> {
+        let mut patch = json!({"spec": {"replicas": replicas}});
+        // The size to come back to.
+        patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 { job.pods_wanted.to_string().into() } else { Value::Null };
+        if let Some(node) = job.pods.iter().find_map(|pod| pod.node.as_ref()).filter(|_| replicas == 0 && stays(job)) {
+            let name = self.hostname(node).await;
+            patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = name.into();
+        }
+        self.merge_patch(&Self::owner_path(job), &patch).await.map(|_| ())
+    }
+
+    /// Lets a paused job go on anywhere, or where it was; a service gets the size that it had.
+    pub async fn resume(&self, job: &Job, anywhere: bool) -> Result<(), Failure> {
+        if !job.kind.serves() {
+            return self.suspend(job, false).await;
+        }
+        let mut patch = json!({"spec": {"replicas": job.pods_wanted}, "metadata": {"annotations": {REPLICAS: null}}});
+        if anywhere && stays(job) {
+            patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = Value::Null;
+        }
+        self.merge_patch(&Self::owner_path(job), &patch).await.map(|_| ())
+    }
+
+    /// The value of the node's host name label, which some clouds make differ from its name. Whoever may not read nodes
+    /// gets the name.
+    async fn hostname(&self, node: &str) -> String {
+        let found: Option<Value> = self.find(&format!("/api/v1/nodes/{node}")).await.ok().flatten();
+        let label = found.as_ref().and_then(|found| found["metadata"]["labels"][HOSTNAME].as_str());
+        label.unwrap_or(node).to_owned()
+    }
+}
+
+/// A notebook whose files are on its node.
+fn stays(job: &Job) -> bool {
+    job.kind == crate::model::JobKind::Notebook && job.on_host
+}

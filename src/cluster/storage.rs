@@ -1,0 +1,70 @@
+//! What the cluster's storage classes make of the claims of a job, told beforehand: a claim that nobody provisions waits
+//! for ever, and so does a second pod on a volume for one node.
+
+use serde_json::Value;
+
+use crate::render::{Object, Rendered};
+
+use super::Connection;
+
+/// Provisioners of block devices, which one node at a time can mount. From their projects' own documentation.
+const ONE_NODE: [&str; 12] = [
+    "ebs.csi.aws.com",
+    "kubernetes.io/aws-ebs",
+    "pd.csi.storage.gke.io",
+    "kubernetes.io/gce-pd",
+    "disk.csi.azure.com",
+    "kubernetes.io/azure-disk",
+    "rancher.io/local-path",
+    "openebs.io/local",
+    "rbd.csi.ceph.com",
+    "cinder.csi.openstack.org",
+    "diskplugin.csi.alibabacloud.com",
+    "kubernetes.io/no-provisioner",
+];
+
+const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+
+impl Connection {
+    /// Warnings about the claims that are made. Whoever may not read storage classes is not warned.
+    pub(super) async fn storage_classes(&self, rendered: &Rendered) -> Vec<String> {
+        let claims: Vec<&Object> = rendered.objects.iter().filter(|object| object.kept).collect();
+        if claims.is_empty() {
+            return Vec::new();
+        }
+        let Ok(list) = self.get::<Value>("/apis/storage.k8s.io/v1/storageclasses").await else { return Vec::new() };
+        let classes: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
+        claims.into_iter().filter_map(|claim| warning(claim, &classes)).collect()
+    }
+}
+
+fn warning(claim: &Object, classes: &[&Value]) -> Option<String> {
+    let name = |class: &Value| class["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let asked = Some(claim.text("/spec/storageClassName")).filter(|asked| !asked.is_empty());
+    let is_default = |class: &&&Value| class["metadata"]["annotations"][DEFAULT] == "true";
+    let found = match asked {
+        Some(asked) => classes.iter().find(|class| name(class) == asked),
+        None => classes.iter().find(is_default),
+    };
+    let Some(class) = found else {
+        let names: Vec<String> = classes.iter().map(|class| name(class)).collect();
+        let there = if names.is_empty() { "there is none".to_owned() } else { format!("there are: {}", names.join(", ")) };
+        return Some(match asked {
+            Some(asked) => format!("there is no storage class `{asked}` for claim {}; {there}", claim.name()),
+            None => format!(
+                "no storage class is the default, so claim {} waits for a volume that fits; say `storageClass:` ({there})",
+                claim.name()
+            ),
+        });
+    };
+    let provisioner = class["provisioner"].as_str().unwrap_or_default();
+    let many = claim.text("/spec/accessModes/0") == "ReadWriteMany" || claim.text("/spec/accessModes/0") == "ReadOnlyMany";
+    (many && ONE_NODE.contains(&provisioner)).then(|| {
+        format!(
+            "claim {} asks for {}, and storage class `{}` ({provisioner}) serves one node at a time; say another `storageClass:`",
+            claim.name(),
+            claim.text("/spec/accessModes/0"),
+            name(class),
+        )
+    })
+}

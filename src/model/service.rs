@@ -1,0 +1,38 @@
+//! How a service is reached, and what its autoscaler makes of it.
+
+/// One way to a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// `cluster`, `node`, `loadBalancer` or `ingress`.
+    pub kind: &'static str,
+    /// `None` while nobody has given one.
+    pub url: Option<String>,
+}
+
+impl Address {
+    #[must_use]
+    pub fn new(kind: &'static str, url: String) -> Self {
+        Self { kind, url: Some(url) }
+    }
+}
+
+/// An autoscaler as it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Autoscaler {
+    pub min_replicas: u32,
+    pub max_replicas: u32,
+    /// What it wants now; `None` before it has looked.
+    pub desired_replicas: Option<u32>,
+    pub metrics: Vec<Scaling>,
+    /// Why it does not scale.
+    pub problem: Option<String>,
+}
+
+/// One figure that it follows, in percent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    pub metric: String,
+    /// `None` while nobody serves it.
+    pub current: Option<f64>,
+    pub target: Option<f64>,
+}

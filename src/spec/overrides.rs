@@ -1,0 +1,201 @@
+//! `--set path=value`: changes fields of a document before it is read, so that a value given on the command line is checked
+//! like one that was written. What was changed has no place in the file.
+
+use super::problem::{Place, Problem};
+use super::tree::{self, Entry, Node, Value};
+
+/// A path of keys and what to put there.
+#[derive(Clone, Debug)]
+pub struct Override {
+    path: Vec<String>,
+    value: Value,
+}
+
+impl Override {
+    /// Reads `resources.gpu=4`; the value is YAML. Keys that hold a dot cannot be named.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (path, value) = text.split_once('=').ok_or_else(|| "a field and its value, such as resources.gpu=4".to_owned())?;
+        let path: Vec<String> = path.trim().split('.').map(ToOwned::to_owned).collect();
+        if path.iter().any(|part| part.is_empty() || part.contains(char::is_whitespace)) {
+            return Err("a field, its parts joined by dots, before the `=`".to_owned());
+        }
+        let mut problems = Vec::new();
+        let trees = tree::read(value, &mut problems);
+        if let Some(problem) = problems.first() {
+            return Err(problem.message.clone());
+        }
+        let value = trees.into_iter().next().map_or(Value::Null, |tree| tree.root.value);
+        Ok(Self { path, value })
+    }
+
+    /// The same for a value that is text whatever it looks like.
+    #[must_use]
+    pub fn text(path: &[&str], text: &str) -> Self {
+        let path = path.iter().map(ToString::to_string).collect();
+        Self { path, value: Value::Scalar { text: text.to_owned(), plain: false } }
+    }
+}
+
+/// Puts the values of `overrides` into the document.
+pub fn apply(root: &mut Node, overrides: &[Override], problems: &mut Vec<Problem>) {
+    for change in overrides {
+        if let Err(part) = put(root, &change.path, &change.value) {
+            let message = format!("`--set {}`: `{part}` is inside a value that has no fields", change.path.join("."));
+            problems.push(Problem::error(Place::default(), message, "name a field of the document"));
+        }
+    }
+}
+
+fn put<'p>(node: &mut Node, path: &'p [String], value: &Value) -> Result<(), &'p str> {
+    let Some((key, rest)) = path.split_first() else {
+        *node = nowhere(value.clone());
+        return Ok(());
+    };
+    if matches!(node.value, Value::Null) {
+        *node = nowhere(Value::Map(Vec::new()));
+    }
+    match &mut node.value {
+        Value::Map(entries) => {
+            let index = entries.iter().position(|entry| plain(&entry.key) == plain(key)).unwrap_or_else(|| {
+                entries.push(Entry { key: key.clone(), key_at: Place::default(), value: nowhere(Value::Null) });
+                entries.len() - 1
+            });
+            put(&mut entries[index].value, rest, value)
+        }
+        Value::List(items) => {
+            if let Some(item) = key.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
+                return put(item, rest, value);
+            }
+            // `environment.env.LR=0.1` where variables are a list.
+            let named = |item: &Node| matches!(field(item, "name"), Some(Value::Scalar { text, .. }) if text == key);
+            let index = items.iter().position(named).unwrap_or_else(|| {
+                let name = Value::Scalar { text: key.clone(), plain: false };
+                let entry = Entry { key: "name".to_owned(), key_at: Place::default(), value: nowhere(name) };
+                items.push(nowhere(Value::Map(vec![entry])));
+                items.len() - 1
+            });
+            match rest {
+                [] => put(&mut items[index], &["value".to_owned()], value).map_err(|_| key.as_str()),
+                rest => put(&mut items[index], rest, value),
+            }
+        }
+        Value::Scalar { .. } | Value::Null => Err(key),
+    }
+}
+
+fn nowhere(value: Value) -> Node {
+    Node { at: Place::default(), value }
+}
+
+/// `gpu_type`, `gpu-type` and `gpuType` are one field.
+fn plain(key: &str) -> String {
+    key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn field<'n>(node: &'n Node, key: &str) -> Option<&'n Value> {
+    let Value::Map(entries) = &node.value else { return None };
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value.value)
+}
+
+/// The document as YAML again: what was submitted, without the comments.
+pub fn write(root: &Node) -> String {
+    let mut text = String::new();
+    block(root, 0, &mut text);
+    text
+}
+
+fn block(node: &Node, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    match &node.value {
+        Value::Map(entries) if !entries.is_empty() => {
+            for entry in entries {
+                text.push_str(&format!("{indent}{}:", quoted(&entry.key, true)));
+                inside(&entry.value, depth, text);
+            }
+        }
+        Value::List(items) if !items.is_empty() => {
+            for item in items {
+                text.push_str(&format!("{indent}-"));
+                inside(item, depth, text);
+            }
+        }
+        _ => text.push_str(&format!("{indent}{}\n", inline(node))),
+    }
+}
+
+fn inside(node: &Node, depth: usize, text: &mut String) {
+    match &node.value {
+        Value::Map(entries) if !entries.is_empty() => {
+            text.push('\n');
+            block(node, depth + 1, text);
+        }
+        Value::List(items) if !items.is_empty() => {
+            text.push('\n');
+            block(node, depth + 1, text);
+        }
+        _ => text.push_str(&format!(" {}\n", inline(node))),
+    }
+}
+
+fn inline(node: &Node) -> String {
+    match &node.value {
+        Value::Null => "null".to_owned(),
+        Value::Scalar { text, plain } => quoted(text, *plain),
+        Value::List(_) => "[]".to_owned(),
+        Value::Map(_) => "{}".to_owned(),
+    }
+}
+
+/// Text as YAML: as it was written where it needs no quotes, else as JSON, which YAML reads.
+fn quoted(text: &str, plain: bool) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let word = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/') && text.chars().all(bare);
+    if plain && word { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(text: &str, sets: &[&str]) -> String {
+        let mut problems = Vec::new();
+        let mut root = tree::read(text, &mut problems).remove(0).root;
+        let overrides: Vec<Override> = sets.iter().map(|set| Override::parse(set).unwrap()).collect();
+        apply(&mut root, &overrides, &mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        write(&root)
+    }
+
+    #[test]
+    fn a_field_is_found_under_any_spelling_and_made_where_it_is_missing() {
+        let text = "resources:\n  gpu: 1\n  gpuType: a10\n";
+        assert_eq!(changed(text, &["resources.gpu=4"]), "resources:\n  gpu: 4\n  gpuType: a10\n");
+        assert_eq!(changed(text, &["resources.gpu-type=h100"]), "resources:\n  gpu: 1\n  gpuType: h100\n");
+        assert_eq!(changed(text, &["job.name=x"]), "resources:\n  gpu: 1\n  gpuType: a10\njob:\n  name: x\n");
+        assert_eq!(changed("a: [1, 2]", &["a.1=3", "b=[x, \"5\"]"]), "a:\n  - 1\n  - 3\nb:\n  - x\n  - \"5\"\n");
+        let env = "env: [{name: A, value: \"1\"}]";
+        assert_eq!(
+            changed(env, &["env.A=2", "env.B=c d"]),
+            "env:\n  -\n    name: A\n    value: 2\n  -\n    name: \"B\"\n    value: \"c d\"\n"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_set_says_so() {
+        assert!(Override::parse("gpu").is_err() && Override::parse("a..b=1").is_err() && Override::parse("a=[1").is_err());
+        let mut problems = Vec::new();
+        let mut root = tree::read("a: 1", &mut problems).remove(0).root;
+        apply(&mut root, &[Override::parse("a.b=1").unwrap()], &mut problems);
+        assert_eq!(problems[0].message, "`--set a.b`: `b` is inside a value that has no fields");
+    }
+
+    #[test]
+    fn written_text_reads_as_the_same_values() {
+        let text = "a: \"1\"\nb: 1.10\nc: yes please\nd: |\n  two\n  lines\ne: [{f: null}, {}, []]\n\"g h\": 'true'\nt: true\n";
+        let mut problems = Vec::new();
+        let root = tree::read(text, &mut problems).remove(0).root;
+        let again = tree::read(&write(&root), &mut problems).remove(0).root;
+        assert_eq!(again.to_json(), root.to_json());
+        assert!(write(&root).contains("b: 1.10\n") && problems.is_empty());
+    }
+}

@@ -1,0 +1,106 @@
+//! What a document holds that must not be shown: tokens in commands, passwords in variables. They belong into Secrets, but
+//! people write them, and a screen is shared more often than a file.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::model::JobKind;
+
+use super::document::{Command, Document, EnvValue, Job};
+
+static IN_COMMAND: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?i)[\w.-]*(?:token|password|passwd|api[_-]?key|secret)[= ]["']?([^\s"',]+)"#).expect("the pattern is tested")
+});
+
+/// Values of `job` that are not for eyes.
+#[must_use]
+pub fn secrets(job: &Job) -> Vec<String> {
+    let mut found: Vec<String> = job
+        .env
+        .iter()
+        .filter(|variable| is_secret_name(&variable.name))
+        .filter_map(|variable| match &variable.value {
+            EnvValue::Text(text) => Some(text.clone()),
+            _ => None,
+        })
+        .collect();
+    let text = line(job);
+    found.extend(IN_COMMAND.captures_iter(&text).map(|found| found[1].to_owned()).filter(|value| !value.starts_with("--")));
+    // Anything shorter would blot out half of the file.
+    found.retain(|value| value.len() > 3 && !value.starts_with('$'));
+    found.sort_by_key(|value| std::cmp::Reverse(value.len()));
+    found.dedup();
+    found
+}
+
+/// The text of a document with its secrets masked; text that is no document of ours stays as it is.
+#[must_use]
+pub fn masked(source: &str) -> String {
+    let documents = super::parse("", source).map(|parsed| parsed.documents).unwrap_or_default();
+    let jobs = documents.iter().filter_map(|document| if let Document::Job(job) = document { Some(job) } else { None });
+    jobs.flat_map(|job| secrets(job)).fold(source.to_owned(), |text, secret| text.replace(&secret, "***"))
+}
+
+/// What opens a notebook: Jupyter's token from its flag or from the variable that it reads.
+#[must_use]
+pub fn notebook_token(job: &Job) -> Option<String> {
+    static FLAG: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"--(?:\w+\.)?token[= ]["']?([^\s"',]+)"#).expect("the pattern is tested"));
+    if job.kind != JobKind::Notebook {
+        return None;
+    }
+    let variable = job.env.iter().find_map(|variable| match &variable.value {
+        EnvValue::Text(text) if variable.name == "JUPYTER_TOKEN" => Some(text.clone()),
+        _ => None,
+    });
+    FLAG.captures(&line(job)).map(|found| found[1].to_owned()).or(variable)
+}
+
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["TOKEN", "PASSWORD", "PASSWD", "SECRET", "API_KEY", "ACCESS_KEY", "SECRET_KEY"].iter().any(|word| name.ends_with(word))
+}
+
+fn line(job: &Job) -> String {
+    let words = |command: &Command| match command {
+        Command::Image => String::new(),
+        Command::Shell(line) => line.clone(),
+        Command::Exec(words) => words.join(" "),
+    };
+    format!("{} {}", words(&job.command), words(&job.args))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTEBOOK: &str = "kind: notebook
+version: v0.1
+job: {name: a}
+environment:
+  image: i
+  command: [jupyter-lab, --port=8888, --NotebookApp.token=ai-gpuctl-2025, --NotebookApp.password=]
+  env: {HF_TOKEN: hf_abcdef, MAX_TOKENS: 4096, WANDB_API_KEY: $WANDB}
+";
+
+    #[test]
+    fn tokens_are_masked_wherever_they_stand() {
+        let shown = masked(NOTEBOOK);
+        assert!(!shown.contains("ai-gpuctl-2025") && !shown.contains("hf_abcdef"), "{shown}");
+        assert!(shown.contains("--NotebookApp.token=***") && shown.contains("MAX_TOKENS: 4096"), "{shown}");
+        assert_eq!(masked("not: ours"), "not: ours");
+    }
+
+    #[test]
+    fn the_token_of_a_notebook_is_found() {
+        let token = |text: &str| match super::super::parse("", text).unwrap().documents.remove(0) {
+            Document::Job(job) => notebook_token(&job),
+            _ => None,
+        };
+        assert_eq!(token(NOTEBOOK).as_deref(), Some("ai-gpuctl-2025"));
+        let by_variable = "kind: notebook\nversion: v0.1\njob: {name: a}\nenvironment: {image: i, env: {JUPYTER_TOKEN: abcd}}\n";
+        assert_eq!(token(by_variable).as_deref(), Some("abcd"));
+        assert_eq!(token(&by_variable.replace("JUPYTER_TOKEN", "X")), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! What `cp` did.
+
+use serde::Serialize;
+
+use super::text::count;
+
+/// A copy that is whole.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    pub from: String,
+    pub to: String,
+    pub files: u64,
+    pub bytes: u64,
+    pub skipped: Vec<String>,
+}
+
+/// For people.
+#[must_use]
+pub fn text(answer: &Answer) -> String {
+    format!("copied {}, {}, to {}\n", count(answer.files, "file"), size(answer.bytes), answer.to)
+}
+
+/// Bytes in binary units: `12 B`, `1.5 MiB`.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit < UNITS.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

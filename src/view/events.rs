@@ -1,0 +1,152 @@
+//! What happened to a job, in words for somebody who knows no Kubernetes, and as JSON.
+
+use colored::Color;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::model::Event;
+
+use super::table::{Cell, Table, left, right};
+use super::text::{age, clean, paint, wrapped};
+use super::{Format, Look};
+
+#[derive(Serialize)]
+pub struct EventDocument<'a> {
+    timestamp: Option<Timestamp>,
+    warning: bool,
+    reason: &'a str,
+    message: &'a str,
+    object: &'a str,
+    count: u32,
+}
+
+/// The answer of `events -o json`.
+#[derive(Serialize)]
+pub struct EventList<'a> {
+    pub total: usize,
+    pub items: Vec<EventDocument<'a>>,
+}
+
+#[must_use]
+pub fn list(events: &[Event]) -> EventList<'_> {
+    EventList { total: events.len(), items: events.iter().map(event_document).collect() }
+}
+
+/// One event as JSON.
+#[must_use]
+pub fn event_document(event: &Event) -> EventDocument<'_> {
+    EventDocument {
+        timestamp: event.at,
+        warning: event.warning,
+        reason: &event.reason,
+        message: &event.message,
+        object: &event.object,
+        count: event.count,
+    }
+}
+
+/// All of them under each other, the newest last.
+#[must_use]
+pub fn table(events: &[Event], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
+    let mut table = Table::new([right("AGE"), right("TIMES"), left("OBJECT"), left("REASON"), left("MESSAGE")]);
+    for event in events {
+        table.row(vec![
+            age(event.at, now).into(),
+            event.count.to_string().into(),
+            event.object.clone().into(),
+            Cell::colored(event.reason.clone(), event.warning.then_some(Color::Yellow)),
+            event.message.clone().into(),
+        ]);
+    }
+    table.show(format, headers, look)
+}
+
+/// One event in a line, for those who watch.
+#[must_use]
+pub fn line(event: &Event, look: Look) -> String {
+    let at = event.at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
+    let words = paint(&plain_words(event), event.warning.then_some(Color::Yellow), look);
+    format!("{at} {} {words}\n", clean(&event.object))
+}
+
+/// The last things that happened, in plain words; what happened to several pods alike is one line. The newest last.
+#[must_use]
+pub fn recent(events: &[Event], look: Look, now: Timestamp) -> String {
+    const SHOWN: usize = 8;
+    let mut lines: Vec<(&Event, String, u32)> = Vec::new();
+    for event in events {
+        let words = plain_words(event);
+        match lines.iter_mut().find(|(_, other, _)| *other == words) {
+            Some((newest, _, count)) => (*newest, *count) = (event, count.saturating_add(event.count)),
+            None => lines.push((event, words, event.count)),
+        }
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    let mut text = "EVENTS\n".to_owned();
+    for (event, words, count) in lines.iter().skip(lines.len().saturating_sub(SHOWN)) {
+        let times = if *count > 1 { format!(" (×{count})") } else { String::new() };
+        let words = wrapped(&format!("{words}{times}"), 9, look);
+        let color = event.warning.then_some(Color::Yellow);
+        text.push_str(&format!("  {:>5}  {}\n", age(event.at, now), paint(&words, color, look)));
+    }
+    text
+}
+
+/// What an event means to somebody who knows no Kubernetes; unknown ones in their own words.
+fn plain_words(event: &Event) -> String {
+    let message = clean(&event.message);
+    let last_word = message.rsplit(' ').next().unwrap_or_default();
+    match event.reason.as_str() {
+        "Scheduled" => format!("placed on {last_word}"),
+        "SuccessfulCreate" => "made a pod".to_owned(),
+        "SuccessfulDelete" => "removed a pod".to_owned(),
+        "FailedScheduling" => format!("does not fit: {}", crate::model::state::scheduler_words(&message)),
+        "Suspended" => "paused".to_owned(),
+        "Resumed" => "resumed".to_owned(),
+        "Completed" => "completed".to_owned(),
+        "ScalingReplicaSet" | "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing" | "Failed"
+        | "BackOff" => message.into_owned(),
+        reason => format!("{}: {message}", clean(reason)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_events_of_several_pods_are_one_line() {
+        let event = |reason: &str, message: &str, object: &str| Event {
+            at: None,
+            warning: false,
+            reason: reason.into(),
+            message: message.into(),
+            object: object.into(),
+            count: 1,
+        };
+        let events = [
+            event("SuccessfulCreate", "Created pod: a-0-x", "Job/a"),
+            event("SuccessfulCreate", "Created pod: a-1-y", "Job/a"),
+            event("Scheduled", "Successfully assigned team-a/a-0-x to gpu-1", "Pod/a-0-x"),
+            event(
+                "FailedScheduling",
+                "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes",
+                "Pod/a-1-y",
+            ),
+        ];
+        let look = Look { width: None, color: false, plain: false };
+        let text = recent(&events, look, Timestamp::UNIX_EPOCH);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "EVENTS",
+                "-  made a pod (×2)",
+                "-  placed on gpu-1",
+                "-  does not fit: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
+            ]
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! Where `open` leads. The token stands in the URL only when it was asked for.
+
+use serde::Serialize;
+
+use crate::model::Job;
+
+/// A local address of a job.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Opened {
+    pub job_id: String,
+    pub namespace: String,
+    pub url: String,
+    pub local_port: u16,
+    pub target_port: u16,
+}
+
+impl Opened {
+    #[must_use]
+    pub fn new(job: &Job, local_port: u16, target_port: u16, token: Option<&str>) -> Self {
+        let query = token.map_or_else(String::new, |token| {
+            format!("?{}", form_urlencoded::Serializer::new(String::new()).append_pair("token", token).finish())
+        });
+        let url = format!("http://127.0.0.1:{local_port}/{query}");
+        Self { job_id: job.name.clone(), namespace: job.namespace.clone(), url, local_port, target_port }
+    }
+}
+
+/// For people: the URL alone in its line, for terminals make it a link.
+#[must_use]
+pub fn text(opened: &Opened) -> String {
+    format!("{}\n", opened.url)
+}

@@ -1,0 +1,99 @@
+//! The pods of a job: a table in describe, a list in JSON.
+
+use std::collections::BTreeMap;
+
+use colored::Color;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::model::{Job, Pod, PodPhase};
+
+use super::table::{Cell, Table, left, right};
+use super::text::age;
+use super::{Format, Look};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodDocument<'a> {
+    name: &'a str,
+    rank: Option<u32>,
+    node: Option<&'a str>,
+    status: String,
+    ready: bool,
+    gpu: u64,
+    restarts: u32,
+    started_at: Option<Timestamp>,
+}
+
+#[must_use]
+pub fn pod_document(pod: &Pod) -> PodDocument<'_> {
+    PodDocument {
+        name: &pod.name,
+        rank: pod.rank,
+        node: pod.node.as_deref(),
+        status: pod_status(pod),
+        ready: pod.ready,
+        gpu: pod.gpus,
+        restarts: pod.restarts(),
+        started_at: pod.started_at,
+    }
+}
+
+/// What a pod does, in a word or two.
+fn pod_status(pod: &Pod) -> String {
+    let ended = pod.containers.iter().find_map(|container| container.terminated.clone());
+    let waiting = pod.containers.iter().find_map(|container| container.waiting.as_ref());
+    match (pod.phase, ended, waiting) {
+        (PodPhase::Succeeded, ..) => "succeeded".to_owned(),
+        (PodPhase::Failed, Some((code, reason)), _) => format!("failed {reason} (exit {code})"),
+        (PodPhase::Failed, None, _) => format!("failed {}", pod.reason.as_deref().unwrap_or("")).trim_end().to_owned(),
+        _ if pod.deleting => "terminating".to_owned(),
+        (PodPhase::Running, _, Some((reason, _))) => format!("waiting {reason}"),
+        (PodPhase::Running, Some((code, _)), _) => format!("ended (exit {code})"),
+        (PodPhase::Running, ..) => "running".to_owned(),
+        (PodPhase::Unknown, ..) => "unknown".to_owned(),
+        (PodPhase::Pending, _, Some((reason, _))) => format!("pending {reason}"),
+        (PodPhase::Pending, ..) if pod.unscheduled.is_some() => "pending Unschedulable".to_owned(),
+        (PodPhase::Pending, ..) => "pending".to_owned(),
+    }
+}
+
+/// The pods of the present try. What tells more of a training is its tries, of a service its restarts in place.
+#[must_use]
+pub fn table(job: &Job, look: Look, now: Timestamp) -> String {
+    if job.kind.serves() {
+        return serving(job, look, now);
+    }
+    let mut table = Table::new([left("PODS"), right("RANK"), left("NODE"), left("STATUS"), right("TRIES"), right("RUNS")]);
+    let mut tries: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+    job.pods.iter().for_each(|pod| *tries.entry(pod.rank).or_default() += 1);
+    let current = job.current_pods();
+    for pod in &current {
+        let color = if pod.phase == PodPhase::Failed { Some(Color::Red) } else { None };
+        table.row(vec![
+            pod.name.clone().into(),
+            pod.rank.map_or("-".to_owned(), |rank| rank.to_string()).into(),
+            pod.node.clone().unwrap_or_default().into(),
+            Cell::colored(pod_status(pod), color),
+            tries.get(&pod.rank).copied().unwrap_or(1).to_string().into(),
+            age(pod.started_at.filter(|_| pod.phase == PodPhase::Running), now).into(),
+        ]);
+    }
+    if current.is_empty() { String::new() } else { table.show(Format::Table, true, look) }
+}
+
+fn serving(job: &Job, look: Look, now: Timestamp) -> String {
+    let mut table = Table::new([left("PODS"), left("READY"), left("NODE"), left("STATUS"), right("RESTARTS"), right("RUNS")]);
+    for pod in &job.pods {
+        let color = if pod.ready || pod.ended() { None } else { Some(Color::Yellow) };
+        table.row(vec![
+            pod.name.clone().into(),
+            Cell::colored(if pod.ready { "yes" } else { "no" }, color),
+            pod.node.clone().unwrap_or_default().into(),
+            Cell::colored(pod_status(pod), color),
+            pod.restarts().to_string().into(),
+            age(pod.started_at.filter(|_| pod.phase == PodPhase::Running), now).into(),
+        ]);
+    }
+    if job.pods.is_empty() { String::new() } else { table.show(Format::Table, true, look) }
+}
