@@ -105,16 +105,20 @@ impl Terminal {
         }
     }
 
-    /// Passes on what another program said, byte for byte.
-    pub fn pass(&self, to_stderr: bool, bytes: &[u8]) {
+    /// Passes on what another program said, byte for byte. False when nobody reads it any more.
+    pub fn pass(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
         let written = if to_stderr {
             io::stderr().lock().write_all(bytes)
         } else {
             let mut out = io::stdout().lock();
             out.write_all(bytes).and_then(|()| out.flush())
         };
-        if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
-            std::process::exit(0);
+        match written {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => {
+                Err(Error::new(crate::error::Kind::Request, "OutputFailed", format!("cannot write the output: {error}")))
+            }
         }
     }
 

@@ -19,6 +19,10 @@ enum Answer {
     /// The first half of the answer, then the end.
     Half(Value),
     Reset,
+    /// A WebSocket with these messages, each the number of its channel and a text; then it breaks without a word.
+    Broken(&'static [(u8, &'static str)]),
+    /// A WebSocket on which nothing ever comes.
+    Silent,
     /// Headers, and then nothing for longer than anybody waits.
     Stall,
 }
@@ -96,7 +100,7 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
         if reader.read_line(&mut first).unwrap_or(0) == 0 {
             return;
         }
-        let mut length = 0;
+        let (mut length, mut key) = (0, String::new());
         loop {
             let mut line = String::new();
             reader.read_line(&mut line).unwrap();
@@ -105,6 +109,9 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
             }
             if line.to_lowercase().starts_with("impersonate-") || line.to_lowercase().starts_with("authorization:") {
                 headers.lock().unwrap().push(line.trim().to_owned());
+            }
+            if let Some(text) = line.strip_prefix("sec-websocket-key: ") {
+                key = text.trim().to_owned();
             }
             if line == "\r\n" {
                 break;
@@ -131,6 +138,20 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
                 return;
             }
             Answer::Reset => return,
+            Answer::Broken(messages) => {
+                let _ = stream.write_all(switched(&key).as_bytes());
+                for (channel, text) in messages {
+                    let length = u8::try_from(text.len() + 1).unwrap();
+                    let _ = stream.write_all(&[&[0x82, length, *channel], text.as_bytes()].concat());
+                }
+                std::thread::sleep(Duration::from_millis(300));
+                return;
+            }
+            Answer::Silent => {
+                let _ = stream.write_all(switched(&key).as_bytes());
+                std::thread::sleep(Duration::from_secs(60));
+                return;
+            }
             Answer::Stall => {
                 let _ = stream.write_all(head(200, "application/json", "", 1000).as_bytes());
                 std::thread::sleep(Duration::from_secs(60));
@@ -141,6 +162,13 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
             return;
         }
     }
+}
+
+fn switched(key: &str) -> String {
+    let accepted = tokio_tungstenite::tungstenite::handshake::derive_accept_key(key.as_bytes());
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accepted}\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n"
+    )
 }
 
 struct Run {
@@ -635,4 +663,67 @@ fn credentials_that_expire_are_got_again() {
     watch.kill().unwrap();
     watch.wait().unwrap();
     assert_eq!(std::fs::read_to_string(server.folder.join("runs")).unwrap(), "x\nx\n");
+}
+
+/// A server with one training of one running pod, whose streams do as they are told.
+fn with_a_pod(name: &str, stream: impl Fn() -> Answer + Send + Sync + 'static) -> Server {
+    let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
+    Server::start(name, move |asked, _| {
+        let items = if asked.contains("/jobs?") {
+            json!([{"metadata": {"name": "a", "namespace": "team-a", "uid": "1", "labels": labels}, "spec": {"parallelism": 1}}])
+        } else if asked.contains("/pods?") {
+            json!([{"metadata": {"name": "a-0", "namespace": "team-a", "uid": "2", "labels": labels, "ownerReferences": [{"kind": "Job", "name": "a", "uid": "1"}]},
+                "spec": {"nodeName": "n"}, "status": {"phase": "Running", "containerStatuses": [{"name": "main", "ready": true, "state": {"running": {}}}]}}])
+        } else if asked.contains("/exec?") || asked.contains("/attach?") || asked.contains("/portforward?") {
+            return stream();
+        } else {
+            json!([])
+        };
+        Answer::Json(200, json!({"kind": "List", "metadata": {}, "items": items}))
+    })
+}
+
+#[test]
+fn a_session_that_breaks_ends_with_what_was_said_and_an_error() {
+    let server = with_a_pod("breaks", || Answer::Broken(&[(1, ""), (1, "half a "), (2, "warning\n"), (1, "line")]));
+    let run = server.gpuctl(&["exec", "a", "--", "cat", "x"]);
+    assert_eq!((run.code, run.out.as_str()), (6, "half a line"), "{}", run.err);
+    assert!(run.err.contains("warning\n") && run.err.contains("the connection to a-0 broke off"), "{}", run.err);
+    assert!(run.took < Duration::from_secs(10), "{:?}", run.took);
+    let folder = server.folder.join("copies");
+    std::fs::create_dir_all(&folder).unwrap();
+    let run = server.gpuctl(&["cp", "a:/x", folder.to_str().unwrap()]);
+    fails(&run, 6, "the connection broke off while copying");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing half done");
+}
+
+#[test]
+fn exit_codes_come_as_a_kubelet_tells_them() {
+    let failed = r#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"42"}]}}"#;
+    let (text, code) = (failed, 42);
+    let server = with_a_pod("exits", move || Answer::Broken(Box::leak(vec![(1, "out\n"), (3, text)].into_boxed_slice())));
+    let run = server.gpuctl(&["exec", "a", "--", "x"]);
+    assert_eq!((run.code, run.out.as_str()), (code, "out\n"), "{}", run.err);
+    let server = with_a_pod("succeeds", || Answer::Broken(&[(3, r#"{"status":"Success"}"#)]));
+    assert_eq!(server.gpuctl(&["exec", "a", "--", "x"]).code, 0);
+}
+
+#[test]
+fn a_server_that_does_not_answer_a_stream_is_given_up() {
+    let server = with_a_pod("stalls", || Answer::Stall);
+    let run = server.gpuctl(&["--request-timeout", "1s", "exec", "a", "--", "x"]);
+    assert_ne!(run.code, 0);
+    assert!(run.took < Duration::from_secs(15), "{:?}: {}", run.took, run.err);
+    // A session may be silent for as long as it likes; whoever ends it gets out.
+    let server = with_a_pod("silent", || Answer::Silent);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
+        .env("KUBECONFIG", server.folder.join("config"))
+        .args(["attach", "a"])
+        .stdin(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(child.try_wait().unwrap().is_none(), "it goes on");
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }

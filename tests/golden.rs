@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpuctl::model::Node;
-use gpuctl::render::{Object, Queueing, Target, render};
+use gpuctl::render::{IngressClass, Object, Queueing, Served, Target, render};
 use gpuctl::spec::{self, Document};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -117,7 +117,7 @@ resources: {gpu: 0}
 ---
 kind: inference
 version: v0.1
-job: {name: serve, grace_period: 1m}
+job: {name: serve, grace_period: 1m, queue: q}
 environment: {image: i}
 resources: {gpu: 1, cpu: 1}
 service: {replicas: 2, port: 80, targetPort: 8000, protocol: TCP, type: NodePort, host: h.example.com, health_check: {path: /h, port: 9, initial_delay: 5s, period: 5s}, timeout: 1m, request_limit: 5}
@@ -137,7 +137,9 @@ service: {port: 80, health_check: /api}
 ";
 
 fn everything() -> Vec<Object> {
-    objects(EVERYTHING, |files| Target { queueing: Some(Queueing::Volcano), ..target(files) })
+    let classes = vec![IngressClass { name: "nginx".to_owned(), default: false }];
+    let served = Some(Served { ingress_classes: Some(classes), ..Served::default() });
+    objects(EVERYTHING, |files| Target { queueing: Some(Queueing::Volcano), served: served.clone(), ..target(files) })
 }
 
 /// Every path of a value; keys that are data stand as `*`.

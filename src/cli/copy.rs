@@ -13,18 +13,21 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::cluster::{Call, Connection, Ending, Input, Output};
 use crate::error::{Error, Kind};
+use crate::terminal::raw::ended_from_outside;
 use crate::view::copied::{self, Answer};
 use crate::view::document;
 
-use super::archive::{Copied, is_there, pack, target, unpack};
+use super::archive::{Copied, is_file, pack, stage, target};
+use super::create::suffix;
 use super::exec::{Place, pod};
 use super::lookup::{self, Purpose};
 use super::{OneFormat, World};
 
 /// Copy files into a job or out of it
 ///
-/// One of the two is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all that is in it. Links that lead out of
-/// the copied folder are left out, and a copy that breaks off leaves nothing behind. The image needs `tar`.
+/// One of the two is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all that is in it. Out of a job, links that
+/// lead out of the folder are left out, and only a whole copy is put into place; into a job a file is whole or absent, a
+/// folder grows in place. The image needs `tar`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100
@@ -50,6 +53,8 @@ pub struct Copy {
 
 /// Pieces of an archive on their way between the disk and the network.
 const PIECES: usize = 16;
+/// Bytes that are kept of what a command says about its failure.
+const MOST_WORDS: usize = 16 << 10;
 /// How long tar may take to write the last of what it got.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -83,6 +88,7 @@ pub async fn run(args: &Copy, world: &World) -> Result<ExitCode, Error> {
     for skipped in &copied.skipped {
         world.terminal.warn(&format!("left out {skipped}"));
     }
+    let whole = copied.skipped.is_empty();
     let answer = Answer {
         from: args.from.clone(),
         to: args.to.clone(),
@@ -91,7 +97,7 @@ pub async fn run(args: &Copy, world: &World) -> Result<ExitCode, Error> {
         skipped: copied.skipped,
     };
     world.terminal.print(&document(args.output.into(), &answer).unwrap_or_else(|| copied::text(&answer)))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
 }
 
 struct Inside<'a> {
@@ -103,12 +109,12 @@ struct Inside<'a> {
 }
 
 impl Inside<'_> {
-    /// Runs a command; what it says as an error comes back with its end.
+    /// Runs a command; what it says as an error comes back with its end. A `sink` that takes no more ends it.
     async fn command(
         &self,
         command: &[&str],
         input: Option<mpsc::Receiver<Input>>,
-        mut sink: impl FnMut(&[u8]),
+        mut sink: impl FnMut(&[u8]) -> bool,
     ) -> Result<(Ending, String), Error> {
         let command: Vec<String> = command.iter().map(ToString::to_string).collect();
         let call = Call {
@@ -125,7 +131,11 @@ impl Inside<'_> {
         let ending = session
             .run(input, |stream, bytes| match stream {
                 Output::Out => sink(bytes),
-                Output::Err => said.extend_from_slice(&bytes[..bytes.len().min(4096)]),
+                Output::Err => {
+                    let room = MOST_WORDS.saturating_sub(said.len());
+                    said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    true
+                }
             })
             .await;
         Ok((ending, String::from_utf8_lossy(&said).trim().to_owned()))
@@ -135,70 +145,139 @@ impl Inside<'_> {
         let (folder, name) = parts(path)?;
         let to = target(to, name);
         let (sender, receiver) = blocking::sync_channel::<Bytes>(PIECES);
-        let (wanted, name) = (name.to_owned(), format!("./{name}"));
-        let unpacking = std::thread::spawn(move || unpack(Pieces { receiver, rest: Bytes::new() }, &wanted, &to));
+        let (wanted, place, name) = (name.to_owned(), to.clone(), format!("./{name}"));
+        let unpacking = std::thread::spawn(move || {
+            let mut pieces = Pieces { receiver, rest: Bytes::new() };
+            let staged = stage(&mut pieces, &wanted, &place, &suffix());
+            // The rest of the last record.
+            while staged.is_ok() && pieces.receiver.recv().is_ok() {}
+            staged
+        });
         let spinner = self.world.terminal.spinner();
         let mut bytes = 0;
         let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
-        let ended = self
-            .command(&command, None, |piece| {
-                bytes += piece.len() as u64;
-                spinner.set_message(format!("{path}: {}", copied::size(bytes)));
-                // A disk that is full ends the other side; its error comes below.
-                let _ = sender.send(Bytes::copy_from_slice(piece));
-            })
-            .await;
+        let running = self.command(&command, None, |piece| {
+            bytes += piece.len() as u64;
+            spinner.set_message(format!("{path}: {}", copied::size(bytes)));
+            // False when the disk takes no more.
+            sender.send(Bytes::copy_from_slice(piece)).is_ok()
+        });
+        let ended = tokio::select! {
+            ended = running => Some(ended),
+            _ = ended_from_outside() => None,
+        };
         drop(sender);
         spinner.finish_and_clear();
-        let unpacked = unpacking.join().expect("unpacking does not panic");
-        check(ended?, path)?;
-        unpacked.map_err(|error| {
-            Error::new(Kind::Request, "CopyFailed", format!("`{path}` could not be copied")).cause(error.to_string())
-        })
+        let staged = unpacking.join().expect("unpacking does not panic");
+        let failed = || Error::new(Kind::Request, "CopyFailed", format!("`{path}` could not be copied"));
+        let (ending, said) = ended.ok_or_else(interrupted)??;
+        match (ending, staged) {
+            (Ending::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
+            // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
+            (Ending::Exit(1), Ok(staged)) if said.contains("changed as we read it") => {
+                self.world.terminal.warn(&format!("it changed while it was copied: {said}"));
+                staged.place(&to).map_err(|error| failed().cause(error.to_string()))
+            }
+            (_, Err(error)) if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other) => {
+                Err(failed().cause(error.to_string()))
+            }
+            (Ending::Exit(_), Err(_)) if said.contains("No such file") || said.contains("can't open") => {
+                Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{path}` in the job")).cause(said))
+            }
+            (Ending::Exit(0), Err(error)) => Err(failed().cause(error.to_string())),
+            (ending, _) => Err(of_tar(ending, said, path)),
+        }
     }
 
     async fn upload(&self, from: &str, path: &str) -> Result<Copied, Error> {
-        if !is_there(from) {
-            return Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{from}` here")));
-        }
+        let missing = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{from}` here")),
+            _ => Error::new(Kind::Request, "CopyFailed", format!("`{from}` could not be copied")).cause(error.to_string()),
+        };
+        let file = is_file(from).map_err(missing)?;
         let own_name = Path::new(from).file_name().and_then(|name| name.to_str());
-        let is_folder = self.command(&["test", "-d", path], None, |_| {}).await?.0 == Ending::Exit(0);
+        let is_folder = self.command(&["test", "-d", path], None, |_| true).await?.0 == Ending::Exit(0);
         if !is_folder && path.ends_with('/') {
             return Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no folder `{path}` in {}", self.pod)));
         }
         let (folder, name) = match (is_folder, own_name) {
-            (true, Some(name)) => (path, name),
+            (true, Some(name)) => (path.trim_end_matches('/'), name),
             (true, None) => {
                 let error = Error::usage(format!("`{from}` has no name of its own"));
                 return Err(error.hint("name the copy: JOB:/path/NAME"));
             }
             (false, _) => parts(path)?,
         };
+        let folder = if folder.is_empty() { "/" } else { folder };
+        // A file takes its name only when it is whole; a folder grows in place.
+        let arriving = if file { format!(".gpuctl-cp-{}", suffix()) } else { name.to_owned() };
+        let (temporary, place) = (format!("{folder}/{arriving}"), format!("{folder}/{name}"));
+        let sent = tokio::select! {
+            sent = self.send(from, folder, &arriving, path) => sent,
+            _ = ended_from_outside() => Err(interrupted()),
+        };
+        if file {
+            let last = match &sent {
+                Ok(_) => ["mv", "-f", "--", &temporary, &place].to_vec(),
+                Err(_) => ["rm", "-f", "--", &temporary].to_vec(),
+            };
+            let moved = tokio::time::timeout(LAST_WORDS, self.command(&last, None, |_| true)).await;
+            if sent.is_ok() {
+                let lost = || Error::new(Kind::Unreachable, "ConnectionLost", "the connection broke off while copying");
+                let (ending, said) = moved.map_err(|_| lost())??;
+                if ending != Ending::Exit(0) {
+                    return Err(of_tar(ending, said, path));
+                }
+            }
+        }
+        sent
+    }
+
+    /// Sends the archive to a tar that unpacks it in `folder`.
+    async fn send(&self, from: &str, folder: &str, name: &str, path: &str) -> Result<Copied, Error> {
         let (sender, receiver) = mpsc::channel(PIECES);
         let (source, inside) = (from.to_owned(), name.to_owned());
-        let (done, packed) = oneshot::channel();
+        let (done, mut packed) = oneshot::channel();
         let open = sender.clone();
         std::thread::spawn(move || {
             let sink = io::BufWriter::with_capacity(64 << 10, Sink { sender });
             let _ = done.send(pack(Path::new(&source), &inside, sink));
         });
         let extracting = ["tar", "xmf", "-", "-C", folder];
-        let mut running = pin!(self.command(&extracting, Some(receiver), |_| {}));
+        let mut running = pin!(self.command(&extracting, Some(receiver), |_| true));
+        let failed = || Error::new(Kind::Request, "CopyFailed", format!("`{from}` could not be copied"));
         let (ended, packed) = tokio::select! {
-            // It read no further: its own words say why.
-            ended = &mut running => (ended, None),
-            packed = packed => {
+            // It read no further: its own words say why, unless it had all.
+            ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
+            packed = &mut packed => {
+                if let Ok(Err(error)) = packed {
+                    return Err(failed().cause(error.to_string()));
+                }
                 // Old servers end the process with its input, so tar gets a moment to end by itself.
                 let ended = tokio::time::timeout(LAST_WORDS, &mut running).await;
                 drop(open);
-                (match ended { Ok(ended) => ended, Err(_) => running.await }, packed.ok())
+                (match ended { Ok(ended) => ended, Err(_) => running.await }, Some(packed))
             }
         };
-        check(ended?, path)?;
-        let failed = || Error::new(Kind::Request, "CopyFailed", format!("`{from}` could not be copied"));
-        let packed = packed.ok_or_else(|| failed().cause("tar in the container ended before it had read all"))?;
-        packed.map_err(|error| failed().cause(error.to_string()))
+        match ended? {
+            (Ending::Exit(0), _) => {}
+            (Ending::Exit(_), said)
+                if said.contains("No such file") || said.contains("can't open") || said.contains("can't change") =>
+            {
+                return Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{path}` in the job")).cause(said));
+            }
+            (ending, said) => return Err(of_tar(ending, said, path)),
+        }
+        match packed {
+            Some(Ok(Ok(copied))) => Ok(copied),
+            Some(Ok(Err(error))) => Err(failed().cause(error.to_string())),
+            _ => Err(failed().cause("tar in the container ended before it had read all")),
+        }
     }
+}
+
+fn interrupted() -> Error {
+    Error::new(Kind::Interrupted, "Interrupted", "interrupted while copying")
 }
 
 /// The folder of a path in a container, and the last part, which may not climb.
@@ -212,17 +291,14 @@ fn parts(path: &str) -> Result<(&str, &str), Error> {
     Ok((folder, name))
 }
 
-fn check((ending, said): (Ending, String), path: &str) -> Result<(), Error> {
+/// What the command in the container came to.
+fn of_tar(ending: Ending, said: String, path: &str) -> Error {
     let failed = |cause: String| Error::new(Kind::Request, "CopyFailed", format!("`{path}` could not be copied")).cause(cause);
     match ending {
-        Ending::Exit(0) => Ok(()),
-        Ending::Exit(_) if said.contains("No such file") || said.contains("can't open") => {
-            Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{path}` in the job")).cause(said))
-        }
-        Ending::Exit(code) => Err(failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said })),
-        Ending::Refused(why) => Err(failed(why).hint("the image may have no `tar`: gpuctl exec JOB -- cat FILE > FILE")),
-        Ending::Broken => {
-            Err(Error::new(Kind::Unreachable, "ConnectionLost", "the connection broke off while copying".to_owned()))
+        Ending::Exit(code) => failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said }),
+        Ending::Refused(why) => failed(why).hint("the image may have no `tar`: gpuctl exec JOB -- cat FILE > FILE"),
+        Ending::Unread | Ending::Broken => {
+            Error::new(Kind::Unreachable, "ConnectionLost", "the connection broke off while copying")
         }
     }
 }

@@ -19,7 +19,6 @@ use super::{OneFormat, World, create_secret};
 /// taken away again.
 #[derive(Args, Debug)]
 #[command(
-    args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     after_help = "Examples:
   gpuctl create -f job.yaml
@@ -55,6 +54,9 @@ enum What {
 
 pub async fn run(args: &Create, world: &World) -> Result<ExitCode, Error> {
     if let Some(What::Secret(secret)) = &args.what {
+        if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.how.is_said() {
+            return Err(Error::usage("`create secret` takes its options behind its name").hint("gpuctl create secret --help"));
+        }
         return create_secret::run(secret, world).await;
     }
     world.terminal.set_format(args.output.into());
@@ -96,7 +98,7 @@ pub(super) fn named(mut inputs: Vec<Input>, generate: bool) -> Result<Vec<Input>
 }
 
 /// Five characters that no other run has chosen; letters that make no words.
-fn suffix() -> String {
+pub(super) fn suffix() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut random = RandomState::new().build_hasher().finish();

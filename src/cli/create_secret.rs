@@ -108,21 +108,29 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     for pair in &args.from_file {
         let own_name = || pair.rsplit('/').next().unwrap_or(pair).to_owned();
         let (key, path) = pair.split_once('=').map_or_else(|| (own_name(), pair.as_str()), |(key, path)| (key.to_owned(), path));
-        put(&key, inputs::bytes(path)?)?;
+        // A path that is none may be a value that was given by mistake.
+        let read = inputs::bytes(path).map_err(|error| {
+            let told = Error::new(error.kind, &error.name, format!("the file for key `{key}` cannot be read"));
+            told.hint("name the file that holds the value: `--from-file KEY=PATH`")
+        });
+        put(&key, read?)?;
     }
     Ok(values)
 }
 
+/// The value of a variable. A name that does not look like one may be a value that was given by mistake, and is not repeated.
 fn variable_value(variable: &str) -> Result<String, Error> {
-    let plain = !variable.is_empty() && variable.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    // What is no name may be a value that was given by mistake: it is not repeated.
-    if !plain {
-        return Err(Error::usage("`--from-env` wants the name of an environment variable").hint("--from-env HF_TOKEN"));
-    }
+    let shouted = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let looks_like_one =
+        variable.len() <= 40 && variable.starts_with(|c: char| c.is_ascii_uppercase()) && variable.chars().all(shouted);
     let value = Environment::variable(variable).filter(|value| !value.is_empty());
     value.ok_or_else(|| {
-        let error = Error::usage(format!("the environment variable `{variable}` is not set"));
-        error.hint(format!("export {variable}=…, or read it from a file with `--from-file {variable}=PATH`"))
+        if looks_like_one {
+            let error = Error::usage(format!("the environment variable `{variable}` is not set"));
+            return error.hint(format!("export {variable}=…, or read it from a file with `--from-file {variable}=PATH`"));
+        }
+        let error = Error::usage("an environment variable that is named is not set");
+        error.hint("name the variable that holds the value, such as `--from-env HF_TOKEN`, not the value itself")
     })
 }
 

@@ -170,9 +170,11 @@ async fn begin(connection: &Connection, name: &str, how: &How) -> Result<Option<
         }
     }
     if how.force {
-        for pod in job.pods.iter().filter(|pod| !pod.ended()) {
-            let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
-            connection.delete_at(&path, Deletion { uid: Some(&pod.uid), force: true }).await?;
+        if job.kind.is_replicated() {
+            connection.delete_replica_sets(&job).await?;
+        }
+        for pod in connection.remains(&job).await?.iter().filter(|rest| rest.label.starts_with("pod/")) {
+            connection.delete_at(&pod.path, Deletion { uid: Some(&pod.uid), force: true }).await?;
         }
     }
     Ok(Some(job))
@@ -182,7 +184,7 @@ async fn begin(connection: &Connection, name: &str, how: &How) -> Result<Option<
 async fn absent(connection: &Connection, name: &str, error: Error, how: &How) -> Result<Option<Job>, Error> {
     let (namespace, name) = lookup::split(name)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
-    if let Some(kind) = connection.foreign(namespace, name).await {
+    if let Some(kind) = connection.foreign(namespace, name).await? {
         let message = format!("{kind} `{name}` in namespace `{namespace}` was not made by gpuctl");
         return Err(Error::new(Kind::Request, "NotOurs", message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }

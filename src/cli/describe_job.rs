@@ -44,15 +44,23 @@ pub async fn run(args: &DescribeJob, world: &World) -> Result<ExitCode, Error> {
     };
     let (progress, events, objects, reached) =
         join4(progress, connection.job_events(&job), connection.objects_of(&job), reached).await;
-    let (events, objects, (addresses, autoscaler)) = (events?, objects?, reached?);
+    let events = match events {
+        Err(failure) if failure.is_forbidden() => {
+            world.terminal.warn("you may not list events, so none are shown");
+            Vec::new()
+        }
+        other => other?,
+    };
+    let (objects, (addresses, autoscaler)) = (objects?, reached?);
     let description = describe::Description { state, progress, events, objects, addresses, autoscaler, job };
     let text = document(args.output.into(), &describe::document(&description))
         .unwrap_or_else(|| describe::text(&description, world.terminal.look(), world.now()));
     world.terminal.print(&text)?;
+    let full = format!("{}/{}", description.job.namespace, description.job.name);
     if description.job.kind == JobKind::Notebook && description.state.status == Status::Running {
-        world.terminal.hint(&format!("gpuctl open {}", description.job.name));
+        world.terminal.hint(&format!("gpuctl open {full}"));
     } else if !description.state.status.is_final() {
-        world.terminal.hint(&format!("gpuctl logs {} -f", description.job.name));
+        world.terminal.hint(&format!("gpuctl logs {full} -f"));
     }
     Ok(ExitCode::SUCCESS)
 }

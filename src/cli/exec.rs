@@ -40,7 +40,7 @@ pub struct Exec {
 
 /// Join the process that a job runs
 ///
-/// Shows what it says from now on; with -i it gets what you type, if it reads stdin. Ctrl-C leaves, and the job goes on.
+/// Shows what it says from now on, output and errors as they come. Ctrl-C leaves, and the job goes on.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl attach qwen2-7b-sft
@@ -48,12 +48,6 @@ pub struct Exec {
 pub struct Attach {
     #[command(flatten)]
     place: Place,
-    /// Pass stdin on
-    #[arg(short = 'i', long)]
-    stdin: bool,
-    /// Use this terminal, where the container has one
-    #[arg(short, long)]
-    tty: bool,
 }
 
 /// Which container of which pod.
@@ -86,7 +80,8 @@ pub async fn run(args: &Exec, world: &World) -> Result<ExitCode, Error> {
 
 pub async fn attach(args: &Attach, world: &World) -> Result<ExitCode, Error> {
     world.terminal.note("Ctrl-C leaves; the job goes on");
-    within(&args.place, None, Wants { stdin: args.stdin, tty: args.tty }, world).await
+    // The containers of jobs have neither a terminal nor stdin that could be joined.
+    within(&args.place, None, Wants { stdin: false, tty: false }, world).await
 }
 
 struct Wants {
@@ -107,9 +102,29 @@ async fn within(place: &Place, command: Option<&[String]>, wants: Wants, world: 
     let session = connection.start(&call).await.map_err(|failure| refused(&connection, failure, &job, &container))?;
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
-    let ending = session.run(input, |stream, bytes| world.terminal.pass(stream == Output::Err, bytes)).await;
+    let mut failed = None;
+    let running = session.run(input, |stream, bytes| match world.terminal.pass(stream == Output::Err, bytes) {
+        Ok(read) => read,
+        Err(error) => {
+            failed = Some(error);
+            false
+        }
+    });
+    let ending = tokio::select! {
+        ending = running => ending,
+        // The terminal must be itself again, whoever ends us.
+        number = raw::ended_from_outside() => {
+            drop(raw);
+            return Ok(ExitCode::from(128 + number));
+        }
+    };
     drop(raw);
+    if let Some(error) = failed {
+        return Err(error);
+    }
     match ending {
+        // A reader that went away ends us silently, as it ends every filter.
+        Ending::Unread => Ok(ExitCode::SUCCESS),
         Ending::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         Ending::Refused(why) if why.contains("executable file not found") || why.contains("no such file") => {
             let program = command.and_then(|command| command.first()).map_or("", String::as_str);

@@ -46,7 +46,7 @@ pub struct Logs {
     /// Only this pod
     #[arg(long, value_name = "NAME", conflicts_with = "rank")]
     pod: Option<String>,
-    /// Only this rank
+    /// Only this rank of a training, or this pod of a service, from 0
     #[arg(long, value_name = "N")]
     rank: Option<u32>,
     /// Container to read instead of the job's own
@@ -140,24 +140,51 @@ fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
         current.into_iter().cloned().collect()
     };
     let any = !pods.is_empty();
-    pods.retain(|pod| wanted(args, pod));
+    let only = Only::of(args, job);
+    pods.retain(|pod| only.wants(pod));
     if pods.is_empty() && any {
         let what =
             args.rank.map_or_else(|| format!("pod `{}`", args.pod.clone().unwrap_or_default()), |rank| format!("rank {rank}"));
-        let names: Vec<String> =
-            job.current_pods().iter().map(|pod| pod.rank.map_or_else(|| pod.name.clone(), |rank| rank.to_string())).collect();
+        let names: Vec<String> = {
+            let label = |(index, pod): (usize, &&Pod)| match (args.rank, pod.rank) {
+                (_, Some(rank)) => rank.to_string(),
+                (Some(_), None) => index.to_string(),
+                (None, None) => pod.name.clone(),
+            };
+            job.current_pods().iter().enumerate().map(label).collect()
+        };
         let error = Error::new(Kind::NotFound, "PodNotFound", format!("job `{}` has no {what}", job.name));
         return Err(error.hint(format!("there are: {}", names.join(", "))));
     }
     if pods.is_empty() && args.previous {
         let error = Error::new(Kind::NotFound, "NoPreviousTry", format!("no pod of job `{}` has had an earlier try", job.name));
-        return Err(error.hint(format!("gpuctl logs {}", job.name)));
+        return Err(error.hint(format!("gpuctl logs {}/{}", job.namespace, job.name)));
     }
     Ok(pods)
 }
 
-fn wanted(args: &Logs, pod: &Pod) -> bool {
-    args.rank.is_none_or(|rank| pod.rank == Some(rank)) && args.pod.as_ref().is_none_or(|name| &pod.name == name)
+/// Which pods are meant: a training's by rank, a service's by their number at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Only {
+    pod: Option<String>,
+    rank: Option<u32>,
+}
+
+impl Only {
+    fn of(args: &Logs, job: &Job) -> Self {
+        if !job.kind.serves() || args.rank.is_none() {
+            return Self { pod: args.pod.clone(), rank: args.rank };
+        }
+        let mut names: Vec<&str> = job.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
+        names.sort_unstable();
+        // A number that no pod has matches none.
+        let name = args.rank.and_then(|rank| names.get(rank as usize)).copied().unwrap_or_default();
+        Self { pod: Some(name.to_owned()), rank: None }
+    }
+
+    fn wants(&self, pod: &Pod) -> bool {
+        self.rank.is_none_or(|rank| pod.rank == Some(rank)) && self.pod.as_ref().is_none_or(|name| &pod.name == name)
+    }
 }
 
 fn query(args: &Logs, job: &Job) -> LogQuery {
@@ -197,7 +224,11 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, world: &World) {
 
 async fn follow(args: &Logs, connection: &Connection, job: &Job, world: &World) -> Result<ExitCode, Error> {
     let query = query(args, job);
-    let prefix = Prefix { rank: job.pods_wanted > 1 && args.rank.is_none(), timestamps: args.timestamps };
+    let only = Only::of(args, job);
+    let prefix = Prefix {
+        rank: (job.pods_wanted > 1 || job.kind.is_replicated()) && only == Only::default(),
+        timestamps: args.timestamps,
+    };
     let look = world.terminal.look();
     let mut failed = None;
     let sink = RefCell::new(|event: LogEvent| match event {
@@ -216,7 +247,7 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, world: &World) 
         LogEvent::Note(text) => world.terminal.note(&format!("── {text} ──")),
     });
     let state = connection
-        .follow_job(job, &query, |pod| wanted(args, pod), &sink)
+        .follow_job(job, &query, |pod| only.wants(pod), &sink)
         .await
         .map_err(|failure| if names_no_container(&failure) { no_container(&query.container, job) } else { failure.into() })?;
     if let Some(error) = failed {

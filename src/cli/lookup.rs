@@ -37,7 +37,8 @@ pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Resul
     let home = explicit.clone().unwrap_or_else(|| connection.namespace.clone());
     let scope = if purpose == Purpose::Change { Some(home.clone()) } else { explicit };
     let wanted = Wanted { namespace: scope, name: Some(name.to_owned()), ..Wanted::default() };
-    let mut found = connection.jobs(&wanted).await?.jobs;
+    let selection = connection.jobs(&wanted).await?;
+    let mut found = selection.jobs;
     if let Some(index) = found.iter().position(|job| job.namespace == home) {
         return Ok(found.swap_remove(index));
     }
@@ -52,6 +53,7 @@ pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Resul
     }
     match found.pop() {
         Some(job) => Ok(job),
+        None if !selection.unreadable.is_empty() => Err(unknown(name, &selection.unreadable)),
         None => Err(missing(connection, name, &home, wanted.namespace.is_some()).await),
     }
 }
@@ -69,4 +71,11 @@ async fn missing(connection: &Connection, name: &str, home: &str, one_namespace:
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("`gpuctl get jobs` lists what there is"),
     }
+}
+
+/// What may not be seen may be there.
+fn unknown(name: &str, unreadable: &[&str]) -> Error {
+    let kinds = unreadable.join("s and ");
+    let message = format!("you may not list {kinds}s, so it is not known whether there is a job `{name}`");
+    Error::new(Kind::Access, "Forbidden", message).hint("ask your cluster's administrator for this right")
 }

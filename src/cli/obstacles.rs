@@ -20,6 +20,13 @@ pub fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
         Obstacle::Terminating { label } => {
             Error::new(Kind::Request, "Terminating", format!("{label} is still being deleted")).hint("try again in a moment")
         }
+        Obstacle::Kept { label, difference } => {
+            let job = plan.rendered.objects.last().map_or("", |root| root.name());
+            let message = format!("{label} was kept from an earlier job of this name: {difference}");
+            Error::new(Kind::Request, "ClaimConflict", message).hint(format!(
+                "ask for what it is in `storage.workdirs`, or `gpuctl delete job {namespace}/{job} --purge` to lose its files"
+            ))
+        }
         Obstacle::NoPriorityClass => {
             Error::new(Kind::Request, "PriorityClassNotFound", "the priority class of `job.priority` does not exist")
         }

@@ -14,6 +14,7 @@ use crate::spec::{self, Document};
 use crate::view::opened::{self, Opened};
 use crate::view::{document, text};
 
+use super::exec::{Place, pod};
 use super::lookup::{self, Purpose};
 use super::{OneFormat, World, completion};
 
@@ -37,7 +38,7 @@ pub struct Open {
     /// Port in the pod, where it is not the job's own
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     target_port: Option<u16>,
-    /// Only this rank of a training
+    /// Rank of a training, or number of a service's pod, from 0
     #[arg(long, value_name = "N", conflicts_with = "pod")]
     rank: Option<u32>,
     /// Only this pod
@@ -46,7 +47,7 @@ pub struct Open {
     /// Print the URL with the notebook's token
     #[arg(long)]
     show_token: bool,
-    /// Open the URL in a browser
+    /// Open the URL in a browser; with --show-token other users of this machine may see it while the browser starts
     #[arg(long)]
     browser: bool,
     /// Output format
@@ -72,6 +73,9 @@ pub async fn run(args: &Open, world: &World) -> Result<ExitCode, Error> {
         let error = Error::usage(format!("job `{}` names no port", job.name));
         return Err(error.hint(format!("gpuctl open {full} --target-port 6006")));
     };
+    let route = route(args, &job, port)?;
+    // Rights that are missing show before an address is printed.
+    connection.try_route(&route, &job).await.or_else(|failure| if failure.is_transient() { Ok(false) } else { Err(failure) })?;
     let listener = listen(args.local_port, port).await?;
     let local = listener.local_addr().map_err(|error| taken(port, &error))?.port();
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
@@ -80,13 +84,17 @@ pub async fn run(args: &Open, world: &World) -> Result<ExitCode, Error> {
     if token.is_some() && !args.show_token {
         world.terminal.note("it asks for a token, which `--show-token` prints");
     }
+    if token.is_none() && args.show_token {
+        let note =
+            format!("its token is not in its file: see `gpuctl logs {full} --grep token`, or the secret that it comes from");
+        world.terminal.note(&note);
+    }
     if args.browser
         && let Err(error) = open::that_detached(&opened.url)
     {
         world.terminal.warn(&format!("no browser could be started: {error}"));
     }
     world.terminal.note("Ctrl-C ends it");
-    let route = Route { namespace: job.namespace.clone(), job: job.name.clone(), pod: args.pod.clone(), rank: args.rank, port };
     let sink = RefCell::new(|event: RouteEvent| match event {
         RouteEvent::Pod(pod) => world.terminal.note(&format!("── {pod} takes connections ──")),
         RouteEvent::Waiting(why) => world.terminal.note(&format!("── {} ──", why.trim_end())),
@@ -104,6 +112,20 @@ pub async fn run(args: &Open, world: &World) -> Result<ExitCode, Error> {
         }
         None => Err(Error::new(Kind::NotFound, "NotFound", format!("job `{}` was deleted meanwhile", job.name))),
     }
+}
+
+/// The way to the pod that is meant; a service's pods are told by number too.
+fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
+    let place = Place { name: job.name.clone(), rank: args.rank, pod: args.pod.clone(), container: None };
+    let mut route =
+        Route { namespace: job.namespace.clone(), job: job.name.clone(), kind: job.kind, pod: None, rank: None, port };
+    if args.pod.is_some() || args.rank.is_some() {
+        let pod = pod(job, &place)?;
+        // A rank is found again in another pod; a pod is itself.
+        (route.pod, route.rank) =
+            if pod.rank.is_some() && args.pod.is_none() { (None, pod.rank) } else { (Some(pod.name.clone()), None) };
+    }
+    Ok(route)
 }
 
 /// The port that was asked for, else the job's own, else any.

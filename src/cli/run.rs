@@ -96,6 +96,7 @@ pub async fn run(args: &Run, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(format);
     let text = yaml(&specification(args));
     let parsed = spec::parse("the YAML of this command (-o spec)", &text)?;
+    world.terminal.warn_about(&parsed.warnings);
     if args.output == RunFormat::Spec {
         if args.how.dry_run != Some(DryRun::Client) {
             return Err(Error::usage("`-o spec` only shows").hint("add `--dry-run=client`"));

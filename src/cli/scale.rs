@@ -109,10 +109,12 @@ pub async fn scale(args: &Scale, world: &World) -> Result<ExitCode, Error> {
         _ => {}
     }
     let before = if job.suspended { 0 } else { job.pods_wanted };
+    // Read beforehand: what was done must not look like a failure because of a warning.
+    let autoscaler = connection.autoscaler(&job).await?;
     if args.replicas != before {
         connection.scale(&job, args.replicas).await?;
     }
-    if let Some(autoscaler) = connection.autoscaler(&job).await?.filter(|_| args.replicas > 0) {
+    if let Some(autoscaler) = autoscaler.filter(|_| args.replicas > 0) {
         let (low, high) = (autoscaler.min_replicas, autoscaler.max_replicas);
         world.terminal.warn(&format!("its autoscaler keeps between {low} and {high} replicas and moves this number again"));
     }
@@ -139,7 +141,7 @@ pub async fn pause(args: &Pause, world: &World) -> Result<ExitCode, Error> {
         let error = Error::new(Kind::Request, "NotRunning", format!("job `{}` has {}", job.name, state.status));
         return Err(error.hint(format!("gpuctl delete job {}/{}", job.namespace, job.name)));
     }
-    if job.queued {
+    if job.queued && !job.kind.serves() {
         let error = Error::new(Kind::Request, "Queued", format!("the queue of job `{}` decides when it runs", job.name));
         return Err(error.hint(format!("kubectl patch workload … --type merge -p '{}'", r#"{"spec":{"active":false}}"#)));
     }
@@ -163,13 +165,19 @@ pub async fn resume(args: &Resume, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let connection = world.connect().await?;
     let job = changeable(&connection, &args.name).await?;
-    if State::of(&job).status != Status::Paused {
+    let leaves = args.anywhere && job.pinned.is_some();
+    if State::of(&job).status != Status::Paused && !leaves {
         let size = job.pods_wanted;
         let change = Change { status: "resumed", before: size, after: size, message: "it was not paused".to_owned() };
         return answer(&job, change, args.output.into(), world);
     }
     connection.resume(&job, args.anywhere).await?;
-    let message = format!("resumed with {}", count(job.pods_wanted.into(), "pod"));
+    let place = match &job.pinned {
+        Some(node) if !args.anywhere => format!(" on its last node {node}"),
+        Some(_) => " on any node".to_owned(),
+        None => String::new(),
+    };
+    let message = format!("resumed with {}{place}", count(job.pods_wanted.into(), "pod"));
     answer(&job, Change { status: "resumed", before: 0, after: job.pods_wanted, message }, args.output.into(), world)
 }
 

@@ -40,6 +40,13 @@ pub struct How {
     pub timeout: Option<Duration>,
 }
 
+impl How {
+    /// True when any of it was written.
+    pub fn is_said(&self) -> bool {
+        self.dry_run.is_some() || self.generate_name || self.keep_partial || self.wait.is_some() || self.timeout.is_some()
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DryRun {
     Client,
@@ -220,11 +227,8 @@ async fn write(how: &How, plans: Vec<Plan>, connection: &Connection, format: For
         }
         waited?;
     } else if let Some(created) = done.first().filter(|_| !dry_run) {
-        let next = if created.kind == "notebook" {
-            format!("gpuctl open {}", created.job_id)
-        } else {
-            format!("gpuctl logs {} -f", created.job_id)
-        };
+        let full = format!("{}/{}", created.namespace, created.job_id);
+        let next = if created.kind == "notebook" { format!("gpuctl open {full}") } else { format!("gpuctl logs {full} -f") };
         world.terminal.hint(&next);
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
@@ -251,9 +255,15 @@ async fn submit_one(
     };
     warnings.extend(plan.rendered.warnings.clone());
     warnings.extend(gang_warning(&plan, connection).await);
-    let live = if dry_run { Value::Null } else { connection.submit(&plan.rendered, keep_partial).await.map_err(broken)? };
     warnings.extend(connection.take_warnings());
     warnings.iter().for_each(|warning| world.terminal.warn(warning));
+    let live = if dry_run { Value::Null } else { connection.submit(&plan.rendered, keep_partial).await.map_err(broken)? };
+    // The server says the same again when it is written for good.
+    connection
+        .take_warnings()
+        .iter()
+        .filter(|warning| !warnings.contains(warning))
+        .for_each(|warning| world.terminal.warn(warning));
     Ok(outcome(&plan, &live, dry_run))
 }
 

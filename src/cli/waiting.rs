@@ -50,7 +50,7 @@ pub async fn wait(
     spinner.finish_and_clear();
     if let Some(job) = paused.take() {
         let resumed = connection.suspend(&job, false).await.map_err(Error::from);
-        resumed.map_err(|error| error.hint(format!("the job is paused: gpuctl resume {}/{}", job.namespace, job.name)))?;
+        resumed.map_err(|error| error.hint(format!("the job is paused: gpuctl resume job {}/{}", job.namespace, job.name)))?;
     }
     result
 }

@@ -1,20 +1,28 @@
 //! Runs a command in a container, or joins the one that runs there: its input, output, window size and end. Knows
 //! channels, not terminals.
 
-use std::pin::pin;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 use futures::SinkExt;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-use kube::Api;
-use kube::api::{AttachParams, AttachedProcess, TerminalSize};
 use regex::Regex;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use serde_json::json;
 use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message;
 
+use super::request::with_query;
+use super::socket::{PING, Socket, framed};
 use super::{Connection, Failure};
+
+/// Channels of the `v5.channel.k8s.io` protocol.
+const STDIN: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const STATUS: u8 = 3;
+const RESIZE: u8 = 4;
+/// Ends the channel that its content names.
+const CLOSE: u8 = 255;
 
 /// What to run and where.
 #[derive(Clone, Debug)]
@@ -49,127 +57,88 @@ pub enum Ending {
     Exit(i32),
     /// The process could not be run.
     Refused(String),
+    /// Nobody wants to read any more.
+    Unread,
     /// The connection broke off; the process may still run.
     Broken,
 }
 
 /// A process that has been started.
 pub struct Session {
-    process: AttachedProcess,
+    socket: Socket,
+    stdin: bool,
 }
 
-/// What is kept of a stream until somebody takes it.
-const BUFFER: usize = 64 << 10;
-
 impl Connection {
-    /// Starts the call. Credentials that have expired are renewed once.
+    /// Starts the call.
     pub async fn start(&self, call: &Call<'_>) -> Result<Session, Failure> {
-        let parameters = AttachParams {
-            container: Some(call.container.to_owned()),
-            stdin: call.stdin,
-            stdout: true,
-            stderr: !call.tty,
-            tty: call.tty,
-            max_stdin_buf_size: Some(BUFFER),
-            max_stdout_buf_size: Some(BUFFER),
-            max_stderr_buf_size: Some(BUFFER),
-        };
-        loop {
-            let (client, used) = self.streaming();
-            let pods: Api<Pod> = Api::namespaced(client, call.namespace);
-            let started = match call.command {
-                Some(command) => pods.exec(call.pod, command.to_vec(), &parameters).await,
-                None => pods.attach(call.pod, &parameters).await,
-            };
-            match started.map_err(|error| self.upgrade_failure(error)) {
-                Ok(process) => return Ok(Session { process }),
-                Err(failure) if failure.code() == Some(401) && self.renew(used).await? => {}
-                Err(failure) => return Err(failure),
-            }
-        }
-    }
-
-    /// The failure of a request that should have become a stream.
-    pub(super) fn upgrade_failure(&self, error: kube::Error) -> Failure {
-        match error {
-            kube::Error::Api(status) => {
-                Failure::Api { code: status.code, reason: status.reason.clone(), message: status.message.clone(), resume: None }
-            }
-            kube::Error::UpgradeConnection(error) => {
-                let cause = format!("{error}; a proxy between may not let WebSockets through");
-                Failure::Unreachable { server: self.server.clone(), cause }
-            }
-            other => self.unreachable(&other),
-        }
+        let flag = |wanted: bool| if wanted { "true" } else { "false" };
+        let mut parameters = vec![
+            ("container", call.container),
+            ("stdin", flag(call.stdin)),
+            ("stdout", "true"),
+            ("stderr", flag(!call.tty)),
+            ("tty", flag(call.tty)),
+        ];
+        parameters.extend(call.command.into_iter().flatten().map(|word| ("command", word.as_str())));
+        let verb = if call.command.is_some() { "exec" } else { "attach" };
+        let path = with_query(&format!("/api/v1/namespaces/{}/pods/{}/{verb}", call.namespace, call.pod), &parameters);
+        Ok(Session { socket: self.upgrade(&path).await?, stdin: call.stdin })
     }
 }
 
 impl Session {
-    /// Passes input in and output out until the process ends.
-    pub async fn run(mut self, mut input: mpsc::Receiver<Input>, mut sink: impl FnMut(Output, &[u8])) -> Ending {
-        let status = self.process.take_status();
-        let (out, err) = (self.process.stdout(), self.process.stderr());
-        let (stdin, sizes) = (self.process.stdin(), self.process.terminal_size());
-        let mut feed = pin!(async move {
-            let (mut stdin, mut sizes) = (stdin, sizes);
-            while let Some(next) = input.recv().await {
-                match (next, &mut stdin, &mut sizes) {
-                    (Input::Bytes(bytes), Some(stdin), _) => {
-                        // The process reads no more; its end will tell.
-                        let _ = stdin.write_all(&bytes).await;
-                    }
-                    (Input::Resize { columns, rows }, _, Some(sizes)) => {
-                        let _ = sizes.send(TerminalSize { width: columns, height: rows }).await;
-                    }
-                    _ => {}
+    /// Passes input in and output out until the process ends. A `sink` that takes no more ends it too.
+    pub async fn run(self, mut input: mpsc::Receiver<Input>, mut sink: impl FnMut(Output, &[u8]) -> bool) -> Ending {
+        let Socket { mut send, mut receive, half_close } = self.socket;
+        let feeding = async {
+            let mut pings = tokio::time::interval(PING);
+            let mut open = true;
+            loop {
+                let message = tokio::select! {
+                    next = input.recv(), if open => match next {
+                        Some(Input::Bytes(bytes)) => framed(STDIN, &bytes),
+                        Some(Input::Resize { columns, rows }) => {
+                            framed(RESIZE, json!({"Width": columns, "Height": rows}).to_string().as_bytes())
+                        }
+                        None => {
+                            open = false;
+                            // Older servers could only end everything.
+                            if !(half_close && self.stdin) {
+                                continue;
+                            }
+                            framed(CLOSE, &[STDIN])
+                        }
+                    },
+                    _ = pings.tick() => Message::Ping(Bytes::new()),
+                };
+                if send.send(message).await.is_err() {
+                    // The other direction tells how it ended.
+                    std::future::pending::<()>().await;
                 }
             }
-            if let Some(mut stdin) = stdin {
-                let _ = stdin.shutdown().await;
+        };
+        let reading = async {
+            while let Some((channel, content)) = receive.next().await {
+                let stream = match channel {
+                    STDOUT => Output::Out,
+                    STDERR => Output::Err,
+                    // Channels are announced by empty messages.
+                    STATUS if !content.is_empty() => {
+                        return serde_json::from_slice(&content).map_or(Ending::Broken, |status| ending(&status));
+                    }
+                    _ => continue,
+                };
+                if !content.is_empty() && !sink(stream, &content) {
+                    return Ending::Unread;
+                }
             }
-            // The window may still change, and its channel must stay open.
-            std::future::pending::<()>().await;
-        });
-        let mut read = pin!(read(out, err, &mut sink));
-        let mut fed = false;
-        loop {
-            tokio::select! {
-                () = &mut read => break,
-                () = &mut feed, if !fed => fed = true,
-            }
-        }
-        match status {
-            Some(status) => status.await.map_or(Ending::Broken, |status| ending(&status)),
-            None => Ending::Broken,
-        }
-    }
-}
-
-/// Both streams until both have ended.
-async fn read(
-    mut out: Option<impl AsyncRead + Unpin>,
-    mut err: Option<impl AsyncRead + Unpin>,
-    sink: &mut impl FnMut(Output, &[u8]),
-) {
-    let (mut out_bytes, mut err_bytes) = (vec![0; BUFFER], vec![0; BUFFER]);
-    while out.is_some() || err.is_some() {
+            Ending::Broken
+        };
         tokio::select! {
-            read = next(&mut out, &mut out_bytes), if out.is_some() => match read {
-                0 => out = None,
-                count => sink(Output::Out, &out_bytes[..count]),
-            },
-            read = next(&mut err, &mut err_bytes), if err.is_some() => match read {
-                0 => err = None,
-                count => sink(Output::Err, &err_bytes[..count]),
-            },
+            ending = reading => ending,
+            () = feeding => Ending::Broken,
         }
-    }
-}
-
-async fn next(stream: &mut Option<impl AsyncRead + Unpin>, bytes: &mut [u8]) -> usize {
-    match stream {
-        Some(stream) => stream.read(bytes).await.unwrap_or(0),
-        None => 0,
     }
 }
 

@@ -43,6 +43,7 @@ impl Belonging {
 #[derive(Clone, Debug)]
 pub struct Remainder {
     pub uid: String,
+    pub path: String,
     /// `kind/name`, with what holds it.
     pub label: String,
 }
@@ -106,13 +107,31 @@ impl Connection {
     }
 
     /// The kind of an object that could own pods of that name and is not a job of ours.
-    pub async fn foreign(&self, namespace: &str, name: &str) -> Option<&'static str> {
+    pub async fn foreign(&self, namespace: &str, name: &str) -> Result<Option<&'static str>, Failure> {
         for owner in Owner::ALL {
-            if self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await.is_ok_and(|found| found.is_some()) {
-                return Some(owner.word());
+            if self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await?.is_some() {
+                return Ok(Some(owner.word()));
             }
         }
-        None
+        Ok(None)
+    }
+
+    /// Deletes the ReplicaSets of a Deployment that is gone: until they are, they make new pods for those that end.
+    pub async fn delete_replica_sets(&self, job: &Job) -> Result<(), Failure> {
+        let collection = format!("/apis/apps/v1/namespaces/{}/replicasets", job.namespace);
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
+        let mut found = Vec::new();
+        self.list(&collection, &[("labelSelector", &selector)], |page| {
+            let page: Page<Named<'_>> = serde_json::from_slice(page)?;
+            let ours = |set: &&Named<'_>| set.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
+            found.extend(page.items.iter().filter(ours).map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())));
+            Ok(())
+        })
+        .await?;
+        for (name, uid) in found {
+            self.delete_at(&format!("{collection}/{name}"), Deletion { uid: Some(&uid), force: false }).await?;
+        }
+        Ok(())
     }
 }
 
@@ -123,10 +142,11 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    fn remainder(&self, kind: &str) -> Remainder {
+    fn remainder(&self, kind: &str, collection: &str) -> Remainder {
         let held = self.metadata.finalizers.join(", ");
         let held = if held.is_empty() { String::new() } else { format!(" (held by {held})") };
-        Remainder { uid: self.metadata.uid.to_string(), label: format!("{kind}/{}{held}", self.metadata.name) }
+        let path = format!("{collection}/{}", self.metadata.name);
+        Remainder { uid: self.metadata.uid.to_string(), path, label: format!("{kind}/{}{held}", self.metadata.name) }
     }
 }
 
@@ -150,7 +170,7 @@ impl Connection {
                             other => owner == Owner::Deployment && other == deployment,
                         }
                 };
-                left.extend(page.items.iter().filter(ours).map(|object| object.remainder(kind)));
+                left.extend(page.items.iter().filter(ours).map(|object| object.remainder(kind, &path)));
                 Ok(())
             })
             .await?;

@@ -71,12 +71,27 @@ pub struct PodSpec<'a> {
     #[serde(borrow)]
     pub init_containers: Vec<WireContainer<'a>>,
     pub volumes: Vec<WireVolume>,
+    pub node_selector: BTreeMap<String, String>,
+    pub readiness_gates: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WireVolume {
     pub host_path: Option<IgnoredAny>,
+    pub persistent_volume_claim: Option<WireClaim>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WireClaim {
+    pub claim_name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WireProbe {
+    pub http_get: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize, Default)]
@@ -94,6 +109,8 @@ pub struct WireContainer<'a> {
     pub restart_policy: Cow<'a, str>,
     pub resources: Resources,
     pub ports: Vec<WirePort>,
+    pub startup_probe: Option<IgnoredAny>,
+    pub readiness_probe: Option<WireProbe>,
 }
 
 #[derive(Deserialize, Default)]
@@ -110,6 +127,8 @@ pub struct PodStatus<'a> {
     pub phase: Cow<'a, str>,
     #[serde(borrow)]
     pub reason: Cow<'a, str>,
+    #[serde(borrow, rename = "hostIP")]
+    pub host_ip: Cow<'a, str>,
     #[serde(borrow)]
     pub conditions: Vec<Condition<'a>>,
     #[serde(borrow)]
@@ -250,6 +269,11 @@ impl WirePod<'_> {
             ready: condition("Ready").is_some_and(Condition::holds),
             gpus: self.spec.devices(),
             unscheduled: unscheduled.map(|condition| (condition.reason.to_string(), condition.message.to_string())),
+            silent: phase == PodPhase::Running
+                && self.spec.readiness_gates.is_empty()
+                && condition("ContainersReady").is_some_and(Condition::holds)
+                && condition("Ready").is_some_and(|condition| condition.status == "False"),
+            host_ip: Some(status.host_ip.to_string()).filter(|address| !address.is_empty()),
             disrupted: condition("DisruptionTarget")
                 .filter(|condition| condition.holds())
                 .map(|condition| condition.reason.to_string()),

@@ -33,6 +33,17 @@ struct WireEvent<'a> {
     event_time: Option<Timestamp>,
     #[serde(default)]
     count: Option<u32>,
+    #[serde(default)]
+    series: Option<Series>,
+}
+
+/// Repetitions, as younger components tell them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Series {
+    #[serde(default)]
+    count: u32,
+    last_observed_time: Option<Timestamp>,
 }
 
 #[derive(Deserialize, Default)]
@@ -52,8 +63,7 @@ impl Connection {
         self.events_where(namespace, Some(&format!("involvedObject.uid={uid}")), |_| true).await
     }
 
-    /// Events about the job, its pods, and what stands between and beside them: replica sets, autoscaler, service. Parts
-    /// that the user may not read are left out.
+    /// Events about the job, its pods, and what stands between and beside them: replica sets, claims, autoscaler, service.
     pub async fn job_events(&self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
@@ -65,17 +75,17 @@ impl Connection {
                 futures::future::join(self.events_where(namespace, Some(&own), |about| beside(job, about)), of_pods).await;
             answers.push(own);
             answers.extend(of_pods);
+            for claim in &job.claims {
+                let about_it = format!("involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}");
+                answers.push(self.events_where(namespace, Some(&about_it), |_| true).await);
+            }
         } else {
             let about_it = |about: &Involved<'_>| pods.contains(about.uid.as_ref()) || beside(job, about);
             answers.push(self.events_where(namespace, None, about_it).await);
         }
         let mut events = Vec::new();
         for answer in answers {
-            match answer {
-                Ok(found) => events.extend(found),
-                Err(failure) if failure.is_forbidden() => {}
-                Err(failure) => return Err(failure),
-            }
+            events.extend(answer?);
         }
         // A namesake that was deleted within the hour left events too.
         events.retain(|event| event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at);
@@ -111,6 +121,7 @@ fn beside(job: &Job, about: &Involved<'_>) -> bool {
         "ReplicaSet" => {
             Owner::of(job.kind) == Owner::Deployment && hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_alphanumeric()))
         }
+        "PersistentVolumeClaim" => job.claims.iter().any(|claim| about.name == claim.as_str()),
         "HorizontalPodAutoscaler" | "Service" | "Ingress" => about.name == job.name,
         _ => false,
     }
@@ -119,12 +130,18 @@ fn beside(job: &Job, about: &Involved<'_>) -> bool {
 impl WireEvent<'_> {
     fn event(&self) -> Event {
         Event {
-            at: self.last_timestamp.or(self.event_time).or(self.metadata.creation_timestamp),
+            at: self
+                .series
+                .as_ref()
+                .and_then(|series| series.last_observed_time)
+                .or(self.last_timestamp)
+                .or(self.event_time)
+                .or(self.metadata.creation_timestamp),
             warning: self.kind == "Warning",
             reason: self.reason.to_string(),
             message: self.message.to_string(),
             object: format!("{}/{}", self.involved_object.kind, self.involved_object.name),
-            count: self.count.unwrap_or(1),
+            count: self.series.as_ref().map(|series| series.count).or(self.count).unwrap_or(1),
         }
     }
 }

@@ -5,15 +5,17 @@ use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::SinkExt;
 use futures::stream::{FuturesUnordered, StreamExt};
-use k8s_openapi::api::core::v1::Pod as KubernetesPod;
-use kube::Api;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Message;
 
-use crate::model::{Job, Pod, PodPhase, State};
+use crate::model::{Job, JobKind, Pod, PodPhase, State};
 
+use super::socket::{PING, Socket, framed};
 use super::{Connection, Failure, Wanted};
 
 /// Which pod and port are meant.
@@ -21,6 +23,7 @@ use super::{Connection, Failure, Wanted};
 pub struct Route {
     pub namespace: String,
     pub job: String,
+    pub kind: JobKind,
     /// Only this pod, or only this rank; the first that is ready otherwise.
     pub pod: Option<String>,
     pub rank: Option<u32>,
@@ -59,6 +62,14 @@ impl Route {
 }
 
 impl Connection {
+    /// True when a pod takes connections now, which also shows that we may make them.
+    pub async fn try_route(&self, route: &Route, job: &Job) -> Result<bool, Failure> {
+        match route.pod_of(job) {
+            Some(pod) => self.tunnel(&route.namespace, &pod, route.port).await.map(|_| true),
+            None => Ok(false),
+        }
+    }
+
     /// Carries connections of `listener` until the job is gone; returns its last state then.
     pub async fn serve(
         &self,
@@ -67,54 +78,69 @@ impl Connection {
         sink: &RefCell<impl FnMut(RouteEvent)>,
     ) -> Result<Option<State>, Failure> {
         let current = RefCell::new(None::<String>);
-        let mut carried = FuturesUnordered::new();
-        let mut looking = tokio::time::interval(LOOK);
-        looking.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut told, mut last) = (None, None);
-        let wanted = Wanted::one(&route.namespace, &route.job);
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((socket, _)) => carried.push(self.carry(route, socket, &current, sink)),
-                    // Too many open files; it passes.
-                    Err(_) => tokio::time::sleep(LOOK).await,
-                },
-                Some(()) = carried.next(), if !carried.is_empty() => {}
-                _ = looking.tick() => match self.jobs(&wanted).await {
-                    Ok(selection) => {
-                        let Some(job) = selection.jobs.into_iter().next().filter(|job| !job.deleting) else { return Ok(last) };
-                        let state = State::of(&job);
-                        let pod = route.pod_of(&job);
-                        if pod.is_some() && *current.borrow() != pod {
-                            sink.borrow_mut()(RouteEvent::Pod(pod.clone().unwrap_or_default()));
-                            told = None;
-                        }
-                        if pod.is_none() && told.as_ref() != Some(&state) {
-                            let why = state.message.clone().or(state.reason.clone()).unwrap_or_default();
-                            sink.borrow_mut()(RouteEvent::Waiting(format!("{} is {} {why}", job.name, state.status)));
-                            told = Some(state.clone());
-                        }
-                        current.replace(pod);
-                        if state.status.is_final() {
-                            return Ok(Some(state));
-                        }
-                        last = Some(state);
-                    }
-                    // What runs goes on; the pod is asked for again in a moment.
-                    Err(failure) if failure.is_transient() => {}
-                    Err(failure) => return Err(failure),
-                },
+        let carrying = async {
+            let mut carried = FuturesUnordered::new();
+            loop {
+                tokio::select! {
+                    // Too many open files pass; those that are open go on meanwhile.
+                    accepted = listener.accept() => if let Ok((socket, _)) = accepted {
+                        carried.push(self.carry(route, socket, &current, sink));
+                    },
+                    Some(result) = carried.next(), if !carried.is_empty() => result?,
+                }
             }
+        };
+        tokio::select! {
+            ended = self.look(route, &current, sink) => ended,
+            failed = carrying => failed,
         }
     }
 
+    /// Keeps `current` at a pod that takes connections, until the job is gone.
+    async fn look(
+        &self,
+        route: &Route,
+        current: &RefCell<Option<String>>,
+        sink: &RefCell<impl FnMut(RouteEvent)>,
+    ) -> Result<Option<State>, Failure> {
+        let wanted = Wanted { kind: Some(route.kind), ..Wanted::one(&route.namespace, &route.job) };
+        let (mut told, mut last) = (None, None);
+        loop {
+            match self.jobs(&wanted).await {
+                Ok(selection) => {
+                    let Some(job) = selection.jobs.into_iter().next().filter(|job| !job.deleting) else { return Ok(last) };
+                    let (state, pod) = (State::of(&job), route.pod_of(&job));
+                    if pod.is_some() && *current.borrow() != pod {
+                        sink.borrow_mut()(RouteEvent::Pod(pod.clone().unwrap_or_default()));
+                        told = None;
+                    }
+                    if pod.is_none() && told.as_ref() != Some(&state) {
+                        let why = state.message.clone().or(state.reason.clone()).unwrap_or_default();
+                        sink.borrow_mut()(RouteEvent::Waiting(format!("{} is {} {why}", job.name, state.status)));
+                        told = Some(state.clone());
+                    }
+                    current.replace(pod);
+                    if state.status.is_final() {
+                        return Ok(Some(state));
+                    }
+                    last = Some(state);
+                }
+                // What runs goes on; the pod is asked for again in a moment.
+                Err(failure) if failure.is_transient() => {}
+                Err(failure) => return Err(failure),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// One connection. A failure that ends all of them is an error, such as rights that are missing.
     async fn carry(
         &self,
         route: &Route,
         local: TcpStream,
         current: &RefCell<Option<String>>,
         sink: &RefCell<impl FnMut(RouteEvent)>,
-    ) {
+    ) -> Result<(), Failure> {
         let deadline = Instant::now() + PATIENCE;
         let mut failed = None;
         while Instant::now() < deadline {
@@ -125,88 +151,96 @@ impl Connection {
                         if let Some(error) = tunnel.carry(local).await {
                             sink.borrow_mut()(RouteEvent::Failed(format!("{pod}: {error}")));
                         }
-                        return;
+                        return Ok(());
                     }
-                    Err(failure) if failure.is_transient() || failure.is_not_found() => failed = Some(failure),
-                    Err(failure) => {
-                        failed = Some(failure);
-                        break;
-                    }
+                    Err(failure) if matches!(failure.code(), Some(401 | 403)) => return Err(failure),
+                    Err(failure) => failed = Some(failure),
                 }
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         let why = failed.map_or_else(|| "no pod takes connections".to_owned(), |failure| failure.to_string());
         sink.borrow_mut()(RouteEvent::Failed(why));
+        Ok(())
     }
 
     async fn tunnel(&self, namespace: &str, pod: &str, port: u16) -> Result<Tunnel, Failure> {
-        loop {
-            let (client, used) = self.streaming();
-            let pods: Api<KubernetesPod> = Api::namespaced(client, namespace);
-            match pods.portforward(pod, &[port]).await.map_err(|error| self.upgrade_failure(error)) {
-                Ok(forwarder) => return Ok(Tunnel { forwarder, port }),
-                Err(failure) if failure.code() == Some(401) && self.renew(used).await? => {}
-                Err(failure) => return Err(failure),
-            }
-        }
+        let socket = self.upgrade(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}")).await?;
+        Ok(Tunnel { socket })
     }
 }
 
 /// One connection to a port of a pod.
 struct Tunnel {
-    forwarder: kube::api::Portforwarder,
-    port: u16,
+    socket: Socket,
 }
+
+/// Channels of the first and only port. Each begins with a message that names the port.
+const DATA: u8 = 0;
+const ERROR: u8 = 1;
 
 impl Tunnel {
     /// Carries both directions to their end. Returns what the node said when the port does not answer.
-    async fn carry(mut self, mut local: TcpStream) -> Option<String> {
-        let error = self.forwarder.take_error(self.port)?;
-        let remote = self.forwarder.take_stream(self.port)?;
-        let (mut from_pod, mut to_pod) = tokio::io::split(remote);
+    async fn carry(self, mut local: TcpStream) -> Option<String> {
+        let Socket { mut send, mut receive, .. } = self.socket;
         let (mut from_local, mut to_local) = local.split();
         let last = Cell::new(Instant::now());
-        let mut down = pin!(async {
-            let mut bytes = vec![0; 64 << 10];
-            while let Ok(count) = from_pod.read(&mut bytes).await {
+        let down = async {
+            let (mut announced, mut error_announced) = (false, false);
+            while let Some((channel, content)) = receive.next().await {
                 last.set(Instant::now());
-                if count == 0 || to_local.write_all(&bytes[..count]).await.is_err() {
-                    break;
+                match channel {
+                    DATA if std::mem::replace(&mut announced, true) => {
+                        let written = to_local.write_all(&content).await;
+                        if written.is_err() {
+                            break;
+                        }
+                    }
+                    ERROR if std::mem::replace(&mut error_announced, true) => {
+                        let _ = to_local.shutdown().await;
+                        return Some(String::from_utf8_lossy(&content).trim().to_owned());
+                    }
+                    _ => {}
                 }
             }
             let _ = to_local.shutdown().await;
-        });
-        let mut up = pin!(async {
+            None
+        };
+        let said = Cell::new(false);
+        let up = async {
+            let mut pings = tokio::time::interval(PING);
             let mut bytes = vec![0; 64 << 10];
-            while let Ok(count) = from_local.read(&mut bytes).await {
-                if count == 0 || to_pod.write_all(&bytes[..count]).await.is_err() {
+            loop {
+                let message = tokio::select! {
+                    read = from_local.read(&mut bytes), if !said.get() => match read {
+                        Ok(count @ 1..) => framed(DATA, &bytes[..count]),
+                        // Ending this direction would end the other with it: the answer may still come.
+                        _ => {
+                            said.set(true);
+                            last.set(Instant::now());
+                            continue;
+                        }
+                    },
+                    _ = pings.tick() => Message::Ping(Bytes::new()),
+                };
+                if send.send(message).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let quiet = async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if said.get() && last.get().elapsed() >= LAST_WORDS {
                     return;
                 }
             }
-        });
-        let mut error = pin!(error);
-        let mut said = false;
-        loop {
-            tokio::select! {
-                () = &mut down => return None,
-                // Ending this direction would end the other with it: the answer may still come.
-                () = &mut up, if !said => {
-                    said = true;
-                    last.set(Instant::now());
-                }
-                () = tokio::time::sleep_until(last.get() + LAST_WORDS), if said => {
-                    if last.get().elapsed() >= LAST_WORDS {
-                        return None;
-                    }
-                }
-                told = &mut error => if let Some(text) = told {
-                    return Some(text.trim().to_owned());
-                } else {
-                    down.await;
-                    return None;
-                },
-            }
+        };
+        let mut down = pin!(down);
+        tokio::select! {
+            error = &mut down => error,
+            () = up => None,
+            () = quiet => None,
         }
     }
 }

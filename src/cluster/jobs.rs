@@ -13,7 +13,7 @@ use crate::render::{
 };
 
 use super::decode::{Condition, Metadata, Page, PodSpec, WirePod};
-use super::owner::{Owner, PodOwner};
+use super::owner::{HOSTNAME, Owner, PodOwner};
 use super::{Connection, Failure};
 
 /// Which jobs are wanted.
@@ -105,11 +105,9 @@ impl Connection {
     pub async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
         let namespace = wanted.namespace.as_deref();
         match self.jobs_in(wanted, namespace).await {
-            Ok((jobs, unreadable)) if unreadable.is_empty() || namespace.is_some() => {
-                Ok(Selection { jobs, narrowed_to: None, unreadable })
-            }
+            Ok((jobs, unreadable)) => Ok(Selection { jobs, narrowed_to: None, unreadable }),
             Err(failure) if namespace.is_some() || !failure.is_forbidden() => Err(failure),
-            _ => {
+            Err(_) => {
                 let (jobs, unreadable) = self.jobs_in(wanted, Some(&self.namespace)).await?;
                 Ok(Selection { jobs, narrowed_to: Some(self.namespace.clone()), unreadable })
             }
@@ -239,6 +237,17 @@ impl WireOwner<'_> {
             cpu: requested("cpu"),
             memory: requested("memory"),
             port: container.and_then(|container| container.ports.first()).map(|port| port.container_port),
+            checked: container.is_some_and(|container| {
+                container.startup_probe.is_some()
+                    || container.readiness_probe.as_ref().is_some_and(|probe| probe.http_get.is_some())
+            }),
+            claims: pod
+                .volumes
+                .iter()
+                .filter_map(|volume| volume.persistent_volume_claim.as_ref())
+                .map(|claim| claim.claim_name.clone())
+                .collect(),
+            pinned: pod.node_selector.get(HOSTNAME).cloned().filter(|_| owner == Owner::StatefulSet),
             on_host: pod.volumes.iter().any(|volume| volume.host_path.is_some()),
             create_failure: conditions.get("ReplicaFailure").map(|(_, message)| message.clone()),
             conditions,

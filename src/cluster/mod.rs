@@ -20,6 +20,7 @@ mod request;
 mod retry;
 mod service;
 mod size;
+mod socket;
 mod storage;
 mod submit;
 

@@ -69,6 +69,9 @@ pub enum PodOwner {
     Nobody,
 }
 
+/// The label by which a node is named in a pod's selector.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// The label in which a ReplicaSet and its pods carry the hash of their template.
 pub const TEMPLATE_HASH: &str = "pod-template-hash";
 

@@ -7,17 +7,17 @@ use futures::future::{join, join3};
 use serde_json::Value;
 
 use crate::model::{Address, Autoscaler, Job, Scaling};
-use crate::render::Served;
+use crate::render::{IngressClass, Served};
 
 use super::{Connection, Failure};
 
 impl Connection {
     /// What the cluster serves that a service may need. Whoever may not look at ingress classes is not told of them.
     pub async fn served(&self) -> Result<Served, Failure> {
-        let classes = self.find::<Value>("/apis/networking.k8s.io/v1/ingressclasses?limit=1");
+        let classes = self.find::<Value>("/apis/networking.k8s.io/v1/ingressclasses");
         let (custom, resource, classes) = join3(self.custom_metrics(), self.serves("metrics.k8s.io"), classes).await;
         let ingress_classes = match classes {
-            Ok(list) => list.map(|list| list["items"].as_array().map_or(0, Vec::len)),
+            Ok(list) => list.map(|list| list["items"].as_array().into_iter().flatten().map(ingress_class).collect()),
             Err(failure) if failure.is_forbidden() => None,
             Err(failure) => return Err(failure),
         };
@@ -46,7 +46,7 @@ impl Connection {
         let (service, ingress) = join(self.find::<Value>(&service), self.find::<Value>(&ingress)).await;
         let mut found = Vec::new();
         if let Some(service) = readable(service)? {
-            found.extend(of_service(&service, namespace, name));
+            found.extend(of_service(&service, job));
         }
         let hosts = readable(ingress)?;
         let rules = hosts.as_ref().and_then(|ingress| ingress.pointer("/spec/rules")?.as_array()).into_iter().flatten();
@@ -62,6 +62,11 @@ impl Connection {
     }
 }
 
+fn ingress_class(class: &Value) -> IngressClass {
+    let default = class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"] == "true";
+    IngressClass { name: class["metadata"]["name"].as_str().unwrap_or_default().to_owned(), default }
+}
+
 fn readable(answer: Result<Option<Value>, Failure>) -> Result<Option<Value>, Failure> {
     match answer {
         Err(failure) if failure.is_forbidden() => Ok(None),
@@ -69,14 +74,22 @@ fn readable(answer: Result<Option<Value>, Failure>) -> Result<Option<Value>, Fai
     }
 }
 
-fn of_service(service: &Value, namespace: &str, name: &str) -> Vec<Address> {
+fn of_service(service: &Value, job: &Job) -> Vec<Address> {
+    let (namespace, name) = (&job.namespace, &job.name);
     let port = &service["spec"]["ports"][0];
     let number = |key: &str| port[key].as_u64();
     let mut found = Vec::new();
     let Some(own) = number("port") else { return found };
-    found.push(Address::new("cluster", format!("http://{name}.{namespace}.svc:{own}")));
+    let scheme = match port["protocol"].as_str() {
+        Some("UDP") => "udp",
+        Some("SCTP") => "sctp",
+        _ => "http",
+    };
+    found.push(Address::new("cluster", format!("{scheme}://{name}.{namespace}.svc:{own}")));
     if let Some(node_port) = number("nodePort") {
-        found.push(Address::new("node", format!("http://NODE:{node_port}")));
+        // Every node answers; that of a pod answers without a detour.
+        let host = job.pods.iter().filter(|pod| pod.ready).find_map(|pod| pod.host_ip.as_ref());
+        found.push(Address { kind: "node", url: host.map(|host| format!("{scheme}://{}:{node_port}", bracketed(host))) });
     }
     let balancers = service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array).into_iter().flatten();
     let host = |balancer: &Value| balancer["hostname"].as_str().or(balancer["ip"].as_str()).map(ToOwned::to_owned);
@@ -84,8 +97,13 @@ fn of_service(service: &Value, namespace: &str, name: &str) -> Vec<Address> {
     if hosts.is_empty() && service["spec"]["type"] == "LoadBalancer" {
         found.push(Address { kind: "loadBalancer", url: None });
     }
-    found.extend(hosts.into_iter().map(|host| Address::new("loadBalancer", format!("http://{host}:{own}"))));
+    found.extend(hosts.into_iter().map(|host| Address::new("loadBalancer", format!("{scheme}://{}:{own}", bracketed(&host)))));
     found
+}
+
+/// An address of IPv6 in a URL.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 fn autoscaler(found: &Value) -> Autoscaler {
@@ -105,7 +123,8 @@ fn autoscaler(found: &Value) -> Autoscaler {
     Autoscaler {
         min_replicas: number("/spec/minReplicas").unwrap_or(1),
         max_replicas: number("/spec/maxReplicas").unwrap_or(1),
-        desired_replicas: number("/status/desiredReplicas"),
+        // Zero before the controller has looked, and that is not known.
+        desired_replicas: number("/status/desiredReplicas").filter(|_| conditions.clone().next().is_some()),
         metrics: scaling.collect(),
         problem: failing.and_then(|condition| condition["message"].as_str()).map(ToOwned::to_owned),
     }
@@ -126,6 +145,7 @@ fn value(metric: &Value, which: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Pod;
     use serde_json::json;
 
     #[test]
@@ -149,8 +169,11 @@ mod tests {
     #[test]
     fn a_balancer_without_an_address_is_unknown() {
         let service = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000}]}});
-        let found = of_service(&service, "ns", "web");
+        let mut job = Job { namespace: "ns".into(), name: "web".into(), ..Job::default() };
+        assert_eq!(of_service(&service, &job)[1], Address { kind: "node", url: None });
+        job.pods = vec![Pod { ready: true, host_ip: Some("fd00::1".into()), ..Pod::default() }];
+        let found = of_service(&service, &job);
         assert_eq!(found[2], Address { kind: "loadBalancer", url: None });
-        assert_eq!(found[1].url.as_deref(), Some("http://NODE:30000"));
+        assert_eq!(found[1].url.as_deref(), Some("http://[fd00::1]:30000"));
     }
 }

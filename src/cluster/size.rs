@@ -6,11 +6,9 @@ use serde_json::{Value, json};
 use crate::model::Job;
 use crate::render::REPLICAS;
 
-use super::owner::Owner;
+use super::apply::Deletion;
+use super::owner::{HOSTNAME, Owner};
 use super::{Connection, Failure};
-
-/// The label by which a node is named in a pod's selector.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl Connection {
     fn owner_path(job: &Job) -> String {
@@ -40,10 +38,16 @@ impl Connection {
             return self.suspend(job, false).await;
         }
         let mut patch = json!({"spec": {"replicas": job.pods_wanted}, "metadata": {"annotations": {REPLICAS: null}}});
-        if anywhere && stays(job) {
+        if anywhere && job.pinned.is_some() {
             patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = Value::Null;
         }
-        self.merge_patch(&Self::owner_path(job), &patch).await.map(|_| ())
+        self.merge_patch(&Self::owner_path(job), &patch).await?;
+        // A StatefulSet does not replace a pod of its old template that never got ready.
+        for pod in job.pods.iter().filter(|pod| anywhere && pod.node.is_none()) {
+            let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
+            self.delete_at(&path, Deletion { uid: Some(&pod.uid), force: false }).await?;
+        }
+        Ok(())
     }
 
     /// The value of the node's host name label, which some clouds make differ from its name. Whoever may not read nodes

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::model::quantity;
 use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
 
 use super::apply::Deletion;
@@ -21,6 +22,11 @@ pub enum Obstacle {
     /// What is there is being deleted; it would be gone soon after it was used.
     Terminating {
         label: String,
+    },
+    /// A claim of an earlier job of this name cannot be used as this one asks.
+    Kept {
+        label: String,
+        difference: String,
     },
     /// The priority class is not there and may not be made.
     NoPriorityClass,
@@ -134,6 +140,11 @@ impl Connection {
             return Err(Obstacle::Terminating { label: label(object) });
         }
         let root = rendered.objects.last() == Some(object);
+        let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|owners| !owners.is_empty());
+        // Its owner is gone, or may not be seen: either way it is not ours to use.
+        if same_job && owned && !root {
+            return Err(Obstacle::Terminating { label: label(object) });
+        }
         if root || !same_job {
             return Err(Obstacle::Exists {
                 kind: object.kind().to_lowercase(),
@@ -142,6 +153,9 @@ impl Connection {
             });
         }
         if object.kept {
+            if let Some(difference) = differs(object, live) {
+                return Err(Obstacle::Kept { label: label(object), difference });
+            }
             warnings.push(format!("{} of an earlier job of this name is used again", label(object)));
         }
         Ok(())
@@ -260,4 +274,21 @@ enum Shared {
     There,
     /// Only a dry run made it.
     Imagined,
+}
+
+/// What of a claim cannot be changed any more, where it matters.
+fn differs(wanted: &Object, live: &Value) -> Option<String> {
+    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let mode = wanted.text("/spec/accessModes/0");
+    if text("/spec/accessModes/0") != mode {
+        return Some(format!("it is {} and this job asks for {mode}", text("/spec/accessModes/0")));
+    }
+    let class = wanted.text("/spec/storageClassName");
+    if !class.is_empty() && text("/spec/storageClassName") != class {
+        return Some(format!("it is of storage class {} and this job asks for {class}", text("/spec/storageClassName")));
+    }
+    let size = "/spec/resources/requests/storage";
+    let bytes = |text: &str| quantity::milli(text).unwrap_or_default();
+    (bytes(wanted.text(size)) < bytes(text(size)))
+        .then(|| format!("it has {} and this job asks for {}, and claims do not shrink", text(size), wanted.text(size)))
 }

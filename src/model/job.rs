@@ -96,6 +96,12 @@ pub struct Job {
     pub memory: Option<String>,
     /// Where its container listens.
     pub port: Option<u16>,
+    /// True when a check tells when it is up; without one only its port does.
+    pub checked: bool,
+    /// Claims that its pods mount.
+    pub claims: Vec<String>,
+    /// The node that it has to run on, because its files are there.
+    pub pinned: Option<String>,
     /// True when it mounts folders of its node, which no other node has.
     pub on_host: bool,
     /// Conditions of the owning object that are true: type → (reason, message).
@@ -156,6 +162,8 @@ pub struct Pod {
     /// The version of the template that it was made from, where a controller replaces pods by newer ones.
     pub revision: Option<String>,
     pub node: Option<String>,
+    /// The node's address, where node ports answer.
+    pub host_ip: Option<String>,
     pub phase: PodPhase,
     pub deleting: bool,
     pub created_at: Option<Timestamp>,
@@ -165,6 +173,8 @@ pub struct Pod {
     pub gpus: u64,
     /// Why the scheduler has not placed it: (reason, message).
     pub unscheduled: Option<(String, String)>,
+    /// Its node does not answer: it was marked not ready although its containers were when last heard of.
+    pub silent: bool,
     /// The reason of a DisruptionTarget condition: somebody else ended it.
     pub disrupted: Option<String>,
     pub reason: Option<String>,

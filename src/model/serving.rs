@@ -18,11 +18,11 @@ pub(super) fn state(job: &Job) -> State {
         (Status::Running, trouble(job, &pods).map(|why| degraded(job, ready, why)).or_else(|| rollout(&pods)))
     } else if ready > 0 {
         let told = trouble(job, &pods).map(|why| degraded(job, ready, why));
-        (Status::Running, Some(told.or_else(|| rollout(&pods)).unwrap_or_else(|| beginning(&pods))))
+        (Status::Running, Some(told.or_else(|| rollout(&pods)).unwrap_or_else(|| beginning(job, &pods))))
     } else if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         (Status::Unknown, Some(why))
     } else {
-        (Status::Pending, Some(trouble(job, &pods).unwrap_or_else(|| beginning(&pods))))
+        (Status::Pending, Some(trouble(job, &pods).unwrap_or_else(|| beginning(job, &pods))))
     };
     let (reason, message) = told.unzip();
     let message = message.filter(|message| !message.is_empty());
@@ -37,25 +37,38 @@ fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
 
 /// What time alone does not mend.
 fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
+    if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
+        return Some(why);
+    }
     let present: Vec<&&Pod> = pods.iter().filter(|pod| !pod.deleting).collect();
     if let Some(why) = present.iter().find_map(|pod| crashing(pod).or_else(|| stuck(pod))) {
         return Some(why);
     }
     if let Some((reason, message)) = present.iter().find_map(|pod| pod.unscheduled.as_ref()) {
-        return Some(why(reason, scheduler_words(message)));
+        return Some(match &job.pinned {
+            _ if job.queued && reason == "SchedulingGated" => why("Queued", "the queue has not admitted it yet"),
+            Some(node) => {
+                let way = format!("`gpuctl resume job {}/{} --anywhere` lets it go", job.namespace, job.name);
+                why(reason, format!("{}; its files are on {node}, {way}", scheduler_words(message)))
+            }
+            None => why(reason, scheduler_words(message)),
+        });
     }
     if let Some(message) = job.create_failure.as_deref().filter(|_| present.len() < job.pods_wanted as usize) {
         return Some(why(create_failure_reason(message), message));
     }
     let unhealthy = |pod: &&&Pod| !pod.ready && pod.phase == PodPhase::Running && pod.containers.iter().all(|one| one.started);
-    let pod = present.iter().find(|pod| unhealthy(pod) && !pod.containers.is_empty())?;
+    let pod = present.iter().find(|pod| job.checked && unhealthy(pod) && !pod.containers.is_empty())?;
     Some(why("Unhealthy", format!("{} runs, but does not answer its health check", pod.name)))
 }
 
 /// A container that ends again and again, with what ended it last.
 fn crashing(pod: &Pod) -> Option<Why> {
     let ends = |container: &&Container| {
-        container.waiting.as_ref().is_some_and(|(reason, _)| reason == "CrashLoopBackOff") || container.terminated.is_some()
+        let waits = container.waiting.as_ref().is_some_and(|(reason, _)| reason == "CrashLoopBackOff");
+        // Loading once more after it has ended is no mere start.
+        let again = container.running && container.last_ended.is_some() && !pod.ready;
+        waits || again || container.terminated.is_some()
     };
     let container = pod.containers.iter().find(ends)?;
     let restarts = match container.restarts {
@@ -80,7 +93,7 @@ fn rollout(pods: &[&Pod]) -> Option<Why> {
 }
 
 /// What a pod that is not ready yet is at.
-fn beginning(pods: &[&Pod]) -> Why {
+fn beginning(job: &Job, pods: &[&Pod]) -> Why {
     let present: Vec<&&Pod> = pods.iter().filter(|pod| !pod.deleting && !pod.ready).collect();
     let waiting = present.iter().find_map(|pod| pod.containers.iter().find_map(|container| container.waiting.clone()));
     if pods.is_empty() {
@@ -92,7 +105,10 @@ fn beginning(pods: &[&Pod]) -> Why {
     } else if let Some(waiting) = waiting {
         waiting
     } else if present.iter().any(|pod| pod.phase == PodPhase::Running) {
-        why("Starting", "its startup check has not passed yet")
+        match job.port.filter(|_| !job.checked) {
+            Some(port) => why("Starting", format!("nothing listens on port {port} yet")),
+            None => why("Starting", "its startup check has not passed yet"),
+        }
     } else {
         why("ContainerCreating", "")
     }
@@ -116,7 +132,7 @@ mod tests {
     }
 
     fn service(pods: Vec<Pod>) -> Job {
-        Job { name: "web".into(), kind: JobKind::Inference, pods_wanted: 2, pods, ..Job::default() }
+        Job { name: "web".into(), kind: JobKind::Inference, pods_wanted: 2, checked: true, pods, ..Job::default() }
     }
 
     fn word(job: &Job) -> String {
@@ -157,6 +173,31 @@ mod tests {
         assert_eq!(state.status, Status::Running);
         let message = "1 of 2 pods are ready; CrashLoopBackOff: b ran out of memory (exit code 137), 4 restarts";
         assert_eq!((state.reason.as_deref(), state.message.as_deref()), (Some("Degraded"), Some(message)));
+    }
+
+    #[test]
+    fn without_a_check_a_program_that_does_not_listen_is_starting() {
+        let silent = Pod { ready: false, ..pod("b", "1") };
+        let job = Job { checked: false, port: Some(8000), ..service(vec![silent]) };
+        assert_eq!(word(&job), "pending 0/2 Starting");
+        assert_eq!(State::of(&job).message.unwrap(), "nothing listens on port 8000 yet");
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_lost_and_not_unhealthy() {
+        let silent = Pod { ready: false, silent: true, ..pod("b", "1") };
+        assert_eq!(word(&service(vec![silent.clone()])), "unknown 0/2 NodeLost");
+        assert_eq!(word(&service(vec![pod("a", "1"), silent])), "running 1/2 Degraded");
+        let given_up = Pod { ready: false, deleting: true, disrupted: Some("DeletionByTaintManager".into()), ..pod("b", "1") };
+        assert_eq!(word(&service(vec![given_up])), "unknown 0/2 NodeLost");
+    }
+
+    #[test]
+    fn loading_again_after_a_crash_is_no_mere_start() {
+        let mut again = Pod { ready: false, ..pod("b", "1") };
+        again.containers[0] =
+            Container { running: true, restarts: 2, last_ended: Some((137, "OOMKilled".into())), ..Container::default() };
+        assert_eq!(word(&service(vec![again])), "pending 0/2 Restarting");
     }
 
     #[test]

@@ -163,7 +163,9 @@ fn pod_name(pod: &Pod) -> String {
 pub(super) fn lost(pod: &Pod) -> Option<Why> {
     let node = pod.node.as_deref()?;
     let message = || format!("{}'s node {node} does not answer", pod_name(pod));
-    (pod.phase == PodPhase::Unknown).then(|| why("NodeLost", message()))
+    // A pod that the taint manager deletes stays until its node answers.
+    let given_up = pod.deleting && pod.disrupted.as_deref() == Some("DeletionByTaintManager");
+    (pod.phase == PodPhase::Unknown || pod.silent || given_up).then(|| why("NodeLost", message()))
 }
 
 /// Why a job that should run does not: what keeps the first pod that does not run.

@@ -60,9 +60,7 @@ pub fn ingress(job: &Job, target: &Target, labels: &Labels, service: &Service, w
         put("proxy-read-timeout", timeout.as_secs().to_string());
         put("proxy-send-timeout", timeout.as_secs().to_string());
     }
-    if target.served.as_ref().is_some_and(|served| served.ingress_classes == Some(0)) {
-        warnings.push(format!("this cluster has no IngressClass: nothing will answer for `{host}`"));
-    }
+    let class = class(target, host, warnings);
     meta.annotations = Some(notes).filter(|notes| !notes.is_empty());
     let backend = IngressBackend {
         service: Some(IngressServiceBackend {
@@ -73,6 +71,43 @@ pub fn ingress(job: &Job, target: &Target, labels: &Labels, service: &Service, w
     };
     let path = HTTPIngressPath { path: Some("/".to_owned()), path_type: "Prefix".to_owned(), backend };
     let rule = IngressRule { host: Some(host.clone()), http: Some(HTTPIngressRuleValue { paths: vec![path] }) };
-    let spec = IngressSpec { rules: Some(vec![rule]), ..IngressSpec::default() };
+    let spec = IngressSpec { ingress_class_name: class, rules: Some(vec![rule]), ..IngressSpec::default() };
     Some(Object::new(&Ingress { metadata: meta, spec: Some(spec), status: None }, "ingresses"))
+}
+
+/// The class to name: none where the cluster has a default, else the only one.
+fn class(target: &Target, host: &str, warnings: &mut Vec<String>) -> Option<String> {
+    let classes = target.served.as_ref()?.ingress_classes.as_ref()?;
+    if classes.iter().any(|class| class.default) {
+        return None;
+    }
+    let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+    match names[..] {
+        [] => warnings.push(format!("this cluster has no IngressClass: nothing will answer for `{host}`")),
+        [only] => return Some(only.to_owned()),
+        _ => warnings.push(format!("no IngressClass is the default ({}): nothing will answer for `{host}`", names.join(", "))),
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::{IngressClass, Served};
+
+    #[test]
+    fn an_ingress_names_its_class_only_where_it_has_to() {
+        let chosen = |classes: &[(&str, bool)]| {
+            let classes =
+                classes.iter().map(|(name, default)| IngressClass { name: (*name).to_owned(), default: *default }).collect();
+            let served = Served { ingress_classes: Some(classes), ..Served::default() };
+            let mut warnings = Vec::new();
+            let class = class(&Target { served: Some(served), ..Target::default() }, "h", &mut warnings);
+            (class, warnings.len())
+        };
+        assert_eq!(chosen(&[]), (None, 1));
+        assert_eq!(chosen(&[("nginx", false)]), (Some("nginx".to_owned()), 0));
+        assert_eq!(chosen(&[("nginx", true), ("other", false)]), (None, 0));
+        assert_eq!(chosen(&[("nginx", false), ("other", false)]), (None, 1));
+    }
 }

@@ -11,6 +11,7 @@ mod overlay;
 mod placement;
 mod pod;
 mod port;
+mod queue;
 mod secret;
 mod service;
 mod storage;
@@ -58,7 +59,15 @@ pub struct Served {
     /// CPU and memory of pods, as metrics-server tells them.
     pub resource_metrics: bool,
     /// `None` for users who may not look.
-    pub ingress_classes: Option<usize>,
+    pub ingress_classes: Option<Vec<IngressClass>>,
+}
+
+/// Who makes Ingresses answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngressClass {
+    pub name: String,
+    /// Taken where an Ingress names none.
+    pub default: bool,
 }
 
 /// Who decides when a job with a queue runs.
@@ -172,6 +181,6 @@ pub fn pods_in_all(job: &Job) -> u32 {
     match job.kind {
         JobKind::Training => job.training.node_count,
         JobKind::Notebook => 1,
-        JobKind::Inference | JobKind::Compute => job.service.as_ref().map_or(1, |service| service.replicas),
+        JobKind::Inference | JobKind::Compute => service::replicas(job),
     }
 }

@@ -9,6 +9,7 @@ use crate::spec::{Job, Service};
 
 use super::labels::{JOB, metadata, root_annotations};
 use super::pod::{Template, probe, template};
+use super::queue::queue;
 use super::{Object, Refusal, Rendered, Target, exposure, port};
 
 /// Where a notebook listens when nothing says so.
@@ -27,6 +28,7 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
     warnings.splice(0..0, template.warnings.clone());
     let mut root = Object::new(&stateful_set(job, target, &template), "statefulsets");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
+    queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
     let Template { labels, mut objects, choice, .. } = template;
     objects.push(exposure::service(job, target, &labels, &service, listens));

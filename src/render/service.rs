@@ -8,10 +8,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use crate::model::JobKind;
-use crate::spec::{Job, Service};
+use crate::spec::{Access, Job, Service, Source};
 
 use super::labels::{JOB, metadata, root_annotations};
 use super::pod::{Template, probe, template};
+use super::queue::queue;
 use super::{Object, Refusal, Rendered, Target, autoscaler, exposure, port};
 
 /// Seconds that a model may take until its server answers; weights come over the network at some 100 MB/s.
@@ -30,10 +31,18 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
     let autoscaling = job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled);
     let most = autoscaling.map_or(service.replicas, |autoscaling| autoscaling.max_replicas).max(1);
     let more = json!({"containers": [container(job, service, listens)], "terminationGracePeriodSeconds": grace(job, service)});
+    if replicas(job) != service.replicas {
+        warnings.push(format!(
+            "replicas: {} is outside what autoscaling allows; it begins with {}",
+            service.replicas,
+            replicas(job)
+        ));
+    }
     let template = template(job, target, most, more)?;
     warnings.splice(0..0, template.warnings.clone());
-    let mut root = Object::new(&deployment(job, service, target, &template), "deployments");
+    let mut root = Object::new(&deployment(job, service, target, &template, most), "deployments");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
+    queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
     let Template { labels, mut objects, choice, .. } = template;
     objects.push(exposure::service(job, target, &labels, service, listens));
@@ -43,6 +52,26 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
     }
     objects.push(root);
     Ok(Rendered { objects, probe, choice, warnings })
+}
+
+/// Replicas to begin with: what the file says, within what its autoscaler may do.
+pub fn replicas(job: &Job) -> u32 {
+    let said = job.service.as_ref().map_or(1, |service| service.replicas);
+    match job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled && said > 0) {
+        Some(autoscaling) => said.clamp(autoscaling.min_replicas, autoscaling.max_replicas),
+        None => said,
+    }
+}
+
+/// One pod at a time may have what it mounts or holds, so the old one has to go first.
+fn exclusive(job: &Job, pods: u32) -> bool {
+    let one_node = |access: Access| matches!(access, Access::ReadWriteOnce | Access::ReadWriteOncePod);
+    job.resources.gpu > 0
+        || job.workdirs.iter().any(|workdir| match &workdir.source {
+            Source::Claim { .. } => !workdir.read_only,
+            Source::Size { access, .. } => access.map_or(pods <= 1, one_node),
+            _ => false,
+        })
 }
 
 /// The container's port: what the file says, for a program may be told its port in many ways.
@@ -92,25 +121,22 @@ fn container(job: &Job, service: &Service, listens: u16) -> Value {
     container
 }
 
-fn deployment(job: &Job, service: &Service, target: &Target, template: &Template) -> Deployment {
+fn deployment(job: &Job, service: &Service, target: &Target, template: &Template, most: u32) -> Deployment {
     let mut meta = metadata(job, target, job.id(), &template.labels);
     meta.annotations = Some(root_annotations(job, target));
     let delay = service.health_check.as_ref().and_then(|check| check.initial_delay).map_or(0, |delay| delay.as_secs());
     let deadline = start_budget(job) + delay + PLACEMENT;
-    let replicas = match job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled) {
-        Some(autoscaling) if service.replicas > 0 => service.replicas.clamp(autoscaling.min_replicas, autoscaling.max_replicas),
-        _ => service.replicas,
-    };
     Deployment {
         metadata: meta,
         spec: Some(DeploymentSpec {
-            replicas: Some(i32::try_from(replicas).expect("at most 10,000 replicas")),
+            replicas: Some(i32::try_from(replicas(job)).expect("at most 10,000 replicas")),
             selector: LabelSelector {
                 match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
                 ..LabelSelector::default()
             },
-            // On full GPUs a pod above the number of replicas would wait for ever for one that goes only after it is ready.
-            strategy: (job.resources.gpu > 0).then(|| DeploymentStrategy {
+            // On full GPUs, and beside a volume for one node, a pod above the number of replicas would wait for ever for one
+            // that goes only after it is ready.
+            strategy: exclusive(job, most).then(|| DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {
                     max_surge: Some(IntOrString::Int(0)),

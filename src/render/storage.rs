@@ -44,7 +44,10 @@ pub fn storage(
     storage.model(job);
     storage.shm(job, pods);
     storage.files(job, target, labels)?;
-    let on_host = job.workdirs.iter().any(|workdir| matches!(workdir.source, Source::Host(_)));
+    let on_host = storage.volumes.iter().any(|volume| volume.host_path.is_some());
+    if on_host && target.nodes.is_none() {
+        storage.warnings.push("host paths are each node's own, and it is not known how many nodes qualify".to_owned());
+    }
     if on_host && nodes > 1 {
         storage.warnings.push(format!(
             "host paths are each node's own and {nodes} nodes qualify; files written on one are missing on another (use `pvc:` or `size:` for shared ones)"

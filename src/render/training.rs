@@ -11,6 +11,7 @@ use crate::spec::Job;
 
 use super::labels::{JOB, RETRIES, metadata, root_annotations};
 use super::pod::{Template, probe, template};
+use super::queue::queue;
 use super::{Object, Queueing, Refusal, Rendered, Target};
 
 /// The objects of a training.
@@ -101,21 +102,4 @@ fn service(job: &Job, target: &Target, labels: &std::collections::BTreeMap<Strin
         }),
         status: None,
     }
-}
-
-fn queue(job: &Job, target: &Target, root: &mut Object) -> Result<(), Refusal> {
-    let Some(queue) = &job.queue else { return Ok(()) };
-    match target.queueing {
-        Some(Queueing::Kueue) => root.body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!(queue),
-        Some(Queueing::Volcano) => {
-            root.body["metadata"]["annotations"]["scheduling.volcano.sh/queue-name"] = json!(queue);
-            root.body["metadata"]["annotations"]["scheduling.volcano.sh/group-min-member"] =
-                json!(job.training.node_count.to_string());
-        }
-        None => {
-            let message = format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");
-            return Err(Refusal::new("QueueNotServed", message, "remove `job.queue`, or install Kueue or Volcano"));
-        }
-    }
-    Ok(())
 }

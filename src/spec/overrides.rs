@@ -39,14 +39,17 @@ impl Override {
 /// Puts the values of `overrides` into the document.
 pub fn apply(root: &mut Node, overrides: &[Override], problems: &mut Vec<Problem>) {
     for change in overrides {
-        if let Err(part) = put(root, &change.path, &change.value) {
+        if let Err(part) = put(root, &change.path, &change.value, true) {
             let message = format!("`--set {}`: `{part}` is inside a value that has no fields", change.path.join("."));
             problems.push(Problem::error(Place::default(), message, "name a field of the document"));
         }
     }
 }
 
-fn put<'p>(node: &mut Node, path: &'p [String], value: &Value) -> Result<(), &'p str> {
+/// Keys below these are the user's own, in which every letter counts.
+const THEIR_OWN: [&str; 7] = ["env", "labels", "annotations", "files", "pod", "nodes", "namespace"];
+
+fn put<'p>(node: &mut Node, path: &'p [String], value: &Value, ours: bool) -> Result<(), &'p str> {
     let Some((key, rest)) = path.split_first() else {
         *node = nowhere(value.clone());
         return Ok(());
@@ -56,15 +59,17 @@ fn put<'p>(node: &mut Node, path: &'p [String], value: &Value) -> Result<(), &'p
     }
     match &mut node.value {
         Value::Map(entries) => {
-            let index = entries.iter().position(|entry| plain(&entry.key) == plain(key)).unwrap_or_else(|| {
+            let exact = entries.iter().position(|entry| entry.key == *key);
+            let spelled = || entries.iter().position(|entry| ours && plain(&entry.key) == plain(key));
+            let index = exact.or_else(spelled).unwrap_or_else(|| {
                 entries.push(Entry { key: key.clone(), key_at: Place::default(), value: nowhere(Value::Null) });
                 entries.len() - 1
             });
-            put(&mut entries[index].value, rest, value)
+            put(&mut entries[index].value, rest, value, ours && !THEIR_OWN.contains(&key.as_str()))
         }
         Value::List(items) => {
             if let Some(item) = key.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
-                return put(item, rest, value);
+                return put(item, rest, value, ours);
             }
             // `environment.env.LR=0.1` where variables are a list.
             let named = |item: &Node| matches!(field(item, "name"), Some(Value::Scalar { text, .. }) if text == key);
@@ -75,8 +80,8 @@ fn put<'p>(node: &mut Node, path: &'p [String], value: &Value) -> Result<(), &'p
                 items.len() - 1
             });
             match rest {
-                [] => put(&mut items[index], &["value".to_owned()], value).map_err(|_| key.as_str()),
-                rest => put(&mut items[index], rest, value),
+                [] => put(&mut items[index], &["value".to_owned()], value, ours).map_err(|_| key.as_str()),
+                rest => put(&mut items[index], rest, value, ours),
             }
         }
         Value::Scalar { .. } | Value::Null => Err(key),
@@ -173,6 +178,7 @@ mod tests {
         assert_eq!(changed(text, &["resources.gpu-type=h100"]), "resources:\n  gpu: 1\n  gpuType: h100\n");
         assert_eq!(changed(text, &["job.name=x"]), "resources:\n  gpu: 1\n  gpuType: a10\njob:\n  name: x\n");
         assert_eq!(changed("a: [1, 2]", &["a.1=3", "b=[x, \"5\"]"]), "a:\n  - 1\n  - 3\nb:\n  - x\n  - \"5\"\n");
+        assert_eq!(changed("env: {http_proxy: a}", &["env.HTTP_PROXY=b"]), "env:\n  http_proxy: a\n  HTTP_PROXY: b\n");
         let env = "env: [{name: A, value: \"1\"}]";
         assert_eq!(
             changed(env, &["env.A=2", "env.B=c d"]),

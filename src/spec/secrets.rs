@@ -8,12 +8,16 @@ use regex::Regex;
 use crate::model::JobKind;
 
 use super::document::{Command, Document, EnvValue, Job};
+use super::tree::{Node, Value};
 
-static IN_COMMAND: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"(?i)[\w.-]*(?:token|password|passwd|api[_-]?key|secret)[= ]["']?([^\s"',]+)"#).expect("the pattern is tested")
-});
+/// A flag or variable whose value is secret, up to its `=` or the end of the word.
+const NAME: &str = r"(?i)[\w.-]*(?:token|password|passwd|api[_-]?key|secret)";
 
-/// Values of `job` that are not for eyes.
+static IN_LINE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(&format!(r#"{NAME}[= ](?:"([^"]*)"|'([^']*)'|([^\s"',]+))"#)).expect("the pattern is tested"));
+static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!(r"^{NAME}(?:=(.*))?$")).expect("the pattern is tested"));
+
+/// Values of `job` that are not for eyes, the longest first.
 #[must_use]
 pub fn secrets(job: &Job) -> Vec<String> {
     let mut found: Vec<String> = job
@@ -25,12 +29,36 @@ pub fn secrets(job: &Job) -> Vec<String> {
             _ => None,
         })
         .collect();
-    let text = line(job);
-    found.extend(IN_COMMAND.captures_iter(&text).map(|found| found[1].to_owned()).filter(|value| !value.starts_with("--")));
+    for command in [&job.command, &job.args] {
+        match command {
+            Command::Image => {}
+            Command::Shell(line) => {
+                let values = IN_LINE.captures_iter(line).filter_map(|found| found.iter().skip(1).flatten().next());
+                found.extend(values.map(|value| value.as_str().to_owned()));
+            }
+            Command::Exec(words) => found.extend(in_words(words)),
+        }
+    }
     // Anything shorter would blot out half of the file.
-    found.retain(|value| value.len() > 3 && !value.starts_with('$'));
+    found.retain(|value| value.len() > 3 && !value.starts_with(['$', '-']));
     found.sort_by_key(|value| std::cmp::Reverse(value.len()));
     found.dedup();
+    found
+}
+
+/// `--token=x`, `--token x`, and the lines of a shell among the words.
+fn in_words(words: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        match WORD.captures(word).map(|parts| parts.get(1).map(|value| value.as_str().to_owned())) {
+            Some(Some(value)) => found.push(value),
+            Some(None) if word.starts_with('-') => found.extend(words.get(index + 1).cloned()),
+            _ => {
+                let values = IN_LINE.captures_iter(word).filter_map(|found| found.iter().skip(1).flatten().next());
+                found.extend(values.map(|value| value.as_str().to_owned()));
+            }
+        }
+    }
     found
 }
 
@@ -39,7 +67,27 @@ pub fn secrets(job: &Job) -> Vec<String> {
 pub fn masked(source: &str) -> String {
     let documents = super::parse("", source).map(|parsed| parsed.documents).unwrap_or_default();
     let jobs = documents.iter().filter_map(|document| if let Document::Job(job) = document { Some(job) } else { None });
-    jobs.flat_map(|job| secrets(job)).fold(source.to_owned(), |text, secret| text.replace(&secret, "***"))
+    let secrets: Vec<String> = jobs.flat_map(|job| secrets(job)).collect();
+    let hide = |text: &str| secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"));
+    if secrets.iter().all(|secret| source.contains(secret)) {
+        return hide(source);
+    }
+    // Quotes and folds write a value in another way than it reads: the values themselves are masked then.
+    let trees = super::tree::read(source, &mut Vec::new());
+    let masked = trees.into_iter().map(|mut tree| {
+        hide_in(&mut tree.root, &hide);
+        super::overrides::write(&tree.root)
+    });
+    masked.collect::<Vec<_>>().join("---\n")
+}
+
+fn hide_in(node: &mut Node, hide: &impl Fn(&str) -> String) {
+    match &mut node.value {
+        Value::Null => {}
+        Value::Scalar { text, .. } => *text = hide(text),
+        Value::List(items) => items.iter_mut().for_each(|item| hide_in(item, hide)),
+        Value::Map(entries) => entries.iter_mut().for_each(|entry| hide_in(&mut entry.value, hide)),
+    }
 }
 
 /// What opens a notebook: Jupyter's token from its flag or from the variable that it reads.
@@ -90,6 +138,22 @@ environment:
         assert!(!shown.contains("ai-gpuctl-2025") && !shown.contains("hf_abcdef"), "{shown}");
         assert!(shown.contains("--NotebookApp.token=***") && shown.contains("MAX_TOKENS: 4096"), "{shown}");
         assert_eq!(masked("not: ours"), "not: ours");
+    }
+
+    #[test]
+    fn a_value_is_masked_however_it_was_quoted() {
+        for environment in [
+            "env: {DB_PASSWORD: 'it\'\'s-s3cret'}",
+            "env: [{name: DB_PASSWORD, value: \"s3cret-\\\"quoted\"}]",
+            "command: [serve, --password, my s3cret words]",
+            "command: serve --password \"my s3cret words\" --max-tokens 5",
+            "command: [sh, -c, 'API_KEY=s3cret-key serve']",
+            "command: |\n    serve \\\n      --auth-token s3cret-token",
+        ] {
+            let text = format!("kind: notebook\nversion: v0.1\njob: {{name: a}}\nenvironment:\n  image: i\n  {environment}\n");
+            assert!(super::super::parse("", &text).is_ok(), "{text}");
+            assert!(!masked(&text).contains("s3cret"), "{}", masked(&text));
+        }
     }
 
     #[test]

@@ -90,7 +90,11 @@ pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Aut
     };
     // Kubernetes scales to zero on no metric of pods: without a pod there is none.
     let min = number(reader, &["minReplicas", "min_replicas"], 1..=10_000).unwrap_or(1);
-    let max = number(reader, &["maxReplicas", "max_replicas"], 1..=10_000);
+    let max_node = fields.take(reader, &["maxReplicas", "max_replicas"]);
+    let max = max_node.and_then(|node| reader.whole(node, "maxReplicas", 1..=10_000));
+    let mut number = |reader: &mut Reader, names: &[&'static str], range| {
+        fields.take(reader, names).and_then(|node| reader.whole(node, names[0], range))
+    };
     let gpu = number(reader, &["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"], 1..=100);
     let memory = number(reader, &["targetMemoryUtilization", "target_memory_utilization"], 1..=100);
     let cpu = number(reader, &["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"], 1..=100);
@@ -105,7 +109,14 @@ pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Aut
     let up = delay(reader, &["scaleUpDelay", "scale_up_delay"]);
     let down = delay(reader, &["scaleDownDelay", "scale_down_delay"]);
     fields.finish(reader);
-    let max = max.unwrap_or_else(|| min.max(1));
+    if enabled && max.is_none() && max_node.is_none() {
+        reader.problems.push(Problem::error(
+            at,
+            "`autoscaling.maxReplicas` is missing",
+            "how many replicas there may be at most",
+        ));
+    }
+    let max = max.unwrap_or(min);
     if min > max {
         reader.problems.push(Problem::error(at, format!("minReplicas {min} is more than maxReplicas {max}"), ""));
         return None;

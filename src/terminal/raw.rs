@@ -31,6 +31,20 @@ impl Drop for RawMode {
     }
 }
 
+/// The signal that ends this process from outside, as its number. Whoever waits for it can tidy up first.
+pub async fn ended_from_outside() -> u8 {
+    let (Ok(mut hangup), Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::hangup()), signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = hangup.recv() => 1,
+        _ = interrupt.recv() => 2,
+        _ = terminate.recv() => 15,
+    }
+}
+
 /// What is typed or piped in. A thread of its own reads it, for a read of stdin cannot be given up; it ends with the
 /// process.
 #[must_use]

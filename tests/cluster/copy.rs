@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support::{Scene, cluster};
+use crate::support::{Scene, cluster, finish};
 
 fn folder(name: &str) -> PathBuf {
     let folder = cluster().folder().join("copies").join(name);
@@ -59,9 +59,29 @@ fn a_copy_that_cannot_be_says_why_and_leaves_nothing() {
     fs::create_dir_all(there.join("tree")).unwrap();
     std::os::unix::fs::symlink("../../..", there.join("tree/up")).unwrap();
     fs::write(there.join("tree/good"), "good").unwrap();
-    scene.gpuctl(&["cp", "a:tree", &local("tree")]).ok().says("left out ./tree/up: its link leads out of the folder");
+    scene
+        .gpuctl(&["cp", "a:tree", &local("tree")])
+        .exits(1)
+        .says("left out tree/up: its link leads out of the folder, or nowhere");
     assert!(fs::symlink_metadata(here.join("tree/up")).is_err() && here.join("tree/good").exists());
-    scene.gpuctl(&["cp", "a:leak", &local("leak")]).exits(1);
+    scene.gpuctl(&["cp", "a:leak", &local("leak")]).exits(1).says("it is a link to /etc/passwd: copy that");
+    scene.gpuctl(&["cp", "a:tree", &local("no/such/folder")]).exits(1).says("No such file");
+    scene.gpuctl(&["cp", "a:tree", &local("file")]).exits(1).says("is there, and of another kind");
+    fs::create_dir_all(there.join("shut")).unwrap();
+    fs::write(there.join("shut/x"), "").unwrap();
+    // An interrupted copy goes as it came.
+    fs::File::create(there.join("large")).unwrap().set_len(4 << 30).unwrap();
+    let child = scene.start(&["cp", "a:large", &local("large")]);
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    finish(child, std::time::Duration::from_secs(20)).exits(130).says("interrupted while copying");
+    let child = scene.start(&["cp", &there.join("large").display().to_string(), "a:arrives"]);
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    finish(child, std::time::Duration::from_secs(20)).exits(130);
+    let mut left: Vec<_> = fs::read_dir(&there).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    left.sort();
+    assert_eq!(left, ["large", "leak", "shut", "tree"]);
     let mut left: Vec<_> = fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     left.sort();
     assert_eq!(left, ["file", "tree"]);

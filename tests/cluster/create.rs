@@ -161,6 +161,11 @@ fn a_queue_needs_something_that_serves_it() {
     let scene = Scene::with_nodes("queue", 1);
     let yaml = scene.training("a", "job: {name: NAME, queue: team}");
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3).says("this cluster serves none");
+    let service = scene.service("web", "vllm", 1, "").replace("name: web", "name: web, queue: team");
+    let notebook = "kind: notebook\nversion: v0.1\njob: {name: lab, queue: team}\nenvironment: {image: i}\n";
+    for other in [service.as_str(), notebook] {
+        scene.gpuctl_with(&["create", "-f", "-"], other).exits(3).says("this cluster serves none");
+    }
     cluster().kubectl(Persona::Admin).apply(&json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "localqueues.kueue.x-k8s.io",
             "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"}},
@@ -175,6 +180,8 @@ fn a_queue_needs_something_that_serves_it() {
     ]);
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).ok();
     assert_eq!(scene.get(&["job", "a"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
+    scene.gpuctl_with(&["create", "-f", "-"], &service).ok();
+    assert_eq!(scene.get(&["deployment", "web"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
     // Kueue suspends what it has not admitted: that is waiting, not a pause.
     scene.admin.run(&["patch", "job", "a", "-n", "queue", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
     scene.until("a", "pending", Some("Queued"));

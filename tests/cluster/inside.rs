@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::Persona;
 
-use crate::support::{Run, Scene, cluster, finish, run};
+use crate::support::{Run, Scene, cluster, finish};
 
 /// A web server of this machine: it says its name, the path it was asked for, and how often it was asked.
 fn web_server(name: &'static str) -> u16 {
@@ -181,6 +181,10 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
     assert_eq!(both.out, "out\n");
     assert!(both.err.contains("err\n"), "{}", both.err);
     scene.gpuctl(&["exec", "a", "--rank", "1", "--", "true"]).ok();
+    // A disk that is full is no success.
+    let mut command = scene.command(&["exec", "a", "--", "echo", "x"]);
+    let full = command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap()).output().unwrap();
+    assert_eq!(full.status.code(), Some(1), "{}", String::from_utf8_lossy(&full.stderr));
     // The simulated node does not pass the end of stdin on; a command that needs none shows that bytes arrive.
     assert_eq!(scene.gpuctl_with(&["exec", "a", "-i", "--", "head", "-n1"], "one\ntwo\n").ok().out, "one\n");
     let large = scene.gpuctl(&["exec", "a", "--", "sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x"]).ok().out;
@@ -194,12 +198,16 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
     scene.gpuctl(&["exec", "waits", "--", "true"]).exits(1).says("job `waits` is pending Unschedulable");
 }
 
-/// Runs a line in a terminal of its own.
+/// Runs a line in a terminal of its own, with a person who does not go away.
 fn in_terminal(scene: &Scene, line: &str) -> Run {
     let mut command = Command::new("script");
     command.args(["-qec", line, "/dev/null"]).env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env("NO_COLOR", "1");
     command.env("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")).env("NS", scene.name).env("SHELL", "/bin/sh").env("TERM", "xterm");
-    run(command, "")
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let keyboard = child.stdin.take();
+    let run = finish(child, Duration::from_secs(60));
+    drop(keyboard);
+    run
 }
 
 #[test]
@@ -215,12 +223,16 @@ fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
     let sizes: Vec<&str> = run.out.lines().map(str::trim).filter(|line| line.len() == 6 || line.len() == 5).collect();
     assert!(run.out.contains("33 101") && run.out.contains("44 55"), "{sizes:?} in {}", run.out);
     run.exits(5);
-    // The terminal is itself again afterwards.
-    let run = in_terminal(
-        &scene,
-        "stty rows 33 cols 101; before=$(stty -g); \"$GPUCTL\" -n $NS exec a -it -- true; [ \"$before\" = \"$(stty -g)\" ] && echo as before",
-    );
-    assert!(run.out.contains("as before"), "{}", run.out);
+    // The terminal is itself again afterwards, however it ends.
+    for line in [
+        "\"$GPUCTL\" -n $NS exec a -it -- true",
+        "\"$GPUCTL\" -n $NS exec a -it -- yes | head -n1",
+        "timeout --foreground -s TERM 2 \"$GPUCTL\" -n $NS exec a -it -- sleep 30",
+    ] {
+        let line = format!("before=$(stty -g); {line}; [ \"$before\" = \"$(stty -g)\" ] && echo as before");
+        let run = in_terminal(&scene, &line);
+        assert!(run.out.contains("as before"), "{line}: {}", run.out);
+    }
     let warned = scene.gpuctl(&["exec", "a", "-t", "--", "true"]).ok();
     warned.says("stdin is no terminal, so the command gets none");
 }
@@ -272,5 +284,9 @@ fn an_edit_user_gets_inside_and_a_viewer_does_not() {
     interrupt(child).exits(0);
     let viewer = scene.seen_by(Persona::Viewer);
     viewer.gpuctl(&["exec", "web", "--", "true"]).exits(5).says("forbidden");
+    let refused = viewer.gpuctl(&["open", "web"]).exits(5).says("forbidden");
+    assert_eq!(refused.out, "", "no address that leads nowhere");
+    bob.gpuctl(&["open", "web", "--pod", "typo"]).exits(4).says("job `web` has no pod `typo`");
+    bob.gpuctl(&["open", "web", "--rank", "7"]).exits(4).says("job `web` has no rank 7");
     viewer.gpuctl(&["scale", "web", "--replicas", "2"]).exits(5).says("forbidden");
 }

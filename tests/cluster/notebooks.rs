@@ -129,9 +129,10 @@ fn a_notebook_with_folders_of_its_node_resumes_on_that_node() {
     paused(&scene, "lab");
     scene.admin.run(&["cordon", &node]);
     scene.gpuctl(&["resume", "job", "lab"]).ok();
-    scene.until("lab", "pending", Some("Unschedulable"));
-    paused(&scene, "lab");
-    scene.gpuctl(&["resume", "job", "lab", "--anywhere"]).ok();
+    let waits = scene.until("lab", "pending", Some("Unschedulable"));
+    let way = format!("its files are on {node}, `gpuctl resume job nb-node/lab --anywhere` lets it go");
+    assert!(waits["message"].as_str().unwrap().ends_with(&way), "{waits:#}");
+    assert_eq!(scene.gpuctl(&["resume", "job", "lab", "--anywhere"]).ok().out, "lab: resumed with 1 pod on any node\n");
     assert_ne!(node_of(&scene, "lab"), node);
     // Files on a claim bind nobody to a node.
     scene.notebook("free", "storage: {workdirs: [{path: /w, size: 1Gi}]}");

@@ -31,7 +31,13 @@ fn a_token_gets_into_the_secret_and_nowhere_else() {
             .says("exists already")
             .says("--replace"),
         with_token(&scene, &["create", "secret", "hub", "--from-env", "HF_TOKEN", "--replace", "-o", "yaml"]).ok(),
-        with_token(&scene, &["create", "secret", "x", "--from-env", CANARY]).exits(2).says("is not set"),
+        with_token(&scene, &["create", "secret", "x", "--from-env", CANARY]).exits(2).says("not the value itself"),
+        with_token(&scene, &["create", "secret", "x", "--from-file", &format!("key={CANARY}")])
+            .exits(4)
+            .says("the file for key `key`"),
+        with_token(&scene, &["create", "secret", "x", "--registry", "r", "--username", "u", "--password-env", CANARY]).exits(2),
+        with_token(&scene, &["create", "-v", "secret", "order", "--from-env", "HF_TOKEN"]).ok(),
+        with_token(&scene, &["create", "--name", "a", "secret", "x", "--from-env", "HF_TOKEN"]).exits(2),
         with_token(&scene, &["create", "secret", "x", "--from-env", &format!("a={CANARY}-")]).exits(2),
         with_token(&scene, &["create", "secret", "x", "--from-env", "EMPTY"]).exits(2).says("`EMPTY` is not set"),
         with_token(&scene, &["create", "secret", "x", "--from-env", "HF_TOKEN", "--from-env", "HF_TOKEN"])

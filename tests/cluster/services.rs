@@ -61,20 +61,19 @@ fn a_service_runs_when_its_pods_are_ready() {
 #[test]
 fn what_keeps_a_service_from_running_is_its_reason() {
     let scene = Scene::with_nodes("broken-services", 1);
-    for (name, image) in [
-        ("crash", "crash/image:loop"),
-        ("sick", "sick/image:unhealthy"),
-        ("slow", "big/image:loading"),
-        ("pull", "bad/image:missing"),
-    ] {
+    for (name, image) in [("crash", "crash/image:loop"), ("slow", "big/image:loading"), ("pull", "bad/image:missing")] {
         scene.serve(name, image, 1, "");
     }
+    scene.serve("sick", "sick/image:unhealthy", 1, "service: {port: 8000, health_check: /health}");
+    scene.serve("deaf", "sick/image:unhealthy", 1, "");
     scene.serve("large", "vllm", 1, "resources: {pool: POOL, gpu: 9}");
     let crash = scene.until("crash", "pending", Some("CrashLoopBackOff"));
     assert!(message(&crash).ends_with("ended with exit code 1, 4 restarts"), "{crash:#}");
     let sick = scene.until("sick", "pending", Some("Unhealthy"));
     assert!(message(&sick).ends_with("runs, but does not answer its health check"), "{sick:#}");
     scene.until("slow", "pending", Some("Starting"));
+    let deaf = scene.until("deaf", "pending", Some("Starting"));
+    assert_eq!(message(&deaf), "nothing listens on port 8000 yet", "without a check nobody knows more");
     let pull = scene.until("pull", "pending", Some("ImagePullBackOff"));
     assert_eq!(pull["gpuHeld"], 1);
     let large = scene.until("large", "pending", Some("Unschedulable"));
@@ -93,7 +92,7 @@ fn some_pods_that_serve_and_some_that_cannot_are_degraded() {
     scene.until("web", "running", None);
     let pod = scene.pods("web").remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
     let patch = json!({"status": {
-        "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}],
+        "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}, {"type": "ContainersReady", "status": "False"}],
         "containerStatuses": [{"name": "main", "image": "vllm", "imageID": "", "ready": false, "started": false, "restartCount": 5,
             "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}],
     }});
@@ -246,8 +245,13 @@ fn addresses_are_told_as_far_as_they_are_known() {
     let hosted = hosted.says("enforced by ingress-nginx only, per second and client address");
     hosted.says("this cluster has no IngressClass: nothing will answer for `llm.example.com`");
     let addresses = |name: &str| scene.gpuctl(&["describe", "job", name, "-o", "json"]).ok().json()["addresses"].clone();
+    scene.until("node", "running", None);
     let port = scene.get(&["service", "node"])["spec"]["ports"][0]["nodePort"].clone();
-    assert_eq!(addresses("node")[1], json!({"type": "node", "url": format!("http://NODE:{port}")}));
+    assert_eq!(
+        addresses("node")[1],
+        json!({"type": "node", "url": format!("http://127.0.0.1:{port}")}),
+        "the node of a ready pod"
+    );
     assert_eq!(addresses("balanced")[2], json!({"type": "loadBalancer", "url": null}));
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}});
     scene.admin.run(&["patch", "service", "balanced", "-n", "addresses", "--subresource=status", "-p", &status.to_string()]);
@@ -407,4 +411,100 @@ fn events_of_every_part_are_told_in_order() {
     let train = scene.gpuctl(&["events", "train"]).ok().out;
     assert!(train.contains("Job/train") && train.contains("Pod/train-0-") && !train.contains("web"), "{train}");
     scene.gpuctl(&["events", "nope"]).exits(4);
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_neither_running_nor_unhealthy() {
+    let scene = Scene::with_nodes("silent-node", 1);
+    scene.serve("web", "vllm", 1, "");
+    scene.create("train", "");
+    for name in ["web", "train"] {
+        scene.until(name, "running", None);
+        let pod = scene.pods(name).remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+        // What the node controller writes when the kubelet is silent: the containers were well when last heard of.
+        let patch = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        scene.admin.run(&["patch", "pod", &pod, "-n", "silent-node", "--subresource=status", "-p", &patch.to_string()]);
+        let job = scene.until(name, "unknown", Some("NodeLost"));
+        assert!(message(&job).ends_with("'s node silent-node-0 does not answer"), "{job:#}");
+    }
+}
+
+#[test]
+fn forced_deletion_leaves_no_pod_that_is_made_meanwhile() {
+    let scene = Scene::with_nodes("force-service", 1);
+    scene.serve("web", "vllm", 3, "");
+    scene.until("web", "running", None);
+    let run = scene.gpuctl(&["delete", "job", "web", "--force"]).ok();
+    assert_eq!(run.out, "web deleted: 3 GPUs are free again\n");
+    assert!(scene.pods("web").is_empty());
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(scene.pods("web").is_empty() && items(&scene.get(&["replicasets"])).is_empty());
+}
+
+#[test]
+fn what_may_not_be_seen_is_not_taken_for_absent_and_not_touched() {
+    let scene = Scene::with_nodes("half-blind", 1);
+    scene.notebook("lab", "");
+    scene.until("lab", "running", None);
+    scene.admin.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": "jobs-only", "namespace": "half-blind"},
+        "rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["*"]},
+                  {"apiGroups": [""], "resources": ["pods", "services", "configmaps"], "verbs": ["*"]}]}));
+    scene.admin.run(&[
+        "create",
+        "rolebinding",
+        "jobs-only",
+        "--role=jobs-only",
+        "--user=oidc:dave@example.com",
+        "-n",
+        "half-blind",
+    ]);
+    let dave = scene.seen_by(Persona::Dave);
+    for arguments in
+        [&["delete", "job", "lab"][..], &["describe", "job", "lab"], &["logs", "lab"], &["scale", "lab", "--replicas", "0"]]
+    {
+        dave.gpuctl(arguments).exits(5).says("so it is not known whether there is a job `lab`");
+    }
+    dave.gpuctl_with(&["create", "-f", "-"], &scene.training("lab", "")).exits(1).says("service/lab is still being deleted");
+    let list =
+        dave.gpuctl(&["get", "jobs"]).ok().says("you may not list every kind of job: deployments and statefulsets are not shown");
+    assert!(!list.out.contains("lab"));
+    assert_eq!(scene.job("lab")["status"], "running");
+    assert_eq!(scene.get(&["service", "lab"])["metadata"]["labels"]["gpuctl/kind"], "notebook");
+}
+
+#[test]
+fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
+    let scene = Scene::with_nodes("one-volume", 1);
+    let yaml = |name: &str, storage: &str| {
+        format!(
+            "kind: compute\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: db}}\nservice: {{port: 80}}\nstorage: {{workdirs: [{storage}]}}\n"
+        )
+    };
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml("db", "{path: /data, size: 1Gi}")).ok();
+    assert_eq!(scene.get(&["deployment", "db"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"], 0);
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml("web", "{path: /data, emptyDir: true}")).ok();
+    assert_eq!(scene.get(&["deployment", "web"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"], "25%");
+    scene.gpuctl(&["delete", "job", "db"]).ok();
+    // Kept for one pod, and now asked for by two.
+    let two = yaml("db", "{path: /data, size: 1Gi}").replace("port: 80", "port: 80, replicas: 2");
+    let refused = scene.gpuctl_with(&["create", "-f", "-"], &two).exits(1);
+    assert_eq!(
+        refused.err,
+        "error: persistentvolumeclaim/db-data was kept from an earlier job of this name: it is ReadWriteOnce and this job asks for ReadWriteMany\n\nhint: ask for what it is in `storage.workdirs`, or `gpuctl delete job one-volume/db --purge` to lose its files\n"
+    );
+    let smaller = yaml("db", "{path: /data, size: 500Mi}");
+    scene.gpuctl_with(&["create", "-f", "-"], &smaller).exits(1).says("claims do not shrink");
+    assert!(items(&scene.get(&["deployments", "-l", "gpuctl/job=db"])).is_empty());
+    scene.gpuctl(&["delete", "job", "db", "--purge"]).ok();
+}
+
+#[test]
+fn autoscaling_says_how_many_at_most_and_when_it_moves_the_start() {
+    let scene = Scene::with_nodes("bounds", 1);
+    let create = |autoscaling: &str| scene.gpuctl_with(&["create", "-f", "-"], &scene.service("web", "tgi", 4, autoscaling));
+    create("autoscaling: {targetGPUUtilization: 70}").exits(3).says("`autoscaling.maxReplicas` is missing");
+    let run = create("autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}").ok();
+    let run = run.says("replicas: 4 is outside what autoscaling allows; it begins with 3");
+    assert!(run.out.starts_with("inference/web created in bounds: 3 replicas"), "{}", run.out);
 }

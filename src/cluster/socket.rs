@@ -1,0 +1,107 @@
+//! The WebSocket under exec, attach and port-forward. Both directions run by themselves, so that one that is full never
+//! holds up the other, and a peer that has gone silently is noticed.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Sink, Stream, StreamExt};
+use http::Request;
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::{Connection, Failure};
+
+/// An idle connection is kept open, and its peer asked whether it is there.
+pub(super) const PING: Duration = Duration::from_secs(20);
+/// A peer that has answered before and does not for this long is gone.
+const GONE: Duration = Duration::from_secs(70);
+
+type Sending = Pin<Box<dyn Sink<Message, Error = Error>>>;
+type Receiving = Pin<Box<dyn Stream<Item = Result<Message, Error>>>>;
+
+/// An open connection.
+pub(super) struct Socket {
+    pub send: Sending,
+    pub receive: Receiver,
+    /// One direction can be ended alone.
+    pub half_close: bool,
+}
+
+/// The receiving half.
+pub(super) struct Receiver {
+    messages: Receiving,
+    /// When the peer was last heard of, once it has answered a ping.
+    heard: Cell<Option<Instant>>,
+}
+
+impl Connection {
+    /// Opens `path`. Credentials that have expired are renewed, and a server that does not answer is given up.
+    pub(super) async fn upgrade(&self, path: &str) -> Result<Socket, Failure> {
+        loop {
+            let (client, used) = self.streaming();
+            let request = Request::builder().uri(path).body(Vec::new()).expect("paths of ours are valid URIs");
+            let opened = match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
+                Ok(opened) => opened.map_err(|error| self.upgrade_failure(error)),
+                Err(_) => Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
+            };
+            match opened {
+                Ok(connection) => {
+                    let half_close = connection.supports_stream_close();
+                    let (send, receive) = connection.into_stream().split();
+                    let receive = Receiver { messages: Box::pin(receive), heard: Cell::new(None) };
+                    return Ok(Socket { send: Box::pin(send), receive, half_close });
+                }
+                Err(failure) if failure.code() == Some(401) && self.renew(used).await? => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    fn upgrade_failure(&self, error: kube::Error) -> Failure {
+        match error {
+            kube::Error::Api(status) => {
+                Failure::Api { code: status.code, reason: status.reason.clone(), message: status.message.clone(), resume: None }
+            }
+            kube::Error::UpgradeConnection(error) => {
+                let cause = format!("{error}; a proxy between may not let WebSockets through");
+                Failure::Unreachable { server: self.server.clone(), cause }
+            }
+            other => self.unreachable(&other),
+        }
+    }
+}
+
+impl Receiver {
+    /// The channel and the content of the next message; `None` when the connection has ended, in whatever way.
+    pub async fn next(&mut self) -> Option<(u8, Bytes)> {
+        loop {
+            let silence = self.heard.get().map(|heard| heard + GONE);
+            let message = match silence {
+                Some(end) => tokio::time::timeout_at(end, self.messages.next()).await.ok()?,
+                None => self.messages.next().await,
+            };
+            if self.heard.get().is_some() {
+                self.heard.set(Some(Instant::now()));
+            }
+            match message?.ok()? {
+                Message::Binary(mut bytes) if !bytes.is_empty() => {
+                    let channel = bytes.split_to(1)[0];
+                    return Some((channel, bytes));
+                }
+                Message::Pong(_) => self.heard.set(Some(Instant::now())),
+                Message::Close(_) => return None,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A message for a channel.
+pub(super) fn framed(channel: u8, content: &[u8]) -> Message {
+    let mut bytes = Vec::with_capacity(content.len() + 1);
+    bytes.push(channel);
+    bytes.extend_from_slice(content);
+    Message::Binary(bytes.into())
+}
