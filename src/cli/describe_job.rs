@@ -9,6 +9,7 @@ use futures::future::{join, join4};
 use crate::cluster::Failure;
 use crate::error::Error;
 use crate::model::{JobKind, State, Status};
+use crate::spec::masked;
 use crate::view::{describe, document};
 
 use super::lookup::{self, Purpose};
@@ -31,7 +32,11 @@ pub struct DescribeJob {
 pub async fn run(args: &DescribeJob, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let connection = world.connect().await?;
-    let job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    // A screen is shared more often than a file.
+    if world.terminal.out_is_terminal() {
+        job.source = job.source.map(|source| masked(&source));
+    }
     let state = State::of(&job);
     let running = job.kind == JobKind::Training && state.status == Status::Running;
     let progress = async { if running { get_jobs::tail(&connection, &job).await } else { None } };

@@ -11,6 +11,7 @@ use crate::cluster::{Route, RouteEvent};
 use crate::error::{Error, Kind};
 use crate::model::{Job, State, Status};
 use crate::spec::{self, Document};
+use crate::terminal::raw;
 use crate::view::opened::{self, Opened};
 use crate::view::{document, text};
 
@@ -80,6 +81,8 @@ pub async fn run(args: &Open, world: &World) -> Result<ExitCode, Error> {
     let local = listener.local_addr().map_err(|error| taken(port, &error))?.port();
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
     let opened = Opened::new(&job, local, port, token.as_deref().filter(|_| args.show_token));
+    // Whoever has read the address may end it at once.
+    let ended_from_outside = raw::ended_from_outside();
     world.terminal.print(&document(args.output.into(), &opened).unwrap_or_else(|| opened::text(&opened)))?;
     if token.is_some() && !args.show_token {
         world.terminal.note("it asks for a token, which `--show-token` prints");
@@ -103,7 +106,9 @@ pub async fn run(args: &Open, world: &World) -> Result<ExitCode, Error> {
     let gone = tokio::select! {
         ended = connection.serve(&route, &listener, &sink) => ended?,
         // That is how it ends.
-        _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+        number = ended_from_outside => {
+            return Ok(if number == raw::INTERRUPT { ExitCode::SUCCESS } else { ExitCode::from(128 + number) });
+        }
     };
     match gone.filter(|state| state.status.is_final()) {
         Some(state) => {

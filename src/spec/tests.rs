@@ -308,6 +308,38 @@ fn bombs_and_garbage_are_one_sentence_each() {
     }
 }
 
+#[test]
+fn what_a_service_cannot_do_is_refused_at_its_place() {
+    let text = |kind: &str, rest: &str| {
+        let service = if kind == "notebook" { "" } else { "service: {port: 80}\n" };
+        format!("kind: {kind}\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{service}{rest}\n")
+    };
+    for (kind, rest, expected) in [
+        ("inference", "autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}", "autoscaling on GPUs without GPUs"),
+        ("compute", "autoscaling: {maxReplicas: 3, targetCPUUtilization: 70}", "targetCPUUtilization without `resources.cpu`"),
+        ("compute", "resources: {cpu: 1}\nautoscaling: {targetCPUUtilization: 70}", "`autoscaling.maxReplicas` is missing"),
+        (
+            "compute",
+            "resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, minReplicas: 0, targetCPUUtilization: 70}",
+            "`minReplicas` must be",
+        ),
+        (
+            "compute",
+            "resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, targetCPUUtilization: 70, scaleDownDelay: 2h}",
+            "`scaleDownDelay` may be an hour at most",
+        ),
+        ("notebook", "autoscaling: {maxReplicas: 3, targetCPUUtilization: 70}", "a notebook has no `autoscaling`"),
+        ("notebook", "service: {replicas: 2}", "a notebook is one pod"),
+    ] {
+        let found = problems(&text(kind, rest));
+        assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
+    }
+    for fine in ["resources: {cpu: 1}\nautoscaling: {maxReplicas: 3, targetCPUUtilization: 70}", "autoscaling: {enabled: false}"]
+    {
+        assert!(parse("t", &text("compute", fine)).is_ok(), "{fine}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {

@@ -31,19 +31,22 @@ impl Drop for RawMode {
     }
 }
 
-/// The signal that ends this process from outside, as its number. Whoever waits for it can tidy up first.
-pub async fn ended_from_outside() -> u8 {
-    let (Ok(mut hangup), Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::hangup()), signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = hangup.recv() => 1,
-        _ = interrupt.recv() => 2,
-        _ = terminate.recv() => 15,
+/// The signal that ends this process from outside, as its number. It is caught from the call on, so that whoever waits for
+/// it can tidy up first.
+pub fn ended_from_outside() -> impl Future<Output = u8> {
+    let signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    async move {
+        let [Ok(mut hangup), Ok(mut interrupt), Ok(mut terminate)] = signals else { return std::future::pending().await };
+        tokio::select! {
+            _ = hangup.recv() => 1,
+            _ = interrupt.recv() => INTERRUPT,
+            _ = terminate.recv() => 15,
+        }
     }
 }
+
+/// The number of Ctrl-C's signal.
+pub const INTERRUPT: u8 = 2;
 
 /// What is typed or piped in. A thread of its own reads it, for a read of stdin cannot be given up; it ends with the
 /// process.

@@ -77,7 +77,7 @@ fn interrupt(child: Child) -> Run {
 fn a_service_is_reached_and_again_after_its_pod_was_replaced() {
     let scene = Scene::with_nodes("open", 1);
     let local = web_server("model");
-    cluster().forward("open", 8000, local);
+    cluster().forward("open", &[8000], local);
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
     let (child, opened) = opened(&scene, &["web", "--local-port", "0"]);
@@ -106,7 +106,7 @@ fn a_service_is_reached_and_again_after_its_pod_was_replaced() {
 fn a_notebook_opens_with_its_token_only_when_asked() {
     let scene = Scene::with_nodes("open-nb", 1);
     let local = web_server("lab");
-    cluster().forward("open-nb", 8888, local);
+    cluster().forward("open-nb", &[8888], local);
     scene.notebook(
         "lab",
         "environment: {image: j, command: [jupyter-lab, --ip=0.0.0.0, --port=8888, --NotebookApp.token=s3cret&t0ken]}",
@@ -137,7 +137,7 @@ fn a_notebook_opens_with_its_token_only_when_asked() {
 #[test]
 fn opening_ends_with_the_job_and_the_browser_comes_only_when_asked() {
     let scene = Scene::with_nodes("open-end", 1);
-    cluster().forward("open-end", 8000, web_server("x"));
+    cluster().forward("open-end", &[8000], web_server("x"));
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
     let folder = cluster().folder().join("browser");
@@ -187,6 +187,8 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
     assert_eq!(full.status.code(), Some(1), "{}", String::from_utf8_lossy(&full.stderr));
     // The simulated node does not pass the end of stdin on; a command that needs none shows that bytes arrive.
     assert_eq!(scene.gpuctl_with(&["exec", "a", "-i", "--", "head", "-n1"], "one\ntwo\n").ok().out, "one\n");
+    // Without a command it is a shell.
+    assert_eq!(scene.gpuctl_with(&["exec", "a"], "echo from a shell\nexit 4\n").exits(4).out, "from a shell\n");
     let large = scene.gpuctl(&["exec", "a", "--", "sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x"]).ok().out;
     assert_eq!(large.len(), 5_000_000);
     scene.gpuctl(&["exec", "a", "--rank", "2", "--", "true"]).exits(4).says("job `a` has no rank 2").says("there are: 0, 1");
@@ -199,7 +201,7 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
 }
 
 /// Runs a line in a terminal of its own, with a person who does not go away.
-fn in_terminal(scene: &Scene, line: &str) -> Run {
+pub fn in_terminal(scene: &Scene, line: &str) -> Run {
     let mut command = Command::new("script");
     command.args(["-qec", line, "/dev/null"]).env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env("NO_COLOR", "1");
     command.env("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")).env("NS", scene.name).env("SHELL", "/bin/sh").env("TERM", "xterm");
@@ -274,7 +276,7 @@ fn an_edit_user_gets_inside_and_a_viewer_does_not() {
     scene.allow_edit(Persona::Bob);
     scene.admin.run(&["create", "rolebinding", "see", "--clusterrole=view", "--user=viewer", "-n", "edit-inside"]);
     cluster().allow_exec("edit-inside", cluster().folder());
-    cluster().forward("edit-inside", 8000, web_server("model"));
+    cluster().forward("edit-inside", &[8000], web_server("model"));
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
     let bob = scene.seen_by(Persona::Bob);

@@ -220,12 +220,12 @@ impl Cluster {
         }));
     }
 
-    /// Leads a port of every pod of a namespace to a port of this machine.
-    pub fn forward(&self, namespace: &str, port: u16, local: u16) {
+    /// Leads ports of every pod of a namespace to a port of this machine.
+    pub fn forward(&self, namespace: &str, ports: &[u16], local: u16) {
         self.kubectl(Persona::Admin).apply(&json!({
             "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": namespace},
             "spec": {"selector": {"matchNamespaces": [namespace]},
-                     "forwards": [{"ports": [port], "target": {"port": local, "address": "127.0.0.1"}}]},
+                     "forwards": [{"ports": ports, "target": {"port": local, "address": "127.0.0.1"}}]},
         }));
     }
 

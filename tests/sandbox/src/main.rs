@@ -132,6 +132,7 @@ fn status() -> Result<()> {
 fn keep(folder: &Path) -> Result<()> {
     let cluster = Cluster::start(&Options { folder: Some(folder.to_owned()), ..Options::default() })?;
     cluster.add_nodes(&nodes::fleet());
+    cluster.forward("default", &[8000, 8888], tour::page()?);
     let kubeconfig = cluster.kubeconfig(Persona::Admin);
     let text = format!("Prometheus: {}\nexport KUBECONFIG={}", cluster.prometheus(), kubeconfig.display());
     fs::write(folder.join("ready"), text)?;

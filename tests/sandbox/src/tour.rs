@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -94,4 +95,26 @@ pub fn speak(cluster: &Cluster) -> Result<()> {
         speakers.retain(|key, _| present.contains(key));
         thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// A page for whoever opens a simulated notebook or service. Returns its port.
+pub fn page() -> Result<u16> {
+    const PAGE: &str = "<!doctype html><title>gpuctl sandbox</title><p>This pod is simulated: you came here through <code>gpuctl open</code>, the API server and its node.</p>\n";
+    let listener = TcpListener::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
+    let port = listener.local_addr()?.port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut request = BufReader::new(&stream);
+                let mut line = String::new();
+                while request.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    line.clear();
+                }
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n", PAGE.len());
+                // A visitor who has left needs no page.
+                let _ = stream.write_all((head + PAGE).as_bytes());
+            });
+        }
+    });
+    Ok(port)
 }
