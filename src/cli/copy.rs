@@ -296,7 +296,10 @@ fn of_tar(ending: Ending, said: String, path: &str) -> Error {
     let failed = |cause: String| Error::new(Kind::Request, "CopyFailed", format!("`{path}` could not be copied")).cause(cause);
     match ending {
         Ending::Exit(code) => failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said }),
-        Ending::Refused(why) => failed(why).hint("the image may have no `tar`: gpuctl exec JOB -- cat FILE > FILE"),
+        Ending::Refused(why) if why.contains("executable file not found") => {
+            failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
+        }
+        Ending::Refused(why) => failed(why),
         Ending::Unread | Ending::Broken => {
             Error::new(Kind::Unreachable, "ConnectionLost", "the connection broke off while copying")
         }

@@ -61,6 +61,9 @@ pub async fn run(args: &Events, world: &World) -> Result<ExitCode, Error> {
             let text =
                 document(format, &events::list(&found)).unwrap_or_else(|| match found.is_empty() && format != Format::Csv {
                     true => String::new(),
+                    false if format == Format::Table && world.terminal.out_is_terminal() => {
+                        events::listing(&found, &job.name, world.terminal.look(), world.now())
+                    }
                     false => events::table(&found, format, !args.no_headers, world.terminal.look(), world.now()),
                 });
             world.terminal.print(&text)?;

@@ -131,7 +131,9 @@ async fn within(place: &Place, command: Option<&[String]>, wants: Wants, world: 
             let message = format!("the image of job `{}` has no `{program}`", job.name);
             Err(Error::new(Kind::Request, "CommandNotFound", message).cause(why))
         }
-        Ending::Refused(why) => Err(Error::new(Kind::Request, "CommandFailed", why)),
+        Ending::Refused(why) => {
+            Err(Error::new(Kind::Request, "CommandFailed", format!("the command could not be run in {}", pod.name)).cause(why))
+        }
         Ending::Broken => {
             Err(Error::new(Kind::Unreachable, "ConnectionLost", format!("the connection to {} broke off", pod.name))
                 .hint(format!("the command may still run: gpuctl describe job {}/{}", job.namespace, job.name)))

@@ -149,7 +149,9 @@ fn ending(status: &Status) -> Ending {
     if status.status.as_deref() == Some("Success") {
         return Ending::Exit(0);
     }
-    let message = status.message.as_deref().unwrap_or("the command could not be run");
+    // Each server on the way adds the same words.
+    let message =
+        status.message.as_deref().unwrap_or("the command could not be run").trim_start_matches("Internal error occurred: ");
     let causes = status.details.as_ref().and_then(|details| details.causes.as_ref()).into_iter().flatten();
     let code = causes.clone().find(|cause| cause.reason.as_deref() == Some("ExitCode"));
     let told = code.and_then(|cause| cause.message.as_ref()?.parse().ok());

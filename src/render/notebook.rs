@@ -1,8 +1,7 @@
 //! `kind: notebook` as a StatefulSet of one behind a Service: the pod keeps its name and its claims over pauses.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
 use crate::spec::{Job, Service};
@@ -74,14 +73,7 @@ fn stateful_set(job: &Job, target: &Target, template: &Template) -> StatefulSet 
                 match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
                 ..LabelSelector::default()
             },
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(template.labels.clone()),
-                    annotations: Some(template.annotations.clone()).filter(|map| !map.is_empty()),
-                    ..ObjectMeta::default()
-                }),
-                spec: None,
-            },
+            template: template.body(),
             ..StatefulSetSpec::default()
         }),
         status: None,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Pod, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Pod, PodSpec, PodTemplateSpec, ResourceRequirements};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -30,6 +30,20 @@ pub struct Template {
     pub objects: Vec<Object>,
     pub choice: NodeChoice,
     pub warnings: Vec<String>,
+}
+
+impl Template {
+    /// As its owner carries it; the pod spec, which is JSON, comes later.
+    pub fn body(&self) -> PodTemplateSpec {
+        PodTemplateSpec {
+            metadata: Some(ObjectMeta {
+                labels: Some(self.labels.clone()),
+                annotations: Some(self.annotations.clone()).filter(|map| !map.is_empty()),
+                ..ObjectMeta::default()
+            }),
+            spec: None,
+        }
+    }
 }
 
 /// The template of `job`, of which `pods` will run. `more` are fields of the kind's own pod spec; the user's overlay comes

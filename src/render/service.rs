@@ -2,8 +2,7 @@
 //! rollout that does not wait for GPUs which only its own old pods could free, and an autoscaler when asked for.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
@@ -144,14 +143,7 @@ fn deployment(job: &Job, service: &Service, target: &Target, template: &Template
                 }),
             }),
             progress_deadline_seconds: Some(i32::try_from(deadline).unwrap_or(i32::MAX)),
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(template.labels.clone()),
-                    annotations: Some(template.annotations.clone()).filter(|map| !map.is_empty()),
-                    ..ObjectMeta::default()
-                }),
-                spec: None,
-            },
+            template: template.body(),
             ..DeploymentSpec::default()
         }),
         status: None,

@@ -3,8 +3,7 @@
 use k8s_openapi::api::batch::v1::{
     Job as BatchJob, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
-use k8s_openapi::api::core::v1::{PodTemplateSpec, Service, ServiceSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use serde_json::{Value, json};
 
 use crate::spec::Job;
@@ -76,14 +75,7 @@ fn batch_job(job: &Job, target: &Target, template: &Template) -> BatchJob {
             // Never two pods of one rank at the same checkpoint.
             pod_replacement_policy: Some("Failed".to_owned()),
             ttl_seconds_after_finished: job.training.keep_for.map(|time| i32::try_from(time.as_secs()).unwrap_or(i32::MAX)),
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some(template.labels.clone()),
-                    annotations: Some(template.annotations.clone()),
-                    ..ObjectMeta::default()
-                }),
-                spec: None,
-            },
+            template: template.body(),
             ..JobSpec::default()
         }),
         status: None,

@@ -61,6 +61,30 @@ pub fn table(events: &[Event], format: Format, headers: bool, look: Look, now: T
     table.show(format, headers, look)
 }
 
+/// All of them for a terminal: whose it is, what it means, wrapped beside its title. `job` is left out of the names.
+#[must_use]
+pub fn listing(events: &[Event], job: &str, look: Look, now: Timestamp) -> String {
+    let part = |event: &Event| {
+        let (kind, name) = event.object.split_once('/').unwrap_or((event.object.as_str(), ""));
+        let rest = name.strip_prefix(job).map_or(name, |rest| rest.trim_start_matches('-'));
+        let kind = match kind {
+            "HorizontalPodAutoscaler" => "autoscaler".to_owned(),
+            "PersistentVolumeClaim" => "claim".to_owned(),
+            other => other.to_lowercase(),
+        };
+        clean(format!("{kind} {rest}").trim_end()).into_owned()
+    };
+    let widest = events.iter().map(|event| part(event).chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for event in events {
+        let times = if event.count > 1 { format!(" (×{})", event.count) } else { String::new() };
+        let words = wrapped(&format!("{}{times}", plain_words(event)), widest + 9, look);
+        let color = event.warning.then_some(Color::Yellow);
+        text.push_str(&format!("{:>5}  {:<widest$}  {}\n", age(event.at, now), part(event), paint(&words, color, look)));
+    }
+    text
+}
+
 /// One event in a line, for those who watch.
 #[must_use]
 pub fn line(event: &Event, look: Look) -> String {
@@ -103,11 +127,15 @@ fn plain_words(event: &Event) -> String {
         "SuccessfulCreate" => "made a pod".to_owned(),
         "SuccessfulDelete" => "removed a pod".to_owned(),
         "FailedScheduling" => format!("does not fit: {}", crate::model::state::scheduler_words(&message)),
+        "ScalingReplicaSet" if message.contains(" from ") => {
+            format!("scaled{} pods", message.find(" from ").map_or("", |at| &message[at..]))
+        }
         "Suspended" => "paused".to_owned(),
         "Resumed" => "resumed".to_owned(),
         "Completed" => "completed".to_owned(),
-        "ScalingReplicaSet" | "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing" | "Failed"
-        | "BackOff" => message.into_owned(),
+        "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing" | "Failed" | "BackOff" => {
+            message.into_owned()
+        }
         reason => format!("{}: {message}", clean(reason)),
     }
 }
