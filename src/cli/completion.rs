@@ -11,6 +11,7 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 use crate::cluster::{Access, Connection, Wanted};
 use crate::config::Environment;
 use crate::error::{Error, Kind};
+use crate::model::Job;
 
 use super::World;
 
@@ -76,18 +77,25 @@ const WITHIN: Duration = Duration::from_millis(300);
 /// Names of jobs, for the shell. Any trouble gives no candidates and no message.
 #[must_use]
 pub fn job_names() -> Vec<CompletionCandidate> {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
-    let access = Access { kubeconfig: Environment::read().kubeconfig, request_timeout: WITHIN, ..Access::default() };
-    let names = async {
-        let connection = Connection::open(&access).await.ok()?;
+    candidates(async |connection| {
         let home = connection.namespace.clone();
         let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
-        Some(
-            jobs.into_iter()
-                .map(|job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) })
-                .collect::<Vec<_>>(),
-        )
-    };
+        let name = |job: Job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) };
+        Some(jobs.into_iter().map(name).collect())
+    })
+}
+
+/// Names of nodes, for the shell.
+#[must_use]
+pub fn node_names() -> Vec<CompletionCandidate> {
+    candidates(async |connection| Some(connection.nodes().await.ok()??.into_iter().map(|node| node.name).collect()))
+}
+
+/// What `ask` finds in the cluster, in time for the next keystroke.
+fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    let access = Access { kubeconfig: Environment::read().kubeconfig, request_timeout: WITHIN, ..Access::default() };
+    let names = async { ask(Connection::open(&access).await.ok()?).await };
     let found = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await.ok().flatten() });
     found.unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
 }

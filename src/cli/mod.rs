@@ -7,13 +7,17 @@ pub mod create;
 pub mod create_secret;
 pub mod delete;
 pub mod describe_job;
+pub mod describe_node;
 pub mod events;
 pub mod exec;
 pub mod get_jobs;
+pub mod get_nodes;
 pub mod inputs;
+pub mod label_node;
 pub mod logs;
 pub mod lookup;
 pub mod man;
+pub mod node_labels;
 mod obstacles;
 pub mod open;
 pub mod run;
@@ -145,10 +149,10 @@ impl From<OneFormat> for Format {
 pub enum Command {
     Create(create::Create),
     Run(run::Run),
-    /// List jobs
+    /// List jobs, nodes or labels
     #[command(subcommand)]
     Get(Get),
-    /// Show everything about one job
+    /// Show everything about one job or node
     #[command(subcommand)]
     Describe(Describe),
     Logs(logs::Logs),
@@ -166,6 +170,9 @@ pub enum Command {
     #[command(subcommand)]
     Resume(scale::Resume),
     Delete(delete::Delete),
+    /// Set labels of nodes
+    #[command(subcommand)]
+    Label(label_node::Label),
     Version(version::Version),
     Completion(completion::Completion),
     Man(man::Man),
@@ -175,12 +182,19 @@ pub enum Command {
 pub enum Get {
     #[command(visible_alias = "job")]
     Jobs(get_jobs::GetJobs),
+    #[command(visible_alias = "node")]
+    Nodes(get_nodes::GetNodes),
+    Label(node_labels::NodeLabels),
+    NodeLabels(node_labels::NodeLabels),
+    GpuType(node_labels::NodeLabels),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Describe {
     #[command(visible_alias = "jobs")]
     Job(describe_job::DescribeJob),
+    #[command(visible_alias = "nodes")]
+    Node(describe_node::DescribeNode),
 }
 
 /// What a verb works with: the streams and the way to the cluster.
@@ -280,7 +294,11 @@ async fn dispatch(command: Command, world: &World) -> Result<ExitCode, Error> {
     match command {
         Command::Create(args) => create::run(&args, world).await,
         Command::Get(Get::Jobs(args)) => get_jobs::run(&args, world).await,
+        Command::Get(Get::Nodes(args)) => get_nodes::run(&args, world).await,
+        Command::Get(Get::Label(args) | Get::NodeLabels(args) | Get::GpuType(args)) => node_labels::run(&args, world).await,
         Command::Describe(Describe::Job(args)) => describe_job::run(&args, world).await,
+        Command::Describe(Describe::Node(args)) => describe_node::run(&args, world).await,
+        Command::Label(label) => label_node::run(&label, world).await,
         Command::Run(args) => run::run(&args, world).await,
         Command::Logs(args) => logs::run(&args, world).await,
         Command::Events(args) => events::run(&args, world).await,

@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use crate::model::gpu::is_device;
-use crate::model::{Container, Pod, PodPhase, quantity};
+use crate::model::{Container, Pod, PodPhase};
 
 use super::owner::TEMPLATE_HASH;
 
@@ -72,6 +71,10 @@ pub struct PodSpec<'a> {
     pub init_containers: Vec<WireContainer<'a>>,
     pub volumes: Vec<WireVolume>,
     pub node_selector: BTreeMap<String, String>,
+    /// What the runtime itself takes beside the containers.
+    pub overhead: BTreeMap<String, String>,
+    /// Of the pod as a whole; where it is set it stands for its containers.
+    pub resources: Resources,
     pub readiness_gates: Vec<IgnoredAny>,
 }
 
@@ -198,42 +201,6 @@ pub struct Terminated<'a> {
     pub started_at: Option<Timestamp>,
 }
 
-impl PodSpec<'_> {
-    /// Units of `resource` that the scheduler counts: sidecars run beside the containers, other init containers before
-    /// them and beside the sidecars that were started earlier.
-    pub fn requested(&self, resource: &str) -> u64 {
-        let (mut sidecars, mut starting) = (0, 0);
-        for init in &self.init_containers {
-            let own = init.requested(resource);
-            if init.restart_policy == "Always" {
-                sidecars += own;
-            }
-            starting = starting.max(if init.restart_policy == "Always" { sidecars } else { sidecars + own });
-        }
-        let running: u64 = self.containers.iter().map(|container| container.requested(resource)).sum();
-        starting.max(running + sidecars)
-    }
-
-    /// Devices, whole or slices.
-    pub fn devices(&self) -> u64 {
-        let names = |container: &WireContainer<'_>| {
-            container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
-        };
-        let mut resources: Vec<String> = self.containers.iter().chain(&self.init_containers).flat_map(names).collect();
-        resources.retain(|resource| is_device(resource));
-        resources.sort_unstable();
-        resources.dedup();
-        resources.iter().map(|resource| self.requested(resource)).sum()
-    }
-}
-
-impl WireContainer<'_> {
-    fn requested(&self, resource: &str) -> u64 {
-        let text = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource));
-        text.and_then(|text| quantity::whole(text)).unwrap_or(0)
-    }
-}
-
 impl Condition<'_> {
     pub fn holds(&self) -> bool {
         self.status == "True"
@@ -319,28 +286,6 @@ impl ContainerStatus<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn spec(text: &str) -> PodSpec<'_> {
-        serde_json::from_str(text).unwrap()
-    }
-
-    #[test]
-    fn requests_as_the_scheduler_counts_them() {
-        let gpu = "nvidia.com/gpu";
-        let container = |n: u32| format!(r#"{{"name":"c","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
-        let sidecar = |n: u32| format!(r#"{{"name":"s","restartPolicy":"Always","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
-        for (init, main, expected) in [
-            (vec![], vec![container(2), container(1)], 3),
-            (vec![container(4)], vec![container(2)], 4),
-            (vec![sidecar(1)], vec![container(2)], 3),
-            (vec![sidecar(1), container(4)], vec![container(2)], 5),
-            (vec![container(4), sidecar(1)], vec![container(2)], 4),
-        ] {
-            let text = format!(r#"{{"initContainers":[{}],"containers":[{}]}}"#, init.join(","), main.join(","));
-            assert_eq!(spec(&text).requested(gpu), expected, "{text}");
-            assert_eq!(spec(&text).devices(), expected);
-        }
-    }
 
     #[test]
     fn a_pod_with_hardly_anything_is_still_a_pod() {

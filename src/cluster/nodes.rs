@@ -28,10 +28,10 @@ struct WireNode<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct NodeSpec<'a> {
+pub struct NodeSpec<'a> {
     #[serde(borrow)]
     taints: Vec<WireTaint<'a>>,
-    unschedulable: bool,
+    pub unschedulable: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -73,7 +73,7 @@ impl Connection {
         }
     }
 
-    async fn published_nodes(&self) -> Option<Vec<Node>> {
+    pub(super) async fn published_nodes(&self) -> Option<Vec<Node>> {
         let facts: FactsMap = self.get(FACTS).await.ok()?;
         serde_json::from_str(facts.data.get("nodes")?).ok()
     }
@@ -105,14 +105,20 @@ impl Connection {
     }
 }
 
-impl WireNode<'_> {
-    fn node(&self) -> Node {
-        let sharing = |key: &str| key.starts_with("hami.io/");
+impl NodeSpec<'_> {
+    pub fn taints(&self) -> Vec<Taint> {
         let taint = |taint: &WireTaint<'_>| Taint {
             key: taint.key.to_string(),
             value: taint.value.clone(),
             effect: taint.effect.to_string(),
         };
+        self.taints.iter().map(taint).collect()
+    }
+}
+
+impl WireNode<'_> {
+    fn node(&self) -> Node {
+        let sharing = |key: &str| key.starts_with("hami.io/");
         Node {
             name: self.metadata.name.to_string(),
             labels: self.metadata.labels.clone(),
@@ -130,7 +136,7 @@ impl WireNode<'_> {
                 .filter(|(key, _)| key.contains('/'))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
-            taints: self.spec.taints.iter().map(taint).collect(),
+            taints: self.spec.taints(),
             schedulable: !self.spec.unschedulable,
         }
     }

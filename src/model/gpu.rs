@@ -191,6 +191,12 @@ pub const TYPE_LABELS: [&str; 7] = [
     "aliyun.accelerator/nvidia_name",
 ];
 
+/// True for every label that can tell a type: the vendors' keys, and whatever people call `gpu-type` or `gpu-model`.
+#[must_use]
+pub fn is_type_label(key: &str) -> bool {
+    TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
+}
+
 /// Extended resources that count whole devices, in order of preference where a cluster offers several.
 pub const WHOLE: [&str; 11] = [
     "nvidia.com/gpu",

@@ -1,6 +1,8 @@
 //! What is true of the cluster, in our own words. Nothing here knows Kubernetes structs, clients or text layout.
 
 pub mod gpu;
+pub mod host;
+pub mod inventory;
 pub mod job;
 pub mod node;
 pub mod quantity;
@@ -9,6 +11,8 @@ mod serving;
 pub mod state;
 
 pub use gpu::GpuType;
+pub use host::{Health, Host, HostCondition};
+pub use inventory::{Consumer, Count, Device, Holder, HostUse, Inventory};
 pub use job::{Container, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{Node, Taint};
 pub use service::{Address, Autoscaler, Scaling};

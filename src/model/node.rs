@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::gpu::{GpuType, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device};
+use super::gpu::{GpuType, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device, is_type_label};
 use super::{POOL_LABEL, quantity};
 
 /// What gpuctl reads of a node.
@@ -41,7 +41,9 @@ impl Node {
     /// The label that tells the type of the node's GPUs, as (key, value).
     #[must_use]
     pub fn type_label(&self) -> Option<(&str, &str)> {
-        TYPE_LABELS.iter().find_map(|key| self.labels.get_key_value(*key)).map(|(key, value)| (key.as_str(), value.as_str()))
+        let known = TYPE_LABELS.iter().find_map(|key| self.labels.get_key_value(*key));
+        let found = known.or_else(|| self.labels.iter().find(|(key, _)| is_type_label(key)));
+        found.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// The type of the node's GPUs; `None` without GPUs or without a label that tells it.

@@ -187,7 +187,9 @@ fn labels(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     found
 }
 
-fn is_label_key(key: &str) -> bool {
+/// What Kubernetes accepts as the key of a label, with or without a prefix.
+#[must_use]
+pub fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let host = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     prefix.is_none_or(|prefix| !prefix.is_empty() && prefix.len() <= 253 && prefix.chars().all(host))

@@ -19,6 +19,7 @@ pub use document::{
     Priority, Quota, QuotaLimits, Resources, Service, Share, Source, Training, Workdir,
 };
 pub use fields::{Located, nearest};
+pub use job::{is_label_key, is_label_value};
 pub use overrides::Override;
 pub use problem::{Place, Problem, Problems, Severity};
 pub use secrets::{masked, notebook_token};

@@ -11,7 +11,7 @@ use crate::spec::masked;
 use super::Look;
 use super::events::{self, EventDocument, recent};
 use super::pods::{self, PodDocument};
-use super::text::{age, bar, clean, count, paint, state, status_color, wrapped};
+use super::text::{age, bar, clean, count, paint, state, status_color, status_line, wrapped};
 
 /// What is known of a job.
 #[derive(Clone, Debug)]
@@ -195,7 +195,7 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
         job.started_at().filter(|_| !found.status.is_final()).map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
     let pool = job.pool.as_deref().map_or(String::new(), |pool| format!(" / {}", clean(pool)));
     let mut text = format!("{}   {}   {status}{since}   {}{pool}\n", job.name, job.kind, job.namespace);
-    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<12} {}\n", wrapped(&value, 15, look)));
+    let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
     if let Some(message) = &found.message {
         line("why", clean(message).into_owned());
     }

@@ -88,6 +88,12 @@ pub fn state(state: &State) -> String {
     text
 }
 
+/// A line of a description: its name and what it says.
+#[must_use]
+pub fn status_line(name: &str, value: &str) -> String {
+    format!("  {name:<12} {value}\n")
+}
+
 /// A bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
 #[must_use]
 pub fn bar(percent: f64, cells: usize, look: Look) -> String {

@@ -1,0 +1,292 @@
+//! Reads what the inventory is made of: nodes, the pods of every namespace, and the devices that drivers offer by dynamic
+//! resource allocation, all at the same time and in pages. Parts that may not be read are unknown.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use futures::future::join4;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::{Consumer, Device, Host, HostCondition, Inventory, Node};
+use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US};
+
+use super::decode::{Page, WirePod};
+use super::nodes::NodeSpec;
+use super::request::unreadable;
+use super::{Connection, Failure};
+
+/// An inventory, and what could not be read for it.
+pub struct Stock {
+    pub inventory: Inventory,
+    /// `pods`, `resource slices`: what the user may not list in the whole cluster.
+    pub unreadable: Vec<&'static str>,
+}
+
+#[derive(Deserialize)]
+struct WireHost<'a> {
+    #[serde(borrow)]
+    metadata: HostMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: NodeSpec<'a>,
+    #[serde(borrow, default)]
+    status: HostStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HostMetadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    creation_timestamp: Option<Timestamp>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HostStatus<'a> {
+    capacity: BTreeMap<String, String>,
+    allocatable: BTreeMap<String, String>,
+    #[serde(borrow)]
+    conditions: Vec<WireCondition<'a>>,
+    #[serde(borrow)]
+    node_info: NodeInfo<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow)]
+    reason: Cow<'a, str>,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+    last_heartbeat_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeInfo<'a> {
+    #[serde(borrow)]
+    kernel_version: Cow<'a, str>,
+    #[serde(borrow)]
+    os_image: Cow<'a, str>,
+}
+
+/// Pages of DRA objects, of which little is read.
+#[derive(Deserialize)]
+struct Values {
+    #[serde(default)]
+    items: Vec<Value>,
+}
+
+impl Connection {
+    /// Everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
+    pub async fn stock(&self) -> Result<Stock, Failure> {
+        let mut hosts = Vec::new();
+        let nodes = self.list("/api/v1/nodes", &[], |page| {
+            let page: Page<WireHost<'_>> = serde_json::from_slice(page)?;
+            hosts.extend(page.items.iter().map(WireHost::host));
+            Ok(())
+        });
+        let mut consumers = Vec::new();
+        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
+        let pods = self.list("/api/v1/pods", &unfinished, |page| {
+            let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
+            consumers.extend(page.items.iter().map(consumer));
+            Ok(())
+        });
+        let (nodes, pods, slices, claims) =
+            join4(nodes, pods, self.optional("resourceslices"), self.optional("resourceclaims")).await;
+        let mut unreadable = Vec::new();
+        match nodes {
+            Ok(()) => {}
+            // What the cluster publishes tells the GPUs of nodes, not how the nodes are.
+            Err(failure) if failure.is_forbidden() => {
+                hosts = self.published_nodes().await.ok_or(failure)?.into_iter().map(published).collect();
+                unreadable.push("nodes");
+            }
+            Err(failure) => return Err(failure),
+        }
+        let consumers = match pods {
+            Ok(()) => Some(consumers),
+            Err(failure) if failure.is_forbidden() => {
+                unreadable.push("pods");
+                None
+            }
+            Err(failure) => return Err(failure),
+        };
+        let slices = slices?.unwrap_or_else(|| {
+            unreadable.push("resource slices");
+            Vec::new()
+        });
+        let claims = claims?.unwrap_or_else(|| {
+            unreadable.push("resource claims");
+            Vec::new()
+        });
+        let devices = devices(&slices, &claims);
+        Ok(Stock { inventory: Inventory::of(hosts, consumers.as_deref(), &devices), unreadable })
+    }
+
+    /// Objects of dynamic resource allocation; none where the API is not served, `None` where they may not be read.
+    async fn optional(&self, plural: &str) -> Result<Option<Vec<Value>>, Failure> {
+        let mut found = Vec::new();
+        let path = format!("/apis/resource.k8s.io/v1/{plural}");
+        let listed = self
+            .list(&path, &[], |page| {
+                let page: Values = serde_json::from_slice(page)?;
+                found.extend(page.items);
+                Ok(())
+            })
+            .await;
+        match listed {
+            Ok(()) => Ok(Some(found)),
+            Err(failure) if failure.is_not_found() => Ok(Some(Vec::new())),
+            Err(failure) if failure.is_forbidden() => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// One node with the times of its labels, and its version for a careful write.
+    pub async fn host(&self, name: &str) -> Result<Option<(Host, String)>, Failure> {
+        let Some(found) = self.find::<Value>(&format!("/api/v1/nodes/{name}")).await? else { return Ok(None) };
+        let text = found.to_string();
+        let wire: WireHost<'_> = serde_json::from_str(&text).map_err(|error| unreadable(&self.server, &error))?;
+        let version = found.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Some((Host { labels_written: labels_written(&found), ..wire.host() }, version)))
+    }
+}
+
+fn published(node: Node) -> Host {
+    Host { capacity: node.allocatable.clone(), allocatable: node.allocatable.clone(), node, ..Host::default() }
+}
+
+impl WireHost<'_> {
+    fn host(&self) -> Host {
+        let metadata = &self.metadata;
+        let sharing = |key: &str| key.starts_with("hami.io/");
+        let extended = |map: &BTreeMap<String, String>| -> BTreeMap<String, String> {
+            map.iter().filter(|(key, _)| key.contains('/')).map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        Host {
+            node: Node {
+                name: metadata.name.to_string(),
+                labels: metadata.labels.clone(),
+                annotations: metadata
+                    .annotations
+                    .iter()
+                    .filter(|(key, _)| sharing(key))
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect(),
+                allocatable: extended(&self.status.allocatable),
+                taints: self.spec.taints(),
+                schedulable: !self.spec.unschedulable,
+            },
+            capacity: self.status.capacity.clone(),
+            allocatable: self.status.allocatable.clone(),
+            conditions: self
+                .status
+                .conditions
+                .iter()
+                .map(|condition| HostCondition {
+                    kind: condition.kind.to_string(),
+                    status: condition.status.to_string(),
+                    reason: condition.reason.to_string(),
+                    message: condition.message.to_string(),
+                    heartbeat_at: condition.last_heartbeat_time,
+                })
+                .collect(),
+            created_at: metadata.creation_timestamp,
+            kernel: self.status.node_info.kernel_version.to_string(),
+            os_image: self.status.node_info.os_image.to_string(),
+            labels_written: BTreeMap::new(),
+        }
+    }
+}
+
+/// When the manager that owns a label wrote last.
+fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
+    let mut written = BTreeMap::new();
+    let managers = node.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    for manager in managers {
+        let at = manager["time"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+        let labels = manager.pointer("/fieldsV1/f:metadata/f:labels").and_then(Value::as_object);
+        let (Some(at), Some(labels)) = (at, labels) else { continue };
+        for key in labels.keys().filter_map(|key| key.strip_prefix("f:")) {
+            let newest = written.entry(key.to_owned()).or_insert(at);
+            *newest = (*newest).max(at);
+        }
+    }
+    written
+}
+
+fn consumer(pod: &WirePod<'_>) -> Consumer {
+    let label = |key: &str| pod.metadata.labels.get(key);
+    let ours = label(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
+    let total = pod.spec.total();
+    Consumer {
+        namespace: pod.metadata.namespace.to_string(),
+        name: pod.metadata.name.to_string(),
+        node: Some(pod.spec.node_name.to_string()).filter(|node| !node.is_empty()),
+        ended: matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed"),
+        job: label(JOB).filter(|_| ours).cloned(),
+        devices: total.extended,
+        cpu_milli: total.cpu_milli,
+        memory_bytes: total.memory_bytes,
+    }
+}
+
+/// Devices of the slices that a node offers, with the claims that have them. A claim of an administrator shares a device
+/// without taking it.
+fn devices(slices: &[Value], claims: &[Value]) -> Vec<Device> {
+    type Key = (String, String, String);
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut held: HashMap<Key, Vec<(String, String)>> = HashMap::new();
+    for claim in claims {
+        let namespace = text(claim, "/metadata/namespace");
+        let pods = claim.pointer("/status/reservedFor").and_then(Value::as_array).into_iter().flatten();
+        let pods: Vec<(String, String)> =
+            pods.filter(|user| user["resource"] == "pods").map(|user| (namespace.clone(), text(user, "/name"))).collect();
+        let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array).into_iter().flatten();
+        for result in results.filter(|result| result["adminAccess"] != true) {
+            let key = (text(result, "/driver"), text(result, "/pool"), text(result, "/device"));
+            held.entry(key).or_default().extend(pods.clone());
+        }
+    }
+    let mut found = Vec::new();
+    // A pool that is being replaced shows old slices beside new ones.
+    let mut newest: HashMap<(String, String), i64> = HashMap::new();
+    let generation = |slice: &Value| slice.pointer("/spec/pool/generation").and_then(Value::as_i64).unwrap_or(0);
+    for slice in slices {
+        let key = (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
+        let known = newest.entry(key).or_insert(0);
+        *known = (*known).max(generation(slice));
+    }
+    for slice in slices {
+        let (driver, pool) = (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
+        let node = text(slice, "/spec/nodeName");
+        if !driver.starts_with("gpu.") || node.is_empty() || newest[&(driver.clone(), pool.clone())] != generation(slice) {
+            continue;
+        }
+        for device in slice.pointer("/spec/devices").and_then(Value::as_array).into_iter().flatten() {
+            let attribute = |name: &str| {
+                let attributes = device["attributes"].as_object()?;
+                let value = attributes.get(name).or_else(|| attributes.get(&format!("{driver}/{name}")))?;
+                value["string"].as_str().map(ToOwned::to_owned)
+            };
+            let name = text(device, "/name");
+            found.push(Device {
+                node: node.clone(),
+                profile: attribute("profile").filter(|_| attribute("type").as_deref() == Some("mig")),
+                product: attribute("productName"),
+                held_by: held.get(&(driver.clone(), pool.clone(), name)).cloned(),
+            });
+        }
+    }
+    found
+}

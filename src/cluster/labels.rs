@@ -1,0 +1,51 @@
+//! Labels of nodes, written by merge patch against the version that was read: two people who write at once lose nothing. A
+//! server-side apply of one label would take away the others of its manager.
+
+use serde_json::{Value, json};
+
+use super::{Connection, Failure};
+
+/// What became of one label on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Labelling {
+    Done,
+    /// It was so already.
+    Unchanged,
+    NoNode,
+    /// There is another value, and it was not to be replaced.
+    Conflict(String),
+    /// There is none to take away.
+    NoLabel,
+}
+
+/// How often a write that somebody else got in front of is tried.
+const TRIES: u32 = 8;
+
+impl Connection {
+    /// Sets a label to `value`, or takes it away. `replace` allows to write over another value.
+    pub async fn set_label(&self, node: &str, key: &str, value: Option<&str>, replace: bool) -> Result<Labelling, Failure> {
+        for _ in 0..TRIES {
+            let Some((host, version)) = self.host(node).await? else { return Ok(Labelling::NoNode) };
+            match (host.node.labels.get(key), value) {
+                (None, None) => return Ok(Labelling::NoLabel),
+                (Some(there), Some(value)) if there == value => return Ok(Labelling::Unchanged),
+                (Some(there), Some(_)) if !replace => return Ok(Labelling::Conflict(there.clone())),
+                _ => {}
+            }
+            match self.patch_labels(node, &version, &[(key, value)]).await {
+                Err(failure) if failure.code() == Some(409) => {}
+                other => return other.map(|()| Labelling::Done),
+            }
+        }
+        let message = format!("node {node} is written to by others all the time");
+        Err(Failure::Api { code: 409, reason: "Conflict".to_owned(), message, resume: None })
+    }
+
+    /// Writes labels of a node as it was at `version`; a 409 says that it has changed since.
+    pub async fn patch_labels(&self, node: &str, version: &str, labels: &[(&str, Option<&str>)]) -> Result<(), Failure> {
+        let labels: Value =
+            labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>().into();
+        let patch = json!({"metadata": {"resourceVersion": version, "labels": labels}});
+        self.merge_patch(&format!("/api/v1/nodes/{node}"), &patch).await.map(|_| ())
+    }
+}

@@ -1,0 +1,124 @@
+//! What a pod takes away from its node, as the scheduler counts it: sidecars, init containers, the runtime's overhead, and
+//! requests of the pod as a whole.
+
+use std::collections::BTreeMap;
+
+use crate::model::gpu::is_device;
+use crate::model::quantity;
+
+use super::decode::{PodSpec, WireContainer};
+
+impl PodSpec<'_> {
+    /// Units of `resource` that the scheduler counts: sidecars run beside the containers, other init containers before
+    /// them and beside the sidecars that were started earlier.
+    pub fn requested(&self, resource: &str) -> u64 {
+        self.sum(|container| container.requested(resource))
+    }
+
+    /// The most that runs at a time: sidecars run beside the containers, other init containers before them.
+    fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
+        let (mut sidecars, mut starting) = (0, 0);
+        for init in &self.init_containers {
+            let own = amount(init);
+            if init.restart_policy == "Always" {
+                sidecars += own;
+            }
+            starting = starting.max(if init.restart_policy == "Always" { sidecars } else { sidecars + own });
+        }
+        let running: u64 = self.containers.iter().map(amount).sum();
+        starting.max(running + sidecars)
+    }
+
+    /// Devices, whole or slices.
+    pub fn devices(&self) -> u64 {
+        let names = |container: &WireContainer<'_>| {
+            container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
+        };
+        let mut resources: Vec<String> = self.containers.iter().chain(&self.init_containers).flat_map(names).collect();
+        resources.retain(|resource| is_device(resource));
+        resources.sort_unstable();
+        resources.dedup();
+        resources.iter().map(|resource| self.requested(resource)).sum()
+    }
+}
+
+/// What a pod takes away from its node.
+#[derive(Debug, Default)]
+pub struct Total {
+    pub extended: BTreeMap<String, u64>,
+    pub cpu_milli: u64,
+    pub memory_bytes: u64,
+}
+
+impl PodSpec<'_> {
+    /// Everything that the scheduler counts for this pod.
+    pub fn total(&self) -> Total {
+        let mut extended = BTreeMap::new();
+        for container in self.containers.iter().chain(&self.init_containers) {
+            for name in
+                container.resources.limits.keys().chain(container.resources.requests.keys()).filter(|name| name.contains('/'))
+            {
+                extended.entry(name.clone()).or_insert_with(|| self.requested(name));
+            }
+        }
+        Total { extended, cpu_milli: self.of_node("cpu"), memory_bytes: self.of_node("memory").div_ceil(1000) }
+    }
+
+    /// CPU or memory in thousandths: the pod's own request where it has one, else its containers', and the overhead.
+    fn of_node(&self, resource: &str) -> u64 {
+        let milli = |text: &String| quantity::milli(text).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0);
+        let own = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource)).map(milli);
+        let overhead = self.overhead.get(resource).map_or(0, milli);
+        own.unwrap_or_else(|| self.sum(|container| container.milli(resource))) + overhead
+    }
+}
+
+impl WireContainer<'_> {
+    fn milli(&self, resource: &str) -> u64 {
+        let text = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource));
+        text.and_then(|text| quantity::milli(text)).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0)
+    }
+
+    fn requested(&self, resource: &str) -> u64 {
+        let text = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource));
+        text.and_then(|text| quantity::whole(text)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> PodSpec<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn requests_as_the_scheduler_counts_them() {
+        let gpu = "nvidia.com/gpu";
+        let container = |n: u32| format!(r#"{{"name":"c","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
+        let sidecar = |n: u32| format!(r#"{{"name":"s","restartPolicy":"Always","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
+        for (init, main, expected) in [
+            (vec![], vec![container(2), container(1)], 3),
+            (vec![container(4)], vec![container(2)], 4),
+            (vec![sidecar(1)], vec![container(2)], 3),
+            (vec![sidecar(1), container(4)], vec![container(2)], 5),
+            (vec![container(4), sidecar(1)], vec![container(2)], 4),
+        ] {
+            let text = format!(r#"{{"initContainers":[{}],"containers":[{}]}}"#, init.join(","), main.join(","));
+            assert_eq!(spec(&text).requested(gpu), expected, "{text}");
+            assert_eq!(spec(&text).devices(), expected);
+        }
+    }
+
+    #[test]
+    fn a_pod_s_own_request_stands_for_its_containers_and_overhead_comes_on_top() {
+        let text = r#"{"overhead":{"cpu":"250m","memory":"100Mi"},"resources":{"requests":{"cpu":"2"}},"containers":[
+            {"name":"a","resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"nvidia.com/gpu":"2"}}},
+            {"name":"b","resources":{"limits":{"memory":"512Mi"}}}]}"#;
+        let total = spec(text).total();
+        // 2000 + 250; 1024 + 512 + 100 MiB.
+        assert_eq!((total.cpu_milli, total.memory_bytes), (2250, 1636 << 20));
+        assert_eq!(total.extended, BTreeMap::from([("nvidia.com/gpu".to_owned(), 2)]));
+    }
+}

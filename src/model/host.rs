@@ -1,0 +1,181 @@
+//! A node as the inventory needs it: what it offers, and whether it is well. What a unit of a resource is, a device or a
+//! part of one, is decided here and nowhere else.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::gpu::{SHARED_MEMORY, WHOLE, mig_profile};
+use super::{Node, quantity};
+
+/// A node with all that an inventory needs of it.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    pub node: Node,
+    /// Amounts as the kubelet writes them, extended resources included.
+    pub capacity: BTreeMap<String, String>,
+    /// The same, less what the system keeps for itself: what pods may request.
+    pub allocatable: BTreeMap<String, String>,
+    pub conditions: Vec<HostCondition>,
+    pub created_at: Option<Timestamp>,
+    pub kernel: String,
+    pub os_image: String,
+    /// When each label was written last, where the API server knows.
+    pub labels_written: BTreeMap<String, Timestamp>,
+}
+
+/// A condition as the kubelet or a problem detector reports it.
+#[derive(Clone, Debug, Default)]
+pub struct HostCondition {
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    pub reason: String,
+    pub message: String,
+    pub heartbeat_at: Option<Timestamp>,
+}
+
+/// The contract's words for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    Active,
+    /// Cordoned: healthy, and taking no new pods.
+    Maintaining,
+    Faulty,
+}
+
+impl Health {
+    pub const ALL: [Self; 3] = [Self::Active, Self::Maintaining, Self::Faulty];
+
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Maintaining => "maintaining",
+            Self::Faulty => "faulty",
+        }
+    }
+}
+
+/// What one unit of a resource is on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Whole,
+    Slice(String),
+}
+
+/// What one unit of `resource` is on `node`; `None` for what is no GPU. Sharing multiplies what a node advertises, so its
+/// units are shares and not devices.
+pub(super) fn unit(node: &Node, resource: &str) -> Option<Unit> {
+    let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
+    if let Some(profile) = mig_profile(resource) {
+        return slice(&format!("mig-{profile}"));
+    }
+    if resource == SHARED_MEMORY {
+        return slice("gpu-mem");
+    }
+    if resource.ends_with("/gpu.shared") {
+        return slice("gpu.shared");
+    }
+    // AMD's partitions: `amd.com/cpx_nps4`.
+    if let Some(partition) = resource.strip_prefix("amd.com/").filter(|name| name.contains("_nps")) {
+        return slice(partition);
+    }
+    if !WHOLE.contains(&resource) {
+        return None;
+    }
+    let replicas = node.labels.get("nvidia.com/gpu.replicas").and_then(|text| text.parse::<u32>().ok());
+    let shared = resource == WHOLE[0]
+        && (replicas.is_some_and(|replicas| replicas > 1) || node.annotations.contains_key("hami.io/node-nvidia-register"));
+    if shared {
+        return slice("gpu.shared");
+    }
+    // With the single strategy of MIG the product label tells that a unit is a slice.
+    let product = node.labels.get("nvidia.com/gpu.product").filter(|_| resource == WHOLE[0]);
+    match product.and_then(|product| product.split_once("-MIG-")) {
+        Some((_, profile)) => slice(&format!("mig-{}", profile.trim_end_matches("-SHARED"))),
+        None => Some(Unit::Whole),
+    }
+}
+
+/// Active, cordoned or broken, and why.
+pub(super) fn health(host: &Host) -> (Health, Option<String>) {
+    let broken = host.conditions.iter().find_map(condition_fault).or_else(|| taint_fault(host)).or_else(|| missing_devices(host));
+    match broken {
+        Some(reason) => (Health::Faulty, Some(reason)),
+        None if !host.node.schedulable => (Health::Maintaining, Some("cordoned".to_owned())),
+        None => (Health::Active, None),
+    }
+}
+
+fn condition_fault(condition: &HostCondition) -> Option<String> {
+    const PRESSURE: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
+    let kind = condition.kind.as_str();
+    let lower = kind.to_ascii_lowercase();
+    // Problem detectors report a fault as a condition that is true.
+    let of_gpus = ["gpu", "xid", "nvlink", "nvswitch"].iter().any(|word| lower.contains(word))
+        && ["healthy", "ready", "present"].iter().all(|word| !lower.ends_with(word) || lower.ends_with("unhealthy"));
+    match condition.status.as_str() {
+        "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
+        "True" if of_gpus => Some(kind.to_owned()),
+        "False" | "Unknown" if kind == "Ready" => Some("NotReady".to_owned()),
+        _ => None,
+    }
+}
+
+/// A vendor's taint that dedicates a node is none that condemns it.
+fn taint_fault(host: &Host) -> Option<String> {
+    const WORDS: [&str; 5] = ["unhealthy", "error", "fault", "xid", "unreachable"];
+    let bad = host.node.taints.iter().find(|taint| {
+        let key = taint.key.to_ascii_lowercase();
+        WORDS.iter().any(|word| key.contains(word))
+    });
+    bad.map(|taint| taint.key.clone())
+}
+
+/// A device that the kubelet has taken out of service.
+fn missing_devices(host: &Host) -> Option<String> {
+    let amount = |map: &BTreeMap<String, String>, resource: &str| map.get(resource).and_then(|text| quantity::whole(text));
+    host.capacity.keys().filter(|resource| unit(&host.node, resource).is_some()).find_map(|resource| {
+        let (all, left) = (amount(&host.capacity, resource)?, amount(&host.allocatable, resource).unwrap_or(0));
+        (left < all).then(|| format!("{left} of {all} {resource} usable"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_faulty_node_says_why_and_a_cordoned_one_is_healthy() {
+        let well = || {
+            let resources = BTreeMap::from([("nvidia.com/gpu".to_owned(), "8".to_owned())]);
+            let node = Node { name: "a".into(), schedulable: true, ..Node::default() };
+            Host { node, capacity: resources.clone(), allocatable: resources, ..Host::default() }
+        };
+        let word = |host: Host| {
+            let (health, reason) = health(&host);
+            format!("{} {}", health.word(), reason.unwrap_or_default()).trim().to_owned()
+        };
+        let condition =
+            |kind: &str, status: &str| HostCondition { kind: kind.into(), status: status.into(), ..HostCondition::default() };
+        let with = |conditions: Vec<HostCondition>| Host { conditions, ..well() };
+        assert_eq!(word(well()), "active");
+        assert_eq!(word(with(vec![condition("Ready", "Unknown")])), "faulty NotReady");
+        assert_eq!(word(with(vec![condition("Ready", "True"), condition("DiskPressure", "True")])), "faulty DiskPressure");
+        assert_eq!(word(with(vec![condition("GpuXidError", "True"), condition("GPUHealthy", "True")])), "faulty GpuXidError");
+        let mut cordoned = well();
+        cordoned.node.schedulable = false;
+        assert_eq!(word(cordoned), "maintaining cordoned");
+        let mut lost = well();
+        lost.allocatable.insert("nvidia.com/gpu".into(), "7".into());
+        assert_eq!(word(lost), "faulty 7 of 8 nvidia.com/gpu usable");
+        let taint = |key: &str| super::super::Taint { key: key.into(), value: None, effect: "NoSchedule".into() };
+        let mut dedicated = well();
+        dedicated.node.taints.push(taint("nvidia.com/gpu"));
+        assert_eq!(word(dedicated), "active");
+        let mut condemned = well();
+        condemned.node.taints.push(taint("nvidia.com/gpu-unhealthy"));
+        assert_eq!(word(condemned), "faulty nvidia.com/gpu-unhealthy");
+    }
+}

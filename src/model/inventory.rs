@@ -1,0 +1,324 @@
+//! Who holds which GPU: one function from nodes, pods and dynamically allocated devices to the truth that every command
+//! shows. Whole devices and slices are kept apart; what may not be seen is unknown, never free.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::gpu::GpuType;
+use super::host::{Health, Host, Unit, health, unit};
+use super::quantity;
+
+/// A pod as far as it takes something away from its node.
+#[derive(Clone, Debug, Default)]
+pub struct Consumer {
+    pub namespace: String,
+    pub name: String,
+    pub node: Option<String>,
+    pub ended: bool,
+    /// The job of ours that it belongs to.
+    pub job: Option<String>,
+    /// Units per extended resource, as the scheduler counts them.
+    pub devices: BTreeMap<String, u64>,
+    pub cpu_milli: u64,
+    pub memory_bytes: u64,
+}
+
+/// A device that a driver offers by dynamic resource allocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    pub node: String,
+    /// `None` for a whole device, else the MIG profile.
+    pub profile: Option<String>,
+    pub product: Option<String>,
+    /// Pods that a claim with this device is reserved for, as (namespace, name); `None` while nobody has it.
+    pub held_by: Option<Vec<(String, String)>>,
+}
+
+/// Units of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    pub total: u64,
+    /// `None` when the pods of all namespaces may not be listed.
+    pub used: Option<u64>,
+}
+
+impl Count {
+    #[must_use]
+    pub fn free(self) -> Option<u64> {
+        self.used.map(|used| self.total.saturating_sub(used))
+    }
+
+    fn add(&mut self, other: Self) {
+        self.total += other.total;
+        self.used = self.used.zip(other.used).map(|(ours, theirs)| ours + theirs);
+    }
+}
+
+/// A pod that holds devices of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub namespace: String,
+    pub pod: String,
+    pub job: Option<String>,
+    /// Whole devices.
+    pub gpus: u64,
+    pub slices: BTreeMap<String, u64>,
+}
+
+/// A node and what is taken of it.
+#[derive(Clone, Debug)]
+pub struct HostUse {
+    pub host: Host,
+    pub health: Health,
+    /// Why it is not active.
+    pub reason: Option<String>,
+    /// Whole devices; zero in all where the node has none.
+    pub gpus: Count,
+    /// Slices and shares by their resource's own name: `mig-1g.10gb`, `gpu.shared`.
+    pub slices: BTreeMap<String, Count>,
+    /// Whole devices by type.
+    pub types: BTreeMap<String, u64>,
+    pub cpu_used_milli: Option<u64>,
+    pub memory_used_bytes: Option<u64>,
+    pub holders: Vec<Holder>,
+}
+
+impl HostUse {
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.host.node.name
+    }
+
+    /// The one type of the node's devices; `None` without devices, or with several types.
+    #[must_use]
+    pub fn gpu_type(&self) -> Option<&str> {
+        self.types.keys().next().map(String::as_str).filter(|_| self.types.len() == 1)
+    }
+
+    /// Total of a resource in thousandths of its unit.
+    #[must_use]
+    pub fn capacity_milli(&self, resource: &str) -> Option<i128> {
+        self.host.capacity.get(resource).and_then(|text| quantity::milli(text))
+    }
+
+    #[must_use]
+    pub fn has_gpus(&self) -> bool {
+        self.gpus.total > 0 || !self.slices.is_empty()
+    }
+}
+
+/// Everything that is known of the GPUs of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Inventory {
+    pub hosts: Vec<HostUse>,
+}
+
+impl Inventory {
+    /// Counts. `consumers` is `None` when the pods of all namespaces may not be listed.
+    #[must_use]
+    pub fn of(hosts: Vec<Host>, consumers: Option<&[Consumer]>, devices: &[Device]) -> Self {
+        let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
+        // Bound pods hold, also while they pull their image or terminate; ended ones hold nothing.
+        for consumer in consumers.unwrap_or_default().iter().filter(|consumer| !consumer.ended) {
+            if let Some(node) = &consumer.node {
+                by_node.entry(node).or_default().push(consumer);
+            }
+        }
+        let known = consumers.is_some();
+        let mut hosts: Vec<HostUse> = hosts
+            .into_iter()
+            .map(|host| {
+                let name = host.node.name.clone();
+                let own = by_node.remove(name.as_str()).unwrap_or_default();
+                let devices: Vec<&Device> = devices.iter().filter(|device| device.node == name).collect();
+                host_use(host, &own, known, &devices, consumers.unwrap_or_default())
+            })
+            .collect();
+        hosts.sort_by(|a, b| a.name().cmp(b.name()));
+        Self { hosts }
+    }
+
+    /// Whole devices of all nodes.
+    #[must_use]
+    pub fn gpus(&self) -> Count {
+        total(self.hosts.iter().map(|host| host.gpus))
+    }
+
+    /// Nodes of a pool.
+    pub fn pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a HostUse> {
+        self.hosts.iter().filter(move |host| host.host.node.pool() == Some(pool))
+    }
+
+    /// Every pool that a node is in.
+    #[must_use]
+    pub fn pools(&self) -> BTreeSet<&str> {
+        self.hosts.iter().filter_map(|host| host.host.node.pool()).collect()
+    }
+}
+
+/// The sum of counts; one that is not known makes the sum unknown.
+pub fn total(counts: impl Iterator<Item = Count>) -> Count {
+    let mut sum = Count { total: 0, used: Some(0) };
+    counts.for_each(|count| sum.add(count));
+    sum
+}
+
+fn host_use(host: Host, consumers: &[&Consumer], known: bool, devices: &[&Device], all: &[Consumer]) -> HostUse {
+    let used = |amount: u64| known.then_some(amount);
+    let empty = Count { total: 0, used: used(0) };
+    let (mut gpus, mut slices) = (empty, BTreeMap::<String, Count>::new());
+    let mut types: BTreeMap<String, u64> = BTreeMap::new();
+    let own_type = host.node.type_label().and_then(|(_, value)| GpuType::parse(value)).map(|kind| kind.to_string());
+    for (resource, amount) in &host.allocatable {
+        let (Some(unit), Some(amount)) = (unit(&host.node, resource), quantity::whole(amount)) else { continue };
+        match unit {
+            Unit::Whole => {
+                gpus.total += amount;
+                if amount > 0 {
+                    *types.entry(own_type.clone().unwrap_or_else(|| UNTYPED.to_owned())).or_default() += amount;
+                }
+            }
+            Unit::Slice(name) if amount > 0 => slices.entry(name).or_insert(empty).total += amount,
+            Unit::Slice(_) => {}
+        }
+    }
+    let mut holders: BTreeMap<(String, String), Holder> = BTreeMap::new();
+    let holder = |consumer: &Consumer| Holder {
+        namespace: consumer.namespace.clone(),
+        pod: consumer.name.clone(),
+        job: consumer.job.clone(),
+        gpus: 0,
+        slices: BTreeMap::new(),
+    };
+    for consumer in consumers {
+        for (resource, amount) in consumer.devices.iter().filter(|(_, amount)| **amount > 0) {
+            let Some(unit) = unit(&host.node, resource) else { continue };
+            let key = (consumer.namespace.clone(), consumer.name.clone());
+            let entry = holders.entry(key).or_insert_with(|| holder(consumer));
+            match unit {
+                Unit::Whole => {
+                    gpus.used = gpus.used.map(|used| used + amount);
+                    entry.gpus += amount;
+                }
+                Unit::Slice(name) => {
+                    let count = slices.entry(name.clone()).or_insert(empty);
+                    count.used = count.used.map(|used| used + amount);
+                    *entry.slices.entry(name).or_default() += amount;
+                }
+            }
+        }
+    }
+    for device in devices {
+        let product = device.product.as_deref().and_then(GpuType::parse).map(|kind| kind.to_string());
+        let taken = u64::from(device.held_by.is_some());
+        // Claims are seen by themselves, whether pods are or not.
+        let count = Count { total: 1, used: Some(taken) };
+        match &device.profile {
+            None => {
+                gpus.add(count);
+                *types.entry(product.or_else(|| own_type.clone()).unwrap_or_else(|| UNTYPED.to_owned())).or_default() += 1;
+            }
+            Some(profile) => slices.entry(format!("mig-{profile}")).or_insert(empty).add(count),
+        }
+        for (namespace, pod) in device.held_by.iter().flatten() {
+            let consumer = all.iter().find(|consumer| consumer.namespace == *namespace && consumer.name == *pod);
+            let unseen =
+                || Holder { namespace: namespace.clone(), pod: pod.clone(), job: None, gpus: 0, slices: BTreeMap::new() };
+            let entry = holders.entry((namespace.clone(), pod.clone())).or_insert_with(|| consumer.map_or_else(unseen, holder));
+            match &device.profile {
+                None => entry.gpus += 1,
+                Some(profile) => *entry.slices.entry(format!("mig-{profile}")).or_default() += 1,
+            }
+        }
+    }
+    let (health, reason) = health(&host);
+    HostUse {
+        cpu_used_milli: used(consumers.iter().map(|consumer| consumer.cpu_milli).sum()),
+        memory_used_bytes: used(consumers.iter().map(|consumer| consumer.memory_bytes).sum()),
+        host,
+        health,
+        reason,
+        gpus,
+        slices,
+        types,
+        holders: holders.into_values().collect(),
+    }
+}
+
+/// What stands for the type of devices that no label names.
+pub const UNTYPED: &str = "unknown";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Node;
+
+    fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> Host {
+        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let resources: BTreeMap<String, String> = map(resources);
+        let node =
+            Node { name: name.into(), labels: map(labels), allocatable: resources.clone(), schedulable: true, ..Node::default() };
+        Host { node, capacity: resources.clone(), allocatable: resources, ..Host::default() }
+    }
+
+    fn pod(name: &str, node: &str, devices: &[(&str, u64)]) -> Consumer {
+        let devices = devices.iter().map(|(resource, count)| ((*resource).to_owned(), *count)).collect();
+        Consumer { namespace: "ns".into(), name: name.into(), node: Some(node.into()), devices, ..Consumer::default() }
+    }
+
+    const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
+
+    #[test]
+    fn bound_pods_hold_and_ended_or_waiting_ones_do_not() {
+        let mut ended = pod("ended", "a", &[("nvidia.com/gpu", 4)]);
+        ended.ended = true;
+        let waiting = Consumer { node: None, ..pod("waiting", "a", &[("nvidia.com/gpu", 4)]) };
+        let pods = [pod("runs", "a", &[("nvidia.com/gpu", 3)]), ended, waiting, pod("elsewhere", "b", &[("nvidia.com/gpu", 1)])];
+        let inventory = Inventory::of(vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])], Some(&pods), &[]);
+        let only = &inventory.hosts[0];
+        assert_eq!((only.gpus, only.gpus.free()), (Count { total: 8, used: Some(3) }, Some(5)));
+        assert_eq!((only.gpu_type(), only.holders.len()), (Some("a100-80g"), 1));
+    }
+
+    #[test]
+    fn what_may_not_be_seen_is_unknown_and_not_free() {
+        let inventory = Inventory::of(vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])], None, &[]);
+        assert_eq!((inventory.gpus().total, inventory.gpus().used, inventory.gpus().free()), (8, None, None));
+        assert_eq!(inventory.hosts[0].cpu_used_milli, None);
+    }
+
+    #[test]
+    fn slices_and_shares_are_never_whole_devices() {
+        let hosts = vec![
+            host("mixed", &[A100], &[("nvidia.com/mig-1g.10gb", "7"), ("nvidia.com/gpu", "7"), ("cpu", "8")]),
+            host("single", &[("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")], &[("nvidia.com/gpu", "56")]),
+            host("sliced", &[A100, ("nvidia.com/gpu.replicas", "4")], &[("nvidia.com/gpu", "32")]),
+            host("renamed", &[A100], &[("nvidia.com/gpu.shared", "16")]),
+            host("amd", &[("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")], &[("amd.com/cpx_nps4", "64")]),
+        ];
+        let pods = [pod("a", "mixed", &[("nvidia.com/mig-1g.10gb", 2)]), pod("b", "sliced", &[("nvidia.com/gpu", 3)])];
+        let inventory = Inventory::of(hosts, Some(&pods), &[]);
+        let of = |name: &str| inventory.hosts.iter().find(|host| host.name() == name).unwrap();
+        assert_eq!(inventory.gpus(), Count { total: 7, used: Some(0) }, "only the whole ones of the mixed node");
+        assert_eq!(of("mixed").slices["mig-1g.10gb"], Count { total: 7, used: Some(2) });
+        assert_eq!(of("single").slices["mig-1g.10gb"], Count { total: 56, used: Some(0) });
+        assert_eq!(of("sliced").slices["gpu.shared"], Count { total: 32, used: Some(3) });
+        assert_eq!(of("renamed").slices["gpu.shared"].total, 16);
+        assert_eq!(of("amd").slices["cpx_nps4"].total, 64);
+    }
+
+    #[test]
+    fn devices_of_dynamic_allocation_count_like_others() {
+        let device = |profile: Option<&str>, held: bool| Device {
+            node: "a".into(),
+            profile: profile.map(ToOwned::to_owned),
+            product: Some("NVIDIA H100 80GB HBM3".into()),
+            held_by: held.then(|| vec![("ns".to_owned(), "p".to_owned())]),
+        };
+        let devices = [device(None, true), device(None, true), device(None, false), device(Some("1g.10gb"), false)];
+        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&[pod("p", "a", &[])]), &devices);
+        let only = &inventory.hosts[0];
+        assert_eq!((only.gpus, only.gpu_type()), (Count { total: 3, used: Some(2) }, Some("h100-80g")));
+        assert_eq!(only.slices["mig-1g.10gb"], Count { total: 1, used: Some(0) });
+        assert_eq!((only.holders.len(), only.holders[0].gpus), (1, 2));
+    }
+}

@@ -1,0 +1,237 @@
+//! `describe node`: as JSON, and for people the answer first, then who holds what, then the labels.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::model::{Health, Holder, HostUse, quantity};
+
+use super::nodes::{GpuItem, SliceItem, gpus, memory, slices};
+use super::table::{Table, left, right};
+use super::text::{age, clean, paint, status_line, wrapped};
+use super::{Format, Look};
+
+/// One node.
+#[must_use]
+pub fn text(host: &HostUse, look: Look, now: Timestamp) -> String {
+    let node = &host.host.node;
+    let color = match host.health {
+        Health::Active => colored::Color::Green,
+        Health::Maintaining => colored::Color::Yellow,
+        Health::Faulty => colored::Color::Red,
+    };
+    let why = host.reason.as_deref().map_or(String::new(), |why| format!(" {}", clean(why)));
+    let status = paint(&format!("{}{why}", host.health.word()), Some(color), look);
+    let pool = node.pool().map_or_else(|| "no pool".to_owned(), |pool| format!("pool {}", clean(pool)));
+    let mut text = format!("{}   {status}   {pool}\n", clean(&node.name));
+    let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
+    let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let types: Vec<String> = host.types.iter().map(|(kind, count)| format!("{count} × {}", clean(kind))).collect();
+    line(
+        "GPUs",
+        match host.gpus.total {
+            0 => "none whole".to_owned(),
+            _ => format!("{}: {} held, {} free", types.join(", "), number(host.gpus.used), number(host.gpus.free())),
+        },
+    );
+    for (name, count) in &host.slices {
+        line("slices", format!("{} × {}: {} held, {} free", count.total, clean(name), number(count.used), number(count.free())));
+    }
+    let cpu = |milli: Option<f64>| milli.map_or_else(|| "-".to_owned(), |milli| format!("{:.1}", milli / 1000.0));
+    let total = host.capacity_milli("cpu").map(|milli| milli as f64);
+    line("CPU", format!("{} of {} requested", cpu(host.cpu_used_milli.map(|milli| milli as f64)), cpu(total)));
+    let gib =
+        |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 30)));
+    let memory = host.host.capacity.get("memory").and_then(|text| quantity::whole(text));
+    line("memory", format!("{} of {} GiB requested", gib(host.memory_used_bytes), gib(memory)));
+    let bad: Vec<String> = host
+        .host
+        .conditions
+        .iter()
+        .filter(|condition| (condition.kind == "Ready") == (condition.status != "True"))
+        .map(|condition| format!("{} {} ({})", clean(&condition.kind), clean(&condition.status), clean(&condition.reason)))
+        .collect();
+    if !bad.is_empty() {
+        line("conditions", bad.join(", "));
+    }
+    let taints: Vec<String> = node.taints.iter().map(|taint| format!("{}:{}", clean(&taint.key), clean(&taint.effect))).collect();
+    if !taints.is_empty() {
+        line("taints", taints.join(", "));
+    }
+    line("system", format!("{}, kernel {}", clean(&host.host.os_image), clean(&host.host.kernel)));
+    line("created", format!("{} ago", age(host.host.created_at, now)));
+    if !host.holders.is_empty() {
+        let mut table = Table::new([left("HOLDERS"), left("JOB"), right("GPUS"), left("SLICES")]);
+        for holder in &host.holders {
+            let slices: Vec<String> = holder.slices.iter().map(|(name, count)| format!("{count} {name}")).collect();
+            table.row(vec![
+                format!("{}/{}", holder.namespace, holder.pod).into(),
+                holder.job.clone().unwrap_or_default().into(),
+                holder.gpus.to_string().into(),
+                slices.join(", ").into(),
+            ]);
+        }
+        text.push_str(&table.show(Format::Table, true, look));
+    }
+    text.push_str("LABELS\n");
+    for (key, value) in &node.labels {
+        text.push_str(&format!("  {}={}\n", clean(key), clean(value)));
+    }
+    text
+}
+
+/// A job on a node.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningJob {
+    pub job_id: String,
+    pub name: String,
+    pub namespace: String,
+    pub gpu: u64,
+}
+
+/// Jobs of ours among holders, with what they hold there.
+#[must_use]
+pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
+    let mut held: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for holder in holders {
+        if let Some(job) = &holder.job {
+            *held.entry((&holder.namespace, job)).or_default() += holder.gpus;
+        }
+    }
+    let item = |((namespace, job), gpu): ((&str, &str), u64)| RunningJob {
+        job_id: job.to_owned(),
+        name: job.to_owned(),
+        namespace: namespace.to_owned(),
+        gpu,
+    };
+    held.into_iter().map(item).collect()
+}
+
+/// `describe node -o json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeDocument {
+    node_name: String,
+    status: &'static str,
+    reason: Option<String>,
+    k8s_status: KubernetesStatus,
+    resources: Resources,
+    gpu_type: Option<String>,
+    gpu_detail: Vec<GpuItem>,
+    gpu_slices: BTreeMap<String, SliceItem>,
+    labels: Vec<LabelItem>,
+    taints: Vec<String>,
+    bound_pools: Vec<String>,
+    running_jobs: Vec<RunningJob>,
+    holders: Vec<HolderItem>,
+    created_at: Option<Timestamp>,
+    last_updated_at: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct KubernetesStatus {
+    conditions: Vec<ConditionItem>,
+    kernel_version: String,
+    os_image: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConditionItem {
+    r#type: String,
+    status: String,
+    reason: String,
+    message: String,
+    last_heartbeat_time: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resources {
+    /// Whole or part of CPUs.
+    cpu_total: Option<f64>,
+    cpu_used: Option<f64>,
+    memory_total: Option<String>,
+    memory_used: Option<String>,
+    gpu_total: u64,
+    gpu_used: Option<u64>,
+    gpu_free: Option<u64>,
+}
+
+#[derive(Serialize)]
+pub struct LabelItem {
+    pub key: String,
+    pub value: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HolderItem {
+    namespace: String,
+    pod: String,
+    job_id: Option<String>,
+    gpu: u64,
+    gpu_slices: BTreeMap<String, u64>,
+}
+
+fn taints(host: &HostUse) -> Vec<String> {
+    let text = |taint: &crate::model::Taint| match &taint.value {
+        Some(value) if !value.is_empty() => format!("{}={value}:{}", taint.key, taint.effect),
+        _ => format!("{}:{}", taint.key, taint.effect),
+    };
+    host.host.node.taints.iter().map(text).collect()
+}
+
+#[must_use]
+pub fn document(host: &HostUse) -> NodeDocument {
+    let node = &host.host.node;
+    let condition = |condition: &crate::model::HostCondition| ConditionItem {
+        r#type: condition.kind.clone(),
+        status: condition.status.clone(),
+        reason: condition.reason.clone(),
+        message: condition.message.clone(),
+        last_heartbeat_time: condition.heartbeat_at,
+    };
+    NodeDocument {
+        node_name: node.name.clone(),
+        status: host.health.word(),
+        reason: host.reason.clone(),
+        k8s_status: KubernetesStatus {
+            conditions: host.host.conditions.iter().map(condition).collect(),
+            kernel_version: host.host.kernel.clone(),
+            os_image: host.host.os_image.clone(),
+        },
+        resources: Resources {
+            cpu_total: host.capacity_milli("cpu").map(|milli| milli as f64 / 1000.0),
+            cpu_used: host.cpu_used_milli.map(|milli| milli as f64 / 1000.0),
+            memory_total: memory(host.host.capacity.get("memory")),
+            memory_used: host.memory_used_bytes.map(quantity::binary),
+            gpu_total: host.gpus.total,
+            gpu_used: host.gpus.used,
+            gpu_free: host.gpus.free(),
+        },
+        gpu_type: host.gpu_type().map(ToOwned::to_owned),
+        gpu_detail: gpus(host),
+        gpu_slices: slices(&host.slices),
+        labels: node.labels.iter().map(|(key, value)| LabelItem { key: key.clone(), value: value.clone() }).collect(),
+        taints: taints(host),
+        bound_pools: node.pool().map(ToOwned::to_owned).into_iter().collect(),
+        running_jobs: jobs(host.holders.iter()),
+        holders: host
+            .holders
+            .iter()
+            .map(|holder| HolderItem {
+                namespace: holder.namespace.clone(),
+                pod: holder.pod.clone(),
+                job_id: holder.job.clone(),
+                gpu: holder.gpus,
+                gpu_slices: holder.slices.clone(),
+            })
+            .collect(),
+        created_at: host.host.created_at,
+        last_updated_at: host.host.conditions.iter().filter_map(|condition| condition.heartbeat_at).max(),
+    }
+}

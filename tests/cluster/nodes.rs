@@ -1,0 +1,217 @@
+//! `get nodes` and `describe node`: the inventory against what kubectl and the real scheduler say.
+
+use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::nodes::{in_pool, node};
+use serde_json::{Value, json};
+
+use crate::support::{A100, GPU, Scene, cluster, items};
+
+/// The nodes of this scene's pool, by name.
+fn nodes(scene: &Scene) -> Vec<Value> {
+    items(&scene.gpuctl(&["get", "nodes", "--pool", scene.name, "-o", "json"]).ok().json())
+}
+
+fn by_name(nodes: &[Value], name: &str) -> Value {
+    nodes.iter().find(|node| node["nodeName"] == name).unwrap_or_else(|| panic!("{name}: {nodes:#?}")).clone()
+}
+
+#[test]
+fn vendors_dialects_slices_and_troubles_side_by_side() {
+    let scene = Scene::new("fleet");
+    let pool = |node| in_pool(node, "fleet");
+    let mut custom = pool(node("fleet-custom", None, &[(GPU, 2)]));
+    custom["metadata"]["labels"]["company.com/gpu-model"] = json!("A100-80G");
+    let mut cordoned = pool(node("fleet-cordoned", Some(A100), &[(GPU, 8)]));
+    cordoned["spec"] = json!({"unschedulable": true});
+    let mut broken = pool(node("fleet-broken", Some(A100), &[(GPU, 8)]));
+    broken["status"]["allocatable"][GPU] = json!("7");
+    let mut sliced = pool(node("fleet-sliced", Some(A100), &[(GPU, 32)]));
+    sliced["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
+    cluster().add_nodes(&[
+        pool(node("fleet-a", Some(A100), &[(GPU, 8)])),
+        pool(node("fleet-amd", Some(("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")), &[("amd.com/gpu", 8)])),
+        pool(node("fleet-intel", Some(("gpu.intel.com/product", "Max_1550")), &[("gpu.intel.com/i915", 4)])),
+        pool(node("fleet-mig", Some(A100), &[("nvidia.com/mig-1g.10gb", 4), ("nvidia.com/mig-3g.40gb", 1)])),
+        pool(node("fleet-plain", None, &[])),
+        custom,
+        cordoned,
+        broken,
+        sliced,
+    ]);
+    let found = nodes(&scene);
+    assert_eq!(found.len(), 9);
+    let row = |name: &str| {
+        let node = by_name(&found, name);
+        (node["status"].clone(), node["gpuTotal"].clone(), node["gpuFree"].clone(), node["gpuType"].clone())
+    };
+    let is = |status: &str, total: u64, free: u64, kind: Option<&str>| (json!(status), json!(total), json!(free), json!(kind));
+    assert_eq!(row("fleet-a"), is("active", 8, 8, Some("a100-80g")));
+    assert_eq!(row("fleet-custom"), is("active", 2, 2, Some("a100-80g")));
+    assert_eq!(row("fleet-amd"), is("active", 8, 8, Some("mi300x")));
+    assert_eq!(row("fleet-intel"), is("active", 4, 4, Some("max-1550")));
+    assert_eq!(row("fleet-mig"), is("active", 0, 0, None));
+    assert_eq!(row("fleet-plain"), is("active", 0, 0, None));
+    assert_eq!(row("fleet-cordoned"), is("maintaining", 8, 8, Some("a100-80g")));
+    assert_eq!(row("fleet-broken"), is("faulty", 7, 7, Some("a100-80g")));
+    assert_eq!(by_name(&found, "fleet-broken")["reason"], "7 of 8 nvidia.com/gpu usable");
+    assert_eq!(row("fleet-sliced"), is("active", 0, 0, None));
+    assert_eq!(by_name(&found, "fleet-sliced")["gpuSlices"], json!({"gpu.shared": {"total": 32, "used": 0}}));
+    let mig = by_name(&found, "fleet-mig")["gpuSlices"].clone();
+    assert_eq!(mig, json!({"mig-1g.10gb": {"total": 4, "used": 0}, "mig-3g.40gb": {"total": 1, "used": 0}}));
+    let only = |arguments: &[&str]| {
+        let list = scene.gpuctl(&[&["get", "nodes", "--pool", "fleet", "-o", "name"], arguments].concat()).ok();
+        list.out.lines().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(only(&["--status", "faulty"]), ["fleet-broken"]);
+    for spelling in ["mi300x", "AMD_Instinct_MI300X_OAM", "amd.com/mi300x"] {
+        assert_eq!(only(&["--gpu-type", spelling]), ["fleet-amd"], "{spelling}");
+    }
+    assert_eq!(only(&["--gpu-type", "nvidia.com/a100-80g"]).len(), 6, "slices are of their device's type");
+    assert_eq!(only(&["--sort-by", "gpus", "--page-size", "3"]), ["fleet-a", "fleet-amd", "fleet-cordoned"]);
+    assert_eq!(only(&["--page", "2", "--page-size", "8"]), ["fleet-sliced"]);
+    let label = scene.gpuctl(&["get", "nodes", "--pool", "fleet", "--gpu-type", "nvidia.com/gpu-type", "-o", "json"]).ok().json();
+    assert_eq!(label["items"][0], json!({"nodeName": "fleet-a", "labelKey": "nvidia.com/gpu-type", "labelValue": null}));
+    let table = scene.gpuctl(&["get", "nodes", "--pool", "fleet"]).ok().out;
+    assert!(table.lines().next().unwrap().starts_with("NAME ") && table.contains("mig-1g.10gb 4/4, mig-3g.40gb 1/1"), "{table}");
+    scene.gpuctl(&["get", "nodes", "--gpu-type", "---"]).exits(2);
+    assert_eq!(scene.gpuctl(&["get", "nodes", "--pool", "nothing"]).ok().out, "");
+}
+
+#[test]
+fn our_last_free_gpu_is_the_scheduler_s_last() {
+    let scene = Scene::with_nodes("last-gpu", 1);
+    // A sidecar beside the container and an init container before it: 2 + 1 and 4 of them at a time.
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mixed", "namespace": "last-gpu"}, "spec": {
+        "nodeSelector": {"gpuctl/pool": "last-gpu"},
+        "initContainers": [
+            {"name": "side", "image": "i", "restartPolicy": "Always", "resources": {"limits": {GPU: "1"}}},
+            {"name": "init", "image": "i", "resources": {"limits": {GPU: "3"}}},
+        ],
+        "containers": [{"name": "main", "image": "i", "resources": {"limits": {GPU: "2"}, "requests": {"cpu": "1500m", "memory": "2Gi"}}}]}});
+    scene.admin.apply(&pod);
+    scene.get_until(&["pod", "mixed"], |pod| pod["status"]["phase"] == "Running");
+    let free = |scene: &Scene| by_name(&nodes(scene), "last-gpu-0")["gpuFree"].as_u64().unwrap();
+    assert_eq!(free(&scene), 4, "the init container and the sidecar, which is more than what runs later");
+    for _ in 0..free(&scene) {
+        let name = format!("fill-{}", free(&scene));
+        scene.create(&name, "");
+        scene.until(&name, "running", None);
+    }
+    assert_eq!(free(&scene), 0);
+    scene.create("more", "");
+    scene.until("more", "pending", Some("Unschedulable"));
+    let node = scene.gpuctl(&["describe", "node", "last-gpu-0", "-o", "json"]).ok().json();
+    assert_eq!(
+        (&node["resources"]["gpuUsed"], &node["resources"]["cpuUsed"], &node["resources"]["memoryUsed"]),
+        (&json!(8), &json!(1.5), &json!("2Gi"))
+    );
+    assert_eq!(node["runningJobs"].as_array().unwrap().len(), 4);
+    assert_eq!(node["runningJobs"][0], json!({"jobId": "fill-1", "name": "fill-1", "namespace": "last-gpu", "gpu": 1}));
+    assert!(node["gpuDetail"].as_array().unwrap().iter().all(|gpu| gpu["status"] == "used" && gpu["utilization"].is_null()));
+    let holders = node["holders"].as_array().unwrap();
+    assert!(
+        holders.contains(&json!({"namespace": "last-gpu", "pod": "mixed", "jobId": null, "gpu": 4, "gpuSlices": {}})),
+        "{holders:#?}"
+    );
+    scene.gpuctl(&["delete", "job", "fill-1", "fill-2"]).ok();
+    scene.until("more", "running", None);
+    assert_eq!(free(&scene), 1);
+    let text = scene.gpuctl(&["describe", "node", "last-gpu-0"]).ok().out;
+    assert!(text.starts_with("last-gpu-0   active   pool last-gpu\n") && text.contains("8 × a100-80g: 7 held, 1 free"), "{text}");
+    scene
+        .gpuctl(&["describe", "node", "last-gpu-1"])
+        .exits(4)
+        .says("there is no node `last-gpu-1`")
+        .says("did you mean `last-gpu-0`?");
+}
+
+#[test]
+fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
+    let scene = Scene::new("dra");
+    cluster().add_nodes(&[in_pool(node("dra-0", None, &[]), "dra")]);
+    let device = |name: &str, kind: &str| {
+        let mut device = json!({"name": name, "attributes": {
+            "type": {"string": kind}, "productName": {"string": "NVIDIA H100 80GB HBM3"}, "uuid": {"string": format!("GPU-{name}")}}});
+        if kind == "mig" {
+            device["attributes"]["profile"] = json!({"string": "1g.10gb"});
+        }
+        device
+    };
+    scene.admin.apply(
+        &json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "dra-0-gpus"}, "spec": {
+        "driver": "gpu.nvidia.com", "nodeName": "dra-0", "pool": {"name": "dra-0", "generation": 1, "resourceSliceCount": 1},
+        "devices": [device("gpu-0", "gpu"), device("gpu-1", "gpu"), device("gpu-2", "gpu"), device("mig-0", "mig")]}}),
+    );
+    scene.admin.apply(&json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"}, "spec": {
+        "selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"}}]}}));
+    scene.admin.apply(&json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "two", "namespace": "dra"}, "spec": {"spec": {"devices": {"requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}]}}}}));
+    let before = by_name(&nodes(&scene), "dra-0");
+    assert_eq!((&before["gpuTotal"], &before["gpuFree"], &before["gpuType"]), (&json!(3), &json!(3), &json!("h100-80g")));
+    assert_eq!(before["gpuSlices"], json!({"mig-1g.10gb": {"total": 1, "used": 0}}));
+    let pod = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "dra"}, "spec": {
+        "nodeSelector": {"gpuctl/pool": "dra"}, "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "two"}],
+        "containers": [{"name": "main", "image": "i", "resources": {"claims": [{"name": "gpus"}]}}]}})
+    };
+    scene.admin.apply(&pod("first"));
+    scene.get_until(&["pod", "first"], |pod| pod["status"]["phase"] == "Running");
+    let after = by_name(&nodes(&scene), "dra-0");
+    assert_eq!((&after["gpuUsed"], &after["gpuFree"]), (&json!(2), &json!(1)));
+    let described = scene.gpuctl(&["describe", "node", "dra-0", "-o", "json"]).ok().json();
+    assert_eq!(described["holders"][0], json!({"namespace": "dra", "pod": "first", "jobId": null, "gpu": 2, "gpuSlices": {}}));
+    // One is left by our figure, and the scheduler refuses two.
+    scene.admin.apply(&pod("second"));
+    scene.get_until(&["pod", "second"], |pod| {
+        pod["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|one| one["type"] == "PodScheduled" && one["status"] == "False")
+    });
+    assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 1);
+    scene.admin.run(&["delete", "resourceslice", "dra-0-gpus"]);
+}
+
+#[test]
+fn what_may_not_be_seen_is_unknown_and_said_once() {
+    let scene = Scene::with_nodes("node-rights", 1);
+    scene.allow_edit(Persona::Bob);
+    let bob = scene.seen_by(Persona::Bob);
+    bob.gpuctl(&["get", "nodes"]).exits(5).says("nodes is forbidden");
+    scene
+        .admin
+        .apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "see-nodes"},
+        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]}));
+    scene.admin.run(&["create", "clusterrolebinding", "see-nodes", "--clusterrole=see-nodes", "--user=viewer"]);
+    let viewer = scene.seen_by(Persona::Viewer);
+    let run = viewer.gpuctl(&["get", "nodes", "--pool", "node-rights", "-o", "json"]).ok();
+    let node = run.json()["items"][0].clone();
+    assert_eq!((&node["gpuTotal"], &node["gpuUsed"], &node["gpuFree"]), (&json!(8), &Value::Null, &Value::Null));
+    assert_eq!(run.err.matches("you may not list the pods of all namespaces").count(), 1, "{}", run.err);
+    let table = viewer.gpuctl(&["get", "nodes", "--pool", "node-rights"]).ok().out;
+    let words: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(words, ["node-rights-0", "active", "node-rights", "a100-80g", "8", "-", "-", "-", "-"]);
+    viewer.gpuctl(&["describe", "node", "node-rights-0"]).ok();
+}
+
+#[test]
+fn a_watch_tells_each_change_once() {
+    use std::io::{BufRead, BufReader};
+    let scene = Scene::with_nodes("node-watch", 1);
+    let mut child = scene.start(&["get", "nodes", "--pool", "node-watch", "-w", "-o", "json"]);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut next = || {
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        serde_json::from_str::<Value>(&line).unwrap()
+    };
+    assert_eq!(next()["gpuUsed"], 0);
+    scene.create("a", "");
+    assert_eq!(next()["gpuUsed"], 1);
+    scene.admin.run(&["cordon", "node-watch-0"]);
+    assert_eq!(next()["status"], "maintaining");
+    child.kill().unwrap();
+    let _ = child.wait();
+}
