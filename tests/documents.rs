@@ -41,7 +41,7 @@ fn commands_of_the_readme_are_commands() {
 fn yaml_of_the_readme_and_the_examples_is_valid() {
     let mut files: Vec<(String, String)> =
         blocks(&read("README.md"), "yaml").into_iter().map(|text| ("README".to_owned(), text)).collect();
-    assert_eq!(files.len(), 2);
+    assert_eq!(files.len(), 3);
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpuctl::model::Node;
+use gpuctl::model::{Node, Nodes};
 use gpuctl::render::{IngressClass, Object, Queueing, Served, Target, render};
 use gpuctl::spec::{self, Document};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -37,7 +37,7 @@ fn nodes() -> Vec<Node> {
 fn target(files: usize) -> Target {
     Target {
         namespace: "team-a".to_owned(),
-        nodes: Some(nodes()),
+        nodes: Nodes::Listed(nodes()),
         user: Some("alice".to_owned()),
         files: vec![b"content\n".to_vec(); files],
         ..Target::default()
@@ -55,10 +55,13 @@ fn objects(text: &str, target: impl Fn(usize) -> Target) -> Vec<Object> {
         .collect()
 }
 
+/// The examples that are jobs; pools and quotas become objects with the nodes that there are.
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    let is_job = |path: &PathBuf| !matches!(path.file_stem().and_then(|stem| stem.to_str()), Some("pool" | "quota"));
+    files.retain(is_job);
     files.sort();
     files
 }
@@ -79,7 +82,7 @@ fn examples_become_these_objects() {
 fn rendering_twice_gives_the_same_bytes_whatever_the_order_of_nodes() {
     for path in examples() {
         let text = fs::read_to_string(&path).unwrap();
-        let reversed = |files| Target { nodes: Some(nodes().into_iter().rev().collect()), ..target(files) };
+        let reversed = |files| Target { nodes: Nodes::Listed(nodes().into_iter().rev().collect()), ..target(files) };
         assert_eq!(yaml(&objects(&text, target)), yaml(&objects(&text, reversed)));
     }
 }
@@ -217,10 +220,28 @@ fn no_field_is_invented() {
 }
 
 #[test]
+fn published_nodes_place_a_job_and_refuse_none() {
+    let render_in = |pool: &str| {
+        let text = format!(
+            "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\nresources: {{pool: {pool}, gpu: 1}}"
+        );
+        let document = spec::parse("t", &text).unwrap().documents.remove(0);
+        render(&document, &Target { nodes: Nodes::Published(nodes()), ..target(0) }).unwrap()
+    };
+    let pool = nodes().iter().find_map(|node| node.pool().filter(|_| node.has_gpus()).map(ToOwned::to_owned)).unwrap();
+    assert!(render_in(&pool).warnings.is_empty());
+    let warnings = render_in("younger-than-the-list").warnings;
+    assert_eq!(
+        warnings[0],
+        "there is no pool `younger-than-the-list` in the list of nodes that was published, which may be old; you may not list nodes"
+    );
+}
+
+#[test]
 fn a_user_who_may_not_see_nodes_gets_the_known_spellings() {
     let text =
         "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\nresources: {pool: p, gpu: 2, gpu-type: A10-24G}";
-    let job = objects(text, |files| Target { nodes: None, ..target(files) }).pop().unwrap();
+    let job = objects(text, |files| Target { nodes: Nodes::Hidden, ..target(files) }).pop().unwrap();
     let spec = &job.body["spec"]["template"]["spec"];
     let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
     let pool = json!({"key": "gpuctl/pool", "operator": "In", "values": ["p"]});

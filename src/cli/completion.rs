@@ -1,6 +1,7 @@
 //! `completion`: the script that registers gpuctl with a shell, and the live names that it offers. Must be quick and silent,
 //! for a person waits for the next keystroke.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -88,7 +89,18 @@ pub fn job_names() -> Vec<CompletionCandidate> {
 /// Names of nodes, for the shell.
 #[must_use]
 pub fn node_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| Some(connection.nodes().await.ok()??.into_iter().map(|node| node.name).collect()))
+    candidates(async |connection| Some(connection.nodes().await.ok()?.all().iter().map(|node| node.name.clone()).collect()))
+}
+
+/// Names of pools, for the shell.
+#[must_use]
+pub fn pool_names() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let (nodes, defined) = futures::future::join(connection.nodes(), connection.pools()).await;
+        let mut names: BTreeSet<String> = defined.unwrap_or_default().into_iter().map(|pool| pool.name).collect();
+        names.extend(nodes.ok()?.all().iter().filter_map(|node| node.pool().map(ToOwned::to_owned)));
+        Some(names.into_iter().collect())
+    })
 }
 
 /// What `ask` finds in the cluster, in time for the next keystroke.

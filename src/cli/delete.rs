@@ -15,7 +15,7 @@ use crate::view::deleted::{self, Deleted};
 use crate::view::{Format, document};
 
 use super::lookup::{self, Purpose};
-use super::{OneFormat, World, completion, duration, inputs};
+use super::{OneFormat, World, completion, duration, inputs, pool_changes, quota_changes};
 
 /// Delete jobs and free their GPUs
 ///
@@ -43,6 +43,46 @@ enum What {
     /// Delete jobs by name
     #[command(visible_alias = "jobs")]
     Job(Names),
+    /// Delete pools: the labels that were set for them, and their definition
+    #[command(visible_alias = "pools")]
+    Pool(PoolNames),
+    /// Delete quotas of gpuctl's in every namespace that they bind
+    #[command(visible_alias = "quotas")]
+    Quota(QuotaNames),
+}
+
+#[derive(Args, Debug)]
+struct PoolNames {
+    /// Pools
+    #[arg(required = true, value_parser = super::object_name, add = ArgValueCandidates::new(completion::pool_names))]
+    names: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args, Debug)]
+struct QuotaNames {
+    /// Quotas, as `quota.name` says
+    #[arg(required = true, value_parser = super::object_name)]
+    names: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// What is deleted.
+#[derive(Clone, Debug)]
+enum Item {
+    Job(String),
+    Pool(String),
+    Quota(String),
+}
+
+impl Item {
+    fn name(&self) -> &str {
+        match self {
+            Self::Job(name) | Self::Pool(name) | Self::Quota(name) => name,
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -56,12 +96,15 @@ struct Names {
 
 #[derive(Args, Clone, Debug)]
 struct How {
-    /// End the containers at once, without their grace period
+    /// End the containers at once, without their grace period; of a pool, also with jobs in it
     #[arg(long)]
     force: bool,
-    /// Delete the job's claims and their data too
+    /// Delete the job's claims and their data too; of a quota, namespaces that gpuctl made and that are empty
     #[arg(long)]
     purge: bool,
+    /// Leave the labels of a pool on its nodes
+    #[arg(long)]
+    keep_labels: bool,
     /// Return before the pods are gone
     #[arg(long)]
     no_wait: bool,
@@ -77,8 +120,10 @@ struct How {
 }
 
 pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
-    let (names, how) = match &args.what {
-        Some(What::Job(names)) => (names.names.clone(), &names.how),
+    let (items, how) = match &args.what {
+        Some(What::Job(names)) => (names.names.iter().cloned().map(Item::Job).collect(), &names.how),
+        Some(What::Pool(names)) => (names.names.iter().cloned().map(Item::Pool).collect(), &names.how),
+        Some(What::Quota(names)) => (names.names.iter().cloned().map(Item::Quota).collect(), &names.how),
         None => (Vec::new(), &args.how),
     };
     let format: Format = how.output.into();
@@ -86,8 +131,9 @@ pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
     if args.what.is_none() && args.files.is_empty() {
         return Err(Error::usage("nothing to delete is named").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
     }
-    let names = if args.what.is_some() { names } else { names_in(&args.files, world)? };
-    for name in &names {
+    let items = if args.what.is_some() { items } else { items_in(&args.files, world)? };
+    for item in &items {
+        let Item::Job(name) = item else { continue };
         let (namespace, job) = lookup::split(name)?;
         if let (Some(namespace), Some(given)) =
             (namespace, world.access.namespace.as_deref().filter(|given| Some(*given) != namespace))
@@ -98,22 +144,27 @@ pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
     }
     let connection = world.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
-    for name in &names {
-        match begin(&connection, name, how).await {
-            Ok(Some(job)) => done.push((job, Instant::now())),
-            Ok(None) => {}
-            Err(error) if names.len() == 1 => return Err(error),
-            Err(error) => {
-                world.terminal.fail(&error);
-                failed.push((name.clone(), error));
+    let mut answers = Vec::new();
+    for item in &items {
+        let begun = match item {
+            Item::Job(name) => begin(&connection, name, how).await.map(|job| done.extend(job.map(|job| (job, Instant::now())))),
+            other => shared(&connection, other, how, world).await.map(|answer| answers.extend(answer)),
+        };
+        if let Err(error) = begun {
+            if items.len() == 1 {
+                return Err(error);
             }
+            world.terminal.fail(&error);
+            failed.push((item.name().to_owned(), error));
         }
     }
-    let mut answers = Vec::new();
+    if !format.is_document() {
+        answers.iter().try_for_each(|answer| world.terminal.print(&deleted::text(answer)))?;
+    }
     for (job, start) in done {
         let answer = match end(&connection, &job, start, how, world).await {
             Ok(answer) => answer,
-            Err(error) if names.len() == 1 => return Err(error),
+            Err(error) if items.len() == 1 => return Err(error),
             Err(error) => {
                 world.terminal.fail(&error);
                 failed.push((job.name.clone(), error));
@@ -125,7 +176,7 @@ pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
         }
         answers.push(answer);
     }
-    let text = match (names.len(), answers.first()) {
+    let text = match (items.len(), answers.first()) {
         (1, Some(answer)) => document(format, answer),
         _ => document(format, &deleted::batch(&answers, &failed)),
     };
@@ -133,27 +184,40 @@ pub async fn run(args: &Delete, world: &World) -> Result<ExitCode, Error> {
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
 }
 
-/// The jobs of files, last first: what was created last goes first.
-fn names_in(files: &[String], world: &World) -> Result<Vec<String>, Error> {
+/// What files describe, last first: what was created last goes first.
+fn items_in(files: &[String], world: &World) -> Result<Vec<Item>, Error> {
     let inputs = inputs::read(files, &[]).map_err(|mut errors| {
         let last = errors.pop().expect("a failed reading has an error");
         errors.iter().for_each(|error| world.terminal.fail(error));
         last
     })?;
-    let mut names = Vec::new();
-    for input in inputs.documents.iter().rev() {
-        match &input.document {
-            Document::Job(job) => names.push(match &job.namespace {
-                Some(space) => format!("{}/{}", space.value, job.name.value),
-                None => job.name.value.clone(),
-            }),
-            other => {
-                let message = format!("deleting `kind: {}` is not there yet", other.kind());
-                return Err(Error::new(Kind::Specification, "Unsupported", message).hint("this version of gpuctl deletes jobs"));
-            }
+    let item = |document: &Document| match document {
+        Document::Job(job) => Item::Job(match &job.namespace {
+            Some(space) => format!("{}/{}", space.value, job.name.value),
+            None => job.name.value.clone(),
+        }),
+        Document::Pool(pool) => Item::Pool(pool.name.value.clone()),
+        Document::Quota(quota) => Item::Quota(quota.name.clone()),
+    };
+    // Jobs before the pools and quotas that they are in.
+    let (jobs, shared): (Vec<Item>, Vec<Item>) =
+        inputs.documents.iter().rev().map(|input| item(&input.document)).partition(|item| matches!(item, Item::Job(_)));
+    Ok(jobs.into_iter().chain(shared).collect())
+}
+
+/// Takes a pool or a quota away.
+async fn shared(connection: &Connection, item: &Item, how: &How, world: &World) -> Result<Option<Deleted>, Error> {
+    let message = match item {
+        Item::Pool(name) => {
+            let ending =
+                pool_changes::Ending { force: how.force, keep_labels: how.keep_labels, ignore_not_found: how.ignore_not_found };
+            pool_changes::delete(connection, name, ending, world).await?
         }
-    }
-    Ok(names)
+        Item::Quota(name) => quota_changes::delete(connection, name, how.purge, how.ignore_not_found).await?,
+        Item::Job(_) => None,
+    };
+    let answer = |message| Deleted { job_id: item.name().to_owned(), namespace: String::new(), status: "deleted", message };
+    Ok(message.map(answer))
 }
 
 /// Starts the deletion. `None` when there is nothing and that is no error.

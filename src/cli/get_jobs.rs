@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 use futures::stream::{self, StreamExt};
 
 use crate::cluster::{Connection, LogQuery, Patience, Wanted};
@@ -15,7 +16,8 @@ use crate::stats::progress;
 use crate::view::jobs::{self, JobItem, Row};
 use crate::view::{Format, document};
 
-use super::{ListFormat, World};
+use super::watch::{self, Frame};
+use super::{ListFormat, World, completion};
 
 /// List jobs and what they really do
 ///
@@ -34,7 +36,7 @@ pub struct GetJobs {
     #[arg(long, value_name = "KIND", value_parser = ["training", "inference", "notebook", "compute"])]
     kind: Option<String>,
     /// Only jobs in this pool
-    #[arg(long, value_name = "NAME", value_parser = super::object_name)]
+    #[arg(long, value_name = "NAME", value_parser = super::object_name, add = ArgValueCandidates::new(completion::pool_names))]
     pool: Option<String>,
     /// Only jobs in this state
     #[arg(long, value_name = "STATUS", value_parser = ["pending", "running", "succeeded", "failed", "paused", "terminating", "unknown"])]
@@ -195,37 +197,10 @@ pub(super) async fn tail(connection: &Connection, job: &Job) -> Option<f64> {
 }
 
 async fn watch(args: &GetJobs, connection: &Connection, wanted: &Wanted, world: &World) -> Result<ExitCode, Error> {
-    let redraws = world.terminal.out_is_terminal() && !matches!(args.output, ListFormat::Json | ListFormat::Yaml);
-    let mut known: BTreeMap<String, String> = BTreeMap::new();
-    let mut first = true;
-    loop {
+    watch::watch(args.output.into(), WATCH_STEP, world, async |first| {
         let (rows, total) = rows(args, connection, wanted, world, first).await?;
-        if redraws {
-            world.terminal.redraw(&show(args, &rows, total, world))?;
-        } else {
-            let mut current = BTreeMap::new();
-            for row in &rows {
-                let line = serde_json::to_string(&JobItem::from(row)).expect("a job is JSON");
-                current.insert(format!("{}/{}", row.job.namespace, row.job.name), line);
-            }
-            for (name, line) in &current {
-                if known.get(name) != Some(line) {
-                    world.terminal.print(&format!("{line}\n"))?;
-                }
-            }
-            for line in known.iter().filter(|(name, _)| !current.contains_key(*name)).map(|(_, line)| line) {
-                world.terminal.print(&gone(line))?;
-            }
-            known = current;
-        }
-        first = false;
-        tokio::time::sleep(WATCH_STEP).await;
-    }
-}
-
-/// The last line of a job that is gone, marked so.
-fn gone(line: &str) -> String {
-    let mut item: serde_json::Value = serde_json::from_str(line).expect("our own line");
-    item["deleted"] = true.into();
-    format!("{item}\n")
+        let items = rows.iter().map(|row| (format!("{}/{}", row.job.namespace, row.job.name), JobItem::from(row)));
+        Ok(Frame::new(show(args, &rows, total, world), items))
+    })
+    .await
 }

@@ -1,19 +1,20 @@
 //! `get nodes`: the inventory of GPUs, filtered, sorted, in pages. What is counted is the model's.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cluster::{Connection, Patience, Stock};
 use crate::error::Error;
 use crate::model::gpu::is_type_label;
 use crate::model::{GpuType, Health, Host, HostUse};
 use crate::view::nodes::{self, NodeItem};
-use crate::view::{Format, document, labels};
+use crate::view::{Format, document, labels, node_table};
 
-use super::{ListFormat, World};
+use super::watch::{self, Frame};
+use super::{ListFormat, World, completion};
 
 /// List nodes, their GPUs, and how many of them are free
 ///
@@ -26,7 +27,7 @@ use super::{ListFormat, World};
   gpuctl get nodes --label nvidia.com/gpu-type")]
 pub struct GetNodes {
     /// Only nodes of this pool
-    #[arg(long, value_name = "NAME", value_parser = super::object_name)]
+    #[arg(long, value_name = "NAME", value_parser = super::object_name, add = ArgValueCandidates::new(completion::pool_names))]
     pool: Option<String>,
     /// Only nodes with GPUs of this type, in any spelling; a label's key lists its values instead
     #[arg(long, value_name = "TYPE")]
@@ -92,7 +93,8 @@ enum SortKey {
     Age,
 }
 
-const WATCH_STEP: Duration = Duration::from_secs(2);
+/// How often a watch looks.
+pub const WATCH_STEP: Duration = Duration::from_secs(2);
 
 pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -114,7 +116,8 @@ pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
         document(format, &labels::of_nodes(&hosts, key, total))
             .unwrap_or_else(|| labels::of_nodes_table(&hosts, key, format, headers, look))
     } else if args.gpu_detail {
-        document(format, &nodes::details(&found, total)).unwrap_or_else(|| nodes::detail_table(&found, format, headers, look))
+        document(format, &nodes::details(&found, total))
+            .unwrap_or_else(|| node_table::detail_table(&found, format, headers, look))
     } else {
         show(args, &found, total, world)
     };
@@ -183,9 +186,9 @@ fn show(args: &GetNodes, found: &[&HostUse], total: usize, world: &World) -> Str
         Format::Json | Format::Yaml => document(format, &nodes::list(found, total)).expect("these formats are documents"),
         Format::Table | Format::Wide if found.is_empty() => String::new(),
         _ => {
-            let mut text = nodes::table(found, format, !args.no_headers, world.terminal.look(), world.now());
+            let mut text = node_table::table(found, format, !args.no_headers, world.terminal.look(), world.now());
             if world.terminal.out_is_terminal() && format != Format::Csv {
-                text.push_str(&nodes::footer(found));
+                text.push_str(&node_table::footer(found));
             }
             text
         }
@@ -193,34 +196,17 @@ fn show(args: &GetNodes, found: &[&HostUse], total: usize, world: &World) -> Str
 }
 
 async fn watch(args: &GetNodes, connection: &Connection, world: &World) -> Result<ExitCode, Error> {
-    let redraws = world.terminal.out_is_terminal() && !Format::from(args.output).is_document();
     let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
-    let mut known: BTreeMap<String, String> = BTreeMap::new();
-    let mut first = true;
-    loop {
+    watch::watch(args.output.into(), WATCH_STEP, world, async |first| {
         let stock = patience.ask(|| connection.stock()).await?;
-        if std::mem::take(&mut first) {
+        if first {
             warn_of(&stock, world);
         }
         let found = chosen(args, &stock.inventory.hosts)?;
         let total = found.len();
         let found = args.page.of(found);
-        if redraws {
-            world.terminal.redraw(&show(args, &found, total, world))?;
-        } else {
-            for host in &found {
-                let line = serde_json::to_string(&NodeItem::from(*host)).expect("a node is JSON");
-                if known.insert(host.name().to_owned(), line.clone()) != Some(line.clone()) {
-                    world.terminal.print(&format!("{line}\n"))?;
-                }
-            }
-            let gone: Vec<String> =
-                known.keys().filter(|name| !found.iter().any(|host| host.name() == name.as_str())).cloned().collect();
-            for name in gone {
-                known.remove(&name);
-                world.terminal.print(&format!("{}\n", serde_json::json!({"nodeName": name, "deleted": true})))?;
-            }
-        }
-        tokio::time::sleep(WATCH_STEP).await;
-    }
+        let items = found.iter().map(|host| (host.name().to_owned(), NodeItem::from(*host)));
+        Ok(Frame::new(show(args, &found, total, world), items))
+    })
+    .await
 }

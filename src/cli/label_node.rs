@@ -8,12 +8,13 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cluster::{Connection, Labelling};
 use crate::error::{Error, Kind};
 use crate::model::POOL_LABEL;
+use crate::render::is_published;
 use crate::spec::{is_label_key, is_label_value};
 use crate::view::labels::{self, Labelled};
 use crate::view::node::LabelItem;
 use crate::view::{Format, document};
 
-use super::{OneFormat, World, completion, describe_node};
+use super::{OneFormat, World, completion, describe_node, pool_changes};
 
 /// Set labels
 #[derive(Debug, Subcommand)]
@@ -81,6 +82,9 @@ pub async fn run(label: &Label, world: &World) -> Result<ExitCode, Error> {
                 failed.push((node.clone(), error));
             }
         }
+    }
+    if is_published(key) && !done.is_empty() {
+        pool_changes::publish(&connection, false, world).await;
     }
     if nodes.len() > 1 {
         let message = format!("{} of {} nodes done", done.len(), nodes.len());

@@ -12,6 +12,7 @@ pub mod events;
 pub mod exec;
 pub mod get_jobs;
 pub mod get_nodes;
+pub mod get_pools;
 pub mod inputs;
 pub mod label_node;
 pub mod logs;
@@ -20,11 +21,18 @@ pub mod man;
 pub mod node_labels;
 mod obstacles;
 pub mod open;
+mod pool_changes;
+pub mod pool_nodes;
+mod pool_rules;
+mod quota_changes;
+pub mod quotas;
 pub mod run;
 pub mod scale;
+mod shared_documents;
 mod submission;
 pub mod version;
 mod waiting;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -170,6 +178,12 @@ pub enum Command {
     #[command(subcommand)]
     Resume(scale::Resume),
     Delete(delete::Delete),
+    /// Put nodes into pools
+    #[command(subcommand)]
+    Add(pool_nodes::Add),
+    /// Take nodes out of pools
+    #[command(subcommand)]
+    Remove(pool_nodes::Remove),
     /// Set labels of nodes
     #[command(subcommand)]
     Label(label_node::Label),
@@ -184,6 +198,10 @@ pub enum Get {
     Jobs(get_jobs::GetJobs),
     #[command(visible_alias = "node")]
     Nodes(get_nodes::GetNodes),
+    #[command(visible_alias = "pool")]
+    Pools(get_pools::GetPools),
+    #[command(visible_alias = "quota")]
+    Quotas(quotas::GetQuotas),
     Label(node_labels::NodeLabels),
     NodeLabels(node_labels::NodeLabels),
     GpuType(node_labels::NodeLabels),
@@ -195,6 +213,10 @@ pub enum Describe {
     Job(describe_job::DescribeJob),
     #[command(visible_alias = "nodes")]
     Node(describe_node::DescribeNode),
+    #[command(visible_alias = "pools")]
+    Pool(get_pools::DescribePool),
+    #[command(visible_alias = "quotas")]
+    Quota(quotas::DescribeQuota),
 }
 
 /// What a verb works with: the streams and the way to the cluster.
@@ -298,6 +320,12 @@ async fn dispatch(command: Command, world: &World) -> Result<ExitCode, Error> {
         Command::Get(Get::Label(args) | Get::NodeLabels(args) | Get::GpuType(args)) => node_labels::run(&args, world).await,
         Command::Describe(Describe::Job(args)) => describe_job::run(&args, world).await,
         Command::Describe(Describe::Node(args)) => describe_node::run(&args, world).await,
+        Command::Get(Get::Pools(args)) => get_pools::run(&args, world).await,
+        Command::Get(Get::Quotas(args)) => quotas::run(&args, world).await,
+        Command::Describe(Describe::Quota(args)) => quotas::describe(&args, world).await,
+        Command::Describe(Describe::Pool(args)) => get_pools::describe(&args, world).await,
+        Command::Add(args) => pool_nodes::add(&args, world).await,
+        Command::Remove(args) => pool_nodes::remove(&args, world).await,
         Command::Label(label) => label_node::run(&label, world).await,
         Command::Run(args) => run::run(&args, world).await,
         Command::Logs(args) => logs::run(&args, world).await,

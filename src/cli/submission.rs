@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::{Connection, Obstacle, label};
 use crate::error::{Error, Kind};
-use crate::model::Node;
+use crate::model::{Node, Nodes};
 use crate::render::{Queueing, Rendered, Target, pods_in_all, render};
 use crate::spec::{Document, Job};
 use crate::view::created::{self, Created};
@@ -17,8 +17,9 @@ use crate::view::{Format, document, json, yaml};
 
 use super::inputs::{self, Input};
 use super::obstacles::{broken, in_the_way};
+use super::shared_documents::{self, Outcome};
 use super::waiting::{Goal, wait};
-use super::{World, duration};
+use super::{World, duration, pool_rules};
 
 /// How jobs are submitted.
 #[derive(Args, Debug)]
@@ -32,6 +33,12 @@ pub struct How {
     /// Keep the objects of a document that fails part way
     #[arg(long)]
     pub keep_partial: bool,
+    /// Move nodes that are in another pool, for pools
+    #[arg(long)]
+    pub force: bool,
+    /// Let nobody but administrators read the definitions of pools
+    #[arg(long)]
+    pub private: bool,
     /// Wait until the jobs run, or until they are complete
     #[arg(long, value_enum, value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
     pub wait: Option<Goal>,
@@ -43,7 +50,13 @@ pub struct How {
 impl How {
     /// True when any of it was written.
     pub fn is_said(&self) -> bool {
-        self.dry_run.is_some() || self.generate_name || self.keep_partial || self.wait.is_some() || self.timeout.is_some()
+        self.dry_run.is_some()
+            || self.generate_name
+            || self.keep_partial
+            || self.force
+            || self.private
+            || self.wait.is_some()
+            || self.timeout.is_some()
     }
 }
 
@@ -60,8 +73,6 @@ pub struct Plan {
     pub rendered: Rendered,
 }
 
-type Failed = (&'static str, String, Error);
-
 /// Submits the documents, or shows what would be submitted.
 pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World) -> Result<ExitCode, Error> {
     if how.wait == Some(Goal::Complete)
@@ -69,6 +80,17 @@ pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World
     {
         let message = format!("`{}` is a service or notebook: it never completes", input.document.name());
         return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
+    }
+    let (shared, inputs): (Vec<Input>, Vec<Input>) = inputs.into_iter().partition(|input| job(input).is_none());
+    let only = inputs.is_empty() && shared.len() == 1;
+    let before = shared_documents::make(&shared, how, format, only, world).await?;
+    if inputs.is_empty() {
+        let answer = match (only, before.made.first()) {
+            (true, Some(made)) => document(format, made),
+            _ => document(format, &created::batch(&before.created(), &before.failed)),
+        };
+        world.terminal.print(&answer.unwrap_or_default())?;
+        return Ok(if before.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) });
     }
     let (connection, facts) = match known(world).await {
         Ok((connection, facts)) => (Some(connection), facts),
@@ -81,7 +103,7 @@ pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World
     let plans = plan(inputs, connection.as_ref(), &facts, world).await?;
     match (how.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => show(&plans, format, world),
-        (_, Some(connection)) => write(how, plans, &connection, format, world).await,
+        (_, Some(connection)) => write(how, plans, before, &connection, format, world).await,
     }
 }
 
@@ -92,7 +114,7 @@ fn job(input: &Input) -> Option<&Job> {
 /// What the cluster tells before anything is rendered.
 #[derive(Default)]
 struct Facts {
-    nodes: Option<Vec<Node>>,
+    nodes: Nodes,
     user: Option<String>,
 }
 
@@ -191,10 +213,19 @@ fn show(plans: &[Plan], format: Format, world: &World) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-async fn write(how: &How, plans: Vec<Plan>, connection: &Connection, format: Format, world: &World) -> Result<ExitCode, Error> {
+async fn write(
+    how: &How,
+    plans: Vec<Plan>,
+    before: Outcome,
+    connection: &Connection,
+    format: Format,
+    world: &World,
+) -> Result<ExitCode, Error> {
     let dry_run = how.dry_run.is_some();
-    let single = plans.len() == 1;
-    let (mut done, mut failed): (Vec<Created>, Vec<Failed>) = (Vec::new(), Vec::new());
+    let single = plans.len() == 1 && before.made.is_empty() && before.failed.is_empty();
+    // Pools and quotas of the same files stand first in the report, and are not waited for.
+    let (shared, mut failed) = (before.created(), before.failed);
+    let mut done: Vec<Created> = Vec::new();
     for plan in plans {
         let kind = plan.input.document.kind();
         let name = plan.input.document.name().to_owned();
@@ -214,14 +245,17 @@ async fn write(how: &How, plans: Vec<Plan>, connection: &Connection, format: For
     }
     let answer = match (single, done.first()) {
         (true, Some(created)) => document(format, created),
-        _ => document(format, &created::batch(&done, &failed)),
+        _ => document(format, &created::batch(&[&shared[..], &done].concat(), &failed)),
     };
     if let Some(text) = answer.filter(|_| how.wait.is_none()) {
         world.terminal.print(&text)?;
     }
     if let Some(goal) = how.wait {
         let waited = wait(connection, &mut done, goal, how.timeout, world).await;
-        let answer = if single { document(format, &done[0]) } else { document(format, &created::batch(&done, &failed)) };
+        let answer = match single {
+            true => document(format, &done[0]),
+            false => document(format, &created::batch(&[&shared[..], &done].concat(), &failed)),
+        };
         if let Some(text) = answer {
             world.terminal.print(&text)?;
         }
@@ -241,6 +275,7 @@ async fn submit_one(
     keep_partial: bool,
     world: &World,
 ) -> Result<Created, Error> {
+    let unchecked = pool_rules::check(connection, &plan).await?;
     let mut warnings = match connection.preflight(&plan.rendered, dry_run).await {
         Err(Obstacle::NoPriorityClass) => {
             plan.target.without_priority = true;
@@ -253,6 +288,7 @@ async fn submit_one(
         }
         other => other.map_err(|obstacle| in_the_way(obstacle, &plan))?,
     };
+    warnings.extend(unchecked);
     warnings.extend(plan.rendered.warnings.clone());
     warnings.extend(gang_warning(&plan, connection).await);
     warnings.extend(connection.take_warnings());
@@ -273,7 +309,7 @@ async fn gang_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let (resource, per_pod) = plan.rendered.choice.resources.iter().next()?;
     let per_pod: u64 = per_pod.0.parse().ok()?;
     let nodes: Vec<Node> =
-        plan.target.nodes.as_ref()?.iter().filter(|node| plan.rendered.choice.candidates.contains(&node.name)).cloned().collect();
+        plan.target.nodes.all().iter().filter(|node| plan.rendered.choice.candidates.contains(&node.name)).cloned().collect();
     if job.training.node_count < 2 || per_pod == 0 {
         return None;
     }

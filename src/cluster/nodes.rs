@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::model::{Node, Taint};
+use crate::model::{Node, Nodes, Taint};
 
 use super::decode::{Metadata, Page, WirePod};
 use super::{Connection, Failure};
 
 /// Where the cluster publishes what users without the right to read nodes need to know.
-const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-facts";
+pub(super) const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-facts";
 
 /// Free units of one extended resource, by node.
 pub type FreeGpus = BTreeMap<String, u64>;
@@ -56,21 +56,25 @@ struct FactsMap {
 }
 
 impl Connection {
-    /// All nodes, by name. For a user who may not list them, what the cluster publishes; `None` when it publishes nothing.
-    pub async fn nodes(&self) -> Result<Option<Vec<Node>>, Failure> {
-        let mut nodes = Vec::new();
-        let listed = self
-            .list("/api/v1/nodes", &[], |page| {
-                let page: Page<WireNode<'_>> = serde_json::from_slice(page)?;
-                nodes.extend(page.items.iter().map(WireNode::node));
-                Ok(())
-            })
-            .await;
-        match listed {
-            Ok(()) => Ok(Some(nodes)),
-            Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await),
+    /// All nodes, by name. For a user who may not list them, what the cluster publishes.
+    pub async fn nodes(&self) -> Result<Nodes, Failure> {
+        match self.listed_nodes().await {
+            Ok(nodes) => Ok(Nodes::Listed(nodes)),
+            Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await.map_or(Nodes::Hidden, Nodes::Published)),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// All nodes as they are.
+    pub(super) async fn listed_nodes(&self) -> Result<Vec<Node>, Failure> {
+        let mut nodes = Vec::new();
+        self.list("/api/v1/nodes", &[], |page| {
+            let page: Page<WireNode<'_>> = serde_json::from_slice(page)?;
+            nodes.extend(page.items.iter().map(WireNode::node));
+            Ok(())
+        })
+        .await?;
+        Ok(nodes)
     }
 
     pub(super) async fn published_nodes(&self) -> Option<Vec<Node>> {

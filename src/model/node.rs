@@ -31,6 +31,28 @@ pub struct Taint {
     pub effect: String,
 }
 
+/// The cluster's nodes, as far as a user may see them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Nodes {
+    /// As they are.
+    Listed(Vec<Node>),
+    /// As somebody published them for users who may not list nodes: perhaps they are others by now.
+    Published(Vec<Node>),
+    #[default]
+    Hidden,
+}
+
+impl Nodes {
+    /// The nodes that are known of.
+    #[must_use]
+    pub fn all(&self) -> &[Node] {
+        match self {
+            Self::Listed(nodes) | Self::Published(nodes) => nodes,
+            Self::Hidden => &[],
+        }
+    }
+}
+
 impl Node {
     /// The pool that the node is in.
     #[must_use]
@@ -74,13 +96,19 @@ impl Node {
     /// True when something may add nodes like this one: a node group of a cloud, or Karpenter.
     #[must_use]
     pub fn is_autoscaled(&self) -> bool {
-        const GROUPS: [&str; 5] = [
-            "karpenter.sh/nodepool",
-            "cloud.google.com/gke-nodepool",
-            "eks.amazonaws.com/nodegroup",
-            "kubernetes.azure.com/agentpool",
-            "cluster.x-k8s.io/deployment-name",
-        ];
-        GROUPS.iter().any(|label| self.labels.contains_key(*label))
+        self.labels.keys().any(|label| is_group_label(label))
     }
+}
+
+/// True for labels of node groups that something may add nodes to.
+#[must_use]
+pub fn is_group_label(key: &str) -> bool {
+    const GROUPS: [&str; 5] = [
+        "karpenter.sh/nodepool",
+        "cloud.google.com/gke-nodepool",
+        "eks.amazonaws.com/nodegroup",
+        "kubernetes.azure.com/agentpool",
+        "cluster.x-k8s.io/deployment-name",
+    ];
+    GROUPS.contains(&key)
 }

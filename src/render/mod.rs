@@ -10,8 +10,10 @@ mod notebook;
 mod overlay;
 mod placement;
 mod pod;
+mod pool;
 mod port;
 mod queue;
+mod quota;
 mod secret;
 mod service;
 mod storage;
@@ -23,7 +25,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{JobKind, Node};
+use crate::model::{JobKind, Nodes};
 use crate::spec::{Document, Job, Place};
 
 pub use labels::{
@@ -31,14 +33,15 @@ pub use labels::{
     priority_class_name,
 };
 pub use placement::{NodeChoice, choose};
+pub use pool::{HOME, POOL_KIND, definition, facts, home, is_published};
+pub use quota::{QUOTA, namespace, quota};
 pub use secret::{Registry, opaque, registry};
 
 /// What rendering has to know of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     pub namespace: String,
-    /// `None` when the user may not read nodes and no facts are published.
-    pub nodes: Option<Vec<Node>>,
+    pub nodes: Nodes,
     /// Who submits, as the API server names them.
     pub user: Option<String>,
     /// Contents of `files:` in the order of the document.
@@ -169,8 +172,8 @@ pub fn render(document: &Document, target: &Target) -> Result<Rendered, Refusal>
             JobKind::Notebook => notebook::render(job, target),
         },
         other => {
-            let message = format!("creating `kind: {}` is not there yet", other.kind());
-            Err(Refusal::new("Unsupported", message, "this version of gpuctl creates jobs of every kind, not pools and quotas"))
+            let message = format!("a {} has no pods", other.kind());
+            Err(Refusal::new("NotAJob", message, "only jobs are rendered"))
         }
     }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::model::gpu::{self, TYPE_LABELS};
-use crate::model::{GpuType, Node, POOL_LABEL, quantity};
+use crate::model::{GpuType, Node, Nodes, POOL_LABEL, quantity};
 use crate::spec::{Job, Located, Resources, Share, nearest};
 
 use super::{Refusal, Target};
@@ -30,9 +30,17 @@ pub struct NodeChoice {
 
 /// Decides where `job` may run.
 pub fn choose(job: &Job, target: &Target) -> Result<NodeChoice, Refusal> {
+    let wanted = &job.resources;
     match &target.nodes {
-        Some(nodes) => from_nodes(&job.resources, nodes),
-        None => Ok(blind(&job.resources)),
+        Nodes::Listed(nodes) => from_nodes(wanted, nodes),
+        // What somebody wrote down some day is no ground to refuse a job.
+        Nodes::Published(nodes) => from_nodes(wanted, nodes).or_else(|refusal| {
+            let choice = blind(wanted);
+            let warning =
+                format!("{} in the list of nodes that was published, which may be old; you may not list nodes", refusal.message);
+            Ok(NodeChoice { warnings: [vec![warning], choice.warnings].concat(), ..choice })
+        }),
+        Nodes::Hidden => Ok(blind(wanted)),
     }
 }
 

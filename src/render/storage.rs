@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::model::{JobKind, quantity};
+use crate::model::{JobKind, Nodes, quantity};
 use crate::spec::{Access, Job, Source, Workdir};
 
 use super::labels::metadata;
@@ -45,7 +45,7 @@ pub fn storage(
     storage.shm(job, pods);
     storage.files(job, target, labels)?;
     let on_host = storage.volumes.iter().any(|volume| volume.host_path.is_some());
-    if on_host && target.nodes.is_none() {
+    if on_host && target.nodes == Nodes::Hidden {
         storage.warnings.push("host paths are each node's own, and it is not known how many nodes qualify".to_owned());
     }
     if on_host && nodes > 1 {

@@ -33,6 +33,44 @@ pub struct Created {
     pub dry_run: bool,
 }
 
+/// A pool or a quota that was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct Made {
+    #[serde(skip)]
+    pub kind: &'static str,
+    pub name: String,
+    pub status: &'static str,
+    pub message: String,
+}
+
+impl Made {
+    /// As one of several documents.
+    #[must_use]
+    pub fn created(&self) -> Created {
+        Created {
+            job_id: self.name.clone(),
+            name: self.name.clone(),
+            kind: self.kind,
+            status: self.status.to_owned(),
+            created_at: None,
+            message: self.message.clone(),
+            namespace: String::new(),
+            pods: 0,
+            gpus_per_pod: 0,
+            gpu_type: None,
+            pool: None,
+            objects: Vec::new(),
+            dry_run: false,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{}/{} {}\n", self.kind, self.name, self.message)
+    }
+}
+
 /// A document that was not.
 #[derive(Clone, Debug, Serialize)]
 pub struct NotCreated {

@@ -1,17 +1,13 @@
-//! `get nodes` and `describe node`: what a node offers, who holds it, and whether it is well. A count that is not known is
-//! null and `-`, never 0.
+//! Nodes as documents: what a node offers, who holds it, and whether it is well. A count that is not known is null, never 0.
 
 use std::collections::BTreeMap;
 
-use colored::Color;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Count, Health, HostUse, quantity};
+use crate::model::{Count, HostUse, quantity};
 
-use super::table::{Cell, Table, left, right};
-use super::text::{age, clean, count};
-use super::{Format, Look};
+use super::text::clean;
 
 /// A page of nodes.
 #[derive(Serialize)]
@@ -88,111 +84,6 @@ pub fn list(hosts: &[&HostUse], total: usize) -> NodeList {
     NodeList { total, items: hosts.iter().map(|host| NodeItem::from(*host)).collect() }
 }
 
-fn number(value: Option<u64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
-
-/// Percent of a resource that pods request.
-fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
-    match (used_milli, total.and_then(|total| u128::try_from(total).ok()).filter(|total| *total > 0)) {
-        (Some(used), Some(total)) => format!("{}%", (used * 100 + total / 2) / total),
-        _ => "-".to_owned(),
-    }
-}
-
-fn health_color(health: Health) -> Option<Color> {
-    match health {
-        Health::Active => None,
-        Health::Maintaining => Some(Color::Yellow),
-        Health::Faulty => Some(Color::Red),
-    }
-}
-
-/// The nodes for people: free GPUs are what they look for.
-#[must_use]
-pub fn table(hosts: &[&HostUse], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
-    let wide = matches!(format, Format::Wide | Format::Csv);
-    let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
-    let mut columns = vec![left("NAME"), left("STATUS"), left("POOL"), left("TYPE")];
-    columns.push(if look.width.is_some() { left("GPUS") } else { right("GPUS") });
-    columns.push(right("FREE"));
-    columns.extend(sliced.then_some(left("SLICES FREE")));
-    columns.extend([right("UTIL"), right("CPU"), right("MEM")]);
-    columns.extend(wide.then_some([right("AGE"), left("REASON")]).into_iter().flatten());
-    let mut table = Table::new(columns);
-    for host in hosts {
-        let types = host.types.keys().cloned().collect::<Vec<_>>().join(",");
-        let mut cells: Vec<Cell> = vec![
-            host.name().into(),
-            Cell::colored(host.health.word(), health_color(host.health)),
-            host.host.node.pool().unwrap_or_default().into(),
-            types.into(),
-        ];
-        cells.push(if look.width.is_some() { squares(host.gpus, look) } else { host.gpus.total.to_string() }.into());
-        let free = match (host.gpus.total, look.width) {
-            (0, _) => "-".to_owned(),
-            (total, Some(_)) => format!("{}/{total}", number(host.gpus.free())),
-            (_, None) => number(host.gpus.free()),
-        };
-        cells.push(free.into());
-        cells.extend(sliced.then(|| slices_text(&host.slices).into()));
-        let cpu = share(host.cpu_used_milli.map(u128::from), host.capacity_milli("cpu"));
-        let memory = share(host.memory_used_bytes.map(|bytes| u128::from(bytes) * 1000), host.capacity_milli("memory"));
-        cells.extend(["-".into(), cpu.into(), memory.into()]);
-        if wide {
-            cells.extend([age(host.host.created_at, now).into(), host.reason.clone().unwrap_or_default().into()]);
-        }
-        table.row(cells);
-    }
-    table.show(format, headers, look)
-}
-
-/// Taken and free devices as squares, where there are few enough to count.
-fn squares(gpus: Count, look: Look) -> String {
-    const MOST: u64 = 16;
-    let (full, open) = if look.plain { ("#", ".") } else { ("■", "□") };
-    match gpus.used {
-        Some(used) if (1..=MOST).contains(&gpus.total) => {
-            let used = used.min(gpus.total);
-            full.repeat(usize::try_from(used).unwrap_or(0)) + &open.repeat(usize::try_from(gpus.total - used).unwrap_or(0))
-        }
-        _ if gpus.total == 0 => String::new(),
-        _ => gpus.total.to_string(),
-    }
-}
-
-/// `mig-1g.10gb 4/7`.
-fn slices_text(slices: &BTreeMap<String, Count>) -> String {
-    let one = |(name, count): (&String, &Count)| format!("{name} {}/{}", number(count.free()), count.total);
-    slices.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-/// What all of it comes to, for a terminal.
-#[must_use]
-pub fn footer(hosts: &[&HostUse]) -> String {
-    let sum = crate::model::inventory::total(hosts.iter().map(|host| host.gpus));
-    let free_on =
-        |health: Health| hosts.iter().filter(|host| host.health == health).filter_map(|host| host.gpus.free()).sum::<u64>();
-    let mut text = format!("{}, {}", count(hosts.len() as u64, "node"), count(sum.total, "GPU"));
-    match sum.free() {
-        None => text.push_str(": how many are free is not known"),
-        Some(free) => {
-            text.push_str(&format!(": {free} free"));
-            let (cordoned, faulty) = (free_on(Health::Maintaining), free_on(Health::Faulty));
-            let parts: Vec<String> = [(cordoned, "cordoned"), (faulty, "on a faulty node")]
-                .iter()
-                .filter(|(number, _)| *number > 0)
-                .map(|(number, what)| format!("{number} {what}"))
-                .collect();
-            if !parts.is_empty() {
-                text.push_str(&format!(", of which {}", parts.join(" and ")));
-            }
-        }
-    }
-    text.push('\n');
-    text
-}
-
 /// `-o name`.
 #[must_use]
 pub fn names(hosts: &[&HostUse]) -> String {
@@ -203,9 +94,9 @@ pub fn names(hosts: &[&HostUse]) -> String {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuItem {
-    gpu_id: String,
-    r#type: Option<String>,
-    status: &'static str,
+    pub(super) gpu_id: String,
+    pub(super) r#type: Option<String>,
+    pub(super) status: &'static str,
     utilization: Option<f64>,
     memory_usage: Option<String>,
 }
@@ -254,23 +145,4 @@ pub fn details(hosts: &[&HostUse], total: usize) -> DetailList {
         gpu_slices: slices(&host.slices),
     };
     DetailList { total, items: hosts.iter().map(item).collect() }
-}
-
-/// The devices of several nodes for people.
-#[must_use]
-pub fn detail_table(hosts: &[&HostUse], format: Format, headers: bool, look: Look) -> String {
-    let mut table = Table::new([left("NODE"), left("GPU"), left("TYPE"), left("STATUS"), right("UTIL"), right("MEM")]);
-    for host in hosts {
-        for gpu in gpus(host) {
-            table.row(vec![
-                host.name().into(),
-                gpu.gpu_id.into(),
-                gpu.r#type.unwrap_or_default().into(),
-                gpu.status.into(),
-                "-".into(),
-                "-".into(),
-            ]);
-        }
-    }
-    table.show(format, headers, look)
 }

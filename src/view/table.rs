@@ -3,6 +3,7 @@
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Padding, Style};
+use unicode_width::UnicodeWidthStr;
 
 use super::text::clean;
 use super::{Format, Look, text};
@@ -33,16 +34,25 @@ impl<T: Into<String>> From<T> for Cell {
 pub struct Column {
     pub title: &'static str,
     pub right: bool,
+    /// Left out where a terminal is too narrow for it.
+    pub yields: bool,
+}
+
+impl Column {
+    #[must_use]
+    pub const fn yielding(self) -> Self {
+        Self { yields: true, ..self }
+    }
 }
 
 #[must_use]
 pub const fn left(title: &'static str) -> Column {
-    Column { title, right: false }
+    Column { title, right: false, yields: false }
 }
 
 #[must_use]
 pub const fn right(title: &'static str) -> Column {
-    Column { title, right: true }
+    Column { title, right: true, yields: false }
 }
 
 /// Rows under titles.
@@ -66,16 +76,36 @@ impl Table {
     /// The table in the format asked for.
     #[must_use]
     pub fn show(&self, format: Format, headers: bool, look: Look) -> String {
-        if format == Format::Csv { self.csv(headers, look.width.is_some()) } else { self.aligned(headers, look) }
+        if format == Format::Csv { self.csv(headers, look.width.is_some()) } else { self.aligned(format, headers, look) }
     }
 
-    fn aligned(&self, headers: bool, look: Look) -> String {
+    /// The columns that `width` has room for: those that yield go from the right on.
+    fn fitting(&self, width: usize) -> Vec<usize> {
+        let widest = |index: usize| {
+            let cells = self.rows.iter().map(|row| clean(&row[index].text).width());
+            cells.chain([self.columns[index].title.width()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(widest).collect();
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        while shown.iter().map(|index| widths[*index] + 1).sum::<usize>() > width + 1 {
+            let Some(place) = shown.iter().rposition(|index| self.columns[*index].yields) else { break };
+            shown.remove(place);
+        }
+        shown
+    }
+
+    fn aligned(&self, format: Format, headers: bool, look: Look) -> String {
+        let shown = match look.width.filter(|_| format == Format::Table) {
+            Some(width) => self.fitting(width),
+            None => (0..self.columns.len()).collect(),
+        };
         let mut builder = Builder::default();
         if headers {
-            builder.push_record(self.columns.iter().map(|column| column.title));
+            builder.push_record(shown.iter().map(|index| self.columns[*index].title));
         }
         for row in &self.rows {
-            builder.push_record(row.iter().map(|cell| {
+            builder.push_record(shown.iter().map(|index| {
+                let cell = &row[*index];
                 let text = clean(&cell.text);
                 let text = if text.is_empty() { "-" } else { &text };
                 text::paint(text, cell.color, look)
@@ -83,7 +113,7 @@ impl Table {
         }
         let mut table = builder.build();
         table.with(Style::empty()).with(Padding::new(0, 1, 0, 0));
-        for (index, _) in self.columns.iter().enumerate().filter(|(_, column)| column.right) {
+        for (index, _) in shown.iter().enumerate().filter(|(_, column)| self.columns[**column].right) {
             table.modify(Columns::one(index), Alignment::right());
         }
         let mut result = String::new();
@@ -132,6 +162,20 @@ mod tests {
     fn columns_align_by_what_a_terminal_shows() {
         assert_eq!(table().show(Format::Table, true, LOOK), "NAME         GPU\nqwen2         16\n模型,a\\u{1b}   -\n");
         assert_eq!(table().show(Format::Table, false, LOOK).lines().count(), 2);
+    }
+
+    #[test]
+    fn columns_that_yield_go_where_there_is_no_room() {
+        let mut table = Table::new([left("NAME"), right("CPU").yielding(), right("GPU"), left("ABOUT").yielding()]);
+        table.row(vec!["模型".into(), "12%".into(), "8".into(), "text".into()]);
+        let first = |width| {
+            let text = table.show(Format::Table, true, Look { width: Some(width), ..LOOK });
+            text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        // 4 + 3 + 3 + 5 characters and a space between each.
+        assert_eq!((first(18), first(17)), ("NAME CPU GPU ABOUT".to_owned(), "NAME CPU GPU".to_owned()));
+        assert_eq!((first(11), first(5)), ("NAME GPU".to_owned(), "NAME GPU".to_owned()));
+        assert!(table.show(Format::Wide, true, Look { width: Some(5), ..LOOK }).contains("ABOUT"));
     }
 
     #[test]

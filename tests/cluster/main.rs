@@ -12,6 +12,8 @@ mod logs;
 mod nodes;
 mod notebooks;
 mod objects;
+mod pools;
+mod quotas;
 mod rendezvous;
 mod rights;
 mod run;

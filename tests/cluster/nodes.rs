@@ -184,16 +184,16 @@ fn what_may_not_be_seen_is_unknown_and_said_once() {
         .admin
         .apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "see-nodes"},
         "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]}));
-    scene.admin.run(&["create", "clusterrolebinding", "see-nodes", "--clusterrole=see-nodes", "--user=viewer"]);
-    let viewer = scene.seen_by(Persona::Viewer);
-    let run = viewer.gpuctl(&["get", "nodes", "--pool", "node-rights", "-o", "json"]).ok();
+    scene.admin.run(&["create", "clusterrolebinding", "see-nodes", "--clusterrole=see-nodes", "--user=erin"]);
+    let erin = scene.seen_by(Persona::Erin);
+    let run = erin.gpuctl(&["get", "nodes", "--pool", "node-rights", "-o", "json"]).ok();
     let node = run.json()["items"][0].clone();
     assert_eq!((&node["gpuTotal"], &node["gpuUsed"], &node["gpuFree"]), (&json!(8), &Value::Null, &Value::Null));
     assert_eq!(run.err.matches("you may not list the pods of all namespaces").count(), 1, "{}", run.err);
-    let table = viewer.gpuctl(&["get", "nodes", "--pool", "node-rights"]).ok().out;
+    let table = erin.gpuctl(&["get", "nodes", "--pool", "node-rights"]).ok().out;
     let words: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(words, ["node-rights-0", "active", "node-rights", "a100-80g", "8", "-", "-", "-", "-"]);
-    viewer.gpuctl(&["describe", "node", "node-rights-0"]).ok();
+    erin.gpuctl(&["describe", "node", "node-rights-0"]).ok();
 }
 
 #[test]

@@ -289,7 +289,9 @@ fn a_service_without_gpus_prefers_nodes_without_them() {
     let job = scene.until("gateway", "running", None);
     assert_eq!((&job["kind"], &job["gpu"]), (&json!("compute"), &json!(0)));
     let pod = scene.pods("gateway").remove(0);
-    assert_eq!(pod["spec"]["nodeName"], "plain-01");
+    let node = scene.admin.json(&["get", "node", pod["spec"]["nodeName"].as_str().unwrap()]);
+    let typed = |key: &String| key.contains("gpu-type") || key.contains("gpu.product");
+    assert!(!node["metadata"]["labels"].as_object().unwrap().keys().any(typed), "{}", node["metadata"]);
     assert_eq!(
         scene.get(&["deployment", "gateway"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"],
         "25%",

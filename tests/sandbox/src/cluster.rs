@@ -30,10 +30,12 @@ pub enum Persona {
     Carol,
     /// The name that single sign-on gives: it holds characters that no label value may.
     Dave,
+    /// May read nodes where a test says so.
+    Erin,
 }
 
 impl Persona {
-    const ALL: [Self; 6] = [Self::Admin, Self::Viewer, Self::Alice, Self::Bob, Self::Carol, Self::Dave];
+    const ALL: [Self; 7] = [Self::Admin, Self::Viewer, Self::Alice, Self::Bob, Self::Carol, Self::Dave, Self::Erin];
 
     /// The name of the kubeconfig and its context.
     #[must_use]
@@ -45,6 +47,7 @@ impl Persona {
             Self::Bob => "bob",
             Self::Carol => "carol",
             Self::Dave => "dave",
+            Self::Erin => "erin",
         }
     }
 

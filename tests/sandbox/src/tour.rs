@@ -54,6 +54,10 @@ pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
         &["pause", "job", "data-prep"],
         &["get", "jobs", "--kind", "notebook"],
         &["resume", "job", "data-prep"],
+        &["create", "-f", "examples/pool.yaml", "-f", "examples/quota.yaml"],
+        &["get", "nodes"],
+        &["get", "pools"],
+        &["get", "quotas"],
     ] {
         println!("$ gpuctl {}", arguments.join(" "));
         std::io::stdout().flush()?;

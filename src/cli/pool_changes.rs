@@ -1,0 +1,233 @@
+//! Makes, changes and ends pools: `create -f pool.yaml` and `delete pool`. What is set for a pool is written down with it, so
+//! that its end takes away exactly that.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::{Connection, Wanted};
+use crate::error::{Error, Kind};
+use crate::model::gpu::TYPE_LABELS;
+use crate::model::{GpuType, Inventory, PoolDefinition, State};
+use crate::spec::Pool;
+use crate::view::created::Made;
+use crate::view::text::count;
+
+use super::World;
+use super::pool_nodes::{find, fits, leave_other, set_label, taken_over, unset};
+
+/// How a pool is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Making {
+    /// Change a pool that is there, and move nodes that are in another one.
+    pub force: bool,
+    /// Do not let every user read the definitions.
+    pub private: bool,
+    /// Make the pool with the nodes that there are.
+    pub keep_partial: bool,
+    pub dry_run: bool,
+}
+
+/// Makes the pool of a file: its definition, then its labels. A pool that is there already is changed with `force` only.
+/// A failure on the way takes everything back.
+pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &World) -> Result<Made, Error> {
+    let name = &pool.name.value;
+    let (stock, before) = futures::future::try_join(connection.stock(), connection.pool(name)).await?;
+    let inventory = &stock.inventory;
+    let before = before.map(|known| known.pool);
+    let mut wanted = PoolDefinition {
+        name: name.clone(),
+        description: pool.description.clone(),
+        gpu_types: pool.gpu_types.iter().filter_map(|kind| GpuType::parse(kind)).map(|kind| kind.to_string()).collect(),
+        max_jobs: pool.quota.max_jobs,
+        max_gpu_per_job: pool.quota.max_gpu_per_job,
+        labels: BTreeMap::new(),
+    };
+    let (mut missing, mut steps) = (Vec::new(), Vec::new());
+    for node in &pool.nodes {
+        let Some(host) = find(inventory, &node.name.value) else {
+            missing.push(node.name.value.clone());
+            continue;
+        };
+        let kind = node.gpu_type.as_deref().and_then(GpuType::parse).map(|kind| kind.to_string());
+        fits(host, &wanted, kind.as_deref(), how.force)?;
+        let mut set = taken_over(connection, host, name).await?;
+        let there = &host.host.node.labels;
+        // A type that is written there already is somebody else's label, and stays when the pool goes.
+        let is_new = |kind: &String| there.get(TYPE_LABELS[0]) != Some(kind);
+        set.extend(kind.filter(is_new).map(|kind| (TYPE_LABELS[0].to_owned(), kind)));
+        steps.extend(set.iter().filter(|(key, value)| there.get(*key) != Some(*value)).map(|(key, value)| Step {
+            node: node.name.value.clone(),
+            key: key.clone(),
+            value: value.clone(),
+            before: there.get(key).cloned(),
+        }));
+        wanted.labels.insert(node.name.value.clone(), set);
+    }
+    if !missing.is_empty() && !how.keep_partial {
+        let message = format!("there is no node {}; nothing was written", missing.join(", "));
+        let error = Error::new(Kind::Request, "NodeNotFound", message);
+        return Err(error.hint("`gpuctl get nodes` lists what there is; --keep-partial makes the pool with the others"));
+    }
+    for node in &missing {
+        world.terminal.warn(&format!("there is no node {node}: the pool is made without it"));
+    }
+    let made = |status, message| Ok(Made { kind: "pool", name: name.clone(), status, message });
+    match &before {
+        Some(before) if *before == before.changed_to(&wanted) && steps.is_empty() => {
+            return made("unchanged", "is as the file says".to_owned());
+        }
+        Some(_) if !how.force => {
+            let error =
+                Error::new(Kind::Request, "AlreadyExists", format!("pool `{name}` exists already, and is not as the file says"));
+            return Err(error.hint(format!("--force changes it; `gpuctl add node NODE --pool {name}` adds nodes")));
+        }
+        _ => {}
+    }
+    let (status, verb) = if before.is_some() { ("updated", "changed, now") } else { ("created", "created") };
+    let nodes = count(before.clone().unwrap_or_default().changed_to(&wanted).labels.len() as u64, "node");
+    if how.dry_run {
+        return made(status, format!("would be {verb} with {nodes}"));
+    }
+    write(connection, &wanted, before.as_ref(), &steps, how, world).await?;
+    for node in &pool.nodes {
+        if let Some(host) = find(inventory, &node.name.value) {
+            leave_other(connection, host, name).await?;
+        }
+    }
+    publish(connection, true, world).await;
+    made(status, format!("{verb} with {nodes}"))
+}
+
+/// A label that a node gets.
+struct Step {
+    node: String,
+    key: String,
+    value: String,
+    before: Option<String>,
+}
+
+async fn write(
+    connection: &Connection,
+    wanted: &PoolDefinition,
+    before: Option<&PoolDefinition>,
+    steps: &[Step],
+    how: Making,
+    world: &World,
+) -> Result<(), Error> {
+    if connection.ensure_home(how.private).await? && !how.private {
+        world
+            .terminal
+            .note("every user may read the definitions of pools in namespace gpuctl-system (--private leaves that out)");
+    }
+    if before.is_some() {
+        connection.change_pool(&wanted.name, |pool| *pool = pool.changed_to(wanted)).await?;
+    } else if !connection.add_pool(wanted).await? {
+        let message = format!("pool `{}` was made by somebody else meanwhile", wanted.name);
+        return Err(Error::new(Kind::Request, "AlreadyExists", message));
+    }
+    for (index, step) in steps.iter().enumerate() {
+        if let Err(error) = set_label(connection, &step.node, &step.key, &step.value).await {
+            let left = take_back(connection, wanted, before, &steps[..index]).await;
+            let error = error.during(format!("pool `{}` could not be made", wanted.name));
+            return Err(match left.is_empty() {
+                true => error.cause("everything made before it was taken back"),
+                false => error.cause(format!("still there: {}", left.join(", "))),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Undoes `steps`, last first, and the definition. Returns what is left.
+async fn take_back(
+    connection: &Connection,
+    wanted: &PoolDefinition,
+    before: Option<&PoolDefinition>,
+    steps: &[Step],
+) -> Vec<String> {
+    let mut left = Vec::new();
+    for step in steps.iter().rev() {
+        if connection.set_label(&step.node, &step.key, step.before.as_deref(), true).await.is_err() {
+            left.push(format!("{}: {}", step.node, step.key));
+        }
+    }
+    let definition = match before {
+        Some(before) => connection.change_pool(&wanted.name, |pool| *pool = pool.changed_to(before)).await.is_ok(),
+        None => connection.remove_pool(&wanted.name).await.is_ok(),
+    };
+    if !definition {
+        left.push(format!("the definition of pool {}", wanted.name));
+    }
+    left
+}
+
+/// Facts are a help for others: that they could not be written is told, and no more.
+pub async fn publish(connection: &Connection, begin: bool, world: &World) {
+    if let Err(failure) = connection.publish(begin).await {
+        world.terminal.warn(&format!("users who may not read nodes do not see this yet: {failure}"));
+    }
+}
+
+/// How a pool goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// Although jobs are in it.
+    pub force: bool,
+    pub keep_labels: bool,
+    pub ignore_not_found: bool,
+}
+
+/// Takes a pool away: its labels, then its definition. Jobs in it forbid that.
+pub async fn delete(connection: &Connection, name: &str, how: Ending, world: &World) -> Result<Option<String>, Error> {
+    let Some(known) = connection.pool(name).await? else {
+        if how.ignore_not_found {
+            return Ok(None);
+        }
+        let stock = connection.stock().await?;
+        if stock.inventory.pools().contains(name) {
+            let error = Error::new(
+                Kind::Request,
+                "NoDefinition",
+                format!("pool `{name}` has no definition, only labels that others set"),
+            );
+            return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
+        }
+        return Err(missing(name, &stock.inventory, connection).await);
+    };
+    let wanted = Wanted { pool: Some(name.to_owned()), ..Wanted::default() };
+    let jobs = connection.jobs(&wanted).await?.jobs;
+    let alive: Vec<String> = jobs
+        .iter()
+        .filter(|job| !job.deleting && !State::of(job).status.is_final())
+        .map(|job| format!("{}/{}", job.namespace, job.name))
+        .collect();
+    if !alive.is_empty() && !how.force {
+        let error = Error::new(Kind::Request, "PoolInUse", format!("pool `{name}` has jobs: {}", alive.join(", ")));
+        return Err(error.hint("--force deletes the pool and lets them run on"));
+    }
+    let mut taken = 0;
+    if !how.keep_labels {
+        for (node, set) in &known.pool.labels {
+            for (key, value) in set {
+                unset(connection, node, key, value).await?;
+            }
+            taken += 1;
+        }
+    }
+    connection.remove_pool(name).await?;
+    publish(connection, true, world).await;
+    Ok(Some(if how.keep_labels { "its labels stay".to_owned() } else { format!("labels taken from {}", count(taken, "node")) }))
+}
+
+/// There is no such pool.
+pub async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
+    let defined = connection.pools().await.unwrap_or_default();
+    let mut names: Vec<&str> = inventory.pools().into_iter().chain(defined.iter().map(|pool| pool.name.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    let error = Error::new(Kind::NotFound, "PoolNotFound", format!("there is no pool `{name}`"));
+    match crate::spec::nearest(name, &names) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None if names.is_empty() => error.hint("there is none yet: gpuctl create -f pool.yaml"),
+        None => error.hint(format!("there are: {}", names.join(", "))),
+    }
+}

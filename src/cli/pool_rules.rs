@@ -1,0 +1,46 @@
+//! What a pool's definition demands of a job, looked up before anything is written.
+
+use crate::cluster::{Connection, Wanted};
+use crate::error::{Error, Kind};
+use crate::model::State;
+use crate::render::pods_in_all;
+use crate::spec::Document;
+
+use super::submission::Plan;
+
+/// Refuses a job that its pool does not take. Returns warnings about what could not be checked.
+pub async fn check(connection: &Connection, plan: &Plan) -> Result<Vec<String>, Error> {
+    let Document::Job(job) = &plan.input.document else { return Ok(Vec::new()) };
+    let Some(pool) = &job.resources.pool else { return Ok(Vec::new()) };
+    let definition = match connection.pool(&pool.value).await {
+        Err(failure) if failure.is_forbidden() => {
+            return Ok(vec![format!("you may not read the definition of pool `{}`: its quota was not checked", pool.value)]);
+        }
+        other => match other? {
+            Some(known) => known.pool,
+            None => return Ok(Vec::new()),
+        },
+    };
+    let mut warnings = Vec::new();
+    let mut jobs = 0;
+    if definition.max_jobs.is_some() {
+        let wanted = Wanted { pool: Some(pool.value.clone()), ..Wanted::default() };
+        match connection.jobs(&wanted).await {
+            Err(failure) if failure.is_forbidden() => {
+                warnings.push(format!("you may not list jobs: how many are in pool `{}` was not checked", pool.value));
+            }
+            other => {
+                let selection = other?;
+                if selection.narrowed_to.is_some() {
+                    warnings.push(format!("only jobs that you may see were counted against the quota of pool `{}`", pool.value));
+                }
+                jobs = selection.jobs.iter().filter(|job| !State::of(job).status.is_final()).count();
+            }
+        }
+    }
+    let gpus = u64::from(job.resources.gpu) * u64::from(pods_in_all(job));
+    match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_deref(), jobs) {
+        Some(refused) => Err(Error::new(Kind::Request, refused.name, refused.message).hint(refused.hint)),
+        None => Ok(warnings),
+    }
+}

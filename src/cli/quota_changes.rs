@@ -1,0 +1,150 @@
+//! Makes the quota of a file in each of its namespaces, and takes quotas away again: by name, or when making one failed on
+//! the way.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::{Connection, Deletion};
+use crate::error::{Error, Kind};
+use crate::model::QuotaUse;
+use crate::model::gpu::WHOLE;
+use crate::render::{Object, namespace, quota};
+use crate::spec::Quota;
+use crate::view::created::Made;
+
+use super::World;
+
+/// What one quota writes: the namespaces that are missing, then the objects in them.
+struct Plan {
+    new: Vec<String>,
+    objects: Vec<Object>,
+}
+
+/// Writes a quota into each of its namespaces, which are made where they are missing.
+pub async fn create(
+    connection: &Connection,
+    wanted: &Quota,
+    dry_run: bool,
+    keep_partial: bool,
+    world: &World,
+) -> Result<Made, Error> {
+    let resources = resources(connection, wanted, world).await?;
+    let plan = plan(connection, wanted, &resources).await?;
+    if !dry_run {
+        let mut done = Vec::new();
+        for object in plan.new.iter().map(|space| namespace(space)).chain(plan.objects) {
+            match connection.apply(&object, false).await {
+                Ok(applied) => {
+                    let uid = applied.live.pointer("/metadata/uid").and_then(|uid| uid.as_str()).unwrap_or_default().to_owned();
+                    done.extend(applied.created.then_some((object, uid)));
+                }
+                Err(failure) => {
+                    let error = Error::from(failure).during(format!("quota `{}` could not be made", wanted.name));
+                    return Err(if keep_partial { error } else { error.cause(take_back(connection, done).await) });
+                }
+            }
+        }
+    }
+    if wanted.namespaces.iter().any(|(_, limits)| limits.gpu.is_some()) {
+        world.terminal.note("GPUs that are claimed through dynamic resource allocation are not counted by a quota");
+    }
+    let spaces: Vec<&str> = wanted.namespaces.iter().map(|(space, _)| space.as_str()).collect();
+    let verb = if dry_run { "would bind" } else { "binds" };
+    Ok(Made { kind: "quota", name: wanted.name.clone(), status: "created", message: format!("{verb} in {}", spaces.join(", ")) })
+}
+
+/// The names under which the cluster offers whole GPUs.
+async fn resources(connection: &Connection, wanted: &Quota, world: &World) -> Result<BTreeSet<String>, Error> {
+    let mut resources = BTreeSet::new();
+    if wanted.namespaces.iter().all(|(_, limits)| limits.gpu.is_none()) {
+        return Ok(resources);
+    }
+    let nodes = connection.nodes().await?;
+    resources.extend(nodes.all().iter().filter_map(|node| node.whole_resource()).map(ToOwned::to_owned));
+    if resources.is_empty() {
+        resources.insert(WHOLE[0].to_owned());
+        world.terminal.warn(&format!("no node with GPUs is known: the quota is written for {}", WHOLE[0]));
+    }
+    if resources.len() > 1 {
+        let names: Vec<&str> = resources.iter().map(String::as_str).collect();
+        let message = format!("{} are counted each by themselves: a namespace may use as many of each", names.join(" and "));
+        world.terminal.warn(&message);
+    }
+    Ok(resources)
+}
+
+/// Looks into every namespace before anything is written.
+async fn plan(connection: &Connection, wanted: &Quota, resources: &BTreeSet<String>) -> Result<Plan, Error> {
+    let mut plan = Plan { new: Vec::new(), objects: Vec::new() };
+    for (space, limits) in &wanted.namespaces {
+        let objects = quota(&wanted.name, wanted.description.as_deref(), space, limits, resources);
+        if connection.live(&namespace(space)).await?.is_none() {
+            plan.new.push(space.clone());
+            plan.objects.extend(objects);
+            continue;
+        }
+        for object in objects {
+            if let Some(live) = connection.live(&object).await? {
+                let ours = live["metadata"]["labels"][crate::render::MANAGED_BY] == crate::render::MANAGED_BY_US;
+                let kind = if object.kind() == "LimitRange" { "limit range" } else { "quota" };
+                let message = format!("{kind} `{}` exists already in namespace `{space}`; nothing was written", object.name());
+                let error = Error::new(Kind::Request, "AlreadyExists", message);
+                return Err(match ours {
+                    true => error.hint(format!("gpuctl delete quota {} first", wanted.name)),
+                    false => error.hint("somebody else made it: choose another `quota.name`"),
+                });
+            }
+            plan.objects.push(object);
+        }
+    }
+    Ok(plan)
+}
+
+/// Removes what was made, last first, and tells what is left.
+async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> String {
+    let mut left = Vec::new();
+    for (object, uid) in done.into_iter().rev() {
+        let deletion = Deletion { uid: Some(&uid), force: false };
+        if connection.delete(&object, deletion).await.is_err() {
+            left.push(format!("{} {}/{}", object.kind(), object.namespace().unwrap_or_default(), object.name()));
+        }
+    }
+    if left.is_empty() {
+        "everything made before it was removed again".to_owned()
+    } else {
+        format!("still there: {}", left.join(", "))
+    }
+}
+
+/// Takes a quota of ours out of every namespace, and with `purge` the namespaces that we made and that are empty.
+pub async fn delete(connection: &Connection, name: &str, purge: bool, ignore_not_found: bool) -> Result<Option<String>, Error> {
+    let all = match connection.quotas(None).await {
+        // Who may not look everywhere has the namespace at hand.
+        Err(failure) if failure.is_forbidden() => connection.quotas(Some(&connection.namespace)).await?,
+        other => other?,
+    };
+    let ours: Vec<&QuotaUse> = all.iter().filter(|quota| quota.quota.as_deref() == Some(name)).collect();
+    if ours.is_empty() {
+        if ignore_not_found {
+            return Ok(None);
+        }
+        let names: Vec<&str> = all.iter().filter_map(|quota| quota.quota.as_deref()).collect();
+        let error = Error::new(Kind::NotFound, "QuotaNotFound", format!("there is no quota `{name}` of gpuctl's"));
+        return Err(match crate::spec::nearest(name, &names) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint("gpuctl get quotas"),
+        });
+    }
+    let (mut spaces, mut gone) = (Vec::new(), Vec::new());
+    for quota in ours {
+        connection.remove_quota(&quota.namespace, name).await?;
+        spaces.push(quota.namespace.clone());
+        if purge && connection.remove_empty_namespace(&quota.namespace).await? {
+            gone.push(quota.namespace.clone());
+        }
+    }
+    let mut message = format!("it bound in {}", spaces.join(", "));
+    if !gone.is_empty() {
+        message.push_str(&format!("; empty namespaces deleted: {}", gone.join(", ")));
+    }
+    Ok(Some(message))
+}

@@ -1,0 +1,156 @@
+//! Definitions of pools in the cluster: read, written against the version that was read, and the facts published beside
+//! them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::model::PoolDefinition;
+use crate::render::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, POOL_KIND, definition, facts, home};
+
+use super::apply::Deletion;
+use super::{Connection, Failure};
+
+/// A definition and the version of its object.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub pool: PoolDefinition,
+    pub version: String,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    metadata: StoredMetadata,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredMetadata {
+    resource_version: String,
+}
+
+#[derive(Deserialize)]
+struct StoredPage {
+    #[serde(default)]
+    items: Vec<Stored>,
+}
+
+impl Stored {
+    fn known(self) -> Option<Known> {
+        let pool = serde_json::from_str(self.data.get("pool")?).ok()?;
+        Some(Known { pool, version: self.metadata.resource_version })
+    }
+}
+
+fn path(pool: &str) -> String {
+    format!("/api/v1/namespaces/{HOME}/configmaps/pool-{pool}")
+}
+
+fn contended(what: &str) -> Failure {
+    let message = format!("{what} is written to by others all the time");
+    Failure::Api { code: 409, reason: "Conflict".to_owned(), message, resume: None }
+}
+
+/// How often a write that somebody else got in front of is tried.
+const TRIES: u32 = 8;
+
+impl Connection {
+    /// All definitions, by name.
+    pub async fn pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
+        let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
+        let mut found = Vec::new();
+        self.list(&format!("/api/v1/namespaces/{HOME}/configmaps"), &[("labelSelector", &selector)], |page| {
+            let page: StoredPage = serde_json::from_slice(page)?;
+            found.extend(page.items.into_iter().filter_map(Stored::known).map(|known| known.pool));
+            Ok(())
+        })
+        .await?;
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// One definition.
+    pub async fn pool(&self, name: &str) -> Result<Option<Known>, Failure> {
+        Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
+    }
+
+    /// Makes a place for definitions that everybody may read. True when it was made now.
+    pub async fn ensure_home(&self, private: bool) -> Result<bool, Failure> {
+        let objects = home(private);
+        let there = self.live(&objects[0]).await?.is_some();
+        for object in objects.iter().skip(usize::from(there)) {
+            if self.live(object).await?.is_none() {
+                self.apply(object, false).await?;
+            }
+        }
+        Ok(!there)
+    }
+
+    /// Writes a definition that is not there yet. False when somebody was quicker.
+    pub async fn add_pool(&self, pool: &PoolDefinition) -> Result<bool, Failure> {
+        match self.post(&format!("/api/v1/namespaces/{HOME}/configmaps"), &definition(pool).body, false).await {
+            Ok(_) => Ok(true),
+            // The answer to a first try may have been lost.
+            Err(failure) if failure.code() == Some(409) => {
+                Ok(self.pool(&pool.name).await?.is_some_and(|known| known.pool == *pool))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Changes a definition; `change` may see it several times when others write too. `None` when it is not there.
+    pub async fn change_pool(&self, name: &str, change: impl Fn(&mut PoolDefinition)) -> Result<Option<PoolDefinition>, Failure> {
+        for _ in 0..TRIES {
+            let Some(Known { mut pool, version }) = self.pool(name).await? else { return Ok(None) };
+            let before = pool.clone();
+            change(&mut pool);
+            if pool == before {
+                return Ok(Some(pool));
+            }
+            let text = serde_json::to_string_pretty(&pool).expect("a definition is JSON");
+            let patch = json!({"metadata": {"resourceVersion": version}, "data": {"pool": text}});
+            match self.merge_patch(&path(name), &patch).await {
+                Err(failure) if failure.code() == Some(409) => {}
+                other => return other.map(|_: Value| Some(pool)),
+            }
+        }
+        Err(contended(&format!("pool {name}")))
+    }
+
+    pub async fn remove_pool(&self, name: &str) -> Result<bool, Failure> {
+        self.delete_at(&path(name), Deletion::default()).await
+    }
+
+    /// Publishes what users who may not read nodes need to know of them; where nothing was published before, only with
+    /// `begin`. A user who may not list nodes has nothing to publish.
+    pub async fn publish(&self, begin: bool) -> Result<(), Failure> {
+        for _ in 0..TRIES {
+            // Read before the nodes are: whoever publishes in between saw newer ones.
+            let there: Option<Stored> = self.find(super::nodes::FACTS).await?;
+            if there.is_none() && !begin {
+                return Ok(());
+            }
+            let nodes = match self.listed_nodes().await {
+                Err(failure) if failure.is_forbidden() => return Ok(()),
+                other => other?,
+            };
+            let object = facts(nodes.iter());
+            let written = match there {
+                None => self.post(&format!("/api/v1/namespaces/{HOME}/configmaps"), &object.body, false).await,
+                Some(Stored { data, .. }) if json!(data) == object.body["data"] => return Ok(()),
+                Some(Stored { metadata, .. }) => {
+                    let version = json!({"resourceVersion": metadata.resource_version});
+                    self.merge_patch(super::nodes::FACTS, &json!({"metadata": version, "data": object.body["data"]})).await
+                }
+            };
+            match written {
+                Err(failure) if failure.code() == Some(409) => {}
+                other => return other.map(|_| ()),
+            }
+        }
+        Err(contended("what is known of nodes"))
+    }
+}

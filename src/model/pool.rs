@@ -1,0 +1,96 @@
+//! What a pool is beyond the label on its nodes: its description, the types it allows, its quota, and which labels were set
+//! on which node for it, so that its end takes away exactly those.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::gpu::GpuType;
+
+/// A pool's definition, kept in the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PoolDefinition {
+    pub name: String,
+    pub description: Option<String>,
+    /// Allowed types; empty allows all.
+    pub gpu_types: Vec<String>,
+    pub max_jobs: Option<u32>,
+    /// Of a job in all.
+    pub max_gpu_per_job: Option<u32>,
+    /// Node → labels that were set for this pool, by key.
+    pub labels: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// Why a pool does not take a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The CamelCase word.
+    pub name: &'static str,
+    pub message: String,
+    pub hint: String,
+}
+
+impl PoolDefinition {
+    /// Why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not ended.
+    #[must_use]
+    pub fn refuses(&self, gpus: u64, kind: Option<&str>, jobs: usize) -> Option<Refused> {
+        let pool = &self.name;
+        if let Some(most) = self.max_gpu_per_job.filter(|most| gpus > u64::from(*most)) {
+            let message = format!("the job asks for {gpus} GPUs in all; pool `{pool}` allows {most} per job");
+            return Some(Refused {
+                name: "PoolQuotaExceeded",
+                message,
+                hint: format!("ask for {most} or fewer, or choose another pool"),
+            });
+        }
+        if let Some(most) = self.max_jobs.filter(|most| jobs >= *most as usize) {
+            let message = format!("pool `{pool}` has {jobs} jobs and allows {most}");
+            let hint = format!("wait for one to end: gpuctl get jobs --pool {pool}");
+            return Some(Refused { name: "PoolQuotaExceeded", message, hint });
+        }
+        let kind = kind.filter(|kind| gpus > 0 && !self.allows(kind))?;
+        let message = format!("pool `{pool}` does not take jobs on {kind}");
+        Some(Refused { name: "GpuTypeNotAllowed", message, hint: format!("allowed here: {}", self.gpu_types.join(", ")) })
+    }
+
+    /// As `wanted` says; nodes that only this one has stay in it.
+    #[must_use]
+    pub fn changed_to(&self, wanted: &Self) -> Self {
+        let mut labels = self.labels.clone();
+        for (node, set) in &wanted.labels {
+            labels.entry(node.clone()).or_default().extend(set.clone());
+        }
+        Self { labels, ..wanted.clone() }
+    }
+
+    /// True when devices of this type belong into the pool.
+    #[must_use]
+    pub fn allows(&self, kind: &str) -> bool {
+        let Some(kind) = GpuType::parse(kind) else { return true };
+        self.gpu_types.is_empty() || self.gpu_types.iter().filter_map(|own| GpuType::parse(own)).any(|own| own.matches(&kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_refuses_with_its_figures() {
+        let pool = PoolDefinition {
+            name: "p".into(),
+            gpu_types: vec!["a100-80g".into()],
+            max_jobs: Some(2),
+            max_gpu_per_job: Some(8),
+            ..PoolDefinition::default()
+        };
+        let why = |gpus, kind, jobs| pool.refuses(gpus, kind, jobs).map(|refused| refused.message);
+        assert_eq!(why(8, Some("NVIDIA-A100-SXM4-80GB"), 1), None);
+        assert_eq!(why(9, None, 0).unwrap(), "the job asks for 9 GPUs in all; pool `p` allows 8 per job");
+        assert_eq!(why(1, None, 2).unwrap(), "pool `p` has 2 jobs and allows 2");
+        assert_eq!(why(1, Some("h100"), 0).unwrap(), "pool `p` does not take jobs on h100");
+        assert_eq!(why(0, Some("h100"), 0), None, "a job without GPUs is of no type");
+        assert!(PoolDefinition::default().refuses(1000, Some("x"), 1000).is_none());
+    }
+}

@@ -1,0 +1,98 @@
+//! The objects of pools: a definition each, the namespace that they live in with a role by which everybody may read it, and
+//! the facts that it publishes for users who may not read nodes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::model::gpu::is_type_label;
+use crate::model::node::is_group_label;
+use crate::model::{Node, POOL_LABEL, PoolDefinition};
+
+use super::Object;
+use super::labels::{KIND, MANAGED_BY, MANAGED_BY_US};
+
+/// The namespace of what belongs to the whole cluster.
+pub const HOME: &str = "gpuctl-system";
+/// The value of the kind's label.
+pub const POOL_KIND: &str = "pool";
+
+fn object(plural: &'static str, body: Value) -> Object {
+    Object { body, plural, shared: true, kept: true }
+}
+
+/// The definition of a pool.
+#[must_use]
+pub fn definition(pool: &PoolDefinition) -> Object {
+    let text = serde_json::to_string_pretty(pool).expect("a definition is JSON");
+    object(
+        "configmaps",
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": format!("pool-{}", pool.name), "namespace": HOME,
+                "labels": {MANAGED_BY: MANAGED_BY_US, KIND: POOL_KIND, POOL_LABEL: pool.name},
+            },
+            "data": {"pool": text},
+        }),
+    )
+}
+
+/// The namespace, and unless `private` the right of every user to read what is in it.
+#[must_use]
+pub fn home(private: bool) -> Vec<Object> {
+    let ours = json!({MANAGED_BY: MANAGED_BY_US});
+    let mut objects =
+        vec![object("namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": ours}}))];
+    if private {
+        return objects;
+    }
+    objects.push(object(
+        "roles",
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}],
+        }),
+    ));
+    objects.push(object(
+        "rolebindings",
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "gpuctl-reader", "namespace": HOME, "labels": ours},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "gpuctl-reader"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}],
+        }),
+    ));
+    objects
+}
+
+/// True for labels that users who may not read nodes are told.
+#[must_use]
+pub fn is_published(key: &str) -> bool {
+    is_type_label(key) || key == POOL_LABEL || key == "nvidia.com/gpu.replicas" || is_group_label(key)
+}
+
+/// What users who may not read nodes need of them: GPUs, types, pools, taints; no other label of anybody's.
+#[must_use]
+pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Object {
+    let slim: Vec<Node> = nodes
+        .map(|node| {
+            let labels: BTreeMap<String, String> = node
+                .labels
+                .iter()
+                .filter(|(key, _)| is_published(key))
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            Node { labels, ..node.clone() }
+        })
+        .collect();
+    object(
+        "configmaps",
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "gpuctl-facts", "namespace": HOME, "labels": {MANAGED_BY: MANAGED_BY_US}},
+            "data": {"nodes": serde_json::to_string(&slim).expect("nodes are JSON")},
+        }),
+    )
+}

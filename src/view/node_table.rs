@@ -1,0 +1,203 @@
+//! Nodes for people: what is free is what they look for, and why it may not be. A count that is not known is `-`, never 0.
+
+use std::collections::BTreeMap;
+
+use colored::Color;
+use jiff::Timestamp;
+
+use crate::model::{Count, Health, HostUse, inventory};
+
+use super::nodes::gpus;
+use super::table::{Cell, Table, left, right};
+use super::text::{age, count};
+use super::{Format, Look};
+
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Percent of a resource that pods request.
+fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
+    match (used_milli, total.and_then(|total| u128::try_from(total).ok()).filter(|total| *total > 0)) {
+        (Some(used), Some(total)) => format!("{}%", (used * 100 + total / 2) / total),
+        _ => "-".to_owned(),
+    }
+}
+
+fn health_color(health: Health) -> Option<Color> {
+    match health {
+        Health::Active => None,
+        Health::Maintaining => Some(Color::Yellow),
+        Health::Faulty => Some(Color::Red),
+    }
+}
+
+/// CPU and memory that pods request, in percent of the node's.
+fn requested(host: &HostUse) -> [Cell; 2] {
+    let cpu = share(host.cpu_used_milli.map(u128::from), host.capacity_milli("cpu"));
+    let memory = share(host.memory_used_bytes.map(|bytes| u128::from(bytes) * 1000), host.capacity_milli("memory"));
+    [cpu.into(), memory.into()]
+}
+
+fn types(host: &HostUse) -> String {
+    host.types.keys().cloned().collect::<Vec<_>>().join(",")
+}
+
+/// A table for a terminal, or one for a pipe, where each cell is one fact.
+#[must_use]
+pub fn table(hosts: &[&HostUse], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
+    if format == Format::Table && look.width.is_some() {
+        return compact(hosts, headers, look);
+    }
+    let wide = matches!(format, Format::Wide | Format::Csv);
+    let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
+    let mut columns = vec![left("NAME"), left("STATUS"), left("POOL"), left("TYPE"), right("GPUS"), right("FREE")];
+    columns.extend(sliced.then_some(left("SLICES FREE")));
+    columns.extend([right("UTIL"), right("CPU"), right("MEM")]);
+    columns.extend(wide.then_some([right("AGE"), left("REASON")]).into_iter().flatten());
+    let mut table = Table::new(columns);
+    for host in hosts {
+        let mut cells: Vec<Cell> = vec![
+            host.name().into(),
+            Cell::colored(host.health.word(), health_color(host.health)),
+            host.host.node.pool().unwrap_or_default().into(),
+            types(host).into(),
+            host.gpus.total.to_string().into(),
+            if host.gpus.total == 0 { "-".to_owned() } else { number(host.gpus.free()) }.into(),
+        ];
+        cells.extend(sliced.then(|| slices_text(&host.slices).into()));
+        cells.push("-".into());
+        cells.extend(requested(host));
+        if wide {
+            cells.extend([age(host.host.created_at, now).into(), host.reason.clone().unwrap_or_default().into()]);
+        }
+        table.row(cells);
+    }
+    table.show(format, headers, look)
+}
+
+/// Slices and reasons stand beside what is free, so that a line stays a line.
+fn compact(hosts: &[&HostUse], headers: bool, look: Look) -> String {
+    let mut table = Table::new([
+        left("NAME"),
+        left("STATUS"),
+        left("POOL"),
+        left("TYPE"),
+        left("GPUS"),
+        left("FREE"),
+        right("UTIL"),
+        right("CPU").yielding(),
+        right("MEM").yielding(),
+    ]);
+    for host in hosts {
+        let slices = inventory::total(host.slices.values().copied());
+        let of_type = host.host.node.gpu_type().filter(|_| host.slices.keys().any(|name| name.starts_with("mig-")));
+        let kind = match of_type {
+            Some(kind) if host.types.is_empty() => format!("{kind} MIG"),
+            _ => types(host),
+        };
+        let devices = if host.gpus.total == 0 { slices } else { host.gpus };
+        let color = health_color(host.health);
+        let mut cells: Vec<Cell> = vec![
+            host.name().into(),
+            Cell::colored(host.health.word(), color),
+            host.host.node.pool().unwrap_or_default().into(),
+            kind.into(),
+            squares(devices, look).into(),
+            Cell::colored(free(host), color),
+            "-".into(),
+        ];
+        cells.extend(requested(host));
+        table.row(cells);
+    }
+    table.show(Format::Table, headers, look)
+}
+
+/// `2/8`, `8/8 cordoned`, `4/7 1g.10gb`; of several profiles the first.
+fn free(host: &HostUse) -> String {
+    const REASON: usize = 14;
+    let part = |count: Count| format!("{}/{}", number(count.free()), count.total);
+    let mut parts = Vec::new();
+    if host.gpus.total > 0 {
+        parts.push(part(host.gpus));
+    }
+    let mut slices = host.slices.iter();
+    if let Some((name, count)) = slices.next() {
+        parts.push(format!("{} {}", part(*count), name.strip_prefix("mig-").unwrap_or(name)));
+        parts.extend((slices.len() > 0).then(|| format!("+{}", slices.len())));
+    }
+    if let Some(reason) = &host.reason {
+        let short: String = reason.chars().take(REASON).collect();
+        parts.push(if short.len() < reason.len() { format!("{}…", short.trim_end()) } else { short });
+    }
+    parts.join(" ")
+}
+
+/// Taken and free devices as squares, where there are few enough to count.
+fn squares(gpus: Count, look: Look) -> String {
+    const MOST: u64 = 16;
+    let (full, open) = if look.plain { ("#", ".") } else { ("■", "□") };
+    match gpus.used {
+        Some(used) if (1..=MOST).contains(&gpus.total) => {
+            let used = used.min(gpus.total);
+            full.repeat(usize::try_from(used).unwrap_or(0)) + &open.repeat(usize::try_from(gpus.total - used).unwrap_or(0))
+        }
+        _ if gpus.total == 0 => String::new(),
+        _ => gpus.total.to_string(),
+    }
+}
+
+/// `mig-1g.10gb 4/7`.
+fn slices_text(slices: &BTreeMap<String, Count>) -> String {
+    let one = |(name, count): (&String, &Count)| format!("{name} {}/{}", number(count.free()), count.total);
+    slices.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What all of it comes to, for a terminal.
+#[must_use]
+pub fn footer(hosts: &[&HostUse]) -> String {
+    let sum = inventory::total(hosts.iter().map(|host| host.gpus));
+    let free_on =
+        |health: Health| hosts.iter().filter(|host| host.health == health).filter_map(|host| host.gpus.free()).sum::<u64>();
+    let mut text = format!("{}, {}", count(hosts.len() as u64, "node"), count(sum.total, "GPU"));
+    match sum.free() {
+        None => text.push_str(": how many are free is not known"),
+        Some(free) => {
+            text.push_str(&format!(": {free} free"));
+            let (cordoned, faulty) = (free_on(Health::Maintaining), free_on(Health::Faulty));
+            let parts: Vec<String> = [(cordoned, "cordoned"), (faulty, "on a faulty node")]
+                .iter()
+                .filter(|(number, _)| *number > 0)
+                .map(|(number, what)| format!("{number} {what}"))
+                .collect();
+            if !parts.is_empty() {
+                text.push_str(&format!(", of which {}", parts.join(" and ")));
+            }
+        }
+    }
+    let slices = inventory::total(hosts.iter().flat_map(|host| host.slices.values().copied()));
+    if slices.total > 0 {
+        text.push_str(&format!("\n{}: {} free", count(slices.total, "slice"), number(slices.free())));
+    }
+    text.push('\n');
+    text
+}
+
+/// The devices of several nodes for people.
+#[must_use]
+pub fn detail_table(hosts: &[&HostUse], format: Format, headers: bool, look: Look) -> String {
+    let mut table = Table::new([left("NODE"), left("GPU"), left("TYPE"), left("STATUS"), right("UTIL"), right("MEM")]);
+    for host in hosts {
+        for gpu in gpus(host) {
+            table.row(vec![
+                host.name().into(),
+                gpu.gpu_id.into(),
+                gpu.r#type.unwrap_or_default().into(),
+                gpu.status.into(),
+                "-".into(),
+                "-".into(),
+            ]);
+        }
+    }
+    table.show(format, headers, look)
+}

@@ -1,0 +1,238 @@
+//! Pools: lists, one in full, and what was made.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::{Count, Health, HostUse, Job, PoolDefinition, State};
+
+use super::node::RunningJob;
+use super::nodes::{SliceItem, slices};
+use super::table::{Table, left, right};
+use super::text::{clean, count, state, status_line, wrapped};
+use super::{Format, Look};
+
+/// A pool with its nodes, its definition and its jobs.
+#[derive(Clone, Debug)]
+pub struct PoolUse {
+    pub name: String,
+    pub hosts: Vec<HostUse>,
+    /// `None` for a pool of labels alone, or when definitions may not be read.
+    pub definition: Option<PoolDefinition>,
+    /// Jobs that have not ended.
+    pub jobs: Vec<Job>,
+}
+
+impl PoolUse {
+    #[must_use]
+    pub fn gpus(&self) -> Count {
+        crate::model::inventory::total(self.hosts.iter().map(|host| host.gpus))
+    }
+
+    fn slices(&self) -> BTreeMap<String, Count> {
+        let mut found: BTreeMap<String, Vec<Count>> = BTreeMap::new();
+        for (name, count) in self.hosts.iter().flat_map(|host| &host.slices) {
+            found.entry(name.clone()).or_default().push(*count);
+        }
+        found.into_iter().map(|(name, counts)| (name, crate::model::inventory::total(counts.into_iter()))).collect()
+    }
+
+    fn types(&self) -> BTreeMap<String, u64> {
+        let mut types = BTreeMap::new();
+        for (kind, count) in self.hosts.iter().flat_map(|host| &host.types) {
+            *types.entry(kind.clone()).or_default() += count;
+        }
+        types
+    }
+
+    /// `active` while a node takes jobs.
+    fn status(&self) -> &'static str {
+        let any = |health: Health| self.hosts.iter().any(|host| host.health == health);
+        match (self.hosts.is_empty(), any(Health::Active), any(Health::Maintaining)) {
+            (true, ..) => "empty",
+            (_, true, _) => "active",
+            (_, _, true) => "maintaining",
+            _ => "faulty",
+        }
+    }
+}
+
+/// The answer of `get pools`.
+#[derive(Serialize)]
+pub struct PoolList {
+    total: usize,
+    items: Vec<PoolItem>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolItem {
+    name: String,
+    description: Option<String>,
+    gpu_total: u64,
+    gpu_used: Option<u64>,
+    gpu_free: Option<u64>,
+    gpu_slices: BTreeMap<String, SliceItem>,
+    gpu_type: Vec<String>,
+    nodes: usize,
+    jobs: usize,
+    status: &'static str,
+}
+
+/// A page of `total` pools.
+#[must_use]
+pub fn list(pools: &[PoolUse], total: usize) -> PoolList {
+    PoolList { total, items: pools.iter().map(PoolItem::from).collect() }
+}
+
+impl From<&PoolUse> for PoolItem {
+    fn from(pool: &PoolUse) -> Self {
+        Self {
+            name: pool.name.clone(),
+            description: pool.definition.as_ref().and_then(|definition| definition.description.clone()),
+            gpu_total: pool.gpus().total,
+            gpu_used: pool.gpus().used,
+            gpu_free: pool.gpus().free(),
+            gpu_slices: slices(&pool.slices()),
+            gpu_type: pool.types().into_keys().collect(),
+            nodes: pool.hosts.len(),
+            jobs: pool.jobs.len(),
+            status: pool.status(),
+        }
+    }
+}
+
+#[must_use]
+pub fn names(pools: &[PoolUse]) -> String {
+    pools.iter().map(|pool| format!("{}\n", clean(&pool.name))).collect()
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+#[must_use]
+pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: Look) -> String {
+    let mut table = Table::new([
+        left("NAME"),
+        left("STATUS"),
+        right("NODES"),
+        left("TYPE"),
+        right("GPUS"),
+        right("USED"),
+        right("FREE"),
+        right("JOBS"),
+        left("DESCRIPTION").yielding(),
+    ]);
+    for pool in pools {
+        let gpus = pool.gpus();
+        let description = pool.definition.as_ref().and_then(|definition| definition.description.clone());
+        table.row(vec![
+            pool.name.clone().into(),
+            pool.status().into(),
+            pool.hosts.len().to_string().into(),
+            pool.types().into_keys().collect::<Vec<_>>().join(",").into(),
+            gpus.total.to_string().into(),
+            number(gpus.used).into(),
+            number(gpus.free()).into(),
+            pool.jobs.len().to_string().into(),
+            description.unwrap_or_default().into(),
+        ]);
+    }
+    table.show(format, headers, look)
+}
+
+/// `describe pool -o json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolDocument {
+    name: String,
+    description: Option<String>,
+    status: &'static str,
+    nodes: Vec<String>,
+    gpu_total: u64,
+    gpu_used: Option<u64>,
+    gpu_free: Option<u64>,
+    gpu_type: BTreeMap<String, u64>,
+    gpu_slices: BTreeMap<String, SliceItem>,
+    allowed_gpu_type: Vec<String>,
+    quota: Quota,
+    jobs: Vec<RunningJob>,
+}
+
+/// `null` is no limit.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Quota {
+    max_jobs: Option<u32>,
+    max_gpu_per_job: Option<u32>,
+}
+
+#[must_use]
+pub fn document(pool: &PoolUse) -> PoolDocument {
+    let definition = pool.definition.clone().unwrap_or_default();
+    let gpus = pool.gpus();
+    PoolDocument {
+        name: pool.name.clone(),
+        description: definition.description,
+        status: pool.status(),
+        nodes: pool.hosts.iter().map(|host| host.name().to_owned()).collect(),
+        gpu_total: gpus.total,
+        gpu_used: gpus.used,
+        gpu_free: gpus.free(),
+        gpu_type: pool.types(),
+        gpu_slices: slices(&pool.slices()),
+        allowed_gpu_type: definition.gpu_types,
+        quota: Quota { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job },
+        jobs: pool
+            .jobs
+            .iter()
+            .map(|job| RunningJob {
+                job_id: job.name.clone(),
+                name: job.display_name.clone(),
+                namespace: job.namespace.clone(),
+                gpu: job.gpus(),
+            })
+            .collect(),
+    }
+}
+
+/// One pool for people.
+#[must_use]
+pub fn text(pool: &PoolUse, look: Look) -> String {
+    let gpus = pool.gpus();
+    let mut text = format!("{}   {}   {}\n", clean(&pool.name), pool.status(), count(pool.hosts.len() as u64, "node"));
+    let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
+    let definition = pool.definition.clone().unwrap_or_default();
+    if let Some(description) = &definition.description {
+        line("about", clean(description).into_owned());
+    }
+    let types: Vec<String> = pool.types().iter().map(|(kind, count)| format!("{count} × {}", clean(kind))).collect();
+    let types = if types.is_empty() { "no whole GPUs".to_owned() } else { types.join(", ") };
+    line("GPUs", format!("{types}: {} held, {} free", number(gpus.used), number(gpus.free())));
+    for (name, count) in pool.slices() {
+        line("slices", format!("{} × {}: {} held", count.total, clean(&name), number(count.used)));
+    }
+    if !definition.gpu_types.is_empty() {
+        line("allowed", definition.gpu_types.join(", "));
+    }
+    let most = |value: Option<u32>, what: &str| value.map(|value| format!("{value} {what}"));
+    let limits: Vec<String> =
+        [most(definition.max_jobs, "jobs"), most(definition.max_gpu_per_job, "GPUs per job")].into_iter().flatten().collect();
+    line("quota", if limits.is_empty() { "none".to_owned() } else { limits.join(", ") });
+    line("nodes", pool.hosts.iter().map(HostUse::name).collect::<Vec<_>>().join(", "));
+    if !pool.jobs.is_empty() {
+        let mut table = Table::new([left("JOBS"), left("KIND"), left("STATUS"), right("GPUS"), left("USER")]);
+        for job in &pool.jobs {
+            table.row(vec![
+                format!("{}/{}", job.namespace, job.name).into(),
+                job.kind.word().into(),
+                state(&State::of(job)).into(),
+                job.gpus().to_string().into(),
+                job.user.clone().unwrap_or_default().into(),
+            ]);
+        }
+        text.push_str(&table.show(Format::Table, true, look));
+    }
+    text
+}

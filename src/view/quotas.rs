@@ -1,0 +1,95 @@
+//! Quotas: what is hard, what is used, as bars for people.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::{QuotaUse, quantity};
+
+use super::table::{Table, left, right};
+use super::text::{bar, clean};
+use super::{Format, Look};
+
+/// The answer of `get quotas`.
+#[derive(Serialize)]
+pub struct QuotaList<'a> {
+    total: usize,
+    items: Vec<QuotaItem<'a>>,
+}
+
+#[derive(Serialize)]
+struct QuotaItem<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    /// The quota of gpuctl's that it belongs to.
+    quota: Option<&'a str>,
+    hard: &'a BTreeMap<String, String>,
+    /// `null` for what the cluster has not counted yet.
+    used: BTreeMap<&'a str, Option<&'a str>>,
+}
+
+#[must_use]
+pub fn list(quotas: &[QuotaUse]) -> QuotaList<'_> {
+    QuotaList { total: quotas.len(), items: quotas.iter().map(one).collect() }
+}
+
+fn one(quota: &QuotaUse) -> QuotaItem<'_> {
+    QuotaItem {
+        namespace: &quota.namespace,
+        name: &quota.name,
+        quota: quota.quota.as_deref(),
+        hard: &quota.hard,
+        used: quota.hard.keys().map(|key| (key.as_str(), quota.used.get(key).map(String::as_str))).collect(),
+    }
+}
+
+#[must_use]
+pub fn names(quotas: &[QuotaUse]) -> String {
+    quotas.iter().map(|quota| format!("{}/{}\n", clean(&quota.namespace), clean(&quota.name))).collect()
+}
+
+/// Percent of a limit that is used; `None` where the limit is zero or not counted.
+fn percent(quota: &QuotaUse, key: &str) -> Option<f64> {
+    let hard = quantity::milli(quota.hard.get(key)?)?;
+    let used = quantity::milli(quota.used.get(key)?)?;
+    (hard > 0).then(|| used as f64 * 100.0 / hard as f64)
+}
+
+/// `requests.nvidia.com/gpu` as people say it.
+fn short(key: &str) -> &str {
+    key.strip_prefix("requests.").unwrap_or(key)
+}
+
+#[must_use]
+pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: Look) -> String {
+    let mut table = Table::new([left("NAMESPACE"), left("QUOTA"), left("RESOURCE"), right("USED"), right("HARD")]);
+    for quota in quotas {
+        for (key, hard) in &quota.hard {
+            table.row(vec![
+                quota.namespace.clone().into(),
+                quota.name.clone().into(),
+                short(key).into(),
+                quota.used.get(key).cloned().unwrap_or_else(|| "-".to_owned()).into(),
+                hard.clone().into(),
+            ]);
+        }
+    }
+    table.show(format, headers, look)
+}
+
+/// One namespace for people.
+#[must_use]
+pub fn text(namespace: &str, quotas: &[QuotaUse], look: Look) -> String {
+    let mut text = format!("{}\n", clean(namespace));
+    let widest = quotas.iter().flat_map(|quota| quota.hard.keys()).map(|key| short(key).len()).max().unwrap_or(0);
+    for quota in quotas {
+        text.push_str(&format!("  {}\n", clean(&quota.name)));
+        for (key, hard) in &quota.hard {
+            let used = quota.used.get(key).map_or("-", String::as_str);
+            let bar = percent(quota, key).map_or_else(String::new, |percent| bar(percent, 20, look));
+            text.push_str(format!("    {:<widest$}  {used:>8} of {hard:<8}  {bar}", clean(short(key))).trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}

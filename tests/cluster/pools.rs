@@ -1,0 +1,208 @@
+//! Pools: made, filled, emptied and deleted on the real API server, and what they demand of jobs.
+
+use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::nodes::node;
+use serde_json::{Value, json};
+
+use crate::support::{A100, GPU, Run, Scene, cluster, finish};
+
+/// A namespace and nodes in no pool.
+fn scene(name: &'static str, nodes: usize) -> Scene {
+    let scene = Scene::new(name);
+    let nodes: Vec<Value> = (0..nodes).map(|index| node(&format!("{name}-{index}"), Some(A100), &[(GPU, 8)])).collect();
+    cluster().add_nodes(&nodes);
+    scene
+}
+
+fn make(scene: &Scene, yaml: &str, arguments: &[&str]) -> Run {
+    scene.gpuctl_with(&[&["create", "-f", "-"], arguments].concat(), yaml)
+}
+
+fn labels(scene: &Scene, node: &str) -> Value {
+    scene.admin.json(&["get", "node", node])["metadata"]["labels"].clone()
+}
+
+fn definition(scene: &Scene, pool: &str) -> Value {
+    let map = scene.admin.json(&["get", "configmap", &format!("pool-{pool}"), "-n", "gpuctl-system"]);
+    serde_json::from_str(map["data"]["pool"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_pool_is_made_with_its_labels_and_goes_with_exactly_those() {
+    let scene = scene("pool-life", 3);
+    scene.admin.run(&["label", "node", "pool-life-1", "team=x"]);
+    let yaml = "kind: resource
+version: v0.1
+pool: {name: pool-life, description: for trainings, gpu-type: [A100-80G], quota: {maxJobs: 2, maxGpuPerJob: 8}}
+nodes:
+  pool-life-0: {gpu-type: A100-80G}
+  pool-life-1:
+";
+    let made = make(&scene, yaml, &["-o", "json"]).ok().json();
+    assert_eq!(made, json!({"name": "pool-life", "status": "created", "message": "created with 2 nodes"}));
+    assert_eq!(
+        (&labels(&scene, "pool-life-0")["gpuctl/pool"], &labels(&scene, "pool-life-0")["nvidia.com/gpu-type"]),
+        (&json!("pool-life"), &json!("a100-80g"))
+    );
+    assert_eq!(labels(&scene, "pool-life-2")["gpuctl/pool"], Value::Null);
+    let again = make(&scene, yaml, &["-o", "json"]).ok().json();
+    assert_eq!((&again["status"], &again["message"]), (&json!("unchanged"), &json!("is as the file says")));
+    let changed = yaml.replace("maxJobs: 2", "maxJobs: 3").replace("pool-life-1:", "pool-life-2:");
+    make(&scene, &changed, &[]).exits(1).says("pool `pool-life` exists already, and is not as the file says").says("--force");
+    assert_eq!(labels(&scene, "pool-life-2")["gpuctl/pool"], Value::Null);
+    let updated = make(&scene, &changed, &["--force", "-o", "json"]).ok().json();
+    assert_eq!((&updated["status"], &updated["message"]), (&json!("updated"), &json!("changed, now with 3 nodes")));
+    assert_eq!(definition(&scene, "pool-life")["maxJobs"], 3);
+    scene.gpuctl(&["remove", "node", "pool-life-2", "--pool", "pool-life"]).ok();
+    make(&scene, yaml, &["--force"]).ok();
+    let pools = scene.gpuctl(&["get", "pools", "-o", "json"]).ok().json();
+    let own = pools["items"].as_array().unwrap().iter().find(|pool| pool["name"] == "pool-life").unwrap().clone();
+    assert_eq!(
+        (&own["gpuTotal"], &own["gpuFree"], &own["gpuType"], &own["status"]),
+        (&json!(16), &json!(16), &json!(["a100-80g"]), &json!("active"))
+    );
+    scene.create("train", "");
+    scene.until("train", "running", None);
+    let pool = scene.gpuctl(&["describe", "pool", "pool-life", "-o", "json"]).ok().json();
+    assert_eq!((&pool["gpuUsed"], &pool["gpuFree"], &pool["gpuType"]), (&json!(1), &json!(15), &json!({"a100-80g": 16})));
+    assert_eq!(pool["quota"], json!({"maxJobs": 2, "maxGpuPerJob": 8}));
+    assert_eq!(pool["jobs"], json!([{"jobId": "train", "name": "train", "namespace": "pool-life", "gpu": 1}]));
+    assert_eq!(pool["nodes"], json!(["pool-life-0", "pool-life-1"]));
+    let text = scene.gpuctl(&["describe", "pool", "pool-life"]).ok().out;
+    assert!(text.contains("16 × a100-80g: 1 held, 15 free") && text.contains("2 jobs, 8 GPUs per job"), "{text}");
+    scene.gpuctl(&["delete", "pool", "pool-life"]).exits(1).says("pool `pool-life` has jobs: pool-life/train").says("--force");
+    scene.gpuctl(&["delete", "job", "train"]).ok();
+    // A label that somebody changed since is theirs.
+    scene.admin.run(&["label", "node", "pool-life-0", "nvidia.com/gpu-type=h100", "--overwrite"]);
+    assert_eq!(scene.gpuctl(&["delete", "pool", "pool-life"]).ok().out, "pool-life deleted: labels taken from 2 nodes\n");
+    let (first, second) = (labels(&scene, "pool-life-0"), labels(&scene, "pool-life-1"));
+    assert_eq!((&first["gpuctl/pool"], &first["nvidia.com/gpu-type"]), (&Value::Null, &json!("h100")));
+    assert_eq!((&second["gpuctl/pool"], &second["team"]), (&Value::Null, &json!("x")));
+    scene.gpuctl(&["delete", "pool", "pool-life"]).exits(4).says("there is no pool `pool-life`");
+    scene.gpuctl(&["delete", "pool", "pool-life", "--ignore-not-found"]).ok();
+    scene.gpuctl(&["describe", "pool", "pool-live"]).exits(4);
+}
+
+#[test]
+fn a_missing_node_or_one_in_another_pool_writes_nothing() {
+    let scene = scene("pool-whole", 2);
+    let yaml = |name: &str, nodes: &str| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\nnodes: [{nodes}]\n");
+    let run = make(&scene, &yaml("whole-a", "pool-whole-0, nope, nada"), &[]).exits(1);
+    assert!(run.err.starts_with("error: there is no node nope, nada; nothing was written\n"), "{}", run.err);
+    assert_eq!(labels(&scene, "pool-whole-0")["gpuctl/pool"], Value::Null);
+    make(&scene, &yaml("whole-a", "pool-whole-0, nope"), &["--keep-partial"]).ok().says("the pool is made without it");
+    let refused = make(&scene, &yaml("whole-b", "pool-whole-1, pool-whole-0"), &[]).exits(1);
+    refused.says("node `pool-whole-0` is in pool `whole-a`").says("--force moves it");
+    assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], Value::Null);
+    // What the first pool set goes over to the second, and what others set stays theirs.
+    make(&scene, &yaml("whole-a", "pool-whole-0: {gpu-type: A100-80G}").replace('[', "{").replace(']', "}"), &["--force"]).ok();
+    scene.admin.run(&["label", "node", "pool-whole-1", "nvidia.com/gpu-type=a100-80g"]);
+    make(
+        &scene,
+        &yaml("whole-b", "pool-whole-1: {gpu-type: A100-80G}, pool-whole-0: {}").replace('[', "{").replace(']', "}"),
+        &["--force"],
+    )
+    .ok();
+    assert_eq!(labels(&scene, "pool-whole-0")["gpuctl/pool"], "whole-b");
+    let typed = json!({"gpuctl/pool": "whole-b", "nvidia.com/gpu-type": "a100-80g"});
+    assert_eq!(
+        definition(&scene, "whole-b")["labels"],
+        json!({"pool-whole-0": typed, "pool-whole-1": {"gpuctl/pool": "whole-b"}})
+    );
+    assert_eq!(definition(&scene, "whole-a")["labels"], json!({}));
+    let wrong = "kind: pool\nversion: v0.1\npool: {name: whole-c, gpu-type: h100-80g}\nnodes: [pool-whole-1]\n";
+    make(&scene, wrong, &["--force"]).exits(1).says("node `pool-whole-1` has a100-80g, which pool `whole-c` does not take");
+    make(&scene, &yaml("whole-d", "pool-whole-1"), &["--dry-run=server", "--force"]).ok();
+    assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], "whole-b");
+    scene.gpuctl(&["delete", "pool", "whole-a", "whole-b"]).ok();
+    assert_eq!(labels(&scene, "pool-whole-0")["nvidia.com/gpu-type"], Value::Null);
+    assert_eq!(labels(&scene, "pool-whole-1")["nvidia.com/gpu-type"], "a100-80g");
+    scene.gpuctl(&["describe", "pool", "whole-d"]).exits(4);
+}
+
+#[test]
+fn nodes_come_and_go_and_nobody_s_change_is_lost() {
+    let scene = scene("pool-edit", 6);
+    make(&scene, "kind: pool\nversion: v0.1\npool: {name: pool-edit}\n", &[]).ok();
+    let children: Vec<_> =
+        (0..5).map(|index| scene.start(&["add", "node", &format!("pool-edit-{index}"), "--pool", "pool-edit"])).collect();
+    for child in children {
+        finish(child, std::time::Duration::from_secs(60)).ok();
+    }
+    let known = definition(&scene, "pool-edit")["labels"].as_object().unwrap().len();
+    assert_eq!(known, 5, "every writer's node is in the definition");
+    let batch = scene.gpuctl(&["add", "node", "pool-edit-5", "nope", "--pool", "pool-edit", "-o", "json"]).exits(1).json();
+    assert_eq!((&batch["pool"], &batch["success"]), (&json!("pool-edit"), &json!(["pool-edit-5"])));
+    assert_eq!((&batch["failed"][0]["nodeName"], &batch["failed"][0]["error"]), (&json!("nope"), &json!("NodeNotFound")));
+    let gone = scene.gpuctl(&["remove", "node", "pool-edit-0", "pool-edit-1", "--pool", "pool-edit", "-o", "json"]).ok().json();
+    assert_eq!(gone["success"], json!(["pool-edit-0", "pool-edit-1"]));
+    assert_eq!(labels(&scene, "pool-edit-0")["gpuctl/pool"], Value::Null);
+    scene.gpuctl(&["remove", "node", "pool-edit-0", "--pool", "pool-edit"]).exits(1).says("is in no pool");
+    scene.gpuctl(&["add", "node", "pool-edit-0", "--pool", "pool-edlt"]).exits(4).says("did you mean `pool-edit`?");
+    let list = scene.gpuctl(&["get", "nodes", "--pool", "pool-edit", "-o", "name"]).ok().out;
+    assert_eq!(list.lines().count(), 4);
+    scene.gpuctl(&["delete", "pool", "pool-edit"]).ok();
+    assert_eq!(scene.gpuctl(&["get", "nodes", "--pool", "pool-edit", "-o", "name"]).ok().out, "");
+}
+
+#[test]
+fn a_pool_s_quota_and_types_bind_when_a_job_is_created() {
+    let scene = scene("pool-quota", 2);
+    let yaml = "kind: pool
+version: v0.1
+pool: {name: pool-quota, gpu-type: a100-80g, quota: {maxJobs: 1, maxGpuPerJob: 4}}
+nodes: [pool-quota-0, pool-quota-1]
+";
+    make(&scene, yaml, &[]).ok();
+    let refused = make(&scene, &scene.training("big", "resources: {pool: POOL, gpu: 3, node_count: 2}"), &[]).exits(1);
+    assert_eq!(
+        refused.err,
+        "error: the job asks for 6 GPUs in all; pool `pool-quota` allows 4 per job\n\nhint: ask for 4 or fewer, or choose another pool\n"
+    );
+    scene.create("first", "resources: {pool: POOL, gpu: 2, node_count: 2}");
+    make(&scene, &scene.training("second", ""), &[]).exits(1).says("pool `pool-quota` has 1 jobs and allows 1");
+    // Whoever may edit one namespace reads the definition too: the first pool sees to that.
+    scene.allow_edit(Persona::Alice);
+    let alice = scene.seen_by(Persona::Alice);
+    make(&alice, &scene.training("third", ""), &[]).exits(1).says("allows 1");
+    scene.gpuctl(&["delete", "job", "first"]).ok();
+    make(&alice, &scene.training("second", ""), &[]).ok().says("only jobs that you may see were counted against the quota");
+    let pools = alice.gpuctl(&["get", "pools"]).exits(0);
+    assert!(pools.out.contains("pool-quota") && pools.err.contains("how they are is not known"), "{}{}", pools.out, pools.err);
+    alice.gpuctl(&["add", "node", "pool-quota-0", "--pool", "pool-quota", "--force"]).exits(5);
+    scene.gpuctl(&["delete", "job", "second"]).ok();
+    scene.gpuctl(&["delete", "pool", "pool-quota"]).ok();
+}
+
+#[test]
+fn a_pool_and_its_job_in_one_file() {
+    let scene = scene("pool-both", 1);
+    let yaml = format!(
+        "kind: pool\nversion: v0.1\npool: {{name: pool-both}}\nnodes: [pool-both-0]\n---\n{}",
+        scene.training("train", "")
+    );
+    let made = make(&scene, &yaml, &["-o", "json"]).ok().json();
+    let kinds: Vec<&Value> = made["success"].as_array().unwrap().iter().map(|item| &item["kind"]).collect();
+    assert_eq!(kinds, ["pool", "training"]);
+    scene.until("train", "running", None);
+    let path = crate::support::file("pool-both.yaml", &yaml);
+    scene.gpuctl(&["delete", "-f", path.to_str().unwrap()]).ok();
+    assert_eq!(labels(&scene, "pool-both-0")["gpuctl/pool"], Value::Null);
+    assert_eq!(scene.job("train"), Value::Null);
+}
+
+#[test]
+fn a_pool_of_labels_alone_is_a_pool() {
+    let scene = scene("pool-labels", 2);
+    scene.admin.run(&["label", "node", "pool-labels-0", "gpuctl/pool=pool-labels"]);
+    let pool = scene.gpuctl(&["describe", "pool", "pool-labels", "-o", "json"]).ok().json();
+    assert_eq!(
+        (&pool["nodes"], &pool["gpuTotal"], &pool["quota"]["maxJobs"]),
+        (&json!(["pool-labels-0"]), &json!(8), &Value::Null)
+    );
+    scene.gpuctl(&["delete", "pool", "pool-labels"]).exits(1).says("has no definition").says("gpuctl remove node");
+    scene.gpuctl(&["add", "node", "pool-labels-1", "--pool", "pool-labels"]).ok();
+    scene.gpuctl(&["remove", "node", "pool-labels-0", "pool-labels-1", "--pool", "pool-labels"]).ok();
+    assert_eq!(labels(&scene, "pool-labels-0")["gpuctl/pool"], Value::Null);
+    scene.gpuctl(&["delete", "pool", "pool-labels"]).ok();
+}

@@ -1,0 +1,77 @@
+//! `kind: quota`: it binds, by the real admission, and its end takes away what it brought.
+
+use gpuctl_sandbox::Persona;
+use serde_json::json;
+
+use crate::support::{Scene, items};
+
+#[test]
+fn a_quota_binds_and_pods_that_name_nothing_still_run() {
+    let scene = Scene::with_nodes("quota-a", 1);
+    let yaml = "kind: quota
+version: v0.1
+quota: {name: teams, description: what teams may use}
+namespace:
+  quota-a: {cpu: 10, memory: 20Gi, gpu: 2, pods: 5}
+  quota-new: {gpu: 1}
+";
+    let made = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], yaml).ok().json();
+    assert_eq!(made, json!({"name": "teams", "status": "created", "message": "binds in quota-a, quota-new"}));
+    let hard = scene.get_until(&["resourcequota", "teams"], |quota| quota["status"]["hard"].is_object())["spec"]["hard"].clone();
+    assert_eq!(
+        (&hard["requests.nvidia.com/gpu"], &hard["requests.cpu"], &hard["pods"]),
+        (&json!("2"), &json!("10"), &json!("5"))
+    );
+    // A CPU quota refuses pods that name no CPU; the range beside it names one for them.
+    scene.create("a", "resources: {pool: POOL, gpu: 2}");
+    scene.until("a", "running", None);
+    let refused = scene.gpuctl_with(&["create", "-f", "-"], &scene.training("b", "")).exits(1);
+    refused.says("exceeded quota: teams").says("requests.nvidia.com/gpu");
+    let quotas = scene.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
+    let own = quotas["items"][0].clone();
+    assert_eq!(
+        (&own["quota"], &own["used"]["requests.nvidia.com/gpu"], &own["used"]["requests.cpu"]),
+        (&json!("teams"), &json!("2"), &json!("100m"))
+    );
+    let text = scene.gpuctl(&["describe", "quota", "quota-a"]).ok().out;
+    assert!(text.contains("nvidia.com/gpu") && text.contains("2 of 2") && text.contains("100%"), "{text}");
+    scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1).says("exists already in namespace `quota-a`");
+    assert_eq!(
+        scene.admin.json(&["get", "namespace", "quota-new"])["metadata"]["labels"]["app.kubernetes.io/managed-by"],
+        "gpuctl"
+    );
+    let deleted = scene.gpuctl(&["delete", "quota", "teams", "--purge"]).ok().out;
+    assert_eq!(deleted, "teams deleted: it bound in quota-a, quota-new; empty namespaces deleted: quota-new\n");
+    assert!(items(&scene.get(&["resourcequota,limitrange"])).is_empty());
+    assert_eq!(scene.job("a")["status"], "running", "what runs goes on");
+    scene.gpuctl(&["delete", "quota", "teams"]).exits(4).says("there is no quota `teams`");
+    scene.gpuctl(&["describe", "quota", "quota-a"]).exits(4).says("namespace `quota-a` has no quota");
+    let none = scene.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
+    assert_eq!((&none["total"], &none["items"]), (&json!(0), &json!([])));
+}
+
+#[test]
+fn a_quota_that_fails_part_way_is_taken_back() {
+    let scene = Scene::new("quota-back");
+    scene.admin.run(&["create", "quota", "half", "-n", "quota-back", "--hard=pods=3"]);
+    let yaml = "kind: quota\nversion: v0.1\nquota: {name: half}\nnamespace: {quota-first: {gpu: 1}, quota-back: {gpu: 1}}\n";
+    let run = scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1);
+    run.says("quota `half` exists already in namespace `quota-back`; nothing was written").says("somebody else made it");
+    assert!(!scene.admin.try_run(&["get", "namespace", "quota-first"], "").status.success());
+    let left = scene.get(&["resourcequota", "half"]);
+    assert_eq!(left["spec"]["hard"], json!({"pods": "3"}), "what others made stays");
+    // May look at both namespaces and write into one: the failure comes after the first write.
+    scene.admin.run(&["create", "namespace", "quota-first"]);
+    let quotas = "--resource=resourcequotas,limitranges";
+    let looks = "--resource=resourcequotas,limitranges,namespaces,nodes";
+    scene.admin.run(&["create", "clusterrole", "quota-looks", "--verb=get,list", looks]);
+    scene.admin.run(&["create", "clusterrolebinding", "quota-looks", "--clusterrole=quota-looks", "--user=erin"]);
+    scene.admin.run(&["create", "role", "writes", "--verb=create,patch,delete", quotas, "-n", "quota-first"]);
+    scene.admin.run(&["create", "rolebinding", "writes", "--role=writes", "--user=erin", "-n", "quota-first"]);
+    let run = scene.seen_by(Persona::Erin).gpuctl_with(&["create", "-f", "-"], &yaml.replace("half", "part")).exits(5);
+    run.says("quota `part` could not be made").says("everything made before it was removed again");
+    assert!(items(&scene.admin.json(&["get", "resourcequota", "-n", "quota-first"])).is_empty());
+    for kind in ["clusterrole", "clusterrolebinding"] {
+        scene.admin.run(&["delete", kind, "quota-looks"]);
+    }
+}
