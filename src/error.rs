@@ -100,6 +100,12 @@ impl Error {
         Self::new(Kind::Usage, "Usage", message)
     }
 
+    /// True when a right is missing, and not a login.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.kind == Kind::Access && self.name == "Forbidden"
+    }
+
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -201,7 +207,6 @@ fn api(code: u16, reason: &str, told: String) -> Error {
     let error = Error::new(kind, name, told);
     match code {
         401 => error.hint("the credentials of the kubeconfig are not accepted; log in again"),
-        403 => error.hint("ask your cluster's administrator for this right"),
         _ => error,
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod raw;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
@@ -40,6 +40,10 @@ pub struct Wishes {
 pub struct Terminal {
     wishes: Wishes,
     format: RefCell<Format>,
+    /// The command as `auth check` names it: `get nodes`.
+    task: Cell<Option<&'static str>>,
+    /// True once somebody was told whom to ask for rights.
+    told: Cell<bool>,
 }
 
 impl Terminal {
@@ -47,12 +51,17 @@ impl Terminal {
     pub fn new(wishes: Wishes) -> Self {
         // Each text is painted for its own stream; the library's own guess is about stdout alone.
         colored::control::set_override(true);
-        Self { wishes, format: RefCell::default() }
+        Self { wishes, format: RefCell::default(), task: Cell::default(), told: Cell::default() }
     }
 
     /// From now on stdout carries this format, and talk follows it.
     pub fn set_format(&self, format: Format) {
         self.format.replace(format);
+    }
+
+    /// The command that rights would be needed for.
+    pub fn set_task(&self, task: Option<&'static str>) {
+        self.task.set(task);
     }
 
     #[must_use]
@@ -137,15 +146,37 @@ impl Terminal {
     }
 
     pub fn fail(&self, error: &Error) {
+        let error = match error.is_forbidden() {
+            true => &error.clone().hint(self.whom_to_ask("--emit-role")),
+            false => error,
+        };
         let text = if self.is_document() { error_json(error) } else { error_text(error, self.error_look()) };
         self.talk(&text);
     }
 
     pub fn warn(&self, message: &str) {
+        self.warn_with(message, None);
+    }
+
+    /// Warns of what is left out for lack of a right, and once of how to get it.
+    pub fn lack(&self, message: &str) {
+        let hint = (!self.told.replace(true)).then(|| self.whom_to_ask("--emit-role=full"));
+        self.warn_with(message, hint);
+    }
+
+    fn whom_to_ask(&self, flag: &str) -> String {
+        let ask = "ask your cluster's administrator for this right";
+        match self.task.get() {
+            Some(task) => format!("{ask}; `gpuctl auth check {task} {flag}` prints the role"),
+            None => ask.to_owned(),
+        }
+    }
+
+    fn warn_with(&self, message: &str, hint: Option<String>) {
         if self.is_document() {
-            self.talk(&warning_json(message));
+            self.talk(&warning_json(message, hint.as_slice()));
         } else if !self.wishes.quiet {
-            self.talk(&warning_text(message, self.error_look()));
+            self.talk(&warning_text(message, hint.as_deref(), self.error_look()));
         }
     }
 

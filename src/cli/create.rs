@@ -52,6 +52,13 @@ enum What {
     Secret(create_secret::CreateSecret),
 }
 
+impl Create {
+    /// As `auth check` names it; `None` where files decide.
+    pub fn task(&self) -> Option<&'static str> {
+        self.what.as_ref().map(|What::Secret(_)| "create secrets")
+    }
+}
+
 pub async fn run(args: &Create, world: &World) -> Result<ExitCode, Error> {
     if let Some(What::Secret(secret)) = &args.what {
         if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.how.is_said() {

@@ -77,6 +77,17 @@ enum Item {
     Quota(String),
 }
 
+impl Delete {
+    /// As `auth check` names it; `None` where files decide.
+    pub fn task(&self) -> Option<&'static str> {
+        Some(match self.what.as_ref()? {
+            What::Job(_) => "delete jobs",
+            What::Pool(_) => "delete pools",
+            What::Quota(_) => "delete quotas",
+        })
+    }
+}
+
 impl Item {
     fn name(&self) -> &str {
         match self {

@@ -51,7 +51,7 @@ pub async fn run(args: &DescribeJob, world: &World) -> Result<ExitCode, Error> {
         join4(progress, connection.job_events(&job), connection.objects_of(&job), reached).await;
     let events = match events {
         Err(failure) if failure.is_forbidden() => {
-            world.terminal.warn("you may not list events, so none are shown");
+            world.terminal.lack("you may not list events, so none are shown");
             Vec::new()
         }
         other => other?,

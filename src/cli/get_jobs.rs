@@ -137,12 +137,12 @@ async fn rows(
     let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
     let selection = if args.watch { patience.ask(|| connection.jobs(wanted)).await? } else { connection.jobs(wanted).await? };
     if let Some(namespace) = selection.narrowed_to.filter(|_| first) {
-        world.terminal.warn(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
+        world.terminal.lack(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
     }
     if !selection.unreadable.is_empty() && first {
         world
             .terminal
-            .warn(&format!("you may not list every kind of job: {}s are not shown", selection.unreadable.join("s and ")));
+            .lack(&format!("you may not list every kind of job: {}s are not shown", selection.unreadable.join("s and ")));
     }
     let status = args.status.as_deref().and_then(|status| status.parse::<Status>().ok());
     let mut found: Vec<(Job, State)> = selection

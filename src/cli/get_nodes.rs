@@ -131,14 +131,14 @@ pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
 /// What of the cluster could not be seen, once.
 pub fn warn_of(stock: &Stock, world: &World) {
     if stock.unreadable.contains(&"pods") {
-        world.terminal.warn("you may not list the pods of all namespaces: how many GPUs are held is not known");
+        world.terminal.lack("you may not list the pods of all namespaces: how many GPUs are held is not known");
     }
     if stock.unreadable.contains(&"nodes") {
-        world.terminal.warn("you may not list nodes: they are shown as published, and how they are is not known");
+        world.terminal.lack("you may not list nodes: they are shown as published, and how they are is not known");
     }
     let claims: Vec<&str> = stock.unreadable.iter().copied().filter(|what| what.starts_with("resource")).collect();
     if !claims.is_empty() {
-        world.terminal.warn(&format!("you may not list {}: devices of dynamic allocation are not counted", claims.join(" and ")));
+        world.terminal.lack(&format!("you may not list {}: devices of dynamic allocation are not counted", claims.join(" and ")));
     }
 }
 

@@ -111,7 +111,7 @@ fn chosen(args: &GetPools, mut pools: Vec<PoolUse>) -> (Vec<PoolUse>, usize) {
         None | Some(SortKey::Name) => {}
         Some(SortKey::Gpus) => pools.sort_by_key(|pool| Reverse(pool.gpus().total)),
         Some(SortKey::Free) => pools.sort_by_key(|pool| Reverse(pool.gpus().free())),
-        Some(SortKey::Jobs) => pools.sort_by_key(|pool| Reverse(pool.jobs.len())),
+        Some(SortKey::Jobs) => pools.sort_by_key(|pool| Reverse(pool.job_count())),
     }
     let total = pools.len();
     (args.page.of(pools), total)
@@ -132,17 +132,22 @@ struct Seen {
     pools: Vec<PoolUse>,
     stock: Stock,
     definitions: bool,
-    jobs: bool,
+    /// `None` when no job may be listed; else the only namespace whose jobs may.
+    jobs: Option<Option<String>>,
 }
 
 /// Once per missing right.
 fn warn_of(seen: &Seen, world: &World) {
     get_nodes::warn_of(&seen.stock, world);
     if !seen.definitions {
-        world.terminal.warn("you may not read the definitions of pools: descriptions and quotas are not known");
+        world.terminal.lack("you may not read the definitions of pools: descriptions and quotas are not known");
     }
-    if !seen.jobs {
-        world.terminal.warn("you may not list jobs: who is in a pool is not known");
+    match &seen.jobs {
+        Some(None) => {}
+        Some(Some(namespace)) => {
+            world.terminal.lack(&format!("you may not list jobs of all namespaces: only those of `{namespace}` are shown"));
+        }
+        None => world.terminal.lack("you may not list jobs: who is in a pool is not known"),
     }
 }
 
@@ -152,7 +157,8 @@ async fn look(connection: &Connection, only: Option<&str>) -> Result<Seen, Failu
     let (stock, definitions, jobs) = join3(connection.stock(), connection.pools(), connection.jobs(&wanted)).await;
     let stock = stock?;
     let definitions: Option<Vec<PoolDefinition>> = allowed(definitions)?;
-    let jobs: Option<Vec<Job>> = allowed(jobs)?.map(|selection| selection.jobs);
+    let jobs = allowed(jobs)?;
+    let narrowed = jobs.as_ref().map(|jobs| jobs.narrowed_to.clone());
     let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
     let mut names: BTreeSet<&str> = stock.inventory.pools();
     names.extend(of_any.iter().map(|pool| pool.name.as_str()));
@@ -160,11 +166,12 @@ async fn look(connection: &Connection, only: Option<&str>) -> Result<Seen, Failu
     let pool = |name: &str| PoolUse {
         hosts: stock.inventory.pool(name).cloned().collect(),
         definition: of_any.iter().find(|pool| pool.name == name).copied().cloned(),
-        jobs: jobs.iter().flatten().filter(|job| is_in(job, name)).cloned().collect(),
+        jobs: jobs.iter().flat_map(|found| &found.jobs).filter(|job| is_in(job, name)).cloned().collect(),
+        all_jobs: narrowed == Some(None),
         name: name.to_owned(),
     };
     let pools = names.into_iter().filter(|name| only.is_none_or(|only| only == *name)).map(pool).collect();
-    Ok(Seen { pools, definitions: definitions.is_some(), jobs: jobs.is_some(), stock })
+    Ok(Seen { pools, definitions: definitions.is_some(), jobs: narrowed, stock })
 }
 
 /// `None` for what the user may not see.

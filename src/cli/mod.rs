@@ -1,6 +1,7 @@
 //! What the user types. clap lives here and nowhere else; each verb has a file of its own.
 
 pub mod archive;
+pub mod auth_check;
 pub mod completion;
 pub mod copy;
 pub mod create;
@@ -30,6 +31,7 @@ pub mod run;
 pub mod scale;
 mod shared_documents;
 mod submission;
+mod task;
 pub mod version;
 mod waiting;
 mod watch;
@@ -187,6 +189,8 @@ pub enum Command {
     /// Set labels of nodes
     #[command(subcommand)]
     Label(label_node::Label),
+    #[command(subcommand)]
+    Auth(auth_check::Auth),
     Version(version::Version),
     Completion(completion::Completion),
     Man(man::Man),
@@ -252,6 +256,7 @@ pub fn run() -> ExitCode {
         }
     };
     let world = world(&cli.global);
+    world.terminal.set_task(task::of(&cli.command));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(dispatch(cli.command, &world)),
@@ -326,6 +331,7 @@ async fn dispatch(command: Command, world: &World) -> Result<ExitCode, Error> {
         Command::Describe(Describe::Pool(args)) => get_pools::describe(&args, world).await,
         Command::Add(args) => pool_nodes::add(&args, world).await,
         Command::Remove(args) => pool_nodes::remove(&args, world).await,
+        Command::Auth(auth) => auth_check::run(&auth, world).await,
         Command::Label(label) => label_node::run(&label, world).await,
         Command::Run(args) => run::run(&args, world).await,
         Command::Logs(args) => logs::run(&args, world).await,

@@ -45,6 +45,9 @@ pub async fn run(args: &NodeLabels, world: &World) -> Result<ExitCode, Error> {
     let connection = world.connect().await?;
     let Some(name) = &args.node else {
         let stock = connection.stock().await?;
+        if stock.unreadable.contains(&"nodes") {
+            world.terminal.lack("you may not list nodes: of their labels only those are shown that were published");
+        }
         let hosts: Vec<&Host> = stock.inventory.hosts.iter().map(|host| &host.host).collect();
         let total = hosts.len();
         let hosts = args.page.of(hosts);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{Connection, Wanted};
+use crate::cluster::{Connection, Home, Wanted};
 use crate::error::{Error, Kind};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::{GpuType, Inventory, PoolDefinition, State};
@@ -31,6 +31,7 @@ pub struct Making {
 pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &World) -> Result<Made, Error> {
     let name = &pool.name.value;
     let (stock, before) = futures::future::try_join(connection.stock(), connection.pool(name)).await?;
+    let stock = if pool.nodes.is_empty() { stock } else { stock.listed()? };
     let inventory = &stock.inventory;
     let before = before.map(|known| known.pool);
     let mut wanted = PoolDefinition {
@@ -113,11 +114,7 @@ async fn write(
     how: Making,
     world: &World,
 ) -> Result<(), Error> {
-    if connection.ensure_home(how.private).await? && !how.private {
-        world
-            .terminal
-            .note("every user may read the definitions of pools in namespace gpuctl-system (--private leaves that out)");
-    }
+    tell_home(connection.ensure_home(how.private).await?, how.private, world);
     if before.is_some() {
         connection.change_pool(&wanted.name, |pool| *pool = pool.changed_to(wanted)).await?;
     } else if !connection.add_pool(wanted).await? {
@@ -135,6 +132,19 @@ async fn write(
         }
     }
     Ok(())
+}
+
+/// Says who may read what is written from now on.
+pub fn tell_home(home: Home, private: bool, world: &World) {
+    match home {
+        Home::Read => world
+            .terminal
+            .note("every user may read the definitions of pools in namespace gpuctl-system (--private leaves that out)"),
+        Home::Unread if !private => world
+            .terminal
+            .lack("you may not create roles: other users cannot read the definitions of pools in namespace gpuctl-system"),
+        _ => {}
+    }
 }
 
 /// Undoes `steps`, last first, and the definition. Returns what is left.

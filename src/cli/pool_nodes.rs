@@ -69,14 +69,14 @@ async fn change(args: &PoolNodes, adding: bool, world: &World) -> Result<ExitCod
     let format: Format = args.output.into();
     world.terminal.set_format(format);
     let connection = world.connect().await?;
-    let stock = connection.stock().await?;
+    let stock = connection.stock().await?.listed()?;
     let known = connection.pool(&args.pool).await?;
     if known.is_none() && !stock.inventory.pools().contains(args.pool.as_str()) {
         return Err(pool_changes::missing(&args.pool, &stock.inventory, &connection).await);
     }
     if known.is_none() && adding {
         // A pool that so far was labels only.
-        connection.ensure_home(false).await?;
+        pool_changes::tell_home(connection.ensure_home(false).await?, false, world);
         connection.add_pool(&PoolDefinition { name: args.pool.clone(), ..PoolDefinition::default() }).await?;
     }
     let definition =
@@ -120,17 +120,27 @@ async fn put_in(connection: &Connection, host: &HostUse, pool: &PoolDefinition, 
     let (node, set) = (host.name().to_owned(), taken_over(connection, host, &pool.name).await?);
     // Written down first: a label without a note would outlive the pool.
     connection.change_pool(&pool.name, |pool| pool.labels.entry(node.clone()).or_default().extend(set.clone())).await?;
-    set_label(connection, host.name(), POOL_LABEL, &pool.name).await?;
+    if let Err(error) = set_label(connection, host.name(), POOL_LABEL, &pool.name).await {
+        let back = |known: &mut PoolDefinition| match pool.labels.get(&node) {
+            Some(before) => drop(known.labels.insert(node.clone(), before.clone())),
+            None => drop(known.labels.remove(&node)),
+        };
+        return Err(match connection.change_pool(&pool.name, back).await {
+            Ok(_) => error,
+            Err(_) => error.cause(format!("pool `{}` still has a note of it", pool.name)),
+        });
+    }
     leave_other(connection, host, &pool.name).await
 }
 
 async fn take_out(connection: &Connection, host: &HostUse, pool: &str) -> Result<(), Error> {
     let node = host.name();
-    if host.host.node.pool() != Some(pool) {
+    let set = connection.pool(pool).await?.and_then(|mut known| known.pool.labels.remove(node)).unwrap_or_default();
+    // What an earlier try left half done is finished.
+    if host.host.node.pool() != Some(pool) && set.is_empty() {
         let place = host.host.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
         return Err(Error::new(Kind::Request, "NotInPool", format!("node `{node}` is in {place}")));
     }
-    let set = connection.pool(pool).await?.and_then(|mut known| known.pool.labels.remove(node)).unwrap_or_default();
     for (key, value) in set.into_iter().chain([(POOL_LABEL.to_owned(), pool.to_owned())]) {
         unset(connection, node, &key, &value).await?;
     }

@@ -45,7 +45,7 @@ pub async fn run(args: &GetQuotas, world: &World) -> Result<ExitCode, Error> {
     let found = match connection.quotas(explicit.as_deref()).await {
         Err(failure) if failure.is_forbidden() && explicit.is_none() => {
             let home = &connection.namespace;
-            world.terminal.warn(&format!("you may not list quotas of all namespaces; only `{home}` is shown"));
+            world.terminal.lack(&format!("you may not list quotas of all namespaces; only `{home}` is shown"));
             connection.quotas(Some(home)).await?
         }
         other => other?,

@@ -141,12 +141,10 @@ pub async fn pause(args: &Pause, world: &World) -> Result<ExitCode, Error> {
         let error = Error::new(Kind::Request, "NotRunning", format!("job `{}` has {}", job.name, state.status));
         return Err(error.hint(format!("gpuctl delete job {}/{}", job.namespace, job.name)));
     }
-    if job.queued && !job.kind.serves() {
-        let error = Error::new(Kind::Request, "Queued", format!("the queue of job `{}` decides when it runs", job.name));
-        return Err(error.hint(format!("kubectl patch workload … --type merge -p '{}'", r#"{"spec":{"active":false}}"#)));
-    }
     if job.kind.serves() {
         connection.scale(&job, 0).await?;
+    } else if job.queued {
+        connection.hold(&job, true).await?;
     } else {
         connection.suspend(&job, true).await?;
     }
@@ -166,10 +164,15 @@ pub async fn resume(args: &Resume, world: &World) -> Result<ExitCode, Error> {
     let connection = world.connect().await?;
     let job = changeable(&connection, &args.name).await?;
     let leaves = args.anywhere && job.pinned.is_some();
-    if State::of(&job).status != Status::Paused && !leaves {
+    if State::of(&job).status != Status::Paused && !leaves && !job.held {
         let size = job.pods_wanted;
         let change = Change { status: "resumed", before: size, after: size, message: "it was not paused".to_owned() };
         return answer(&job, change, args.output.into(), world);
+    }
+    if job.queued && !job.kind.serves() {
+        connection.hold(&job, false).await?;
+        let message = "resumed: it runs when its queue admits it".to_owned();
+        return answer(&job, Change { status: "resumed", before: 0, after: job.pods_wanted, message }, args.output.into(), world);
     }
     connection.resume(&job, args.anywhere).await?;
     let place = match &job.pinned {

@@ -2,6 +2,7 @@
 
 use crate::cluster::Connection;
 use crate::error::Error;
+use crate::model::rights::Task;
 use crate::spec::Document;
 use crate::view::Format;
 use crate::view::created::{Created, Made};
@@ -37,6 +38,7 @@ pub async fn make(inputs: &[Input], how: &How, format: Format, only: bool, world
     let connection = world.connect().await?;
     for input in inputs {
         let (kind, name) = (input.document.kind(), input.document.name().to_owned());
+        world.terminal.set_task(Some(Task::creating(kind)));
         match one(&connection, &input.document, how, world).await {
             Ok(made) => {
                 if !format.is_document() {

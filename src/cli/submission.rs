@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::{Connection, Obstacle, label};
 use crate::error::{Error, Kind};
+use crate::model::rights::Task;
 use crate::model::{Node, Nodes};
 use crate::render::{Queueing, Rendered, Target, pods_in_all, render};
 use crate::spec::{Document, Job};
@@ -229,6 +230,7 @@ async fn write(
     for plan in plans {
         let kind = plan.input.document.kind();
         let name = plan.input.document.name().to_owned();
+        world.terminal.set_task(Some(Task::creating(kind)));
         match submit_one(plan, connection, dry_run, how.keep_partial, world).await {
             Ok(created) => {
                 if !format.is_document() {

@@ -22,6 +22,18 @@ pub struct Stock {
     pub inventory: Inventory,
     /// `pods`, `resource slices`: what the user may not list in the whole cluster.
     pub unreadable: Vec<&'static str>,
+    /// Why the nodes are those that were published.
+    refused: Option<Failure>,
+}
+
+impl Stock {
+    /// For what needs the nodes as they are: those that were published are an error.
+    pub fn listed(self) -> Result<Self, Failure> {
+        match self.refused {
+            Some(failure) => Err(failure),
+            None => Ok(self),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -103,12 +115,14 @@ impl Connection {
         });
         let (nodes, pods, slices, claims) =
             join4(nodes, pods, self.optional("resourceslices"), self.optional("resourceclaims")).await;
-        let mut unreadable = Vec::new();
+        let (mut unreadable, mut refused) = (Vec::new(), None);
         match nodes {
             Ok(()) => {}
             // What the cluster publishes tells the GPUs of nodes, not how the nodes are.
             Err(failure) if failure.is_forbidden() => {
-                hosts = self.published_nodes().await.ok_or(failure)?.into_iter().map(published).collect();
+                let nodes = self.published_nodes().await.ok_or_else(|| failure.clone())?;
+                hosts = nodes.into_iter().map(published).collect();
+                refused = Some(failure);
                 unreadable.push("nodes");
             }
             Err(failure) => return Err(failure),
@@ -130,7 +144,7 @@ impl Connection {
             Vec::new()
         });
         let devices = devices(&slices, &claims);
-        Ok(Stock { inventory: Inventory::of(hosts, consumers.as_deref(), &devices), unreadable })
+        Ok(Stock { inventory: Inventory::of(hosts, consumers.as_deref(), &devices), unreadable, refused })
     }
 
     /// Objects of dynamic resource allocation; none where the API is not served, `None` where they may not be read.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::model::{Job, JobKind, POOL_LABEL, Pod, PodPhase};
 use crate::render::{
-    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
+    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
 };
 
 use super::decode::{Condition, Metadata, Page, PodSpec, WirePod};
@@ -230,6 +230,7 @@ impl WireOwner<'_> {
             deleting: meta.deletion_timestamp.is_some(),
             suspended,
             queued: meta.labels.contains_key("kueue.x-k8s.io/queue-name"),
+            held: meta.annotations.contains_key(PAUSED),
             pods_wanted,
             pods_done: self.status.succeeded,
             retries: annotation(RETRIES).and_then(|retries| retries.parse().ok()).unwrap_or(0),

@@ -19,6 +19,17 @@ pub struct Known {
     pub version: String,
 }
 
+/// The place of definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// It was there.
+    Older,
+    /// Made now, and every user may read it.
+    Read,
+    /// Made now, and nobody else may read it.
+    Unread,
+}
+
 #[derive(Deserialize)]
 struct Stored {
     metadata: StoredMetadata,
@@ -77,16 +88,21 @@ impl Connection {
         Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
     }
 
-    /// Makes a place for definitions that everybody may read. True when it was made now.
-    pub async fn ensure_home(&self, private: bool) -> Result<bool, Failure> {
+    /// Makes a place for definitions that unless `private` everybody may read. Who may read an older one was decided then.
+    pub async fn ensure_home(&self, private: bool) -> Result<Home, Failure> {
         let objects = home(private);
-        let there = self.live(&objects[0]).await?.is_some();
-        for object in objects.iter().skip(usize::from(there)) {
-            if self.live(object).await?.is_none() {
-                self.apply(object, false).await?;
-            }
+        let Some((namespace, readers)) = objects.split_first() else { return Ok(Home::Older) };
+        if self.live(namespace).await?.is_some() {
+            return Ok(Home::Older);
         }
-        Ok(!there)
+        self.apply(namespace, false).await?;
+        for object in readers {
+            match self.apply(object, false).await {
+                Err(failure) if failure.is_forbidden() => return Ok(Home::Unread),
+                other => other?,
+            };
+        }
+        Ok(if private { Home::Unread } else { Home::Read })
     }
 
     /// Writes a definition that is not there yet. False when somebody was quicker.

@@ -54,9 +54,9 @@ impl Connection {
         Ok(found)
     }
 
-    /// Takes the objects of a quota of ours out of a namespace.
+    /// Takes the objects of a quota of ours out of a namespace. The quota itself goes last: what fails can be done again.
     pub async fn remove_quota(&self, namespace: &str, name: &str) -> Result<(), Failure> {
-        for plural in ["resourcequotas", "limitranges"] {
+        for plural in ["limitranges", "resourcequotas"] {
             let path = format!("/api/v1/namespaces/{namespace}/{plural}/{name}");
             let found: Option<serde_json::Value> = self.find(&path).await?;
             if found.is_some_and(|found| found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US) {

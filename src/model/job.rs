@@ -84,6 +84,8 @@ pub struct Job {
     pub suspended: bool,
     /// A queueing system decides when it runs.
     pub queued: bool,
+    /// True when a person took it out of its queue.
+    pub held: bool,
     /// Pods that have to run for the job to run; of a paused one, those that will.
     pub pods_wanted: u32,
     /// Pods that have succeeded, also those that are gone since.

@@ -8,6 +8,7 @@ pub mod node;
 pub mod pool;
 pub mod quantity;
 pub mod quota;
+pub mod rights;
 pub mod service;
 mod serving;
 pub mod state;

@@ -86,7 +86,7 @@ impl State {
             (Status::Succeeded, None)
         } else if let Some(why) = holds(job, &["Failed", "FailureTarget"]) {
             (Status::Failed, Some(failure(job, why)))
-        } else if job.suspended && job.queued {
+        } else if job.suspended && job.queued && !job.held {
             (Status::Pending, Some(why("Queued", "the queue has not admitted it yet")))
         } else if job.suspended {
             (Status::Paused, None)
@@ -318,6 +318,8 @@ mod tests {
         assert_eq!(word(&job), "paused");
         job.queued = true;
         assert_eq!(word(&job), "pending Queued");
+        job.held = true;
+        assert_eq!(word(&job), "paused");
         job.deleting = true;
         assert_eq!(word(&job), "terminating");
     }

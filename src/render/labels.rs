@@ -21,6 +21,8 @@ pub const VERSION: &str = "gpuctl/spec-version";
 pub const RETRIES: &str = "gpuctl/retries";
 /// The number of pods that a paused service or notebook had.
 pub const REPLICAS: &str = "gpuctl/replicas";
+/// Somebody paused a job that a queue admits; the queue's own suspension looks the same.
+pub const PAUSED: &str = "gpuctl/paused";
 /// The name in the file, where `--generate-name` appended something to it.
 pub const NAME: &str = "gpuctl/name";
 const DESCRIPTION: &str = "gpuctl/description";

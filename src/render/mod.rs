@@ -14,6 +14,7 @@ mod pool;
 mod port;
 mod queue;
 mod quota;
+mod role;
 mod secret;
 mod service;
 mod storage;
@@ -29,12 +30,13 @@ use crate::model::{JobKind, Nodes};
 use crate::spec::{Document, Job, Place};
 
 pub use labels::{
-    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
+    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
     priority_class_name,
 };
 pub use placement::{NodeChoice, choose};
 pub use pool::{HOME, POOL_KIND, definition, facts, home, is_published};
 pub use quota::{QUOTA, namespace, quota};
+pub use role::roles;
 pub use secret::{Registry, opaque, registry};
 
 /// What rendering has to know of the cluster.

@@ -103,15 +103,19 @@ pub fn error_json(error: &Error) -> String {
 
 /// A warning as text.
 #[must_use]
-pub fn warning_text(message: &str, look: Look) -> String {
-    format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), clean(message))
+pub fn warning_text(message: &str, hint: Option<&str>, look: Look) -> String {
+    let mut text = format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), clean(message));
+    if let Some(hint) = hint {
+        text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), clean(hint)));
+    }
+    text
 }
 
 /// A warning as an object.
 #[must_use]
-pub fn warning_json(message: &str) -> String {
+pub fn warning_json(message: &str, hints: &[String]) -> String {
     let value = json!({
-        "error": "Warning", "kind": "warning", "message": message, "causes": [], "hints": [],
+        "error": "Warning", "kind": "warning", "message": message, "causes": [], "hints": hints,
         "file": null, "line": null, "column": null,
     });
     format!("{value}\n")

@@ -17,6 +17,7 @@ pub mod opened;
 pub mod pods;
 pub mod pools;
 pub mod quotas;
+pub mod rights;
 pub mod scaled;
 pub mod secret;
 pub mod table;

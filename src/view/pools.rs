@@ -19,14 +19,22 @@ pub struct PoolUse {
     pub hosts: Vec<HostUse>,
     /// `None` for a pool of labels alone, or when definitions may not be read.
     pub definition: Option<PoolDefinition>,
-    /// Jobs that have not ended.
+    /// Jobs that have not ended, as far as they may be seen.
     pub jobs: Vec<Job>,
+    /// True when there are no others.
+    pub all_jobs: bool,
 }
 
 impl PoolUse {
     #[must_use]
     pub fn gpus(&self) -> Count {
         crate::model::inventory::total(self.hosts.iter().map(|host| host.gpus))
+    }
+
+    /// How many jobs are in it; `None` when some may not be seen.
+    #[must_use]
+    pub fn job_count(&self) -> Option<u64> {
+        self.all_jobs.then_some(self.jobs.len() as u64)
     }
 
     fn slices(&self) -> BTreeMap<String, Count> {
@@ -75,7 +83,8 @@ pub struct PoolItem {
     gpu_slices: BTreeMap<String, SliceItem>,
     gpu_type: Vec<String>,
     nodes: usize,
-    jobs: usize,
+    /// `null` when some may not be seen.
+    jobs: Option<u64>,
     status: &'static str,
 }
 
@@ -96,7 +105,7 @@ impl From<&PoolUse> for PoolItem {
             gpu_slices: slices(&pool.slices()),
             gpu_type: pool.types().into_keys().collect(),
             nodes: pool.hosts.len(),
-            jobs: pool.jobs.len(),
+            jobs: pool.job_count(),
             status: pool.status(),
         }
     }
@@ -135,7 +144,7 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: Look) -> St
             gpus.total.to_string().into(),
             number(gpus.used).into(),
             number(gpus.free()).into(),
-            pool.jobs.len().to_string().into(),
+            number(pool.job_count()).into(),
             description.unwrap_or_default().into(),
         ]);
     }

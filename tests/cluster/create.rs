@@ -185,6 +185,37 @@ fn a_queue_needs_something_that_serves_it() {
     // Kueue suspends what it has not admitted: that is waiting, not a pause.
     scene.admin.run(&["patch", "job", "a", "-n", "queue", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
     scene.until("a", "pending", Some("Queued"));
+    // Without a workload a pause is a suspension that is marked; with one it is Kueue's own switch.
+    scene.gpuctl(&["pause", "job", "a"]).ok();
+    scene.until("a", "paused", None);
+    scene.gpuctl(&["resume", "job", "a"]).ok();
+    scene.until("a", "running", None);
+    assert_eq!(scene.get(&["job", "a"])["metadata"]["annotations"]["gpuctl/paused"], json!(null));
+    let active =
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"active": {"type": "boolean"}}}}});
+    scene.admin.apply(&json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "workloads.kueue.x-k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"}},
+        "spec": {"group": "kueue.x-k8s.io", "scope": "Namespaced", "names": {"plural": "workloads", "kind": "Workload"},
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": active}}]},
+    }));
+    scene.admin.run(&["wait", "--for=condition=Established", "--timeout=30s", "crd/workloads.kueue.x-k8s.io"]);
+    let uid = scene.get(&["job", "a"])["metadata"]["uid"].clone();
+    scene.admin.apply(&json!({
+        "apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload",
+        "metadata": {"name": "job-a-1f2e3", "namespace": "queue",
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": uid}]},
+        "spec": {"active": true},
+    }));
+    let paused = scene.gpuctl(&["pause", "job", "a"]).ok().out;
+    assert_eq!(paused, "a: paused; 1 GPU becomes free; it goes on from its last checkpoint\n");
+    assert_eq!(scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"], false);
+    assert_eq!(scene.get(&["job", "a"])["spec"]["suspend"], false, "that is Kueue's to write");
+    scene.admin.run(&["patch", "job", "a", "-n", "queue", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
+    scene.until("a", "paused", None);
+    scene.gpuctl(&["resume", "job", "a"]).ok().out.contains("when its queue admits it").then_some(()).unwrap();
+    assert_eq!(scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"], true);
+    scene.until("a", "pending", Some("Queued"));
 }
 
 #[test]

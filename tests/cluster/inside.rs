@@ -218,9 +218,10 @@ fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
     cluster().allow_exec("tty", cluster().folder());
     scene.create("a", "");
     scene.until("a", "running", None);
+    // The simulated node may lose what a terminal's command prints right before its end.
     let run = in_terminal(
         &scene,
-        "stty rows 33 cols 101; (sleep 2; stty rows 44 cols 55 < /dev/tty) & \"$GPUCTL\" -n $NS exec a -it -- sh -c 'sleep 1; stty size; sleep 3; stty size; exit 5'",
+        "stty rows 33 cols 101; (sleep 2; stty rows 44 cols 55 < /dev/tty) & \"$GPUCTL\" -n $NS exec a -it -- sh -c 'sleep 1; stty size; sleep 3; stty size; sleep 1; exit 5'",
     );
     let sizes: Vec<&str> = run.out.lines().map(str::trim).filter(|line| line.len() == 6 || line.len() == 5).collect();
     assert!(run.out.contains("33 101") && run.out.contains("44 55"), "{sizes:?} in {}", run.out);

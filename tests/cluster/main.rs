@@ -2,6 +2,7 @@
 //! for each. What gpuctl says is compared with what kubectl sees.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
+mod auth;
 mod copy;
 mod create;
 mod delete;

@@ -3,7 +3,7 @@
 use gpuctl_sandbox::Persona;
 use serde_json::json;
 
-use crate::support::{Scene, cluster};
+use crate::support::{Scene, cluster, items};
 
 #[test]
 fn an_edit_user_runs_the_whole_main_job() {
@@ -126,4 +126,76 @@ fn https_works_and_an_unknown_authority_is_told_apart() {
     let run = scene.gpuctl(&["get", "jobs", "--kubeconfig", path.to_str().unwrap()]).exits(6);
     assert!(run.err.contains("its certificate is signed by an authority that the kubeconfig does not name"), "{}", run.err);
     assert!(!run.err.contains("sandbox-token"), "{}", run.err);
+}
+
+/// Whoever reads one namespace sees what may be seen; the rest is blank and named once, with whom to ask.
+#[test]
+fn a_reader_of_one_namespace_sees_nodes_pools_and_quotas_as_far_as_allowed() {
+    let scene = Scene::with_nodes("reader", 1);
+    scene.admin.run(&["create", "rolebinding", "reads", "--clusterrole=view", "--user=grace", "-n", "reader"]);
+    let pool = "kind: pool\nversion: v0.1\npool: {name: reader, quota: {maxJobs: 3}}\nnodes: [reader-0]\n";
+    scene.gpuctl_with(&["create", "-f", "-"], pool).ok();
+    let quota = "kind: quota\nversion: v0.1\nquota: {name: reader}\nnamespace: {reader: {gpu: 5}}\n";
+    scene.gpuctl_with(&["create", "-f", "-"], quota).ok();
+    scene.create("a", "");
+    let grace = scene.seen_by(Persona::Grace);
+    let ask = |task: &str| {
+        format!("hint: ask your cluster's administrator for this right; `gpuctl auth check {task} --emit-role=full`")
+    };
+    for (task, command, missing) in [
+        (
+            "get nodes",
+            &["get", "nodes", "--pool", "reader"][..],
+            &["you may not list nodes:", "you may not list the pods of all"][..],
+        ),
+        ("describe nodes", &["describe", "node", "reader-0"], &["you may not list nodes:"]),
+        (
+            "get pools",
+            &["get", "pools"],
+            &["you may not list nodes:", "you may not list jobs of all namespaces: only those of `reader`"],
+        ),
+        ("describe pools", &["describe", "pool", "reader"], &["you may not list the pods of all namespaces"]),
+        ("get labels", &["get", "gpu-type", "--all"], &["you may not list nodes:"]),
+    ] {
+        let run = grace.gpuctl(command).ok();
+        assert!(run.out.contains("reader"), "{task}: {}", run.out);
+        for message in missing {
+            assert_eq!(run.err.matches(message).count(), 1, "{task}: {message}\n{}", run.err);
+        }
+        assert_eq!(run.err.matches(&ask(task)).count(), 1, "{task}: {}", run.err);
+    }
+    let pools = grace.gpuctl(&["get", "pools", "-o", "json"]).ok();
+    let own = items(&pools.json()).into_iter().find(|pool| pool["name"] == "reader").unwrap();
+    let facts = (&own["gpuTotal"], &own["gpuUsed"], &own["gpuFree"], &own["jobs"]);
+    assert_eq!(facts, (&json!(8), &json!(null), &json!(null), &json!(null)));
+    for line in pools.err.lines() {
+        let warning: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(warning["kind"], "warning", "{line}");
+    }
+    let pool = grace.gpuctl(&["describe", "pool", "reader", "-o", "json"]).ok().json();
+    assert_eq!((&pool["quota"]["maxJobs"], &pool["jobs"][0]["jobId"]), (&json!(3), &json!("a")));
+    let quotas = grace.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
+    assert_eq!((&quotas["total"], &quotas["items"][0]["used"]["requests.nvidia.com/gpu"]), (&json!(1), &json!("1")));
+    grace.gpuctl(&["describe", "quota", "reader"]).ok();
+    for (task, command) in [
+        ("label nodes", &["label", "node", "reader-0", "a=b"][..]),
+        ("add nodes", &["add", "node", "reader-0", "--pool", "reader"]),
+        ("remove nodes", &["remove", "node", "reader-0", "--pool", "reader"]),
+        ("delete pools", &["delete", "pool", "reader", "--force"]),
+        ("delete quotas", &["delete", "quota", "reader"]),
+        ("pause jobs", &["pause", "job", "a"]),
+        ("get quotas", &["get", "quotas", "-n", "default"]),
+    ] {
+        let run = grace.gpuctl(command).exits(5);
+        assert!(run.out.is_empty() || task == "remove nodes", "{task}: {}", run.out);
+        run.says(&format!("`gpuctl auth check {task} --emit-role` prints the role"));
+    }
+    grace.gpuctl_with(&["create", "-f", "-"], &quota.replace("reader", "other")).exits(5).says("auth check create quotas");
+    grace.gpuctl_with(&["create", "-f", "-"], &pool_of("other")).exits(5).says("auth check create pools");
+    scene.gpuctl(&["delete", "quota", "reader"]).ok();
+    scene.gpuctl(&["delete", "pool", "reader", "--force"]).ok();
+}
+
+fn pool_of(name: &str) -> String {
+    format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n")
 }

@@ -32,10 +32,15 @@ pub enum Persona {
     Dave,
     /// May read nodes where a test says so.
     Erin,
+    /// Has only what roles of a test grant.
+    Frank,
+    /// May read one namespace.
+    Grace,
 }
 
 impl Persona {
-    const ALL: [Self; 7] = [Self::Admin, Self::Viewer, Self::Alice, Self::Bob, Self::Carol, Self::Dave, Self::Erin];
+    const ALL: [Self; 9] =
+        [Self::Admin, Self::Viewer, Self::Alice, Self::Bob, Self::Carol, Self::Dave, Self::Erin, Self::Frank, Self::Grace];
 
     /// The name of the kubeconfig and its context.
     #[must_use]
@@ -48,6 +53,8 @@ impl Persona {
             Self::Carol => "carol",
             Self::Dave => "dave",
             Self::Erin => "erin",
+            Self::Frank => "frank",
+            Self::Grace => "grace",
         }
     }
 
@@ -458,7 +465,8 @@ impl Cluster {
             &[
                 "--kubeconfig",
                 &self.kubeconfig(Persona::Admin).display().to_string(),
-                "--manage-all-nodes",
+                "--manage-nodes-with-label-selector",
+                "type=kwok",
                 "--node-ip",
                 "127.0.0.1",
                 "--node-port",

@@ -1,0 +1,206 @@
+//! `auth check`: what the user may do with gpuctl, asked from the API server; and the roles that would allow it.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cluster::{Connection, Failure, Wanted};
+use crate::error::{Error, Kind};
+use crate::model::rights::{Right, TASKS, Task};
+use crate::model::{Nodes, State};
+use crate::render::roles;
+use crate::view::rights::{self, PoolRoom, Verdict};
+use crate::view::{Format, document, json, yaml};
+
+use super::{ListFormat, World, completion};
+
+/// Ask what you may do
+#[derive(Debug, Subcommand)]
+pub enum Auth {
+    Check(AuthCheck),
+}
+
+/// Which commands you may use, here and everywhere, and what is missing
+///
+/// Without a verb: every command. With one: exit code 0 when it is allowed, 5 when it is not.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl auth check
+  gpuctl auth check create jobs --pool training-pool
+  gpuctl auth check -n team-a --emit-role > role.yaml
+  gpuctl auth check logs jobs -A --emit-role=full")]
+pub struct AuthCheck {
+    /// What would be done: create, get, describe, logs, delete, …
+    #[arg(value_parser = PossibleValuesParser::new(verbs()), hide_possible_values = true, requires = "resource")]
+    verb: Option<String>,
+    /// To what: jobs, services, notebooks, secrets, nodes, pools, quotas
+    #[arg(value_parser = PossibleValuesParser::new(resources()), hide_possible_values = true)]
+    resource: Option<String>,
+    /// Also whether this pool is there and takes one more job
+    #[arg(long, value_name = "NAME", requires = "verb", value_parser = super::object_name, add = ArgValueCandidates::new(completion::pool_names))]
+    pool: Option<String>,
+    /// In all namespaces instead of one
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Print roles that allow it: what is needed at least, or with =full also what makes the answers complete
+    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
+    emit_role: Option<Extent>,
+    /// Leave the titles out
+    #[arg(long)]
+    no_headers: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Extent {
+    Minimal,
+    Full,
+}
+
+fn verbs() -> Vec<&'static str> {
+    TASKS.iter().map(|task| task.verb).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn resources() -> Vec<&'static str> {
+    let plural = TASKS.iter().map(|task| task.resource).collect::<BTreeSet<_>>();
+    plural.iter().flat_map(|word| [*word, word.strip_suffix('s').unwrap_or(word)]).collect()
+}
+
+pub async fn run(auth: &Auth, world: &World) -> Result<ExitCode, Error> {
+    let Auth::Check(args) = auth;
+    world.terminal.set_format(args.output.into());
+    let task = match (&args.verb, &args.resource) {
+        (Some(verb), Some(resource)) => Some(Task::find(verb, resource).ok_or_else(|| unknown(verb, resource))?),
+        _ => None,
+    };
+    if let Some(extent) = args.emit_role {
+        return emit(args, task, extent, world).await;
+    }
+    let connection = world.connect().await?;
+    match task {
+        Some(task) => one(args, task, &connection, world).await,
+        None => all(args, &connection, world).await,
+    }
+}
+
+fn unknown(verb: &str, resource: &str) -> Error {
+    let known: Vec<&str> = TASKS.iter().filter(|task| task.verb == verb).map(|task| task.resource).collect();
+    Error::usage(format!("gpuctl has no `{verb} {resource}`")).hint(format!("{verb} goes with: {}", known.join(", ")))
+}
+
+/// All rights of some commands.
+fn rights(tasks: &[Task], extent: Extent) -> BTreeSet<Right> {
+    tasks
+        .iter()
+        .flat_map(|task| {
+            let more = if extent == Extent::Full { task.rights(false) } else { BTreeSet::new() };
+            task.rights(true).into_iter().chain(more)
+        })
+        .collect()
+}
+
+async fn all(args: &AuthCheck, connection: &Connection, world: &World) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    let asked = rights(TASKS, Extent::Full);
+    let home = connection.namespace.as_str();
+    let (here, everywhere, user) =
+        futures::future::join3(connection.may(&asked, Some(home)), connection.may(&asked, None), connection.user()).await;
+    let (here, everywhere, user) = (here?, everywhere?, user?);
+    let here = if args.all_namespaces { &everywhere } else { &here };
+    let items: Vec<_> = TASKS.iter().map(|task| rights::checked(task, here, &everywhere)).collect();
+    let text = match format {
+        Format::Name => items.iter().filter(|item| item.allowed).map(|item| format!("{}\n", item.command)).collect(),
+        _ => document(format, &rights::list(user.as_deref(), home, &items))
+            .unwrap_or_else(|| rights::table(&items, format, !args.no_headers, world.terminal.look())),
+    };
+    world.terminal.print(&text)?;
+    if !format.is_document() && !args.all_namespaces {
+        let user = user.map_or_else(String::new, |user| format!("; you are {user}"));
+        world.terminal.note(&format!("here is namespace {home}{user}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, world: &World) -> Result<ExitCode, Error> {
+    let asked = rights(&[*task], Extent::Full);
+    let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
+    let answers = connection.may(&asked, namespace).await?;
+    let checked = rights::checked(task, &answers, &answers);
+    let room = match &args.pool {
+        Some(pool) => Some(room(connection, pool).await?),
+        None => None,
+    };
+    let verdict = Verdict::new(&checked, namespace.map(ToOwned::to_owned), room);
+    let format: Format = args.output.into();
+    let text = document(format, &verdict).unwrap_or_else(|| rights::text(&verdict, world.terminal.look()));
+    world.terminal.print(&text)?;
+    if !checked.missing.is_empty() {
+        let place = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
+        world
+            .terminal
+            .note(&format!("gpuctl auth check {} {} {place} --emit-role prints the role to ask for", task.verb, task.resource));
+    }
+    Ok(if verdict.allowed { ExitCode::SUCCESS } else { ExitCode::from(Kind::Access.exit_code()) })
+}
+
+/// Whether the pool is there and how full it is.
+async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
+    let wanted = Wanted { pool: Some(pool.to_owned()), ..Wanted::default() };
+    let (nodes, known, jobs) = futures::future::join3(connection.nodes(), connection.pool(pool), connection.jobs(&wanted)).await;
+    let nodes = nodes?;
+    let known = allowed(known)?;
+    let jobs = allowed(jobs)?.map(|found| found.jobs.iter().filter(|job| !State::of(job).status.is_final()).count());
+    let labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
+    let defined = known.as_ref().is_some_and(Option::is_some);
+    // Only who sees all nodes and all definitions can say that it is not there.
+    let exists = match (&nodes, labelled || defined) {
+        (_, true) => Some(true),
+        (Nodes::Listed(_), false) => Some(false),
+        _ => None,
+    };
+    let definition = known.flatten().map(|known| known.pool).unwrap_or_default();
+    Ok(PoolRoom {
+        name: pool.to_owned(),
+        exists,
+        jobs,
+        max_jobs: definition.max_jobs,
+        max_gpu_per_job: definition.max_gpu_per_job,
+    })
+}
+
+fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(failure) if failure.is_forbidden() => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// The roles as YAML, or one list as JSON. Nothing is written.
+async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: Extent, world: &World) -> Result<ExitCode, Error> {
+    let connection = world.connect().await?;
+    let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
+    let (name, tasks) = match task {
+        Some(task) => (format!("gpuctl-{}-{}", task.verb, task.resource), std::slice::from_ref(task)),
+        None => ("gpuctl".to_owned(), TASKS),
+    };
+    let roles = roles(&name, &rights(tasks, extent), namespace);
+    let text = match args.output.into() {
+        Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": roles})),
+        _ => roles.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
+    };
+    world.terminal.print(&text)?;
+    for role in &roles {
+        let space = role["metadata"]["namespace"].as_str();
+        let (kind, place) = match space {
+            Some(space) => ("rolebinding", format!(" --role={name} -n {space}")),
+            None => ("clusterrolebinding", format!(" --clusterrole={name}")),
+        };
+        world.terminal.hint(&format!("kubectl create {kind} {name}{place} --user=NAME"));
+    }
+    Ok(ExitCode::SUCCESS)
+}

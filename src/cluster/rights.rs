@@ -1,0 +1,38 @@
+//! Asks the API server what the user may do, right by right.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_json::{Value, json};
+
+use crate::model::rights::{Place, Right};
+use crate::render::HOME;
+
+use super::{Connection, Failure};
+
+/// Questions on the way at once.
+const AT_ONCE: usize = 16;
+
+impl Connection {
+    /// The answer to each right. `namespace` is where those of a namespace are asked for; `None` asks for all namespaces.
+    pub async fn may(&self, rights: &BTreeSet<Right>, namespace: Option<&str>) -> Result<BTreeMap<Right, bool>, Failure> {
+        let ask = |right: Right| async move {
+            let (resource, subresource) = right.resource.split_once('/').unwrap_or((right.resource, ""));
+            let namespace = match right.place {
+                Place::Namespace => namespace.unwrap_or_default(),
+                Place::Home => HOME,
+                Place::Cluster => "",
+            };
+            let attributes = json!({
+                "verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource, "namespace": namespace,
+            });
+            let review = json!({
+                "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": attributes},
+            });
+            let answer = self.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review, false).await?;
+            Ok((right, answer.pointer("/status/allowed").and_then(Value::as_bool).unwrap_or(false)))
+        };
+        stream::iter(rights.iter().copied().map(ask)).buffer_unordered(AT_ONCE).try_collect().await
+    }
+}

@@ -1,0 +1,297 @@
+//! Which rights in the cluster each command needs, and what is lost without those that it can do without. One list: what is
+//! checked, what is shown and what a role is made of. Verbs and resources are Kubernetes' own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a right must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In the namespace of the job.
+    Namespace,
+    /// In the whole cluster.
+    Cluster,
+    /// In the namespace where pools are defined.
+    Home,
+}
+
+/// A right to some verbs on one resource.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    pub place: Place,
+    /// The API group; empty for the core.
+    pub group: &'static str,
+    /// With the subresource: `pods/log`.
+    pub resource: &'static str,
+    pub verbs: &'static [&'static str],
+    /// What a command without the right does without; `None` when it fails.
+    pub lost: Option<&'static str>,
+}
+
+/// One verb on one resource, with the group where there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    pub place: Place,
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub verb: &'static str,
+}
+
+impl Right {
+    /// `list jobs.batch`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        format!("{} {}{dot}{}", self.verb, self.resource, self.group)
+    }
+}
+
+impl Rule {
+    /// The rights one by one.
+    pub fn rights(self) -> impl Iterator<Item = Right> {
+        let Self { place, group, resource, verbs, .. } = self;
+        verbs.iter().map(move |verb| Right { place, group, resource, verb })
+    }
+}
+
+/// What a command of gpuctl needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    /// As it is typed: `create`.
+    pub verb: &'static str,
+    /// `jobs` are trainings where the kinds differ.
+    pub resource: &'static str,
+    rules: &'static [&'static [Rule]],
+}
+
+impl Task {
+    pub fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.rules.iter().flat_map(|rules| rules.iter().copied())
+    }
+
+    /// Rights without which it fails, or with `needed` false those that it can do without.
+    #[must_use]
+    pub fn rights(&self, needed: bool) -> BTreeSet<Right> {
+        self.rules().filter(|rule| rule.lost.is_none() == needed).flat_map(Rule::rights).collect()
+    }
+
+    /// The command that creates a document of this kind.
+    #[must_use]
+    pub fn creating(kind: &str) -> &'static str {
+        match kind {
+            "inference" | "compute" => "create services",
+            "notebook" => "create notebooks",
+            "resource" | "pool" => "create pools",
+            "quota" => "create quotas",
+            _ => "create jobs",
+        }
+    }
+
+    /// The command of this name; resources may be written in the singular.
+    #[must_use]
+    pub fn find(verb: &str, resource: &str) -> Option<&'static Self> {
+        TASKS
+            .iter()
+            .find(|task| task.verb == verb && (task.resource == resource || task.resource.strip_suffix('s') == Some(resource)))
+    }
+}
+
+const fn rule(place: Place, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
+    Rule { place, group, resource, verbs, lost: None }
+}
+
+impl Rule {
+    const fn or(self, lost: &'static str) -> Self {
+        Self { lost: Some(lost), ..self }
+    }
+}
+
+use Place::{Cluster, Home, Namespace};
+
+const LIST: &[&str] = &["list"];
+const MAKE: &[&str] = &["get", "create", "patch"];
+const CALL: &[&str] = &["get", "create"];
+
+/// Finding jobs: what every command about a job begins with.
+const FIND: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", LIST),
+    rule(Namespace, "", "pods", LIST),
+    rule(Namespace, "apps", "deployments", LIST).or("services"),
+    rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
+    rule(Namespace, "", "events", LIST).or("why pods are missing"),
+];
+
+/// Placing a job.
+const PLACE: &[Rule] = &[
+    rule(Namespace, "", "services", MAKE),
+    rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
+    rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
+    rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota"),
+    rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
+    rule(Namespace, "", "persistentvolumeclaims", MAKE).or("`size:` workdirs"),
+    rule(Namespace, "", "configmaps", MAKE).or("`files:`"),
+];
+
+const SWITCH: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", &["patch"]),
+    rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
+    rule(Namespace, "apps", "statefulsets", &["patch"]).or("notebooks"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", &["list", "patch"]).or("jobs in a queue of Kueue's"),
+];
+
+const HOLDERS: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+];
+
+const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
+
+const PUBLISH: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST).or("users who may not list nodes see the change later"),
+    rule(Home, "", "configmaps", MAKE).or("users who may not list nodes see the change later"),
+];
+
+const DEFINITION: &[Rule] = &[
+    rule(Cluster, "", "nodes", &["list", "get", "patch"]),
+    rule(Home, "", "configmaps", &["get", "create", "patch"]),
+    rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
+];
+
+/// The first pool makes the namespace of all, with the right of everybody to read it.
+const FIRST: &[Rule] = &[
+    rule(Cluster, "", "namespaces", &["get"]),
+    rule(Cluster, "", "namespaces", &["create", "patch"]).or("the first pool"),
+    rule(Home, "rbac.authorization.k8s.io", "roles", MAKE).or("opening the definitions of pools to all users"),
+    rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE).or("opening the definitions of pools to all users"),
+    rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
+];
+
+const fn task(verb: &'static str, resource: &'static str, rules: &'static [&'static [Rule]]) -> Task {
+    Task { verb, resource, rules }
+}
+
+/// Every command that asks the cluster for something.
+pub const TASKS: &[Task] = &[
+    task("create", "jobs", &[&[rule(Namespace, "batch", "jobs", MAKE)], PLACE]),
+    task(
+        "create",
+        "services",
+        &[
+            &[rule(Namespace, "apps", "deployments", MAKE)],
+            PLACE,
+            &[
+                rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).or("`autoscaling`"),
+                rule(Namespace, "networking.k8s.io", "ingresses", MAKE).or("`service.host`"),
+            ],
+        ],
+    ),
+    task("create", "notebooks", &[&[rule(Namespace, "apps", "statefulsets", MAKE)], PLACE]),
+    task("create", "secrets", &[&[rule(Namespace, "", "secrets", MAKE)]]),
+    task("get", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")]]),
+    task("describe", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")]]),
+    task("logs", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"])]]),
+    task(
+        "events",
+        "jobs",
+        &[&[rule(Namespace, "batch", "jobs", LIST), rule(Namespace, "", "pods", LIST), rule(Namespace, "", "events", LIST)]],
+    ),
+    task("exec", "jobs", &[FIND, &[rule(Namespace, "", "pods/exec", CALL)]]),
+    task("attach", "jobs", &[FIND, &[rule(Namespace, "", "pods/attach", CALL)]]),
+    task("cp", "jobs", &[FIND, &[rule(Namespace, "", "pods/exec", CALL)]]),
+    task("open", "jobs", &[FIND, &[rule(Namespace, "", "pods/portforward", CALL)]]),
+    task("pause", "jobs", &[FIND, SWITCH]),
+    task("resume", "jobs", &[FIND, SWITCH]),
+    task(
+        "scale",
+        "services",
+        &[&[rule(Namespace, "apps", "deployments", &["list", "patch"]), rule(Namespace, "", "pods", LIST)]],
+    ),
+    task(
+        "delete",
+        "jobs",
+        &[
+            FIND,
+            &[
+                rule(Namespace, "batch", "jobs", &["delete"]),
+                rule(Namespace, "apps", "deployments", &["delete"]).or("services"),
+                rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
+                rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
+            ],
+        ],
+    ),
+    task("get", "nodes", &[HOLDERS]),
+    task("describe", "nodes", &[HOLDERS]),
+    task("label", "nodes", &[LABELS, PUBLISH]),
+    task("get", "labels", &[&[rule(Cluster, "", "nodes", &["get", "list"])]]),
+    task("get", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")]]),
+    task("describe", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")]]),
+    task("create", "pools", &[DEFINITION, FIRST]),
+    task("add", "nodes", &[DEFINITION]),
+    task("remove", "nodes", &[DEFINITION]),
+    task(
+        "delete",
+        "pools",
+        &[
+            LABELS,
+            PUBLISH,
+            &[
+                rule(Home, "", "configmaps", &["get", "delete"]),
+                rule(Namespace, "batch", "jobs", LIST),
+                rule(Namespace, "", "pods", LIST),
+            ],
+        ],
+    ),
+    task("get", "quotas", &[&[rule(Namespace, "", "resourcequotas", LIST)]]),
+    task("describe", "quotas", &[&[rule(Namespace, "", "resourcequotas", LIST)]]),
+    task(
+        "create",
+        "quotas",
+        &[&[
+            rule(Namespace, "", "namespaces", &["get"]),
+            rule(Namespace, "", "resourcequotas", MAKE),
+            rule(Namespace, "", "limitranges", MAKE),
+            rule(Cluster, "", "namespaces", &["create", "patch"]).or("namespaces that are missing"),
+            rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
+        ]],
+    ),
+    task(
+        "delete",
+        "quotas",
+        &[&[
+            rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]),
+            rule(Namespace, "", "limitranges", &["get", "delete"]),
+        ]],
+    ),
+];
+
+/// Rights as people say them: `create, get and patch services`.
+#[must_use]
+pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
+    let mut grouped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for right in rights {
+        grouped.entry((right.group, right.resource)).or_default().insert(right.verb);
+    }
+    let one = |((group, resource), verbs): ((&str, &str), BTreeSet<&str>)| {
+        let verbs: Vec<&str> = verbs.into_iter().collect();
+        let verbs = match verbs.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+            _ => verbs.concat(),
+        };
+        let dot = if group.is_empty() { "" } else { "." };
+        format!("{verbs} {resource}{dot}{group}")
+    };
+    grouped.into_iter().map(one).collect()
+}
+
+/// Verbs by group and resource, in one place: a role's rules.
+#[must_use]
+pub fn merged(
+    rights: impl Iterator<Item = Right>,
+) -> BTreeMap<Place, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {
+    let mut places: BTreeMap<Place, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
+    for right in rights {
+        places.entry(right.place).or_default().entry((right.group, right.resource)).or_default().insert(right.verb);
+    }
+    places
+}

@@ -1,0 +1,182 @@
+//! `auth check`: what it says and the roles that it prints are held to what the real authorizer then lets a user do.
+
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::{Kubectl, Persona};
+use serde_json::{Value, json};
+
+use crate::support::{Run, Scene, cluster, file, items};
+
+#[test]
+fn every_command_here_and_everywhere() {
+    let scene = Scene::new("auth");
+    let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
+    assert_eq!((&all["user"], &all["namespace"]), (&json!("admin"), &json!("auth")));
+    assert!(
+        items(&all).len() > 25 && items(&all).iter().all(|item| item["allowed"] == true && item["allowedEverywhere"] == true)
+    );
+    scene.allow_edit(Persona::Carol);
+    let carol = scene.seen_by(Persona::Carol);
+    let some = carol.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
+    let of = |command: &str| items(&some).into_iter().find(|item| item["command"] == command).unwrap();
+    let create = of("create jobs");
+    assert_eq!((&create["allowed"], &create["allowedEverywhere"], &create["missing"]), (&json!(true), &json!(false), &json!([])));
+    assert!(create["without"].as_array().unwrap().contains(&json!("the check of pool and GPU type")), "{create}");
+    let nodes = of("get nodes");
+    assert_eq!((&nodes["allowed"], &nodes["missing"]), (&json!(false), &json!(["list nodes"])));
+    let table = carol.gpuctl(&["auth", "check"]).ok();
+    let words = |line: &str| line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
+    assert!(table.out.lines().any(|line| words(line) == ["create", "jobs", "yes", "no", "-"]), "{}", table.out);
+    assert!(table.out.lines().any(|line| words(line) == ["get", "nodes", "no", "no", "list", "nodes"]), "{}", table.out);
+    assert!(table.out.lines().all(|line| line.len() <= 80), "{}", table.out);
+    table.says("here is namespace auth; you are carol");
+}
+
+#[test]
+fn one_command_and_its_pool() {
+    let scene = Scene::with_nodes("auth-one", 1);
+    let pool = "kind: pool\nversion: v0.1\npool: {name: auth-one, quota: {maxJobs: 1, maxGpuPerJob: 4}}\nnodes: [auth-one-0]\n";
+    scene.gpuctl_with(&["create", "-f", "-"], pool).ok();
+    let check = ["auth", "check", "create", "jobs", "--pool", "auth-one", "-o", "json"];
+    let free = scene.gpuctl(&check).ok().json();
+    let room = json!({"name": "auth-one", "exists": true, "jobs": 0, "maxJobs": 1, "maxGpuPerJob": 4});
+    assert_eq!((&free["allowed"], &free["pool"]), (&json!(true), &room));
+    assert_eq!(free["message"], "you may create jobs in namespace auth-one");
+    scene.create("a", "");
+    let full = scene.gpuctl(&check).exits(5).json();
+    assert_eq!((&full["allowed"], &full["missing"]), (&json!(false), &json!([])));
+    assert_eq!(full["message"], "you may create jobs in namespace auth-one, but pool `auth-one` has 1 jobs and allows 1");
+    let none = scene.gpuctl(&["auth", "check", "create", "job", "--pool", "nope", "-o", "json"]).exits(5).json();
+    assert_eq!((&none["pool"]["exists"], &none["allowed"]), (&json!(false), &json!(false)));
+    let frank = scene.seen_by(Persona::Frank);
+    let denied = frank.gpuctl(&["auth", "check", "create", "secrets"]).exits(5);
+    assert_eq!(denied.out, "no: you may not create secrets in namespace auth-one: missing create, get and patch secrets\n");
+    denied.says("gpuctl auth check create secrets -n auth-one --emit-role prints the role to ask for");
+    // Who sees no nodes cannot say that a pool is not there.
+    let unknown = frank.gpuctl(&["auth", "check", "create", "jobs", "--pool", "nope", "-o", "json"]).exits(5).json();
+    assert_eq!(unknown["pool"]["exists"], Value::Null);
+    scene.gpuctl(&["auth", "check", "logs", "nodes"]).exits(2).says("logs goes with: jobs");
+    scene.gpuctl(&["auth", "check", "create"]).exits(2);
+    scene.gpuctl(&["auth", "check", "-A", "get", "jobs"]).ok();
+    scene.gpuctl(&["delete", "pool", "auth-one", "--force"]).ok();
+}
+
+/// Runs until the exit code is the one expected: the authorizer learns of a change of a role a moment later.
+fn until(what: &str, good: impl Fn(i32) -> bool, again: impl Fn() -> Run) {
+    let start = Instant::now();
+    loop {
+        let run = again();
+        if good(run.code) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "{what} exits {}:\n{}{}", run.code, run.out, run.err);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Applies roles and binds them to Frank.
+fn grant(admin: &Kubectl, roles: &[Value]) {
+    for role in roles {
+        admin.apply(role);
+        let mut binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": if role["kind"] == "Role" { "RoleBinding" } else { "ClusterRoleBinding" },
+            "metadata": role["metadata"],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "frank"}],
+        });
+        binding["metadata"]["labels"] = json!({"test": "auth-roles"});
+        admin.apply(&binding);
+    }
+}
+
+/// The roles without one resource of one of them, for every resource there is.
+fn each_one_less(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
+    let mut found = Vec::new();
+    for (r, role) in roles.iter().enumerate() {
+        for (i, rule) in role["rules"].as_array().unwrap().iter().enumerate() {
+            for (j, resource) in rule["resources"].as_array().unwrap().iter().enumerate() {
+                let mut less = roles.to_vec();
+                less[r]["rules"][i]["resources"].as_array_mut().unwrap().remove(j);
+                if less[r]["rules"][i]["resources"].as_array().unwrap().is_empty() {
+                    less[r]["rules"].as_array_mut().unwrap().remove(i);
+                }
+                found.push((format!("{resource} of {}", role["kind"].as_str().unwrap()), less));
+            }
+        }
+    }
+    found
+}
+
+/// The role of each command lets its user run it, and no part of the role is for nothing.
+#[test]
+fn the_printed_role_is_what_a_command_needs_and_no_more() {
+    let scene = Scene::with_nodes("auth-roles", 3);
+    cluster().allow_exec("auth-roles", cluster().folder());
+    let frank = scene.seen_by(Persona::Frank);
+    let pool = |name: &str| format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n");
+    scene.gpuctl_with(&["create", "-f", "-"], &pool("roles-a")).ok();
+    let second = format!("{}nodes: [auth-roles-2]\n", pool("roles-b"));
+    scene.gpuctl_with(&["create", "-f", "-", "--force"], &second).ok();
+    scene.create("a", "");
+    scene.create("b", "");
+    scene.serve("web", "vllm", 1, "");
+    scene.until("a", "running", None);
+    let quota = "kind: quota\nversion: v0.1\nquota: {name: roles}\nnamespace: {auth-roles: {gpu: 10, cpu: 10}}\n";
+    let yaml = |name: &str, text: &str| file(&format!("roles-{name}.yaml"), text).to_str().unwrap().to_owned();
+    let training = yaml("training", &scene.training("made", ""));
+    let service = yaml("service", &scene.service("served", "vllm", 1, ""));
+    let notebook = "kind: notebook\nversion: v0.1\njob: {name: booked}\nenvironment: {image: jupyter}\nresources: {gpu: 1}\n";
+    let notebook = yaml("notebook", notebook);
+    let third = format!("{}nodes: [auth-roles-1]\n", pool("roles-c"));
+    let (made_pool, made_quota, value) = (yaml("pool", &third), yaml("quota", quota), yaml("secret", "x"));
+    let from_file = format!("KEY={value}");
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("create", "jobs", &["create", "-f", &training]),
+        ("create", "services", &["create", "-f", &service]),
+        ("create", "notebooks", &["create", "-f", &notebook]),
+        ("create", "secrets", &["create", "secret", "s", "--from-file", &from_file]),
+        ("get", "jobs", &["get", "jobs"]),
+        ("describe", "jobs", &["describe", "job", "a"]),
+        ("logs", "jobs", &["logs", "a"]),
+        ("events", "jobs", &["events", "a"]),
+        ("exec", "jobs", &["exec", "a", "--", "true"]),
+        ("pause", "jobs", &["pause", "job", "a"]),
+        ("resume", "jobs", &["resume", "job", "a"]),
+        ("scale", "services", &["scale", "web", "--replicas", "2"]),
+        ("delete", "jobs", &["delete", "job", "b"]),
+        ("label", "nodes", &["label", "node", "auth-roles-0", "team=x"]),
+        ("add", "nodes", &["add", "node", "auth-roles-0", "--pool", "roles-a", "--force"]),
+        ("remove", "nodes", &["remove", "node", "auth-roles-0", "--pool", "roles-a"]),
+        ("create", "pools", &["create", "-f", &made_pool, "--force"]),
+        ("delete", "pools", &["delete", "pool", "roles-b"]),
+        ("create", "quotas", &["create", "-f", &made_quota]),
+        ("get", "quotas", &["get", "quotas"]),
+        ("describe", "quotas", &["describe", "quota", "auth-roles"]),
+        ("delete", "quotas", &["delete", "quota", "roles"]),
+    ];
+    for (verb, resource, command) in cases {
+        let what = format!("{verb} {resource}");
+        let list = scene.gpuctl(&["auth", "check", verb, resource, "--emit-role", "-o", "json"]).ok().json();
+        let roles = items(&list);
+        assert!(!roles.is_empty(), "{what}");
+        for (without, less) in each_one_less(&roles) {
+            grant(&scene.admin, &less);
+            let check = ["auth", "check", verb, resource];
+            until(&format!("auth check {what} without {without}"), |code| code == 5, || frank.gpuctl(&check));
+            let run = frank.gpuctl(command);
+            assert_eq!(run.code, 5, "{what} without {without}: {}{}", run.out, run.err);
+        }
+        grant(&scene.admin, &roles);
+        until(&format!("auth check {what}"), |code| code == 0, || frank.gpuctl(&["auth", "check", verb, resource]));
+        let run = frank.gpuctl(command);
+        assert_eq!(run.code, 0, "{what}: {}{}", run.out, run.err);
+        for role in &roles {
+            let (kind, name) = (role["kind"].as_str().unwrap(), role["metadata"]["name"].as_str().unwrap());
+            let space = role["metadata"]["namespace"].as_str().unwrap_or("default");
+            scene.admin.run(&["delete", &format!("{kind}Binding"), name, "-n", space]);
+            scene.admin.run(&["delete", kind, name, "-n", space]);
+        }
+    }
+    scene.gpuctl(&["delete", "pool", "roles-a", "roles-c", "--force"]).ok();
+}
