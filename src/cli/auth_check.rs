@@ -154,20 +154,24 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
     let (nodes, known, jobs) = futures::future::join3(connection.nodes(), connection.pool(pool), connection.jobs(&wanted)).await;
     let nodes = nodes?;
     let known = allowed(known)?;
-    let jobs = allowed(jobs)?.map(|found| found.jobs.iter().filter(|job| !State::of(job).status.is_final()).count());
+    let jobs = allowed(jobs)?;
+    let counted = jobs.as_ref().map(|found| found.jobs.iter().filter(|job| !State::of(job).status.is_final()).count());
+    let all_seen = jobs.as_ref().is_some_and(|found| found.unseen().is_none());
     let labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
     let defined = known.as_ref().is_some_and(Option::is_some);
     // Only who sees all nodes and all definitions can say that it is not there.
     let exists = match (&nodes, labelled || defined) {
         (_, true) => Some(true),
-        (Nodes::Listed(_), false) => Some(false),
+        (Nodes::Listed(_), false) if known.is_some() => Some(false),
         _ => None,
     };
     let definition = known.flatten().map(|known| known.pool).unwrap_or_default();
+    // Of jobs that may be seen in part only their number being too many already says something.
+    let full = definition.max_jobs.zip(counted).is_some_and(|(most, jobs)| jobs >= most as usize);
     Ok(PoolRoom {
         name: pool.to_owned(),
         exists,
-        jobs,
+        jobs: counted.filter(|_| all_seen || full),
         max_jobs: definition.max_jobs,
         max_gpu_per_job: definition.max_gpu_per_job,
     })

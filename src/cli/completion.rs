@@ -103,6 +103,26 @@ pub fn pool_names() -> Vec<CompletionCandidate> {
     })
 }
 
+/// Names of gpuctl's quotas, for the shell.
+#[must_use]
+pub fn quota_names() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let found = connection.quotas(None).await.ok()?;
+        let names: BTreeSet<String> = found.into_iter().filter_map(|quota| quota.quota).collect();
+        Some(names.into_iter().collect())
+    })
+}
+
+/// Namespaces that have a quota, for the shell.
+#[must_use]
+pub fn quota_namespaces() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let found = connection.quotas(None).await.ok()?;
+        let names: BTreeSet<String> = found.into_iter().map(|quota| quota.namespace).collect();
+        Some(names.into_iter().collect())
+    })
+}
+
 /// What `ask` finds in the cluster, in time for the next keystroke.
 fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };

@@ -10,7 +10,7 @@ use crate::spec::{Document, Override};
 
 use super::inputs::{self, Input};
 use super::submission::{self, How};
-use super::{OneFormat, World, create_secret};
+use super::{OneFormat, World, create_secret, planning};
 
 /// Submit what files describe
 ///
@@ -69,7 +69,7 @@ pub async fn run(args: &Create, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let mut overrides = args.sets.clone();
     overrides.extend(args.name.as_deref().map(|name| Override::text(&["job", "name"], name)));
-    let inputs = inputs::read(&args.files, &overrides).map_err(|errors| submission::all(world, errors))?;
+    let inputs = inputs::read(&args.files, &overrides).map_err(|errors| planning::all(world, errors))?;
     inputs.warnings.iter().for_each(|problems| world.terminal.warn_about(problems));
     if args.name.is_some() && inputs.documents.len() != 1 {
         let message = format!("`--name` is for one job, and the files have {} documents", inputs.documents.len());

@@ -63,7 +63,7 @@ struct PoolNames {
 #[derive(Args, Debug)]
 struct QuotaNames {
     /// Quotas, as `quota.name` says
-    #[arg(required = true, value_parser = super::object_name)]
+    #[arg(required = true, value_parser = super::object_name, add = ArgValueCandidates::new(completion::quota_names))]
     names: Vec<String>,
     #[command(flatten)]
     how: How,
@@ -224,10 +224,10 @@ async fn shared(connection: &Connection, item: &Item, how: &How, world: &World) 
                 pool_changes::Ending { force: how.force, keep_labels: how.keep_labels, ignore_not_found: how.ignore_not_found };
             pool_changes::delete(connection, name, ending, world).await?
         }
-        Item::Quota(name) => quota_changes::delete(connection, name, how.purge, how.ignore_not_found).await?,
+        Item::Quota(name) => quota_changes::delete(connection, name, how.purge, how.ignore_not_found, world).await?,
         Item::Job(_) => None,
     };
-    let answer = |message| Deleted { job_id: item.name().to_owned(), namespace: String::new(), status: "deleted", message };
+    let answer = |message| Deleted { job_id: item.name().to_owned(), namespace: None, status: "deleted", message };
     Ok(message.map(answer))
 }
 
@@ -249,7 +249,7 @@ async fn begin(connection: &Connection, name: &str, how: &How) -> Result<Option<
             connection.delete_replica_sets(&job).await?;
         }
         for pod in connection.remains(&job).await?.iter().filter(|rest| rest.label.starts_with("pod/")) {
-            connection.delete_at(&pod.path, Deletion { uid: Some(&pod.uid), force: true }).await?;
+            connection.delete_at(&pod.path, Deletion { uid: Some(&pod.uid), force: true, version: None }).await?;
         }
     }
     Ok(Some(job))
@@ -271,7 +271,7 @@ async fn absent(connection: &Connection, name: &str, error: Error, how: &How) ->
     }
     // Pods outlive a job whose deletion was not waited for, or was orphaning.
     for (path, uid) in connection.orphans(namespace, name).await? {
-        removed |= connection.delete_at(&path, Deletion { uid: Some(&uid), force: how.force }).await?;
+        removed |= connection.delete_at(&path, Deletion { uid: Some(&uid), force: how.force, version: None }).await?;
     }
     if removed || how.ignore_not_found { Ok(None) } else { Err(error) }
 }
@@ -285,7 +285,7 @@ async fn end(connection: &Connection, job: &Job, start: Instant, how: &How, worl
         _ => format!("{gpus} GPUs are free again"),
     };
     let answer =
-        |status, message: String| Deleted { job_id: job.name.clone(), namespace: job.namespace.clone(), status, message };
+        |status, message: String| Deleted { job_id: job.name.clone(), namespace: Some(job.namespace.clone()), status, message };
     if how.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }

@@ -104,6 +104,8 @@ pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
         return watch(args, &connection, world).await;
     }
     let stock = connection.stock().await?;
+    // How published nodes are is not known, so none can be chosen by it.
+    let stock = if args.status.is_some() { stock.listed()? } else { stock };
     warn_of(&stock, world);
     let found = chosen(args, &stock.inventory.hosts)?;
     let total = found.len();
@@ -111,7 +113,9 @@ pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
     let headers = !args.no_headers;
     let look = world.terminal.look();
     let key = args.label.as_deref().or(args.gpu_type.as_deref().filter(|text| is_key(text)));
-    let text = if let Some(key) = key {
+    let text = if format == Format::Name {
+        nodes::names(&found)
+    } else if let Some(key) = key {
         let hosts: Vec<&Host> = found.iter().map(|host| &host.host).collect();
         document(format, &labels::of_nodes(&hosts, key, total))
             .unwrap_or_else(|| labels::of_nodes_table(&hosts, key, format, headers, look))
@@ -157,11 +161,8 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [HostUse]) -> Result<Vec<&'h HostUse>,
         }
     };
     let status = Health::ALL.into_iter().find(|health| Some(health.word()) == args.status.as_deref());
-    let typed = |host: &HostUse, kind: &GpuType| {
-        host.types.keys().filter_map(|own| GpuType::parse(own)).any(|own| own.matches(kind))
-            || (host.has_gpus()
-                && host.host.node.type_label().and_then(|(_, text)| GpuType::parse(text)).is_some_and(|own| own.matches(kind)))
-    };
+    let typed =
+        |host: &HostUse, kind: &GpuType| host.kinds().iter().filter_map(|own| GpuType::parse(own)).any(|own| own.matches(kind));
     let mut found: Vec<&HostUse> = hosts
         .iter()
         .filter(|host| args.pool.as_deref().is_none_or(|pool| host.host.node.pool() == Some(pool)))
@@ -173,7 +174,7 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [HostUse]) -> Result<Vec<&'h HostUse>,
         Some(SortKey::Status) => found.sort_by_key(|host| host.health),
         Some(SortKey::Gpus) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.total)),
         Some(SortKey::Free) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.free())),
-        Some(SortKey::Type) => found.sort_by_key(|host| host.gpu_type().map(ToOwned::to_owned)),
+        Some(SortKey::Type) => found.sort_by_key(|host| host.gpu_type()),
         Some(SortKey::Age) => found.sort_by_key(|host| std::cmp::Reverse(host.host.created_at)),
     }
     Ok(found)

@@ -132,8 +132,8 @@ struct Seen {
     pools: Vec<PoolUse>,
     stock: Stock,
     definitions: bool,
-    /// `None` when no job may be listed; else the only namespace whose jobs may.
-    jobs: Option<Option<String>>,
+    /// Which jobs may not be seen.
+    unseen_jobs: Option<String>,
 }
 
 /// Once per missing right.
@@ -142,12 +142,8 @@ fn warn_of(seen: &Seen, world: &World) {
     if !seen.definitions {
         world.terminal.lack("you may not read the definitions of pools: descriptions and quotas are not known");
     }
-    match &seen.jobs {
-        Some(None) => {}
-        Some(Some(namespace)) => {
-            world.terminal.lack(&format!("you may not list jobs of all namespaces: only those of `{namespace}` are shown"));
-        }
-        None => world.terminal.lack("you may not list jobs: who is in a pool is not known"),
+    if let Some(missing) = &seen.unseen_jobs {
+        world.terminal.lack(&format!("{missing}: how many jobs are in a pool is not known"));
     }
 }
 
@@ -158,20 +154,24 @@ async fn look(connection: &Connection, only: Option<&str>) -> Result<Seen, Failu
     let stock = stock?;
     let definitions: Option<Vec<PoolDefinition>> = allowed(definitions)?;
     let jobs = allowed(jobs)?;
-    let narrowed = jobs.as_ref().map(|jobs| jobs.narrowed_to.clone());
+    let unseen_jobs = match &jobs {
+        None => Some("you may not list jobs".to_owned()),
+        Some(jobs) => jobs.unseen(),
+    };
     let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
     let mut names: BTreeSet<&str> = stock.inventory.pools();
     names.extend(of_any.iter().map(|pool| pool.name.as_str()));
     let is_in = |job: &&Job, pool: &str| job.pool.as_deref() == Some(pool) && !State::of(job).status.is_final();
     let pool = |name: &str| PoolUse {
         hosts: stock.inventory.pool(name).cloned().collect(),
+        defined: definitions.is_some(),
         definition: of_any.iter().find(|pool| pool.name == name).copied().cloned(),
         jobs: jobs.iter().flat_map(|found| &found.jobs).filter(|job| is_in(job, name)).cloned().collect(),
-        all_jobs: narrowed == Some(None),
+        all_jobs: unseen_jobs.is_none(),
         name: name.to_owned(),
     };
     let pools = names.into_iter().filter(|name| only.is_none_or(|only| only == *name)).map(pool).collect();
-    Ok(Seen { pools, definitions: definitions.is_some(), jobs: narrowed, stock })
+    Ok(Seen { pools, definitions: definitions.is_some(), unseen_jobs, stock })
 }
 
 /// `None` for what the user may not see.

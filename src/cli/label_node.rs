@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cluster::{Connection, Labelling};
+use crate::cluster::{Connection, Labelling, Over};
 use crate::error::{Error, Kind};
 use crate::model::POOL_LABEL;
 use crate::render::is_published;
@@ -123,13 +123,15 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
 }
 
 async fn one(connection: &Connection, node: &str, key: &str, value: Option<&str>, overwrite: bool) -> Result<String, Error> {
-    match connection.set_label(node, key, value, overwrite).await? {
+    let over = if overwrite || value.is_none() { Over::Anything } else { Over::Only(None) };
+    match connection.set_label(node, key, value, over).await? {
         Labelling::Done if value.is_none() => Ok(format!("{key} taken away")),
         Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),
         Labelling::Unchanged => Ok(format!("{key}={} was set already", value.unwrap_or_default())),
         Labelling::NoNode => Err(describe_node::missing(node, &[])),
         Labelling::NoLabel => Err(Error::new(Kind::NotFound, "LabelNotFound", format!("node `{node}` has no label `{key}`"))),
         Labelling::Conflict(there) => {
+            let there = there.unwrap_or_default();
             let error = Error::new(Kind::Request, "LabelConflict", format!("node `{node}` has {key}={there} already"));
             Err(error.hint("--overwrite replaces it"))
         }

@@ -22,6 +22,7 @@ pub mod man;
 pub mod node_labels;
 mod obstacles;
 pub mod open;
+mod planning;
 mod pool_changes;
 pub mod pool_nodes;
 mod pool_rules;

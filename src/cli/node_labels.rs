@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::error::{Error, Kind};
@@ -29,6 +29,9 @@ pub struct NodeLabels {
     /// GPU labels of every node
     #[arg(long)]
     all: bool,
+    /// Order of the list
+    #[arg(long, value_enum, value_name = "KEY", requires = "all")]
+    sort_by: Option<SortKey>,
     #[command(flatten)]
     page: Page,
     /// Leave the titles out
@@ -37,6 +40,13 @@ pub struct NodeLabels {
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     output: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SortKey {
+    Name,
+    Pool,
+    Type,
 }
 
 pub async fn run(args: &NodeLabels, world: &World) -> Result<ExitCode, Error> {
@@ -50,7 +60,18 @@ pub async fn run(args: &NodeLabels, world: &World) -> Result<ExitCode, Error> {
         }
         let hosts: Vec<&Host> = stock.inventory.hosts.iter().map(|host| &host.host).collect();
         let total = hosts.len();
+        let mut hosts = hosts;
+        match args.sort_by {
+            None | Some(SortKey::Name) => {}
+            Some(SortKey::Pool) => hosts.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned)),
+            Some(SortKey::Type) => hosts.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string())),
+        }
         let hosts = args.page.of(hosts);
+        if format == Format::Name {
+            let names: String = hosts.iter().map(|host| format!("{}\n", host.node.name)).collect();
+            world.terminal.print(&names)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let text = document(format, &labels::of_gpus(&hosts, total))
             .unwrap_or_else(|| labels::of_gpus_table(&hosts, format, !args.no_headers, world.terminal.look()));
         world.terminal.print(&text)?;

@@ -3,7 +3,7 @@
 use crate::cluster::{Broken, Failure, Obstacle};
 use crate::error::{Error, Kind};
 
-use super::submission::Plan;
+use super::planning::Plan;
 
 /// What was there before anything was written.
 pub fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {

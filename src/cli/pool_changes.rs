@@ -1,12 +1,12 @@
 //! Makes, changes and ends pools: `create -f pool.yaml` and `delete pool`. What is set for a pool is written down with it, so
 //! that its end takes away exactly that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::{Connection, Home, Wanted};
+use crate::cluster::{Connection, Home, Over, Wanted};
 use crate::error::{Error, Kind};
 use crate::model::gpu::TYPE_LABELS;
-use crate::model::{GpuType, Inventory, PoolDefinition, State};
+use crate::model::{GpuType, Inventory, Noted, PoolDefinition, State};
 use crate::spec::Pool;
 use crate::view::created::Made;
 use crate::view::text::count;
@@ -26,6 +26,18 @@ pub struct Making {
     pub dry_run: bool,
 }
 
+/// What a file says of a pool, without its nodes.
+pub fn definition(pool: &Pool) -> PoolDefinition {
+    PoolDefinition {
+        name: pool.name.value.clone(),
+        description: pool.description.clone(),
+        gpu_types: pool.gpu_types.iter().filter_map(|kind| GpuType::parse(kind)).map(|kind| kind.to_string()).collect(),
+        max_jobs: pool.quota.max_jobs,
+        max_gpu_per_job: pool.quota.max_gpu_per_job,
+        labels: BTreeMap::new(),
+    }
+}
+
 /// Makes the pool of a file: its definition, then its labels. A pool that is there already is changed with `force` only.
 /// A failure on the way takes everything back.
 pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &World) -> Result<Made, Error> {
@@ -34,31 +46,28 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &W
     let stock = if pool.nodes.is_empty() { stock } else { stock.listed()? };
     let inventory = &stock.inventory;
     let before = before.map(|known| known.pool);
-    let mut wanted = PoolDefinition {
-        name: name.clone(),
-        description: pool.description.clone(),
-        gpu_types: pool.gpu_types.iter().filter_map(|kind| GpuType::parse(kind)).map(|kind| kind.to_string()).collect(),
-        max_jobs: pool.quota.max_jobs,
-        max_gpu_per_job: pool.quota.max_gpu_per_job,
-        labels: BTreeMap::new(),
-    };
+    let mut wanted = definition(pool);
     let (mut missing, mut steps) = (Vec::new(), Vec::new());
     for node in &pool.nodes {
         let Some(host) = find(inventory, &node.name.value) else {
             missing.push(node.name.value.clone());
             continue;
         };
-        let kind = node.gpu_type.as_deref().and_then(GpuType::parse).map(|kind| kind.to_string());
-        fits(host, &wanted, kind.as_deref(), how.force)?;
+        let kind = node.gpu_type.as_deref().and_then(GpuType::parse);
+        fits(host, &wanted, kind.as_ref(), how.force)?;
         let mut set = taken_over(connection, host, name).await?;
         let there = &host.host.node.labels;
         // A type that is written there already is somebody else's label, and stays when the pool goes.
-        let is_new = |kind: &String| there.get(TYPE_LABELS[0]) != Some(kind);
-        set.extend(kind.filter(is_new).map(|kind| (TYPE_LABELS[0].to_owned(), kind)));
-        steps.extend(set.iter().filter(|(key, value)| there.get(*key) != Some(*value)).map(|(key, value)| Step {
+        let own = |key: &str| before.as_ref().and_then(|pool| pool.labels.get(host.name())?.get(key)).cloned();
+        if let Some(value) = kind.map(|kind| kind.to_string()).filter(|kind| there.get(TYPE_LABELS[0]) != Some(kind)) {
+            let earlier = set.get(TYPE_LABELS[0]).cloned().or_else(|| own(TYPE_LABELS[0]));
+            let before = earlier.map_or_else(|| there.get(TYPE_LABELS[0]).cloned(), |noted| noted.before);
+            set.insert(TYPE_LABELS[0].to_owned(), Noted { value, before });
+        }
+        steps.extend(set.iter().filter(|(key, note)| there.get(*key) != Some(&note.value)).map(|(key, note)| Step {
             node: node.name.value.clone(),
             key: key.clone(),
-            value: value.clone(),
+            value: note.value.clone(),
             before: there.get(key).cloned(),
         }));
         wanted.labels.insert(node.name.value.clone(), set);
@@ -71,7 +80,7 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &W
     for node in &missing {
         world.terminal.warn(&format!("there is no node {node}: the pool is made without it"));
     }
-    let made = |status, message| Ok(Made { kind: "pool", name: name.clone(), status, message });
+    let made = |status, message| Ok(Made { kind: "pool", name: name.clone(), status, message, dry_run: how.dry_run });
     match &before {
         Some(before) if *before == before.changed_to(&wanted) && steps.is_empty() => {
             return made("unchanged", "is as the file says".to_owned());
@@ -122,7 +131,8 @@ async fn write(
         return Err(Error::new(Kind::Request, "AlreadyExists", message));
     }
     for (index, step) in steps.iter().enumerate() {
-        if let Err(error) = set_label(connection, &step.node, &step.key, &step.value).await {
+        let over = if how.force { Over::Anything } else { Over::Only(step.before.as_deref()) };
+        if let Err(error) = set_label(connection, &step.node, &step.key, &step.value, over).await {
             let left = take_back(connection, wanted, before, &steps[..index]).await;
             let error = error.during(format!("pool `{}` could not be made", wanted.name));
             return Err(match left.is_empty() {
@@ -156,13 +166,14 @@ async fn take_back(
 ) -> Vec<String> {
     let mut left = Vec::new();
     for step in steps.iter().rev() {
-        if connection.set_label(&step.node, &step.key, step.before.as_deref(), true).await.is_err() {
+        let ours = Over::Only(Some(&step.value));
+        if connection.set_label(&step.node, &step.key, step.before.as_deref(), ours).await.is_err() {
             left.push(format!("{}: {}", step.node, step.key));
         }
     }
     let definition = match before {
-        Some(before) => connection.change_pool(&wanted.name, |pool| *pool = pool.changed_to(before)).await.is_ok(),
-        None => connection.remove_pool(&wanted.name).await.is_ok(),
+        Some(before) => connection.change_pool(&wanted.name, |pool| *pool = pool.changed_back(wanted, before)).await.is_ok(),
+        None => connection.remove_pool(&wanted.name, None).await.is_ok(),
     };
     if !definition {
         left.push(format!("the definition of pool {}", wanted.name));
@@ -203,29 +214,53 @@ pub async fn delete(connection: &Connection, name: &str, how: Ending, world: &Wo
         }
         return Err(missing(name, &stock.inventory, connection).await);
     };
+    if !how.force {
+        forbid_if_used(connection, name).await?;
+    }
+    let mut known = known;
+    let mut taken = BTreeSet::new();
+    loop {
+        for (node, notes) in known.pool.labels.iter().filter(|_| !how.keep_labels) {
+            for (key, note) in notes {
+                unset(connection, node, key, note).await?;
+            }
+            taken.insert(node.clone());
+        }
+        // Whoever changed it meanwhile may have set more labels.
+        match connection.remove_pool(name, Some(&known.version)).await? {
+            true => break,
+            false => match connection.pool(name).await? {
+                Some(changed) => known = changed,
+                None => break,
+            },
+        }
+    }
+    publish(connection, true, world).await;
+    let taken = count(taken.len() as u64, "node");
+    Ok(Some(if how.keep_labels { "its labels stay".to_owned() } else { format!("labels taken from {taken}") }))
+}
+
+/// A pool with jobs stays; so does one of which it is not known.
+async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error> {
     let wanted = Wanted { pool: Some(name.to_owned()), ..Wanted::default() };
-    let jobs = connection.jobs(&wanted).await?.jobs;
-    let alive: Vec<String> = jobs
+    let found = connection.jobs(&wanted).await?;
+    let alive: Vec<String> = found
+        .jobs
         .iter()
         .filter(|job| !job.deleting && !State::of(job).status.is_final())
         .map(|job| format!("{}/{}", job.namespace, job.name))
         .collect();
-    if !alive.is_empty() && !how.force {
+    if !alive.is_empty() {
         let error = Error::new(Kind::Request, "PoolInUse", format!("pool `{name}` has jobs: {}", alive.join(", ")));
         return Err(error.hint("--force deletes the pool and lets them run on"));
     }
-    let mut taken = 0;
-    if !how.keep_labels {
-        for (node, set) in &known.pool.labels {
-            for (key, value) in set {
-                unset(connection, node, key, value).await?;
-            }
-            taken += 1;
+    match found.unseen() {
+        None => Ok(()),
+        Some(unseen) => {
+            let message = format!("{unseen}, so it is not known whether jobs are in pool `{name}`");
+            Err(Error::new(Kind::Access, "Forbidden", message).hint("--force deletes the pool all the same"))
         }
     }
-    connection.remove_pool(name).await?;
-    publish(connection, true, world).await;
-    Ok(Some(if how.keep_labels { "its labels stay".to_owned() } else { format!("labels taken from {}", count(taken, "node")) }))
 }
 
 /// There is no such pool.

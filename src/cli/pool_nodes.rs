@@ -1,14 +1,13 @@
 //! `add node` and `remove node`: nodes into a pool and out of it. A node is in one pool at most.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cluster::{Connection, Labelling};
+use crate::cluster::{Connection, Labelling, Over};
 use crate::error::{Error, Kind};
-use crate::model::{HostUse, Inventory, POOL_LABEL, PoolDefinition};
+use crate::model::{GpuType, HostUse, Inventory, Noted, Notes, POOL_LABEL, PoolDefinition};
 use crate::view::{Format, document, labels};
 
 use super::{OneFormat, World, completion, describe_node, pool_changes};
@@ -120,12 +119,10 @@ async fn put_in(connection: &Connection, host: &HostUse, pool: &PoolDefinition, 
     let (node, set) = (host.name().to_owned(), taken_over(connection, host, &pool.name).await?);
     // Written down first: a label without a note would outlive the pool.
     connection.change_pool(&pool.name, |pool| pool.labels.entry(node.clone()).or_default().extend(set.clone())).await?;
-    if let Err(error) = set_label(connection, host.name(), POOL_LABEL, &pool.name).await {
-        let back = |known: &mut PoolDefinition| match pool.labels.get(&node) {
-            Some(before) => drop(known.labels.insert(node.clone(), before.clone())),
-            None => drop(known.labels.remove(&node)),
-        };
-        return Err(match connection.change_pool(&pool.name, back).await {
+    let over = if force { Over::Anything } else { Over::Only(host.host.node.pool()) };
+    if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, over).await {
+        let wanted = PoolDefinition { labels: [(node, set)].into(), ..PoolDefinition::default() };
+        return Err(match connection.change_pool(&pool.name, |known| *known = known.changed_back(&wanted, pool)).await {
             Ok(_) => error,
             Err(_) => error.cause(format!("pool `{}` still has a note of it", pool.name)),
         });
@@ -141,22 +138,23 @@ async fn take_out(connection: &Connection, host: &HostUse, pool: &str) -> Result
         let place = host.host.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
         return Err(Error::new(Kind::Request, "NotInPool", format!("node `{node}` is in {place}")));
     }
-    for (key, value) in set.into_iter().chain([(POOL_LABEL.to_owned(), pool.to_owned())]) {
-        unset(connection, node, &key, &value).await?;
+    let own = (POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
+    for (key, note) in set.into_iter().chain([own]) {
+        unset(connection, node, &key, &note).await?;
     }
     connection.change_pool(pool, |pool| drop(pool.labels.remove(node))).await?;
     Ok(())
 }
 
 /// The labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.
-pub async fn taken_over(connection: &Connection, host: &HostUse, pool: &str) -> Result<BTreeMap<String, String>, Error> {
+pub async fn taken_over(connection: &Connection, host: &HostUse, pool: &str) -> Result<Notes, Error> {
     let mut set = match host.host.node.pool().filter(|other| *other != pool) {
-        None => BTreeMap::new(),
+        None => Notes::new(),
         Some(other) => {
             connection.pool(other).await?.and_then(|mut known| known.pool.labels.remove(host.name())).unwrap_or_default()
         }
     };
-    set.insert(POOL_LABEL.to_owned(), pool.to_owned());
+    set.insert(POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
     Ok(set)
 }
 
@@ -168,19 +166,21 @@ pub async fn leave_other(connection: &Connection, host: &HostUse, pool: &str) ->
     Ok(())
 }
 
-pub async fn set_label(connection: &Connection, node: &str, key: &str, value: &str) -> Result<(), Error> {
-    match connection.set_label(node, key, Some(value), true).await? {
+pub async fn set_label(connection: &Connection, node: &str, key: &str, value: &str, over: Over<'_>) -> Result<(), Error> {
+    match connection.set_label(node, key, Some(value), over).await? {
         Labelling::NoNode => Err(describe_node::missing(node, &[])),
+        Labelling::Conflict(there) => {
+            let there = there.map_or_else(|| "none by now".to_owned(), |there| format!("`{there}` by now"));
+            let error = Error::new(Kind::Request, "LabelConflict", format!("label {key} of node `{node}` is {there}"));
+            Err(error.hint("somebody else changed it: look again, or --force"))
+        }
         _ => Ok(()),
     }
 }
 
-/// Takes a label away that still has the value that was set.
-pub async fn unset(connection: &Connection, node: &str, key: &str, value: &str) -> Result<(), Error> {
-    let there = connection.host(node).await?.and_then(|(host, _)| host.node.labels.get(key).cloned());
-    if there.as_deref() == Some(value) {
-        connection.set_label(node, key, None, true).await?;
-    }
+/// Takes a label away that still has the value that was set; what was there before comes back.
+pub async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
+    connection.set_label(node, key, note.before.as_deref(), Over::Only(Some(&note.value))).await?;
     Ok(())
 }
 
@@ -188,15 +188,24 @@ pub fn find<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i HostUse> {
     inventory.hosts.iter().find(|host| host.name() == node)
 }
 
-/// A node gets in when it is in no other pool and its devices are of an allowed type.
-pub fn fits(host: &HostUse, pool: &PoolDefinition, written: Option<&str>, force: bool) -> Result<(), Error> {
+/// A node gets in when it is in no other pool and its devices are of an allowed type; `written` is the type that the file
+/// says, which must not contradict the node's labels.
+pub fn fits(host: &HostUse, pool: &PoolDefinition, written: Option<&GpuType>, force: bool) -> Result<(), Error> {
     let node = host.name();
     if let Some(other) = host.host.node.pool().filter(|other| *other != pool.name && !force) {
         let error = Error::new(Kind::Request, "NodeInOtherPool", format!("node `{node}` is in pool `{other}`"));
         return Err(error.hint("--force moves it"));
     }
-    let types: Vec<&str> = written.map_or_else(|| host.types.keys().map(String::as_str).collect(), |kind| vec![kind]);
-    if let Some(kind) = types.iter().find(|kind| !pool.allows(kind)) {
+    let there = host.kinds();
+    if let Some(written) = written.filter(|_| !force) {
+        let same = |kind: &String| GpuType::parse(kind).is_some_and(|kind| kind.matches(written) || written.matches(&kind));
+        if let Some(other) = there.iter().find(|kind| !same(kind)) {
+            let message = format!("node `{node}` has {other} by its labels, and the file says {written}");
+            return Err(Error::new(Kind::Request, "LabelConflict", message).hint("--force writes what the file says"));
+        }
+    }
+    let kinds = written.map_or(there, |kind| vec![kind.to_string()]);
+    if let Some(kind) = kinds.iter().find(|kind| !pool.allows(kind)) {
         let error = Error::new(
             Kind::Request,
             "GpuTypeNotAllowed",

@@ -2,25 +2,20 @@
 
 use crate::cluster::{Connection, Wanted};
 use crate::error::{Error, Kind};
-use crate::model::State;
+use crate::model::{PoolDefinition, State};
 use crate::render::pods_in_all;
 use crate::spec::Document;
 
-use super::submission::Plan;
+use super::planning::Plan;
 
 /// Refuses a job that its pool does not take. Returns warnings about what could not be checked.
-pub async fn check(connection: &Connection, plan: &Plan) -> Result<Vec<String>, Error> {
+pub async fn check(connection: &Connection, plan: &Plan, pools: Option<&[PoolDefinition]>) -> Result<Vec<String>, Error> {
     let Document::Job(job) = &plan.input.document else { return Ok(Vec::new()) };
     let Some(pool) = &job.resources.pool else { return Ok(Vec::new()) };
-    let definition = match connection.pool(&pool.value).await {
-        Err(failure) if failure.is_forbidden() => {
-            return Ok(vec![format!("you may not read the definition of pool `{}`: its quota was not checked", pool.value)]);
-        }
-        other => match other? {
-            Some(known) => known.pool,
-            None => return Ok(Vec::new()),
-        },
+    let Some(pools) = pools else {
+        return Ok(vec![format!("you may not read the definition of pool `{}`: its quota was not checked", pool.value)]);
     };
+    let Some(definition) = pools.iter().find(|known| known.name == pool.value) else { return Ok(Vec::new()) };
     let mut warnings = Vec::new();
     let mut jobs = 0;
     if definition.max_jobs.is_some() {
@@ -31,8 +26,8 @@ pub async fn check(connection: &Connection, plan: &Plan) -> Result<Vec<String>, 
             }
             other => {
                 let selection = other?;
-                if selection.narrowed_to.is_some() {
-                    warnings.push(format!("only jobs that you may see were counted against the quota of pool `{}`", pool.value));
+                if let Some(unseen) = selection.unseen() {
+                    warnings.push(format!("{unseen}: others were not counted against the quota of pool `{}`", pool.value));
                 }
                 jobs = selection.jobs.iter().filter(|job| !State::of(job).status.is_final()).count();
             }

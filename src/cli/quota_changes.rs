@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::cluster::{Connection, Deletion};
+use crate::cluster::{Connection, Deletion, Namespace};
 use crate::error::{Error, Kind};
 use crate::model::QuotaUse;
-use crate::model::gpu::WHOLE;
+use crate::model::gpu::{WHOLE, mig_profile};
 use crate::render::{Object, namespace, quota};
 use crate::spec::Quota;
 use crate::view::created::Made;
@@ -49,7 +49,13 @@ pub async fn create(
     }
     let spaces: Vec<&str> = wanted.namespaces.iter().map(|(space, _)| space.as_str()).collect();
     let verb = if dry_run { "would bind" } else { "binds" };
-    Ok(Made { kind: "quota", name: wanted.name.clone(), status: "created", message: format!("{verb} in {}", spaces.join(", ")) })
+    Ok(Made {
+        kind: "quota",
+        name: wanted.name.clone(),
+        status: "created",
+        message: format!("{verb} in {}", spaces.join(", ")),
+        dry_run,
+    })
 }
 
 /// The names under which the cluster offers whole GPUs.
@@ -63,6 +69,12 @@ async fn resources(connection: &Connection, wanted: &Quota, world: &World) -> Re
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
         world.terminal.warn(&format!("no node with GPUs is known: the quota is written for {}", WHOLE[0]));
+    }
+    let sliced: BTreeSet<&str> =
+        nodes.all().iter().flat_map(|node| node.allocatable.keys()).filter_map(|name| mig_profile(name)).collect();
+    if !sliced.is_empty() {
+        let sliced: Vec<&str> = sliced.into_iter().collect();
+        world.terminal.warn(&format!("slices ({}) are not counted by `gpu`", sliced.join(", ")));
     }
     if resources.len() > 1 {
         let names: Vec<&str> = resources.iter().map(String::as_str).collect();
@@ -103,7 +115,7 @@ async fn plan(connection: &Connection, wanted: &Quota, resources: &BTreeSet<Stri
 async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> String {
     let mut left = Vec::new();
     for (object, uid) in done.into_iter().rev() {
-        let deletion = Deletion { uid: Some(&uid), force: false };
+        let deletion = Deletion::of(&uid);
         if connection.delete(&object, deletion).await.is_err() {
             left.push(format!("{} {}/{}", object.kind(), object.namespace().unwrap_or_default(), object.name()));
         }
@@ -115,36 +127,61 @@ async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> Stri
     }
 }
 
-/// Takes a quota of ours out of every namespace, and with `purge` the namespaces that we made and that are empty.
-pub async fn delete(connection: &Connection, name: &str, purge: bool, ignore_not_found: bool) -> Result<Option<String>, Error> {
-    let all = match connection.quotas(None).await {
+/// Takes a quota of ours out of the namespace that was named, or out of every one; with `purge` also the namespaces that we
+/// made and that are empty.
+pub async fn delete(
+    connection: &Connection,
+    name: &str,
+    purge: bool,
+    ignore_not_found: bool,
+    world: &World,
+) -> Result<Option<String>, Error> {
+    let named = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    let (all, unseen) = match connection.quotas(named).await {
         // Who may not look everywhere has the namespace at hand.
-        Err(failure) if failure.is_forbidden() => connection.quotas(Some(&connection.namespace)).await?,
-        other => other?,
+        Err(failure) if failure.is_forbidden() && named.is_none() => {
+            (connection.quotas(Some(&connection.namespace)).await?, Some(failure))
+        }
+        other => (other?, None),
     };
     let ours: Vec<&QuotaUse> = all.iter().filter(|quota| quota.quota.as_deref() == Some(name)).collect();
     if ours.is_empty() {
-        if ignore_not_found {
-            return Ok(None);
-        }
-        let names: Vec<&str> = all.iter().filter_map(|quota| quota.quota.as_deref()).collect();
-        let error = Error::new(Kind::NotFound, "QuotaNotFound", format!("there is no quota `{name}` of gpuctl's"));
-        return Err(match crate::spec::nearest(name, &names) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
-            None => error.hint("gpuctl get quotas"),
-        });
+        return match unseen {
+            Some(failure) => Err(failure.into()),
+            None if ignore_not_found => Ok(None),
+            None => Err(missing(name, &all)),
+        };
     }
-    let (mut spaces, mut gone) = (Vec::new(), Vec::new());
+    if unseen.is_some() {
+        let home = &connection.namespace;
+        world.terminal.lack(&format!("you may not list quotas of all namespaces: it is taken out of `{home}` only"));
+    }
+    let (mut spaces, mut gone, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for quota in ours {
         connection.remove_quota(&quota.namespace, name).await?;
         spaces.push(quota.namespace.clone());
-        if purge && connection.remove_empty_namespace(&quota.namespace).await? {
-            gone.push(quota.namespace.clone());
+        if purge {
+            match connection.remove_empty_namespace(&quota.namespace).await? {
+                Namespace::Deleted => gone.push(quota.namespace.clone()),
+                Namespace::Kept(held) => kept.push(format!("{} has {held}", quota.namespace)),
+                Namespace::NotOurs => kept.push(format!("{} was made by others", quota.namespace)),
+            }
         }
     }
     let mut message = format!("it bound in {}", spaces.join(", "));
-    if !gone.is_empty() {
-        message.push_str(&format!("; empty namespaces deleted: {}", gone.join(", ")));
+    for (what, names) in [("empty namespaces deleted", gone), ("namespaces that stay", kept)] {
+        if !names.is_empty() {
+            message.push_str(&format!("; {what}: {}", names.join(", ")));
+        }
     }
     Ok(Some(message))
+}
+
+fn missing(name: &str, all: &[QuotaUse]) -> Error {
+    let names: Vec<&str> = all.iter().filter_map(|quota| quota.quota.as_deref()).collect();
+    let error = Error::new(Kind::NotFound, "QuotaNotFound", format!("there is no quota `{name}` of gpuctl's"));
+    match crate::spec::nearest(name, &names) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("gpuctl get quotas"),
+    }
 }

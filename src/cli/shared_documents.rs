@@ -1,7 +1,9 @@
 //! Documents that belong to no namespace's jobs: pools and quotas of a file, made before the jobs that may need them.
 
+use std::process::ExitCode;
+
 use crate::cluster::Connection;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::model::rights::Task;
 use crate::spec::Document;
 use crate::view::Format;
@@ -23,6 +25,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    pub fn exit_code(&self) -> ExitCode {
+        if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) }
+    }
+
     /// As documents of a batch.
     pub fn created(&self) -> Vec<Created> {
         self.made.iter().map(Made::created).collect()

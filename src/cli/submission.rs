@@ -9,15 +9,16 @@ use serde_json::Value;
 
 use crate::cluster::{Connection, Obstacle, label};
 use crate::error::{Error, Kind};
+use crate::model::Node;
 use crate::model::rights::Task;
-use crate::model::{Node, Nodes};
-use crate::render::{Queueing, Rendered, Target, pods_in_all, render};
-use crate::spec::{Document, Job};
+use crate::render::{namespace, pods_in_all, render};
+use crate::spec::Document;
 use crate::view::created::{self, Created};
 use crate::view::{Format, document, json, yaml};
 
-use super::inputs::{self, Input};
+use super::inputs::Input;
 use super::obstacles::{broken, in_the_way};
+use super::planning::{Facts, Plan, job, plan};
 use super::shared_documents::{self, Outcome};
 use super::waiting::{Goal, wait};
 use super::{World, duration, pool_rules};
@@ -67,13 +68,6 @@ pub enum DryRun {
     Server,
 }
 
-/// A document with its objects.
-pub struct Plan {
-    pub input: Input,
-    pub target: Target,
-    pub rendered: Rendered,
-}
-
 /// Submits the documents, or shows what would be submitted.
 pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World) -> Result<ExitCode, Error> {
     if how.wait == Some(Goal::Complete)
@@ -83,17 +77,10 @@ pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World
         return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
     }
     let (shared, inputs): (Vec<Input>, Vec<Input>) = inputs.into_iter().partition(|input| job(input).is_none());
-    let only = inputs.is_empty() && shared.len() == 1;
-    let before = shared_documents::make(&shared, how, format, only, world).await?;
     if inputs.is_empty() {
-        let answer = match (only, before.made.first()) {
-            (true, Some(made)) => document(format, made),
-            _ => document(format, &created::batch(&before.created(), &before.failed)),
-        };
-        world.terminal.print(&answer.unwrap_or_default())?;
-        return Ok(if before.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) });
+        return shared_alone(&shared, how, format, world).await;
     }
-    let (connection, facts) = match known(world).await {
+    let (connection, mut facts) = match known(world).await {
         Ok((connection, facts)) => (Some(connection), facts),
         Err(error) if how.dry_run == Some(DryRun::Client) && error.kind == Kind::Unreachable => {
             world.terminal.warn(&format!("{error}; the objects are shown as for a cluster whose nodes may not be seen"));
@@ -101,108 +88,39 @@ pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World
         }
         Err(error) => return Err(error),
     };
+    facts.foresee(&shared);
+    // Nothing is written before every job of the run is known to be one that this cluster has a place for.
     let plans = plan(inputs, connection.as_ref(), &facts, world).await?;
+    let before = shared_documents::make(&shared, how, format, false, world).await?;
     match (how.dry_run, connection) {
-        (Some(DryRun::Client), _) | (_, None) => show(&plans, format, world),
-        (_, Some(connection)) => write(how, plans, before, &connection, format, world).await,
+        (Some(DryRun::Client), _) | (_, None) => {
+            show(&plans, format, world)?;
+            Ok(before.exit_code())
+        }
+        (_, Some(connection)) => write(how, plans, before, &facts, &connection, format, world).await,
     }
-}
-
-fn job(input: &Input) -> Option<&Job> {
-    if let Document::Job(job) = &input.document { Some(job) } else { None }
-}
-
-/// What the cluster tells before anything is rendered.
-#[derive(Default)]
-struct Facts {
-    nodes: Nodes,
-    user: Option<String>,
 }
 
 async fn known(world: &World) -> Result<(Connection, Facts), Error> {
     let connection = world.connect().await?;
-    let (nodes, user) = futures::future::join(connection.nodes(), connection.user()).await;
-    let facts = Facts { nodes: nodes?, user: user? };
+    let facts = Facts::of(&connection).await?;
     Ok((connection, facts))
 }
 
-/// Reports all but the last error and returns that one.
-pub(super) fn all(world: &World, mut errors: Vec<Error>) -> Error {
-    let last = errors.pop().expect("a failed reading has an error");
-    errors.iter().for_each(|error| world.terminal.fail(error));
-    last
-}
-
-/// Renders every document for this cluster; all refusals come back together.
-async fn plan(inputs: Vec<Input>, connection: Option<&Connection>, facts: &Facts, world: &World) -> Result<Vec<Plan>, Error> {
-    let (mut queueing, mut served) = (None, None);
-    if let Some(connection) = connection {
-        let any = |test: fn(&Job) -> bool| inputs.iter().filter_map(job).any(test);
-        if any(|job| job.queue.is_some()) {
-            queueing = served_queueing(connection).await?;
-        }
-        if any(needs_more_than_the_core) {
-            served = Some(connection.served().await?);
-        }
-    }
-    let (mut plans, mut errors) = (Vec::new(), Vec::new());
-    for input in inputs {
-        let namespace = match namespace_of(&input.document, connection) {
-            Ok(namespace) => namespace,
-            Err(error) => {
-                errors.push(error);
-                continue;
-            }
-        };
-        let files = inputs::attachments(&input)?;
-        let target = Target {
-            namespace,
-            nodes: facts.nodes.clone(),
-            user: facts.user.clone(),
-            files,
-            queueing,
-            without_priority: false,
-            served: served.clone(),
-        };
-        match render(&input.document, &target) {
-            Ok(rendered) => plans.push(Plan { input, target, rendered }),
-            Err(refusal) => errors.push(Error::refused(refusal, &input.file, &input.text)),
-        }
-    }
-    if errors.is_empty() { Ok(plans) } else { Err(all(world, errors)) }
-}
-
-fn needs_more_than_the_core(job: &Job) -> bool {
-    job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
-        || job.service.as_ref().is_some_and(|service| service.host.is_some())
-}
-
-async fn served_queueing(connection: &Connection) -> Result<Option<Queueing>, Error> {
-    if connection.serves("kueue.x-k8s.io").await? {
-        return Ok(Some(Queueing::Kueue));
-    }
-    Ok(connection.serves("scheduling.volcano.sh").await?.then_some(Queueing::Volcano))
-}
-
-/// `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an error.
-fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
-    let written = match document {
-        Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),
-        _ => None,
+/// Pools and quotas without a job.
+async fn shared_alone(shared: &[Input], how: &How, format: Format, world: &World) -> Result<ExitCode, Error> {
+    let only = shared.len() == 1;
+    let before = shared_documents::make(shared, how, format, only, world).await?;
+    let answer = match (only, before.made.first()) {
+        (true, Some(made)) => document(format, made),
+        _ => document(format, &created::batch(&before.created(), &before.failed)),
     };
-    let given = connection.filter(|connection| connection.namespace_is_explicit).map(|connection| connection.namespace.clone());
-    match (written, given) {
-        (Some(written), Some(given)) if written != given => {
-            let message = format!("`{}` is for namespace `{written}`, and `-n {given}` says another", document.name());
-            Err(Error::new(Kind::Usage, "NamespaceConflict", message).hint("leave `-n` out, or change `job.namespace`"))
-        }
-        (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace),
-        (None, None) => Ok(connection.map_or_else(|| "default".to_owned(), |connection| connection.namespace.clone())),
-    }
+    world.terminal.print(&answer.unwrap_or_default())?;
+    Ok(before.exit_code())
 }
 
 /// The objects themselves: exactly what would be sent.
-fn show(plans: &[Plan], format: Format, world: &World) -> Result<ExitCode, Error> {
+fn show(plans: &[Plan], format: Format, world: &World) -> Result<(), Error> {
     plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| world.terminal.warn(warning));
     let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();
     let text = match format {
@@ -211,13 +129,14 @@ fn show(plans: &[Plan], format: Format, world: &World) -> Result<ExitCode, Error
         _ => plans.iter().map(|plan| created::text(&outcome(plan, &Value::Null, true))).collect(),
     };
     world.terminal.print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 async fn write(
     how: &How,
     plans: Vec<Plan>,
     before: Outcome,
+    facts: &Facts,
     connection: &Connection,
     format: Format,
     world: &World,
@@ -226,12 +145,17 @@ async fn write(
     let single = plans.len() == 1 && before.made.is_empty() && before.failed.is_empty();
     // Pools and quotas of the same files stand first in the report, and are not waited for.
     let (shared, mut failed) = (before.created(), before.failed);
+    let lost: Vec<String> = failed.iter().filter(|(kind, ..)| *kind == "pool").map(|(_, name, _)| name.clone()).collect();
     let mut done: Vec<Created> = Vec::new();
     for plan in plans {
         let kind = plan.input.document.kind();
         let name = plan.input.document.name().to_owned();
         world.terminal.set_task(Some(Task::creating(kind)));
-        match submit_one(plan, connection, dry_run, how.keep_partial, world).await {
+        let submitted = match lost_pool(&plan, &lost) {
+            Some(error) => Err(error),
+            None => submit_one(plan, facts, connection, dry_run, how.keep_partial, world).await,
+        };
+        match submitted {
             Ok(created) => {
                 if !format.is_document() {
                     world.terminal.print(&created::text(&created))?;
@@ -270,14 +194,26 @@ async fn write(
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
 }
 
+/// A job of a pool that could not be made would wait for nobody knows what.
+fn lost_pool(plan: &Plan, lost: &[String]) -> Option<Error> {
+    let pool = job(&plan.input)?.resources.pool.as_ref().filter(|pool| lost.contains(&pool.value))?;
+    Some(Error::new(Kind::Request, "PoolNotMade", format!("its pool `{}` of the same run could not be made", pool.value)))
+}
+
 async fn submit_one(
     mut plan: Plan,
+    facts: &Facts,
     connection: &Connection,
     dry_run: bool,
     keep_partial: bool,
     world: &World,
 ) -> Result<Created, Error> {
-    let unchecked = pool_rules::check(connection, &plan).await?;
+    let unchecked = pool_rules::check(connection, &plan, facts.pools.as_deref()).await?;
+    let space = &plan.target.namespace;
+    if dry_run && facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none() {
+        world.terminal.warn(&format!("namespace `{space}` comes with this run, so the server could not check what goes into it"));
+        return Ok(outcome(&plan, &Value::Null, true));
+    }
     let mut warnings = match connection.preflight(&plan.rendered, dry_run).await {
         Err(Obstacle::NoPriorityClass) => {
             plan.target.without_priority = true;

@@ -27,8 +27,18 @@ pub struct Applied {
 pub struct Deletion<'a> {
     /// Only the object with this UID; a namesake made since then stays.
     pub uid: Option<&'a str>,
+    /// Only the object at this resource version.
+    pub version: Option<&'a str>,
     /// At once, without waiting for the containers to end.
     pub force: bool,
+}
+
+impl<'a> Deletion<'a> {
+    /// Of the object with this UID, with the grace that its containers have.
+    #[must_use]
+    pub fn of(uid: &'a str) -> Self {
+        Self { uid: Some(uid), ..Self::default() }
+    }
 }
 
 /// The path of an object's collection.
@@ -69,7 +79,10 @@ impl Connection {
     pub async fn delete_at(&self, path: &str, deletion: Deletion<'_>) -> Result<bool, Failure> {
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
         if let Some(uid) = deletion.uid {
-            options["preconditions"] = json!({"uid": uid});
+            options["preconditions"]["uid"] = uid.into();
+        }
+        if let Some(version) = deletion.version {
+            options["preconditions"]["resourceVersion"] = version.into();
         }
         if deletion.force {
             options["gracePeriodSeconds"] = json!(0);
@@ -77,7 +90,11 @@ impl Connection {
         match self.send(&Method::DELETE, path, "application/json", Bytes::from(options.to_string())).await {
             Ok(_) => Ok(true),
             // A conflict is a failed precondition: ours is gone, the namesake stays.
-            Err(failure) if failure.is_not_found() || (failure.code() == Some(409) && deletion.uid.is_some()) => Ok(false),
+            Err(failure)
+                if failure.is_not_found() || (failure.code() == Some(409) && (deletion.uid.or(deletion.version)).is_some()) =>
+            {
+                Ok(false)
+            }
             Err(failure) => Err(failure),
         }
     }

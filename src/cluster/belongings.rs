@@ -97,13 +97,13 @@ impl Connection {
     }
 
     pub async fn delete_belonging(&self, belonging: &Belonging) -> Result<bool, Failure> {
-        self.delete_at(&belonging.path, Deletion { uid: Some(&belonging.uid), force: false }).await
+        self.delete_at(&belonging.path, Deletion::of(&belonging.uid)).await
     }
 
     /// Deletes the owner of the job's pods, which go with it.
     pub async fn delete_owner(&self, job: &Job) -> Result<bool, Failure> {
         let path = Owner::of(job.kind).path(&job.namespace, &job.name);
-        self.delete_at(&path, Deletion { uid: Some(&job.uid), force: false }).await
+        self.delete_at(&path, Deletion::of(&job.uid)).await
     }
 
     /// The kind of an object that could own pods of that name and is not a job of ours.
@@ -129,7 +129,7 @@ impl Connection {
         })
         .await?;
         for (name, uid) in found {
-            self.delete_at(&format!("{collection}/{name}"), Deletion { uid: Some(&uid), force: false }).await?;
+            self.delete_at(&format!("{collection}/{name}"), Deletion::of(&uid)).await?;
         }
         Ok(())
     }

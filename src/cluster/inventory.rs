@@ -139,11 +139,11 @@ impl Connection {
             unreadable.push("resource slices");
             Vec::new()
         });
-        let claims = claims?.unwrap_or_else(|| {
+        let claims = claims?;
+        if claims.is_none() {
             unreadable.push("resource claims");
-            Vec::new()
-        });
-        let devices = devices(&slices, &claims);
+        }
+        let devices = devices(&slices, claims.as_deref());
         Ok(Stock { inventory: Inventory::of(hosts, consumers.as_deref(), &devices), unreadable, refused })
     }
 
@@ -177,7 +177,7 @@ impl Connection {
 }
 
 fn published(node: Node) -> Host {
-    Host { capacity: node.allocatable.clone(), allocatable: node.allocatable.clone(), node, ..Host::default() }
+    Host { capacity: node.allocatable.clone(), allocatable: node.allocatable.clone(), node, published: true, ..Host::default() }
 }
 
 impl WireHost<'_> {
@@ -219,11 +219,13 @@ impl WireHost<'_> {
             kernel: self.status.node_info.kernel_version.to_string(),
             os_image: self.status.node_info.os_image.to_string(),
             labels_written: BTreeMap::new(),
+            published: false,
         }
     }
 }
 
-/// When the manager that owns a label wrote last.
+/// When a label was written. A manager's time is that of its last write to any of its fields, so it tells something only
+/// of a manager that has this one field.
 fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
     let mut written = BTreeMap::new();
     let managers = node.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
@@ -231,12 +233,23 @@ fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
         let at = manager["time"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
         let labels = manager.pointer("/fieldsV1/f:metadata/f:labels").and_then(Value::as_object);
         let (Some(at), Some(labels)) = (at, labels) else { continue };
+        if leaves(&manager["fieldsV1"]) > 1 {
+            continue;
+        }
         for key in labels.keys().filter_map(|key| key.strip_prefix("f:")) {
             let newest = written.entry(key.to_owned()).or_insert(at);
             *newest = (*newest).max(at);
         }
     }
     written
+}
+
+/// How many fields a manager has.
+fn leaves(fields: &Value) -> usize {
+    match fields.as_object() {
+        Some(map) if !map.is_empty() => map.iter().filter(|(key, _)| *key != ".").map(|(_, value)| leaves(value)).sum(),
+        _ => 1,
+    }
 }
 
 fn consumer(pod: &WirePod<'_>) -> Consumer {
@@ -257,11 +270,11 @@ fn consumer(pod: &WirePod<'_>) -> Consumer {
 
 /// Devices of the slices that a node offers, with the claims that have them. A claim of an administrator shares a device
 /// without taking it.
-fn devices(slices: &[Value], claims: &[Value]) -> Vec<Device> {
+fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
     type Key = (String, String, String);
     let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut held: HashMap<Key, Vec<(String, String)>> = HashMap::new();
-    for claim in claims {
+    for claim in claims.unwrap_or_default() {
         let namespace = text(claim, "/metadata/namespace");
         let pods = claim.pointer("/status/reservedFor").and_then(Value::as_array).into_iter().flatten();
         let pods: Vec<(String, String)> =
@@ -299,6 +312,7 @@ fn devices(slices: &[Value], claims: &[Value]) -> Vec<Device> {
                 profile: attribute("profile").filter(|_| attribute("type").as_deref() == Some("mig")),
                 product: attribute("productName"),
                 held_by: held.get(&(driver.clone(), pool.clone(), name)).cloned(),
+                known: claims.is_some(),
             });
         }
     }

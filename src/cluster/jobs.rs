@@ -38,6 +38,18 @@ pub struct Selection {
     pub unreadable: Vec<&'static str>,
 }
 
+impl Selection {
+    /// Which of the jobs that were asked for may not be seen; `None` when all of them are here.
+    #[must_use]
+    pub fn unseen(&self) -> Option<String> {
+        match (&self.narrowed_to, &self.unreadable[..]) {
+            (Some(namespace), _) => Some(format!("you may list jobs of namespace `{namespace}` only")),
+            (None, []) => None,
+            (None, kinds) => Some(format!("you may not list {}s", kinds.join("s and "))),
+        }
+    }
+}
+
 /// Owners whose missing pods are looked into, per command.
 const LOOKED_INTO: usize = 20;
 

@@ -12,25 +12,36 @@ pub enum Labelling {
     /// It was so already.
     Unchanged,
     NoNode,
-    /// There is another value, and it was not to be replaced.
-    Conflict(String),
+    /// There is another value, or none, and that was not to be written over.
+    Conflict(Option<String>),
     /// There is none to take away.
     NoLabel,
+}
+
+/// What may be written over.
+#[derive(Clone, Copy, Debug)]
+pub enum Over<'a> {
+    Anything,
+    /// Only what was seen there.
+    Only(Option<&'a str>),
 }
 
 /// How often a write that somebody else got in front of is tried.
 const TRIES: u32 = 8;
 
 impl Connection {
-    /// Sets a label to `value`, or takes it away. `replace` allows to write over another value.
-    pub async fn set_label(&self, node: &str, key: &str, value: Option<&str>, replace: bool) -> Result<Labelling, Failure> {
+    /// Sets a label to `value`, or takes it away.
+    pub async fn set_label(&self, node: &str, key: &str, value: Option<&str>, over: Over<'_>) -> Result<Labelling, Failure> {
         for _ in 0..TRIES {
             let Some((host, version)) = self.host(node).await? else { return Ok(Labelling::NoNode) };
-            match (host.node.labels.get(key), value) {
+            let there = host.node.labels.get(key).map(String::as_str);
+            match (there, value) {
                 (None, None) => return Ok(Labelling::NoLabel),
                 (Some(there), Some(value)) if there == value => return Ok(Labelling::Unchanged),
-                (Some(there), Some(_)) if !replace => return Ok(Labelling::Conflict(there.clone())),
                 _ => {}
+            }
+            if matches!(over, Over::Only(expected) if expected != there) {
+                return Ok(Labelling::Conflict(there.map(ToOwned::to_owned)));
             }
             match self.patch_labels(node, &version, &[(key, value)]).await {
                 Err(failure) if failure.code() == Some(409) => {}

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::PoolDefinition;
-use crate::render::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, POOL_KIND, definition, facts, home};
+use crate::render::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, Object, POOL_KIND, PRIVATE, definition, facts, home};
 
 use super::apply::Deletion;
 use super::{Connection, Failure};
@@ -88,21 +88,39 @@ impl Connection {
         Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
     }
 
-    /// Makes a place for definitions that unless `private` everybody may read. Who may read an older one was decided then.
+    /// Makes a place for definitions that unless `private` everybody may read. One that is there keeps its secret when it
+    /// was made with one, and is opened when it lacks the right for others only.
     pub async fn ensure_home(&self, private: bool) -> Result<Home, Failure> {
         let objects = home(private);
         let Some((namespace, readers)) = objects.split_first() else { return Ok(Home::Older) };
-        if self.live(namespace).await?.is_some() {
-            return Ok(Home::Older);
+        let older = match self.live(namespace).await {
+            Err(failure) if failure.is_forbidden() => return Ok(Home::Older),
+            Ok(Some(live)) if live["metadata"]["annotations"][PRIVATE].is_string() => return Ok(Home::Older),
+            other => other?.is_some(),
+        };
+        if !older {
+            self.apply(namespace, false).await?;
         }
-        self.apply(namespace, false).await?;
+        let mut opened = false;
         for object in readers {
-            match self.apply(object, false).await {
-                Err(failure) if failure.is_forbidden() => return Ok(Home::Unread),
-                other => other?,
+            match self.opened(object, older).await {
+                Err(failure) if failure.is_forbidden() => return Ok(if older { Home::Older } else { Home::Unread }),
+                other => opened |= other?,
             };
         }
-        Ok(if private { Home::Unread } else { Home::Read })
+        Ok(match (older, opened) {
+            (true, false) => Home::Older,
+            (_, true) => Home::Read,
+            (false, false) => Home::Unread,
+        })
+    }
+
+    /// True when the object was made now.
+    async fn opened(&self, object: &Object, older: bool) -> Result<bool, Failure> {
+        if older && self.live(object).await?.is_some() {
+            return Ok(false);
+        }
+        self.apply(object, false).await.map(|applied| applied.created)
     }
 
     /// Writes a definition that is not there yet. False when somebody was quicker.
@@ -136,8 +154,9 @@ impl Connection {
         Err(contended(&format!("pool {name}")))
     }
 
-    pub async fn remove_pool(&self, name: &str) -> Result<bool, Failure> {
-        self.delete_at(&path(name), Deletion::default()).await
+    /// Deletes a definition, with `version` only as it was read. False when somebody changed it or took it away.
+    pub async fn remove_pool(&self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
+        self.delete_at(&path(name), Deletion { version, ..Deletion::default() }).await
     }
 
     /// Publishes what users who may not read nodes need to know of them; where nothing was published before, only with

@@ -16,13 +16,20 @@ struct WireQuota<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
     #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
     status: Status,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Status {
+struct Spec {
     hard: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Status {
     used: BTreeMap<String, String>,
 }
 
@@ -43,7 +50,7 @@ impl Connection {
                     namespace: quota.metadata.namespace.to_string(),
                     name: quota.metadata.name.to_string(),
                     quota: labels.get(QUOTA).filter(|_| ours).cloned(),
-                    hard: quota.status.hard.clone(),
+                    hard: quota.spec.hard.clone(),
                     used: quota.status.used.clone(),
                 }
             }));
@@ -64,37 +71,5 @@ impl Connection {
             }
         }
         Ok(())
-    }
-
-    /// Deletes a namespace that we made and that holds no pod, claim or job of anybody's. False when it stays.
-    pub async fn remove_empty_namespace(&self, name: &str) -> Result<bool, Failure> {
-        let path = format!("/api/v1/namespaces/{name}");
-        let found: Option<serde_json::Value> = self.find(&path).await?;
-        let Some(uid) = found
-            .filter(|found| found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US)
-            .and_then(|found| found["metadata"]["uid"].as_str().map(ToOwned::to_owned))
-        else {
-            return Ok(false);
-        };
-        for collection in ["/api/v1", "/apis/apps/v1", "/apis/batch/v1"] {
-            let kinds: &[&str] = match collection {
-                "/api/v1" => &["pods", "persistentvolumeclaims", "services"],
-                "/apis/apps/v1" => &["deployments", "statefulsets"],
-                _ => &["jobs", "cronjobs"],
-            };
-            for kind in kinds {
-                let mut any = false;
-                self.list(&format!("{collection}/namespaces/{name}/{kind}"), &[], |page| {
-                    let page: Page<serde::de::IgnoredAny> = serde_json::from_slice(page)?;
-                    any |= !page.items.is_empty();
-                    Ok(())
-                })
-                .await?;
-                if any {
-                    return Ok(false);
-                }
-            }
-        }
-        self.delete_at(&path, Deletion { uid: Some(&uid), force: false }).await
     }
 }

@@ -45,7 +45,7 @@ impl Connection {
         // A StatefulSet does not replace a pod of its old template that never got ready.
         for pod in job.pods.iter().filter(|pod| anywhere && pod.node.is_none()) {
             let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
-            self.delete_at(&path, Deletion { uid: Some(&pod.uid), force: false }).await?;
+            self.delete_at(&path, Deletion::of(&pod.uid)).await?;
         }
         Ok(())
     }

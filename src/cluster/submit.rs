@@ -235,7 +235,7 @@ impl Connection {
     async fn remove(&self, made: &[(&Object, String)]) -> Vec<String> {
         let mut left = Vec::new();
         for (object, uid) in made.iter().rev() {
-            let deletion = Deletion { uid: Some(uid), force: false };
+            let deletion = Deletion::of(uid);
             if self.delete(object, deletion).await.is_err() {
                 left.push(label(object));
             }

@@ -22,6 +22,8 @@ pub struct Host {
     pub os_image: String,
     /// When each label was written last, where the API server knows.
     pub labels_written: BTreeMap<String, Timestamp>,
+    /// True when all that is known was published by somebody some day: how the node is, is not.
+    pub published: bool,
 }
 
 /// A condition as the kubelet or a problem detector reports it.
@@ -42,6 +44,8 @@ pub enum Health {
     /// Cordoned: healthy, and taking no new pods.
     Maintaining,
     Faulty,
+    /// The node may not be seen.
+    Unknown,
 }
 
 impl Health {
@@ -53,7 +57,14 @@ impl Health {
             Self::Active => "active",
             Self::Maintaining => "maintaining",
             Self::Faulty => "faulty",
+            Self::Unknown => "unknown",
         }
+    }
+
+    /// The contract's word; `None` for what is not known.
+    #[must_use]
+    pub fn known(self) -> Option<&'static str> {
+        Some(self.word()).filter(|_| self != Self::Unknown)
     }
 }
 
@@ -100,6 +111,9 @@ pub(super) fn unit(node: &Node, resource: &str) -> Option<Unit> {
 
 /// Active, cordoned or broken, and why.
 pub(super) fn health(host: &Host) -> (Health, Option<String>) {
+    if host.published {
+        return (Health::Unknown, None);
+    }
     let broken = host.conditions.iter().find_map(condition_fault).or_else(|| taint_fault(host)).or_else(|| missing_devices(host));
     match broken {
         Some(reason) => (Health::Faulty, Some(reason)),

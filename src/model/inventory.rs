@@ -31,6 +31,8 @@ pub struct Device {
     pub product: Option<String>,
     /// Pods that a claim with this device is reserved for, as (namespace, name); `None` while nobody has it.
     pub held_by: Option<Vec<(String, String)>>,
+    /// False when claims may not be read, so that nobody knows who has it.
+    pub known: bool,
 }
 
 /// Units of one kind.
@@ -88,10 +90,20 @@ impl HostUse {
         &self.host.node.name
     }
 
-    /// The one type of the node's devices; `None` without devices, or with several types.
+    /// Types of the node's devices, of slices too, as far as a label tells.
     #[must_use]
-    pub fn gpu_type(&self) -> Option<&str> {
-        self.types.keys().next().map(String::as_str).filter(|_| self.types.len() == 1)
+    pub fn kinds(&self) -> Vec<String> {
+        let whole: Vec<String> = self.types.keys().filter(|kind| *kind != UNTYPED).cloned().collect();
+        match self.host.node.gpu_type().filter(|_| self.types.is_empty() && !self.slices.is_empty()) {
+            Some(kind) => vec![kind.to_string()],
+            None => whole,
+        }
+    }
+
+    /// The one type of the node's devices; `None` without devices, with several types, or where no label tells.
+    #[must_use]
+    pub fn gpu_type(&self) -> Option<String> {
+        self.kinds().pop().filter(|_| self.kinds().len() == 1 && self.types.len() < 2)
     }
 
     /// Total of a resource in thousandths of its unit.
@@ -189,8 +201,12 @@ fn host_use(host: Host, consumers: &[&Consumer], known: bool, devices: &[&Device
         gpus: 0,
         slices: BTreeMap::new(),
     };
+    // A driver may serve an extended resource by claims: what a pod asks for by that name is counted by its claim.
+    let by_claim = |resource: &String| {
+        !devices.is_empty() && !host.capacity.contains_key(resource) && !host.allocatable.contains_key(resource)
+    };
     for consumer in consumers {
-        for (resource, amount) in consumer.devices.iter().filter(|(_, amount)| **amount > 0) {
+        for (resource, amount) in consumer.devices.iter().filter(|(resource, amount)| **amount > 0 && !by_claim(resource)) {
             let Some(unit) = unit(&host.node, resource) else { continue };
             let key = (consumer.namespace.clone(), consumer.name.clone());
             let entry = holders.entry(key).or_insert_with(|| holder(consumer));
@@ -211,7 +227,7 @@ fn host_use(host: Host, consumers: &[&Consumer], known: bool, devices: &[&Device
         let product = device.product.as_deref().and_then(GpuType::parse).map(|kind| kind.to_string());
         let taken = u64::from(device.held_by.is_some());
         // Claims are seen by themselves, whether pods are or not.
-        let count = Count { total: 1, used: Some(taken) };
+        let count = Count { total: 1, used: device.known.then_some(taken) };
         match &device.profile {
             None => {
                 gpus.add(count);
@@ -276,7 +292,7 @@ mod tests {
         let inventory = Inventory::of(vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])], Some(&pods), &[]);
         let only = &inventory.hosts[0];
         assert_eq!((only.gpus, only.gpus.free()), (Count { total: 8, used: Some(3) }, Some(5)));
-        assert_eq!((only.gpu_type(), only.holders.len()), (Some("a100-80g"), 1));
+        assert_eq!((only.gpu_type().as_deref(), only.holders.len()), (Some("a100-80g"), 1));
     }
 
     #[test]
@@ -313,12 +329,22 @@ mod tests {
             profile: profile.map(ToOwned::to_owned),
             product: Some("NVIDIA H100 80GB HBM3".into()),
             held_by: held.then(|| vec![("ns".to_owned(), "p".to_owned())]),
+            known: true,
         };
         let devices = [device(None, true), device(None, true), device(None, false), device(Some("1g.10gb"), false)];
         let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&[pod("p", "a", &[])]), &devices);
         let only = &inventory.hosts[0];
-        assert_eq!((only.gpus, only.gpu_type()), (Count { total: 3, used: Some(2) }, Some("h100-80g")));
+        assert_eq!((only.gpus, only.gpu_type().as_deref()), (Count { total: 3, used: Some(2) }, Some("h100-80g")));
         assert_eq!(only.slices["mig-1g.10gb"], Count { total: 1, used: Some(0) });
         assert_eq!((only.holders.len(), only.holders[0].gpus), (1, 2));
+        // The driver serves `nvidia.com/gpu` by claims: the pod's own words do not count beside them.
+        let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
+        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&asks), &devices);
+        assert_eq!((inventory.gpus().used, inventory.hosts[0].holders[0].gpus), (Some(2), 2));
+        // Without the right to read claims nobody knows what is free.
+        let unknown: Vec<Device> =
+            devices.iter().map(|device| Device { held_by: None, known: false, ..device.clone() }).collect();
+        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&[]), &unknown);
+        assert_eq!((inventory.gpus().total, inventory.gpus().used), (3, None));
     }
 }

@@ -18,7 +18,7 @@ pub use host::{Health, Host, HostCondition};
 pub use inventory::{Consumer, Count, Device, Holder, HostUse, Inventory};
 pub use job::{Container, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{Node, Nodes, Taint};
-pub use pool::PoolDefinition;
+pub use pool::{Noted, Notes, PoolDefinition};
 pub use quota::QuotaUse;
 pub use service::{Address, Autoscaler, Scaling};
 pub use state::{State, Status};

@@ -19,7 +19,19 @@ pub struct PoolDefinition {
     /// Of a job in all.
     pub max_gpu_per_job: Option<u32>,
     /// Node → labels that were set for this pool, by key.
-    pub labels: BTreeMap<String, BTreeMap<String, String>>,
+    pub labels: BTreeMap<String, Notes>,
+}
+
+/// Labels of a node by key.
+pub type Notes = BTreeMap<String, Noted>;
+
+/// A label that was set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Noted {
+    pub value: String,
+    /// What was there before, and comes back at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
 }
 
 /// Why a pool does not take a job.
@@ -52,6 +64,19 @@ impl PoolDefinition {
         let kind = kind.filter(|kind| gpus > 0 && !self.allows(kind))?;
         let message = format!("pool `{pool}` does not take jobs on {kind}");
         Some(Refused { name: "GpuTypeNotAllowed", message, hint: format!("allowed here: {}", self.gpu_types.join(", ")) })
+    }
+
+    /// As it was at `before`, as far as the nodes of `wanted` and what is not about nodes go.
+    #[must_use]
+    pub fn changed_back(&self, wanted: &Self, before: &Self) -> Self {
+        let mut labels = self.labels.clone();
+        for node in wanted.labels.keys() {
+            match before.labels.get(node) {
+                Some(notes) => labels.insert(node.clone(), notes.clone()),
+                None => labels.remove(node),
+            };
+        }
+        Self { labels, ..before.clone() }
     }
 
     /// As `wanted` says; nodes that only this one has stay in it.

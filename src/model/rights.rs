@@ -160,8 +160,9 @@ const DEFINITION: &[Rule] = &[
 
 /// The first pool makes the namespace of all, with the right of everybody to read it.
 const FIRST: &[Rule] = &[
-    rule(Cluster, "", "namespaces", &["get"]),
-    rule(Cluster, "", "namespaces", &["create", "patch"]).or("the first pool"),
+    rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
+    // Nobody may grant what they may not do themselves.
+    rule(Home, "", "configmaps", &["list", "watch"]).or("opening the definitions of pools to all users"),
     rule(Home, "rbac.authorization.k8s.io", "roles", MAKE).or("opening the definitions of pools to all users"),
     rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE).or("opening the definitions of pools to all users"),
     rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
@@ -227,7 +228,7 @@ pub const TASKS: &[Task] = &[
     task("get", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")]]),
     task("describe", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")]]),
     task("create", "pools", &[DEFINITION, FIRST]),
-    task("add", "nodes", &[DEFINITION]),
+    task("add", "nodes", &[DEFINITION, FIRST]),
     task("remove", "nodes", &[DEFINITION]),
     task(
         "delete",
@@ -237,8 +238,10 @@ pub const TASKS: &[Task] = &[
             PUBLISH,
             &[
                 rule(Home, "", "configmaps", &["get", "delete"]),
-                rule(Namespace, "batch", "jobs", LIST),
-                rule(Namespace, "", "pods", LIST),
+                rule(Cluster, "batch", "jobs", LIST),
+                rule(Cluster, "apps", "deployments", LIST),
+                rule(Cluster, "apps", "statefulsets", LIST),
+                rule(Cluster, "", "pods", LIST),
             ],
         ],
     ),

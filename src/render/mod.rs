@@ -34,7 +34,7 @@ pub use labels::{
     priority_class_name,
 };
 pub use placement::{NodeChoice, choose};
-pub use pool::{HOME, POOL_KIND, definition, facts, home, is_published};
+pub use pool::{HOME, POOL_KIND, PRIVATE, definition, facts, home, is_published};
 pub use quota::{QUOTA, namespace, quota};
 pub use role::roles;
 pub use secret::{Registry, opaque, registry};
@@ -44,6 +44,8 @@ pub use secret::{Registry, opaque, registry};
 pub struct Target {
     pub namespace: String,
     pub nodes: Nodes,
+    /// Names of pools that are defined, with nodes or without.
+    pub pools: BTreeSet<String>,
     /// Who submits, as the API server names them.
     pub user: Option<String>,
     /// Contents of `files:` in the order of the document.

@@ -32,7 +32,16 @@ pub struct NodeChoice {
 pub fn choose(job: &Job, target: &Target) -> Result<NodeChoice, Refusal> {
     let wanted = &job.resources;
     match &target.nodes {
-        Nodes::Listed(nodes) => from_nodes(wanted, nodes),
+        Nodes::Listed(nodes) => match without_nodes(wanted, nodes, target) {
+            Some(pool) => {
+                let choice = blind(wanted);
+                let assumed: Vec<&str> = choice.resources.keys().map(String::as_str).collect();
+                let assumed = if assumed.is_empty() { String::new() } else { format!("; {} is assumed", assumed.join(", ")) };
+                let warning = format!("pool `{pool}` has no node yet: the job waits for one{assumed}");
+                Ok(NodeChoice { warnings: vec![warning], ..choice })
+            }
+            None => from_nodes(wanted, nodes),
+        },
         // What somebody wrote down some day is no ground to refuse a job.
         Nodes::Published(nodes) => from_nodes(wanted, nodes).or_else(|refusal| {
             let choice = blind(wanted);
@@ -42,6 +51,12 @@ pub fn choose(job: &Job, target: &Target) -> Result<NodeChoice, Refusal> {
         }),
         Nodes::Hidden => Ok(blind(wanted)),
     }
+}
+
+/// The job's pool, when it is defined and nothing is in it.
+fn without_nodes<'w>(wanted: &'w Resources, nodes: &[Node], target: &Target) -> Option<&'w str> {
+    let pool = wanted.pool.as_ref()?.value.as_str();
+    (target.pools.contains(pool) && nodes.iter().all(|node| node.pool() != Some(pool))).then_some(pool)
 }
 
 fn from_nodes(wanted: &Resources, nodes: &[Node]) -> Result<NodeChoice, Refusal> {

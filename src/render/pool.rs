@@ -14,6 +14,8 @@ use super::labels::{KIND, MANAGED_BY, MANAGED_BY_US};
 
 /// The namespace of what belongs to the whole cluster.
 pub const HOME: &str = "gpuctl-system";
+/// On the namespace when nobody else shall read it.
+pub const PRIVATE: &str = "gpuctl/private";
 /// The value of the kind's label.
 pub const POOL_KIND: &str = "pool";
 
@@ -45,6 +47,7 @@ pub fn home(private: bool) -> Vec<Object> {
     let mut objects =
         vec![object("namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME, "labels": ours}}))];
     if private {
+        objects[0].body["metadata"]["annotations"] = json!({PRIVATE: "true"});
         return objects;
     }
     objects.push(object(

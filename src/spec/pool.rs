@@ -103,6 +103,7 @@ pub fn quota(reader: &mut Reader, root: &Node) -> Option<Quota> {
     let spaces = document.take(reader, &["namespace", "namespaces"]);
     let default = document.take(reader, &["default"]);
     document.finish(reader);
+    let at = node?.at;
     let mut fields = reader.map(node?, "quota")?;
     let name = fields.need(reader, &["name"], "the name of the quota").and_then(|node| reader.dns_label(node, "name", 63));
     let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description"));
@@ -118,7 +119,14 @@ pub fn quota(reader: &mut Reader, root: &Node) -> Option<Quota> {
     } else if let Some(node) = spaces {
         reader.map(node, "namespace");
     }
+    if let Some(node) = default.filter(|_| namespaces.iter().any(|(name, _)| name == "default")) {
+        let message = "`default` stands for the namespace of that name, which `namespace` has too";
+        reader.problems.push(Problem::error(node.at, message, "write it once"));
+    }
     namespaces.extend(default.and_then(|node| limits(reader, node, "default")).map(|limits| ("default".to_owned(), limits)));
+    if spaces.is_none() && default.is_none() {
+        reader.problems.push(Problem::error(at, "the quota is for no namespace", "namespace: {team-a: {gpu: 4}}"));
+    }
     Some(Quota { name: name?.value, description: description.map(|text| text.value), namespaces })
 }
 

@@ -269,6 +269,17 @@ fn other_templates_stay_and_own_ones_are_filled_once() {
 }
 
 #[test]
+fn a_quota_is_for_namespaces_each_once() {
+    let wrong = |rest: &str| {
+        let text = format!("kind: quota\nversion: v0.1\nquota: {{name: q}}\n{rest}");
+        parse("t", &text).unwrap_err().list.into_iter().map(|problem| problem.message).collect::<Vec<_>>()
+    };
+    assert_eq!(wrong(""), ["the quota is for no namespace"]);
+    let twice = wrong("namespace: {default: {gpu: 1}}\ndefault: {gpu: 2}\n");
+    assert_eq!(twice, ["`default` stands for the namespace of that name, which `namespace` has too"]);
+}
+
+#[test]
 fn a_quota_and_an_empty_pool_are_read() {
     let text = "kind: quota\nversion: v0.1\nquota: {name: q}\nnamespace: {team-a: {cpu: 10, memory: 20Gi, gpu: 4}}\ndefault: {gpu: 2}\n---\nkind: pool\nversion: v0.1\npool: {name: p, gpu-type: [a100-80g], quota: {maxJobs: 100, maxGpuPerJob: 8}}\n";
     let documents = parse("t", text).unwrap().documents;

@@ -29,7 +29,8 @@ pub struct Created {
     /// Kinds and names of the other objects.
     #[serde(skip)]
     pub objects: Vec<String>,
-    #[serde(skip)]
+    /// Only there when nothing was written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
@@ -41,6 +42,9 @@ pub struct Made {
     pub name: String,
     pub status: &'static str,
     pub message: String,
+    /// Only there when nothing was written.
+    #[serde(rename = "dryRun", skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 impl Made {
@@ -60,7 +64,7 @@ impl Made {
             gpu_type: None,
             pool: None,
             objects: Vec::new(),
-            dry_run: false,
+            dry_run: self.dry_run,
         }
     }
 
@@ -84,9 +88,10 @@ pub struct NotCreated {
 #[serde(rename_all = "camelCase")]
 struct BatchItem<'a> {
     kind: &'a str,
-    job_id: &'a str,
+    /// `null` for pools and quotas, which belong to no namespace either.
+    job_id: Option<&'a str>,
     name: &'a str,
-    namespace: &'a str,
+    namespace: Option<&'a str>,
 }
 
 /// The answer to several documents.
@@ -100,9 +105,9 @@ pub struct Batch<'a> {
 pub fn batch<'a>(created: &'a [Created], failed: &[(&'static str, String, Error)]) -> Batch<'a> {
     let item = |created: &'a Created| BatchItem {
         kind: created.kind,
-        job_id: &created.job_id,
+        job_id: Some(created.job_id.as_str()).filter(|_| !created.namespace.is_empty()),
         name: &created.name,
-        namespace: &created.namespace,
+        namespace: Some(created.namespace.as_str()).filter(|namespace| !namespace.is_empty()),
     };
     let not = |(kind, name, error): &(&'static str, String, Error)| NotCreated {
         kind,

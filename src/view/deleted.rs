@@ -9,7 +9,8 @@ use crate::error::Error;
 #[serde(rename_all = "camelCase")]
 pub struct Deleted {
     pub job_id: String,
-    pub namespace: String,
+    /// `null` for what belongs to no namespace.
+    pub namespace: Option<String>,
     /// `terminating` while pods end, `deleted` when they are gone.
     pub status: &'static str,
     pub message: String,

@@ -20,6 +20,7 @@ pub fn text(host: &HostUse, look: Look, now: Timestamp) -> String {
         Health::Active => colored::Color::Green,
         Health::Maintaining => colored::Color::Yellow,
         Health::Faulty => colored::Color::Red,
+        Health::Unknown => colored::Color::BrightBlack,
     };
     let why = host.reason.as_deref().map_or(String::new(), |why| format!(" {}", clean(why)));
     let status = paint(&format!("{}{why}", host.health.word()), Some(color), look);
@@ -114,7 +115,7 @@ pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
 #[serde(rename_all = "camelCase")]
 pub struct NodeDocument {
     node_name: String,
-    status: &'static str,
+    status: Option<&'static str>,
     reason: Option<String>,
     k8s_status: KubernetesStatus,
     resources: Resources,
@@ -197,7 +198,7 @@ pub fn document(host: &HostUse) -> NodeDocument {
     };
     NodeDocument {
         node_name: node.name.clone(),
-        status: host.health.word(),
+        status: host.health.known(),
         reason: host.reason.clone(),
         k8s_status: KubernetesStatus {
             conditions: host.host.conditions.iter().map(condition).collect(),
@@ -213,7 +214,7 @@ pub fn document(host: &HostUse) -> NodeDocument {
             gpu_used: host.gpus.used,
             gpu_free: host.gpus.free(),
         },
-        gpu_type: host.gpu_type().map(ToOwned::to_owned),
+        gpu_type: host.gpu_type(),
         gpu_detail: gpus(host),
         gpu_slices: slices(&host.slices),
         labels: node.labels.iter().map(|(key, value)| LabelItem { key: key.clone(), value: value.clone() }).collect(),

@@ -29,6 +29,7 @@ fn health_color(health: Health) -> Option<Color> {
         Health::Active => None,
         Health::Maintaining => Some(Color::Yellow),
         Health::Faulty => Some(Color::Red),
+        Health::Unknown => Some(Color::BrightBlack),
     }
 }
 
@@ -40,7 +41,7 @@ fn requested(host: &HostUse) -> [Cell; 2] {
 }
 
 fn types(host: &HostUse) -> String {
-    host.types.keys().cloned().collect::<Vec<_>>().join(",")
+    host.kinds().join(",")
 }
 
 /// A table for a terminal, or one for a pipe, where each cell is one fact.
@@ -91,11 +92,8 @@ fn compact(hosts: &[&HostUse], headers: bool, look: Look) -> String {
     ]);
     for host in hosts {
         let slices = inventory::total(host.slices.values().copied());
-        let of_type = host.host.node.gpu_type().filter(|_| host.slices.keys().any(|name| name.starts_with("mig-")));
-        let kind = match of_type {
-            Some(kind) if host.types.is_empty() => format!("{kind} MIG"),
-            _ => types(host),
-        };
+        let sliced = host.types.is_empty() && host.slices.keys().any(|name| name.starts_with("mig-"));
+        let kind = if sliced { format!("{} MIG", types(host)) } else { types(host) };
         let devices = if host.gpus.total == 0 { slices } else { host.gpus };
         let color = health_color(host.health);
         let mut cells: Vec<Cell> = vec![

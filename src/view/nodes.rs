@@ -21,7 +21,8 @@ pub struct NodeList {
 #[serde(rename_all = "camelCase")]
 pub struct NodeItem {
     pub node_name: String,
-    status: &'static str,
+    /// `null` when the node may not be seen.
+    status: Option<&'static str>,
     reason: Option<String>,
     gpu_total: u64,
     gpu_used: Option<u64>,
@@ -58,7 +59,7 @@ impl From<&HostUse> for NodeItem {
     fn from(host: &HostUse) -> Self {
         Self {
             node_name: host.name().to_owned(),
-            status: host.health.word(),
+            status: host.health.known(),
             reason: host.reason.clone(),
             gpu_total: host.gpus.total,
             gpu_used: host.gpus.used,
@@ -67,7 +68,7 @@ impl From<&HostUse> for NodeItem {
             bound_pools: host.host.node.pool().map(ToOwned::to_owned).into_iter().collect(),
             cpu: host.host.capacity.get("cpu").cloned(),
             memory: memory(host.host.capacity.get("memory")),
-            gpu_type: host.gpu_type().map(ToOwned::to_owned),
+            gpu_type: host.gpu_type(),
             gpu_utilization: None,
             created_at: host.host.created_at,
         }

@@ -1,6 +1,6 @@
 //! Pools: lists, one in full, and what was made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -19,6 +19,8 @@ pub struct PoolUse {
     pub hosts: Vec<HostUse>,
     /// `None` for a pool of labels alone, or when definitions may not be read.
     pub definition: Option<PoolDefinition>,
+    /// False when definitions may not be read.
+    pub defined: bool,
     /// Jobs that have not ended, as far as they may be seen.
     pub jobs: Vec<Job>,
     /// True when there are no others.
@@ -53,15 +55,18 @@ impl PoolUse {
         types
     }
 
-    /// `active` while a node takes jobs.
-    fn status(&self) -> &'static str {
+    /// Types of devices and slices, as far as labels tell.
+    fn kinds(&self) -> Vec<String> {
+        self.hosts.iter().flat_map(HostUse::kinds).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// `active` while a node takes jobs; `None` when the nodes may not be seen.
+    fn status(&self) -> Option<&'static str> {
         let any = |health: Health| self.hosts.iter().any(|host| host.health == health);
-        match (self.hosts.is_empty(), any(Health::Active), any(Health::Maintaining)) {
-            (true, ..) => "empty",
-            (_, true, _) => "active",
-            (_, _, true) => "maintaining",
-            _ => "faulty",
+        if self.hosts.is_empty() {
+            return Some("empty");
         }
+        [Health::Active, Health::Unknown, Health::Maintaining, Health::Faulty].into_iter().find(|health| any(*health))?.known()
     }
 }
 
@@ -85,7 +90,8 @@ pub struct PoolItem {
     nodes: usize,
     /// `null` when some may not be seen.
     jobs: Option<u64>,
-    status: &'static str,
+    /// `null` when the nodes may not be seen.
+    status: Option<&'static str>,
 }
 
 /// A page of `total` pools.
@@ -103,7 +109,7 @@ impl From<&PoolUse> for PoolItem {
             gpu_used: pool.gpus().used,
             gpu_free: pool.gpus().free(),
             gpu_slices: slices(&pool.slices()),
-            gpu_type: pool.types().into_keys().collect(),
+            gpu_type: pool.kinds(),
             nodes: pool.hosts.len(),
             jobs: pool.job_count(),
             status: pool.status(),
@@ -138,9 +144,9 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: Look) -> St
         let description = pool.definition.as_ref().and_then(|definition| definition.description.clone());
         table.row(vec![
             pool.name.clone().into(),
-            pool.status().into(),
+            pool.status().unwrap_or("-").into(),
             pool.hosts.len().to_string().into(),
-            pool.types().into_keys().collect::<Vec<_>>().join(",").into(),
+            pool.kinds().join(",").into(),
             gpus.total.to_string().into(),
             number(gpus.used).into(),
             number(gpus.free()).into(),
@@ -157,15 +163,18 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: Look) -> St
 pub struct PoolDocument {
     name: String,
     description: Option<String>,
-    status: &'static str,
+    /// `null` when the nodes may not be seen.
+    status: Option<&'static str>,
     nodes: Vec<String>,
     gpu_total: u64,
     gpu_used: Option<u64>,
     gpu_free: Option<u64>,
     gpu_type: BTreeMap<String, u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
-    allowed_gpu_type: Vec<String>,
-    quota: Quota,
+    /// Empty allows all; `null` when definitions may not be read.
+    allowed_gpu_type: Option<Vec<String>>,
+    /// `null` when definitions may not be read.
+    quota: Option<Quota>,
     jobs: Vec<RunningJob>,
 }
 
@@ -191,8 +200,8 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
         gpu_free: gpus.free(),
         gpu_type: pool.types(),
         gpu_slices: slices(&pool.slices()),
-        allowed_gpu_type: definition.gpu_types,
-        quota: Quota { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job },
+        allowed_gpu_type: pool.defined.then_some(definition.gpu_types),
+        quota: pool.defined.then_some(Quota { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job }),
         jobs: pool
             .jobs
             .iter()
@@ -210,7 +219,8 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
 #[must_use]
 pub fn text(pool: &PoolUse, look: Look) -> String {
     let gpus = pool.gpus();
-    let mut text = format!("{}   {}   {}\n", clean(&pool.name), pool.status(), count(pool.hosts.len() as u64, "node"));
+    let mut text =
+        format!("{}   {}   {}\n", clean(&pool.name), pool.status().unwrap_or("-"), count(pool.hosts.len() as u64, "node"));
     let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
     let definition = pool.definition.clone().unwrap_or_default();
     if let Some(description) = &definition.description {
@@ -228,7 +238,14 @@ pub fn text(pool: &PoolUse, look: Look) -> String {
     let most = |value: Option<u32>, what: &str| value.map(|value| format!("{value} {what}"));
     let limits: Vec<String> =
         [most(definition.max_jobs, "jobs"), most(definition.max_gpu_per_job, "GPUs per job")].into_iter().flatten().collect();
-    line("quota", if limits.is_empty() { "none".to_owned() } else { limits.join(", ") });
+    line(
+        "quota",
+        match (pool.defined, limits.is_empty()) {
+            (false, _) => "-".to_owned(),
+            (_, true) => "none".to_owned(),
+            _ => limits.join(", "),
+        },
+    );
     line("nodes", pool.hosts.iter().map(HostUse::name).collect::<Vec<_>>().join(", "));
     if !pool.jobs.is_empty() {
         let mut table = Table::new([left("JOBS"), left("KIND"), left("STATUS"), right("GPUS"), left("USER")]);

@@ -18,7 +18,7 @@ pub struct QuotaList<'a> {
 }
 
 #[derive(Serialize)]
-struct QuotaItem<'a> {
+pub struct QuotaItem<'a> {
     namespace: &'a str,
     name: &'a str,
     /// The quota of gpuctl's that it belongs to.
@@ -28,12 +28,15 @@ struct QuotaItem<'a> {
     used: BTreeMap<&'a str, Option<&'a str>>,
 }
 
+/// A page of `total` quotas.
 #[must_use]
-pub fn list(quotas: &[QuotaUse]) -> QuotaList<'_> {
-    QuotaList { total: quotas.len(), items: quotas.iter().map(one).collect() }
+pub fn list(quotas: &[QuotaUse], total: usize) -> QuotaList<'_> {
+    QuotaList { total, items: quotas.iter().map(item).collect() }
 }
 
-fn one(quota: &QuotaUse) -> QuotaItem<'_> {
+/// One quota as a document.
+#[must_use]
+pub fn item(quota: &QuotaUse) -> QuotaItem<'_> {
     QuotaItem {
         namespace: &quota.namespace,
         name: &quota.name,
@@ -53,6 +56,13 @@ fn percent(quota: &QuotaUse, key: &str) -> Option<f64> {
     let hard = quantity::milli(quota.hard.get(key)?)?;
     let used = quantity::milli(quota.used.get(key)?)?;
     (hard > 0).then(|| used as f64 * 100.0 / hard as f64)
+}
+
+/// The largest part of a limit that is used, in thousandths; `None` where nothing was counted yet.
+#[must_use]
+pub fn fullest(quota: &QuotaUse) -> Option<u64> {
+    let parts = quota.hard.keys().filter_map(|key| percent(quota, key));
+    parts.map(|percent| (percent * 10.0) as u64).max()
 }
 
 /// `requests.nvidia.com/gpu` as people say it.

@@ -49,12 +49,12 @@ fn vendors_dialects_slices_and_troubles_side_by_side() {
     assert_eq!(row("fleet-custom"), is("active", 2, 2, Some("a100-80g")));
     assert_eq!(row("fleet-amd"), is("active", 8, 8, Some("mi300x")));
     assert_eq!(row("fleet-intel"), is("active", 4, 4, Some("max-1550")));
-    assert_eq!(row("fleet-mig"), is("active", 0, 0, None));
+    assert_eq!(row("fleet-mig"), is("active", 0, 0, Some("a100-80g")));
     assert_eq!(row("fleet-plain"), is("active", 0, 0, None));
     assert_eq!(row("fleet-cordoned"), is("maintaining", 8, 8, Some("a100-80g")));
     assert_eq!(row("fleet-broken"), is("faulty", 7, 7, Some("a100-80g")));
     assert_eq!(by_name(&found, "fleet-broken")["reason"], "7 of 8 nvidia.com/gpu usable");
-    assert_eq!(row("fleet-sliced"), is("active", 0, 0, None));
+    assert_eq!(row("fleet-sliced"), is("active", 0, 0, Some("a100-80g")));
     assert_eq!(by_name(&found, "fleet-sliced")["gpuSlices"], json!({"gpu.shared": {"total": 32, "used": 0}}));
     let mig = by_name(&found, "fleet-mig")["gpuSlices"].clone();
     assert_eq!(mig, json!({"mig-1g.10gb": {"total": 4, "used": 0}, "mig-3g.40gb": {"total": 1, "used": 0}}));

@@ -104,11 +104,9 @@ fn a_missing_node_or_one_in_another_pool_writes_nothing() {
     )
     .ok();
     assert_eq!(labels(&scene, "pool-whole-0")["gpuctl/pool"], "whole-b");
-    let typed = json!({"gpuctl/pool": "whole-b", "nvidia.com/gpu-type": "a100-80g"});
-    assert_eq!(
-        definition(&scene, "whole-b")["labels"],
-        json!({"pool-whole-0": typed, "pool-whole-1": {"gpuctl/pool": "whole-b"}})
-    );
+    let own = json!({"value": "whole-b"});
+    let typed = json!({"gpuctl/pool": own, "nvidia.com/gpu-type": {"value": "a100-80g"}});
+    assert_eq!(definition(&scene, "whole-b")["labels"], json!({"pool-whole-0": typed, "pool-whole-1": {"gpuctl/pool": own}}));
     assert_eq!(definition(&scene, "whole-a")["labels"], json!({}));
     let wrong = "kind: pool\nversion: v0.1\npool: {name: whole-c, gpu-type: h100-80g}\nnodes: [pool-whole-1]\n";
     make(&scene, wrong, &["--force"]).exits(1).says("node `pool-whole-1` has a100-80g, which pool `whole-c` does not take");
@@ -166,7 +164,9 @@ nodes: [pool-quota-0, pool-quota-1]
     let alice = scene.seen_by(Persona::Alice);
     make(&alice, &scene.training("third", ""), &[]).exits(1).says("allows 1");
     scene.gpuctl(&["delete", "job", "first"]).ok();
-    make(&alice, &scene.training("second", ""), &[]).ok().says("only jobs that you may see were counted against the quota");
+    make(&alice, &scene.training("second", ""), &[])
+        .ok()
+        .says("you may list jobs of namespace `pool-quota` only: others were not counted against the quota");
     let pools = alice.gpuctl(&["get", "pools"]).exits(0);
     assert!(pools.out.contains("pool-quota") && pools.err.contains("how they are is not known"), "{}{}", pools.out, pools.err);
     alice.gpuctl(&["add", "node", "pool-quota-0", "--pool", "pool-quota", "--force"]).exits(5);
@@ -205,4 +205,75 @@ fn a_pool_of_labels_alone_is_a_pool() {
     scene.gpuctl(&["remove", "node", "pool-labels-0", "pool-labels-1", "--pool", "pool-labels"]).ok();
     assert_eq!(labels(&scene, "pool-labels-0")["gpuctl/pool"], Value::Null);
     scene.gpuctl(&["delete", "pool", "pool-labels"]).ok();
+}
+
+/// A type that contradicts what is there is somebody's mistake; forced, it comes with what was there before.
+#[test]
+fn a_type_of_somebody_else_s_is_kept_and_comes_back() {
+    let scene = scene("pool-types", 1);
+    scene.admin.run(&["label", "node", "pool-types-0", "nvidia.com/gpu-type=h100"]);
+    let yaml = "kind: pool\nversion: v0.1\npool: {name: pool-types}\nnodes: {pool-types-0: {gpu-type: a100-80g}}\n";
+    make(&scene, yaml, &[]).exits(1).says("node `pool-types-0` has h100 by its labels, and the file says a100-80g");
+    make(&scene, yaml, &["--force"]).ok();
+    assert_eq!(labels(&scene, "pool-types-0")["nvidia.com/gpu-type"], "a100-80g");
+    scene.gpuctl(&["delete", "pool", "pool-types"]).ok();
+    let after = labels(&scene, "pool-types-0");
+    assert_eq!((&after["nvidia.com/gpu-type"], &after["gpuctl/pool"]), (&json!("h100"), &Value::Null));
+}
+
+/// Two people want one node: one of them gets it, and the other is told.
+#[test]
+fn one_node_in_two_pools_at_once() {
+    let scene = scene("pool-race", 4);
+    for name in ["race-a", "race-b"] {
+        make(&scene, &format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\n"), &[]).ok();
+    }
+    for index in 0..4 {
+        let node = format!("pool-race-{index}");
+        let children = ["race-a", "race-b"].map(|pool| scene.start(&["add", "node", &node, "--pool", pool]));
+        let codes = children.map(|child| finish(child, std::time::Duration::from_secs(60)).code);
+        assert!(codes.contains(&0) && codes.contains(&1), "{node}: {codes:?}");
+        let winner = labels(&scene, &node)["gpuctl/pool"].as_str().unwrap().to_owned();
+        for pool in ["race-a", "race-b"] {
+            assert_eq!(
+                definition(&scene, pool)["labels"][&node].is_object(),
+                pool == winner,
+                "{node}: only the winner has a note"
+            );
+        }
+    }
+    scene.gpuctl(&["delete", "pool", "race-a", "race-b"]).ok();
+}
+
+#[test]
+fn a_job_waits_in_a_pool_that_has_no_node_yet() {
+    let scene = scene("pool-empty", 1);
+    make(&scene, "kind: pool\nversion: v0.1\npool: {name: pool-empty}\n", &[]).ok();
+    let run = make(&scene, &scene.training("a", ""), &[]).ok();
+    run.says("pool `pool-empty` has no node yet: the job waits for one; nvidia.com/gpu is assumed");
+    scene.until("a", "pending", Some("Unschedulable"));
+    scene.gpuctl(&["add", "node", "pool-empty-0", "--pool", "pool-empty"]).ok();
+    scene.until("a", "running", None);
+    scene.gpuctl(&["delete", "pool", "pool-empty", "--force"]).ok();
+}
+
+#[test]
+fn nothing_of_a_run_is_written_when_a_job_of_it_cannot_be() {
+    let scene = scene("pool-order", 1);
+    let pool = "kind: pool\nversion: v0.1\npool: {name: pool-order}\nnodes: [pool-order-0]\n";
+    let yaml = format!("{pool}---\n{}", scene.training("a", "resources: {pool: POOL, gpu: 1, gpu-type: h100}"));
+    let run = make(&scene, &yaml, &["-o", "json"]).exits(3);
+    assert_eq!((run.out.as_str(), run.err.contains("GpuTypeNotFound")), ("", true), "{}", run.err);
+    scene.gpuctl(&["describe", "pool", "pool-order"]).exits(4);
+    // What the server cannot check yet is said.
+    let quota = "kind: quota\nversion: v0.1\nquota: {name: order}\nnamespace: {pool-order-new: {gpu: 1}}\n";
+    let job = scene.training("a", "job: {name: NAME, namespace: pool-order-new}\nresources: {pool: POOL, gpu: 1}");
+    let path = crate::support::file("pool-order.yaml", &format!("{pool}---\n{quota}---\n{job}"));
+    let dry = scene.gpuctl_anywhere(&["create", "-f", path.to_str().unwrap(), "--dry-run=server", "-o", "json"]).ok();
+    assert!(dry.err.contains("namespace `pool-order-new` comes with this run"), "{}", dry.err);
+    scene.gpuctl(&["describe", "pool", "pool-order"]).exits(4);
+    let made = scene.gpuctl_anywhere(&["create", "-f", path.to_str().unwrap(), "-o", "json"]).ok().json();
+    let ids: Vec<&Value> = made["success"].as_array().unwrap().iter().map(|item| &item["jobId"]).collect();
+    assert_eq!(ids, [&Value::Null, &Value::Null, &json!("a")]);
+    scene.gpuctl_anywhere(&["delete", "-f", path.to_str().unwrap(), "--purge"]).ok();
 }

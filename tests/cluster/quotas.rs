@@ -33,6 +33,15 @@ namespace:
         (&own["quota"], &own["used"]["requests.nvidia.com/gpu"], &own["used"]["requests.cpu"]),
         (&json!("teams"), &json!("2"), &json!("100m"))
     );
+    let fullest = scene.gpuctl(&["get", "quotas", "-A", "--sort-by", "used", "-o", "name"]).ok().out;
+    assert!(fullest.lines().any(|line| line == "quota-a/teams"), "{fullest}");
+    let mut watch = scene.start(&["get", "quotas", "-w", "-o", "json"]);
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(watch.stdout.take().unwrap()), &mut line).unwrap();
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    let first: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&first["namespace"], &first["quota"]), (&json!("quota-a"), &json!("teams")));
     let text = scene.gpuctl(&["describe", "quota", "quota-a"]).ok().out;
     assert!(text.contains("nvidia.com/gpu") && text.contains("2 of 2") && text.contains("100%"), "{text}");
     scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1).says("exists already in namespace `quota-a`");
@@ -40,8 +49,19 @@ namespace:
         scene.admin.json(&["get", "namespace", "quota-new"])["metadata"]["labels"]["app.kubernetes.io/managed-by"],
         "gpuctl"
     );
-    let deleted = scene.gpuctl(&["delete", "quota", "teams", "--purge"]).ok().out;
-    assert_eq!(deleted, "teams deleted: it bound in quota-a, quota-new; empty namespaces deleted: quota-new\n");
+    // What anybody has put into a namespace stays, whatever it is.
+    scene.admin.run(&["create", "secret", "generic", "hub", "--from-literal=a=b", "-n", "quota-new"]);
+    let path = crate::support::file("quota-teams.yaml", yaml);
+    let anywhere = |arguments: &[&str]| scene.gpuctl_anywhere(arguments).ok().out;
+    let kept = anywhere(&["delete", "quota", "teams", "--purge"]);
+    let stay = "namespaces that stay: quota-a was made by others, quota-new has secrets";
+    assert_eq!(kept, format!("teams deleted: it bound in quota-a, quota-new; {stay}\n"));
+    scene.admin.run(&["delete", "secret", "hub", "-n", "quota-new"]);
+    anywhere(&["create", "-f", path.to_str().unwrap()]);
+    // In one namespace only, when one is named.
+    assert_eq!(scene.gpuctl(&["delete", "quota", "teams"]).ok().out, "teams deleted: it bound in quota-a\n");
+    let deleted = anywhere(&["delete", "quota", "teams", "--purge"]);
+    assert_eq!(deleted, "teams deleted: it bound in quota-new; empty namespaces deleted: quota-new\n");
     assert!(items(&scene.get(&["resourcequota,limitrange"])).is_empty());
     assert_eq!(scene.job("a")["status"], "running", "what runs goes on");
     scene.gpuctl(&["delete", "quota", "teams"]).exits(4).says("there is no quota `teams`");

@@ -149,11 +149,7 @@ fn a_reader_of_one_namespace_sees_nodes_pools_and_quotas_as_far_as_allowed() {
             &["you may not list nodes:", "you may not list the pods of all"][..],
         ),
         ("describe nodes", &["describe", "node", "reader-0"], &["you may not list nodes:"]),
-        (
-            "get pools",
-            &["get", "pools"],
-            &["you may not list nodes:", "you may not list jobs of all namespaces: only those of `reader`"],
-        ),
+        ("get pools", &["get", "pools"], &["you may not list nodes:", "you may list jobs of namespace `reader` only"]),
         ("describe pools", &["describe", "pool", "reader"], &["you may not list the pods of all namespaces"]),
         ("get labels", &["get", "gpu-type", "--all"], &["you may not list nodes:"]),
     ] {
@@ -166,8 +162,9 @@ fn a_reader_of_one_namespace_sees_nodes_pools_and_quotas_as_far_as_allowed() {
     }
     let pools = grace.gpuctl(&["get", "pools", "-o", "json"]).ok();
     let own = items(&pools.json()).into_iter().find(|pool| pool["name"] == "reader").unwrap();
-    let facts = (&own["gpuTotal"], &own["gpuUsed"], &own["gpuFree"], &own["jobs"]);
-    assert_eq!(facts, (&json!(8), &json!(null), &json!(null), &json!(null)));
+    let facts = (&own["gpuTotal"], &own["gpuUsed"], &own["gpuFree"], &own["jobs"], &own["status"]);
+    assert_eq!(facts, (&json!(8), &json!(null), &json!(null), &json!(null), &json!(null)));
+    grace.gpuctl(&["get", "nodes", "--status", "active"]).exits(5);
     for line in pools.err.lines() {
         let warning: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(warning["kind"], "warning", "{line}");

@@ -32,7 +32,8 @@ fn a_service_runs_when_its_pods_are_ready() {
     let run = scene.serve("web", "vllm", 2, "");
     assert!(run.out.starts_with("inference/web created in serve: 2 replicas × 1 a100-80g, pool serve\n"), "{}", run.out);
     assert!(run.out.contains("service/web, deployment/web"), "{}", run.out);
-    let job = scene.until("web", "running", None);
+    // With one of two replicas ready it runs already, degraded.
+    let job = until(&scene, "web", |job| job["status"] == "running" && job["podsRunning"] == 2);
     assert_eq!(
         (&job["podsRunning"], &job["podsWanted"], &job["gpu"], &job["gpuHeld"]),
         (&json!(2), &json!(2), &json!(2), &json!(2))
