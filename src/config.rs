@@ -1,8 +1,12 @@
-//! Flags over environment over defaults, resolved once at the start. The only place that reads the environment.
+//! Flags over environment over file over defaults, resolved once at the start. The only place that reads the environment.
+
+mod metrics;
 
 use std::path::PathBuf;
 
 use crate::terminal::Wishes;
+
+pub use metrics::{MetricsFlags, MetricsSource, Origin};
 
 /// What the environment says.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::cluster::Failure;
+use crate::prometheus::Trouble;
 use crate::render::Refusal;
 use crate::spec::{Problem, Problems};
 
@@ -174,6 +175,36 @@ impl From<Failure> for Error {
             Failure::NotKubernetes { .. } => Self::new(Kind::Unreachable, "NotKubernetes", message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
             Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
+        }
+    }
+}
+
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Self {
+        let message = trouble.to_string();
+        let new = |kind, name| Self::new(kind, name, message);
+        match trouble {
+            Trouble::NotFound => new(Kind::Unreachable, "PrometheusNotFound")
+                .hint("name one with `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` does without"),
+            Trouble::BadAddress { cause, .. } => new(Kind::Usage, "InvalidPrometheus").cause(cause),
+            Trouble::Unreachable { cause, .. } => new(Kind::Unreachable, "PrometheusUnreachable").cause(cause),
+            Trouble::TimedOut { .. } => {
+                new(Kind::Unreachable, "PrometheusTimeout").hint("try again, raise `--request-timeout`, or ask for less time")
+            }
+            Trouble::NotPrometheus { .. } => new(Kind::Unreachable, "NotPrometheus")
+                .hint("a login page or another program answers there; correct `--prometheus URL`, or log in with `--prometheus-header`"),
+            Trouble::Redirected { to, .. } => new(Kind::Unreachable, "PrometheusRedirect")
+                .cause(format!("credentials are not sent to {to}"))
+                .hint("name the host itself with `--prometheus URL`"),
+            Trouble::Forbidden { told, .. } => new(Kind::Unreachable, "PrometheusForbidden").cause(told).hint(
+                "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
+            ),
+            Trouble::Refused { kind, .. } => match kind.as_str() {
+                "timeout" | "canceled" | "unavailable" => {
+                    new(Kind::Unreachable, "PrometheusTimeout").hint("try again, or ask for less time or a larger `--step`")
+                }
+                _ => new(Kind::Request, "PrometheusRefused").hint("ask for less time or a larger `--step`"),
+            },
         }
     }
 }

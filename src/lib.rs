@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod config;
 pub mod error;
 pub mod model;
+pub mod prometheus;
 pub mod render;
 pub mod spec;
 pub mod stats;

@@ -1,6 +1,7 @@
 //! stdout, stderr and the person behind them: the only place that writes to a stream. stdout is data, stderr is talk.
 
 pub mod raw;
+pub mod screen;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IsTerminal, Write};

@@ -1,102 +1,73 @@
-//! A real autoscaler on real GPU figures: exporter, Prometheus, prometheus-adapter with the rules of `examples/autoscaling`,
-//! the custom metrics API, the HPA controller, and a Deployment that follows the load. A cluster of its own.
+//! A real autoscaler on real GPU figures: exporter, Prometheus, prometheus-adapter with the rules that `gpuctl doctor` prints,
+//! the custom metrics API, the HPA controller, and Deployments that follow the load of their GPUs, or how full these are. A
+//! cluster of its own.
+#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::path::Path;
+use std::io::Write;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use gpuctl_sandbox::exporter::{Exporter, Gpu};
 use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
-/// dcgm-exporter's format: each pod of the list has one GPU with the load of the moment, and one GPU reports nonsense.
-struct Exporter {
-    port: u16,
-    pods: Arc<Mutex<Vec<String>>>,
-    load: Arc<AtomicU32>,
+/// What a device of a pod does: percent, and MiB of 24,000.
+#[derive(Clone, Copy)]
+struct Load {
+    utilization: f64,
+    used_mib: u64,
 }
 
-impl Exporter {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        // The adapter offers a metric once a pod has had it.
-        let pods: Arc<Mutex<Vec<String>>> = Arc::new(Mutex::new(vec!["earlier".to_owned()]));
-        let load = Arc::new(AtomicU32::new(50));
-        let (named, loaded) = (Arc::clone(&pods), Arc::clone(&load));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let mut line = String::new();
-                while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
-                    line.clear();
-                }
-                let body = text(&named.lock().unwrap(), loaded.load(Ordering::SeqCst));
-                let mut stream = stream;
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                    body.len()
-                );
-                let _ = stream.write_all(format!("{head}{body}").as_bytes());
-            }
-        });
-        Self { port, pods, load }
-    }
+/// Gives each pod one device with this load; beside each stands one that reports nonsense.
+fn set(exporter: &Exporter, pods: &[String], load: Load) {
+    let gpu = |(index, pod): (u32, &String)| Gpu {
+        node: "gpu-1".to_owned(),
+        index,
+        uuid: format!("GPU-{index}"),
+        model: "NVIDIA A10".to_owned(),
+        pods: vec![("scale".to_owned(), pod.clone(), "main".to_owned())],
+        utilization: load.utilization,
+        used_mib: load.used_mib,
+        free_mib: 24_000 - load.used_mib,
+        ..Gpu::default()
+    };
+    exporter.change(|fleet| {
+        fleet.garbage = true;
+        fleet.gpus = (0..).zip(pods).map(gpu).collect();
+    });
 }
 
-fn text(pods: &[String], load: u32) -> String {
-    let mut text = String::new();
-    for (name, help) in [
-        ("GPU_UTIL", "GPU utilization (in %)."),
-        ("FB_USED", "Framebuffer memory used (in MiB)."),
-        ("FB_FREE", "Framebuffer memory free (in MiB)."),
-    ] {
-        text.push_str(&format!("# HELP DCGM_FI_DEV_{name} {help}\n# TYPE DCGM_FI_DEV_{name} gauge\n"));
-        for (index, pod) in pods.iter().enumerate() {
-            let value = match name {
-                "GPU_UTIL" => load,
-                "FB_USED" => 6000,
-                _ => 18000,
-            };
-            let labels = |gpu: usize| {
-                format!(
-                    "gpu=\"{gpu}\",UUID=\"GPU-{gpu}\",device=\"nvidia{gpu}\",modelName=\"NVIDIA A10\",Hostname=\"gpu-1\",container=\"main\",namespace=\"scale\",pod=\"{pod}\""
-                )
-            };
-            text.push_str(&format!("DCGM_FI_DEV_{name}{{{}}} {value}\n", labels(index)));
-            if name == "GPU_UTIL" {
-                // A sentinel that must not raise the mean.
-                text.push_str(&format!("DCGM_FI_DEV_{name}{{{}}} 2147483632\n", labels(index + 100)));
-            }
-        }
-    }
-    text
-}
-
-const SERVICE: &str = "kind: inference
+fn service(name: &str, target: &str) -> String {
+    format!(
+        "kind: inference
 version: v0.1
-job: {name: web}
-environment: {image: tgi}
-service: {replicas: 2, port: 80}
-resources: {pool: scale, gpu: 1}
-autoscaling: {minReplicas: 1, maxReplicas: 4, targetGPUUtilization: 70, targetMemoryUtilization: 85}
-";
+job: {{name: {name}}}
+environment: {{image: tgi}}
+service: {{replicas: 2, port: 80}}
+resources: {{pool: scale, gpu: 1}}
+autoscaling: {{minReplicas: 1, maxReplicas: 4, {target}}}
+"
+    )
+}
 
 #[test]
-fn replicas_follow_the_utilization_of_the_gpus() {
-    let exporter = Exporter::start();
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/autoscaling/prometheus-adapter.yaml");
+fn replicas_follow_what_the_gpus_do() {
+    let exporter = Exporter::start().unwrap();
+    // The adapter offers a metric once a pod has had it.
+    set(&exporter, &["earlier".to_owned()], Load { utilization: 50.0, used_mib: 6000 });
+    let printed = Command::new(env!("CARGO_BIN_EXE_gpuctl")).args(["doctor", "--adapter-rules"]).output().unwrap();
+    assert!(printed.status.success());
+    let rules = std::env::temp_dir().join(format!("gpuctl-rules-{}.yaml", std::process::id()));
+    std::fs::write(&rules, printed.stdout).unwrap();
     let options = Options {
         with_adapter: true,
-        adapter_rules: Some(rules),
-        exporters: vec![format!("127.0.0.1:{}", exporter.port)],
+        adapter_rules: Some(rules.clone()),
+        exporters: vec![exporter.address()],
         ..Options::default()
     };
     let cluster = Cluster::start(&options).unwrap_or_else(|error| panic!("{error:#}"));
+    std::fs::remove_file(rules).unwrap();
     cluster
         .add_nodes(&[in_pool(node("gpu-1", Some(("nvidia.com/gpu.product", "NVIDIA-A10")), &[("nvidia.com/gpu", 8)]), "scale")]);
     let admin = cluster.kubectl(Persona::Admin);
@@ -114,6 +85,7 @@ fn replicas_follow_the_utilization_of_the_gpus() {
     let gpuctl = |arguments: &[&str], input: &str| {
         let mut child = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
+            .env("GPUCTL_PROMETHEUS", cluster.prometheus())
             .args(["-n", "scale"])
             .args(arguments)
             .stdin(Stdio::piped())
@@ -127,16 +99,15 @@ fn replicas_follow_the_utilization_of_the_gpus() {
         assert!(output.status.success(), "{err}");
         (String::from_utf8(output.stdout).unwrap(), err)
     };
-    let (_, err) = gpuctl(&["create", "-f", "-"], SERVICE);
-    assert_eq!(err, "", "nothing to warn of: both metrics are served");
-    // Waits until the service has as many ready pods, and every pod has its load.
-    let until = |replicas: u64| {
+    // Waits until the service has as many ready pods under a load that every one of them has.
+    let until = |name: &str, load: Load, replicas: u64| {
         let end = Instant::now() + Duration::from_secs(120);
         loop {
-            let (out, _) = gpuctl(&["describe", "job", "web", "-o", "json"], "");
+            let (out, _) = gpuctl(&["describe", "job", name, "-o", "json"], "");
             let job: Value = serde_json::from_str(&out).unwrap();
             let pods = job["pods"].as_array().unwrap();
-            *exporter.pods.lock().unwrap() = pods.iter().map(|pod| pod["name"].as_str().unwrap().to_owned()).collect();
+            let names: Vec<String> = pods.iter().map(|pod| pod["name"].as_str().unwrap().to_owned()).collect();
+            set(&exporter, &names, load);
             let ready = pods.iter().filter(|pod| pod["ready"] == true).count() as u64;
             if ready == replicas && pods.len() as u64 == replicas && job["resources"]["nodeCount"] == replicas {
                 return job;
@@ -145,14 +116,21 @@ fn replicas_follow_the_utilization_of_the_gpus() {
             std::thread::sleep(Duration::from_millis(500));
         }
     };
-    exporter.load.store(95, Ordering::SeqCst);
-    let job = until(4);
-    let metrics = &job["autoscaling"]["metrics"];
-    assert_eq!(metrics[0]["metric"], "gpu_utilization");
-    assert_eq!(metrics[0]["currentPercent"], 95.0, "the mean of the devices that tell the truth: {metrics:#}");
-    // 6000 of 6000 + 18000 MiB.
-    assert_eq!(metrics[1]["currentPercent"], 25.0, "{metrics:#}");
-    exporter.load.store(5, Ordering::SeqCst);
-    let job = until(1);
+    let (_, err) = gpuctl(&["create", "-f", "-"], &service("busy", "targetGPUUtilization: 70"));
+    assert_eq!(err, "", "nothing to warn of: the metric is served");
+    let job = until("busy", Load { utilization: 95.0, used_mib: 6000 }, 4);
+    assert_eq!(job["autoscaling"]["metrics"][0]["metric"], "gpu_utilization");
+    assert_eq!(job["autoscaling"]["metrics"][0]["currentPercent"], 95.0, "the mean of the devices that tell the truth: {job:#}");
+    let job = until("busy", Load { utilization: 5.0, used_mib: 6000 }, 1);
     assert_eq!((&job["status"], &job["resources"]["gpuTotal"]), (&json!("running"), &json!(1)));
+    gpuctl(&["delete", "job", "busy"], "");
+
+    // Memory alone: devices that compute nothing and are full.
+    let (_, err) = gpuctl(&["create", "-f", "-"], &service("full", "targetMemoryUtilization: 80"));
+    assert_eq!(err, "");
+    let job = until("full", Load { utilization: 0.0, used_mib: 22_800 }, 4);
+    assert_eq!(job["autoscaling"]["metrics"][0]["metric"], "gpu_memory_utilization");
+    // 22,800 of 24,000 MiB.
+    assert_eq!(job["autoscaling"]["metrics"][0]["currentPercent"], 95.0);
+    until("full", Load { utilization: 0.0, used_mib: 2400 }, 1);
 }

@@ -180,7 +180,7 @@ struct Run {
 
 fn run(command: &mut Command) -> Run {
     let start = Instant::now();
-    let output = command.env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8").output().unwrap();
+    let output = command.env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8").env("GPUCTL_PROMETHEUS", "none").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr), took: start.elapsed() }
 }
@@ -263,7 +263,12 @@ fn what_heals_is_asked_again() {
             _ => empty_list(),
         });
         let run = server.gpuctl(&["get", "jobs", "-o", "json"]);
-        assert_eq!((run.code, run.out.trim()), (0, "{\n  \"total\": 0,\n  \"items\": []\n}"), "{name}: {}", run.err);
+        assert_eq!(
+            (run.code, run.out.trim()),
+            (0, "{\n  \"total\": 0,\n  \"items\": [],\n  \"coverage\": null\n}"),
+            "{name}: {}",
+            run.err
+        );
         assert_eq!(server.seen().len(), 8, "{name}: three kinds of owners and pods, twice each");
     }
 }
@@ -648,7 +653,7 @@ fn credentials_that_expire_are_got_again() {
     server.kubeconfig(&plugin(&server, r#"echo '{"status":{"token":"canary-token"}}'"#));
     let mut watch = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
         .env("KUBECONFIG", server.folder.join("config"))
-        .args(["get", "jobs", "-w", "-o", "json"])
+        .args(["--prometheus", "none", "get", "jobs", "-w", "-o", "json"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()

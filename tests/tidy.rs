@@ -5,17 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 10] = [
+const MAY_NAME: [(&str, &[&str]); 11] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
     ("stats", &["stats", "model"]),
     ("view", &["view", "stats", "model", "spec", "error"]),
     ("cluster", &["cluster", "model", "render"]),
-    ("error", &["error", "cluster", "render", "spec"]),
+    ("prometheus", &["prometheus", "model"]),
+    ("error", &["error", "cluster", "prometheus", "render", "spec"]),
     ("terminal", &["terminal", "view", "error", "spec"]),
-    ("config", &["config", "terminal"]),
-    ("cli", &["cli", "cluster", "config", "error", "model", "render", "spec", "stats", "terminal", "view"]),
+    ("config", &["config", "prometheus", "terminal"]),
+    ("cli", &["cli", "cluster", "config", "error", "model", "prometheus", "render", "spec", "stats", "terminal", "view"]),
 ];
 
 /// Module → crates that it never names.
@@ -95,7 +96,7 @@ fn every_file_opens_with_why_it_exists() {
 
 #[test]
 fn only_the_terminal_writes_to_streams() {
-    for path in sources().into_iter().filter(|path| !path.ends_with("terminal.rs")) {
+    for path in sources().into_iter().filter(|path| !path.ends_with("terminal.rs") && !path.ends_with("terminal/screen.rs")) {
         let text = logic(&path);
         for word in ["println!", "eprintln!", "io::stdout", "io::stderr"] {
             assert!(!text.contains(word), "{}: {word}", path.display());

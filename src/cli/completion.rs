@@ -12,7 +12,7 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 use crate::cluster::{Access, Connection, Wanted};
 use crate::config::Environment;
 use crate::error::{Error, Kind};
-use crate::model::Job;
+use crate::model::{Inventory, Job, Workload};
 
 use super::World;
 
@@ -83,6 +83,17 @@ pub fn job_names() -> Vec<CompletionCandidate> {
         let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
         let name = |job: Job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) };
         Some(jobs.into_iter().map(name).collect())
+    })
+}
+
+/// Workloads by kind and name, for the shell.
+#[must_use]
+pub fn workload_names() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let owners = connection.owners(None).await.ok()?;
+        let found = owners.forest.workloads(&Inventory::default());
+        let name = |one: Workload| format!("{}/{}/{}", one.top.namespace, one.top.kind, one.top.name);
+        Some(found.into_iter().map(name).collect())
     })
 }
 

@@ -12,6 +12,7 @@ use crate::spec::nearest;
 use crate::view::{document, node};
 
 use super::get_nodes::warn_of;
+use super::metrics::{Cells, OF_DEVICES};
 use super::{OneFormat, World, completion};
 
 /// Show everything about one node: its GPUs, who holds them, its health, its labels
@@ -31,7 +32,7 @@ pub struct DescribeNode {
 pub async fn run(args: &DescribeNode, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let connection = world.connect().await?;
-    let stock = connection.stock().await?;
+    let (stock, _) = Cells::new(world, &connection).stock(&OF_DEVICES).await?;
     warn_of(&stock, world);
     let host = node_of(&stock, &args.name)?;
     let text = document(args.output.into(), &node::document(host));

@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
+use futures::future::join;
 use futures::stream::{self, StreamExt};
 
-use crate::cluster::{Connection, LogQuery, Patience, Wanted};
+use crate::cluster::{Connection, LogLine, LogQuery, Patience, Wanted};
 use crate::error::{Error, Kind};
 use crate::model::{Job, JobKind, State, Status};
 use crate::stats::progress;
+use crate::view::coverage::Coverage;
 use crate::view::jobs::{self, JobItem, Row};
 use crate::view::{Format, document};
 
+use super::metrics::{self, Cells, OF_JOBS};
 use super::watch::{self, Frame};
 use super::{ListFormat, World, completion};
 
@@ -103,8 +106,9 @@ pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
     if args.watch {
         return watch(args, &connection, &wanted, world).await;
     }
-    let (rows, total) = rows(args, &connection, &wanted, world, true).await?;
-    world.terminal.print(&show(args, &rows, total, world))?;
+    let cells = Cells::new(world, &connection);
+    let (rows, total, coverage) = rows(args, &connection, &wanted, &cells, world, true).await?;
+    world.terminal.print(&show(args, &rows, total, coverage, world))?;
     if rows.is_empty() {
         world.terminal.note("no jobs found");
     }
@@ -115,11 +119,11 @@ pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(args: &GetJobs, rows: &[Row], total: usize, world: &World) -> String {
+fn show(args: &GetJobs, rows: &[Row], total: usize, coverage: Option<Coverage>, world: &World) -> String {
     let format: Format = args.output.into();
     match format {
         Format::Name => jobs::names(rows),
-        Format::Json | Format::Yaml => document(format, &jobs::list(rows, total)).expect("these formats are documents"),
+        Format::Json | Format::Yaml => document(format, &jobs::list(rows, total, coverage)).expect("these formats are documents"),
         Format::Table | Format::Wide | Format::Csv if rows.is_empty() && format != Format::Csv => String::new(),
         _ => jobs::table(rows, format, !args.no_headers, world.terminal.look(), world.now()),
     }
@@ -130,12 +134,17 @@ async fn rows(
     args: &GetJobs,
     connection: &Connection,
     wanted: &Wanted,
+    cells: &Cells<'_>,
     world: &World,
     first: bool,
-) -> Result<(Vec<Row>, usize), Error> {
+) -> Result<(Vec<Row>, usize, Option<Coverage>), Error> {
     // A watch outlives a restart of the API server; a single answer is an answer now.
     let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
-    let selection = if args.watch { patience.ask(|| connection.jobs(wanted)).await? } else { connection.jobs(wanted).await? };
+    let listed =
+        async { if args.watch { patience.ask(|| connection.jobs(wanted)).await } else { connection.jobs(wanted).await } };
+    let (selection, moment) = join(listed, cells.now(&OF_JOBS)).await;
+    let (selection, moment) = (selection?, moment?);
+    let readings = moment.map(|moment| metrics::of_jobs(&moment, selection.jobs.iter()));
     if let Some(namespace) = selection.narrowed_to.filter(|_| first) {
         world.terminal.lack(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
     }
@@ -171,8 +180,11 @@ async fn rows(
         found = found.into_iter().skip(skipped).take(size).collect();
     }
     let progress = if args.no_progress { BTreeMap::new() } else { progress_of(connection, &found).await };
-    let row = |(index, (job, state)): (usize, (Job, State))| Row { job, state, progress: progress.get(&index).copied() };
-    Ok((found.into_iter().enumerate().map(row).collect(), total))
+    let row = |(index, (job, state)): (usize, (Job, State))| {
+        let figures = readings.as_ref().map(|readings| metrics::figures_of(readings, &job));
+        Row { job, state, progress: progress.get(&index).copied(), figures }
+    };
+    Ok((found.into_iter().enumerate().map(row).collect(), total, readings.as_ref().map(Coverage::from)))
 }
 
 /// Percent by index: one tail of rank 0's log per running training, all within a second.
@@ -181,26 +193,26 @@ async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap
     let running =
         jobs.iter().enumerate().filter(|(_, (job, state))| job.kind == JobKind::Training && state.status == Status::Running);
     let tails = running.map(|(index, (job, _))| async move {
-        let found = tokio::time::timeout_at(deadline, tail(connection, job)).await.ok().flatten();
-        found.map(|percent| (index, percent))
+        let lines = tokio::time::timeout_at(deadline, tail(connection, job)).await.ok()?;
+        Some((index, progress::percent(lines.iter().map(|line| line.text.as_str()))?))
     });
     stream::iter(tails).buffer_unordered(AT_ONCE).filter_map(|found| async move { found }).collect().await
 }
 
-/// Percent by the newest lines of the first rank.
-pub(super) async fn tail(connection: &Connection, job: &Job) -> Option<f64> {
+/// The newest lines of the first rank; none where they cannot be had.
+pub(super) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
     let pods = job.current_pods();
-    let pod = pods.first()?;
+    let Some(pod) = pods.first() else { return Vec::new() };
     let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(40), ..LogQuery::default() };
-    let lines = connection.log(&job.namespace, &pod.name, &query).await.ok()?;
-    progress::percent(lines.iter().map(|line| line.text.as_str()))
+    connection.log(&job.namespace, &pod.name, &query).await.unwrap_or_default()
 }
 
 async fn watch(args: &GetJobs, connection: &Connection, wanted: &Wanted, world: &World) -> Result<ExitCode, Error> {
+    let cells = Cells::new(world, connection);
     watch::watch(args.output.into(), WATCH_STEP, world, async |first| {
-        let (rows, total) = rows(args, connection, wanted, world, first).await?;
+        let (rows, total, coverage) = rows(args, connection, wanted, &cells, world, first).await?;
         let items = rows.iter().map(|row| (format!("{}/{}", row.job.namespace, row.job.name), JobItem::from(row)));
-        Ok(Frame::new(show(args, &rows, total, world), items))
+        Ok(Frame::new(show(args, &rows, total, coverage, world), items))
     })
     .await
 }

@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
+use futures::future::join;
 
 use crate::cluster::{Connection, Patience, Stock};
 use crate::error::Error;
 use crate::model::gpu::is_type_label;
 use crate::model::{GpuType, Health, Host, HostUse};
+use crate::stats::dialect::Quantity;
+use crate::view::coverage::Coverage;
 use crate::view::nodes::{self, NodeItem};
 use crate::view::{Format, document, labels, node_table};
 
+use super::metrics::{Cells, OF_DEVICES, OF_NODES};
 use super::watch::{self, Frame};
 use super::{ListFormat, World, completion};
 
@@ -74,10 +78,15 @@ const PAGE_SIZE: u32 = 20;
 impl Page {
     /// The items of the page; all of them when no page was asked for.
     pub fn of<T>(self, items: Vec<T>) -> Vec<T> {
+        self.of_size(items, PAGE_SIZE)
+    }
+
+    /// The same with another size of a page, where none was asked for.
+    pub fn of_size<T>(self, items: Vec<T>, size: u32) -> Vec<T> {
         if self.page.is_none() && self.page_size.is_none() {
             return items;
         }
-        let size = self.page_size.unwrap_or(PAGE_SIZE) as usize;
+        let size = self.page_size.unwrap_or(size) as usize;
         let skipped = (self.page.unwrap_or(1) as usize - 1).saturating_mul(size);
         items.into_iter().skip(skipped).take(size).collect()
     }
@@ -103,7 +112,8 @@ pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
     if args.watch {
         return watch(args, &connection, world).await;
     }
-    let stock = connection.stock().await?;
+    let (stock, readings) = Cells::new(world, &connection).stock(quantities(args)).await?;
+    let coverage = readings.as_ref().map(Coverage::from);
     // How published nodes are is not known, so none can be chosen by it.
     let stock = if args.status.is_some() { stock.listed()? } else { stock };
     warn_of(&stock, world);
@@ -120,16 +130,20 @@ pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
         document(format, &labels::of_nodes(&hosts, key, total))
             .unwrap_or_else(|| labels::of_nodes_table(&hosts, key, format, headers, look))
     } else if args.gpu_detail {
-        document(format, &nodes::details(&found, total))
+        document(format, &nodes::details(&found, total, coverage))
             .unwrap_or_else(|| node_table::detail_table(&found, format, headers, look))
     } else {
-        show(args, &found, total, world)
+        show(args, &found, total, coverage, world)
     };
     world.terminal.print(&text)?;
     if total == 0 {
         world.terminal.note("no nodes found");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn quantities(args: &GetNodes) -> &'static [Quantity] {
+    if args.gpu_detail { &OF_DEVICES } else { &OF_NODES }
 }
 
 /// What of the cluster could not be seen, once.
@@ -180,11 +194,13 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [HostUse]) -> Result<Vec<&'h HostUse>,
     Ok(found)
 }
 
-fn show(args: &GetNodes, found: &[&HostUse], total: usize, world: &World) -> String {
+fn show(args: &GetNodes, found: &[&HostUse], total: usize, coverage: Option<Coverage>, world: &World) -> String {
     let format: Format = args.output.into();
     match format {
         Format::Name => nodes::names(found),
-        Format::Json | Format::Yaml => document(format, &nodes::list(found, total)).expect("these formats are documents"),
+        Format::Json | Format::Yaml => {
+            document(format, &nodes::list(found, total, coverage)).expect("these formats are documents")
+        }
         Format::Table | Format::Wide if found.is_empty() => String::new(),
         _ => {
             let mut text = node_table::table(found, format, !args.no_headers, world.terminal.look(), world.now());
@@ -198,8 +214,11 @@ fn show(args: &GetNodes, found: &[&HostUse], total: usize, world: &World) -> Str
 
 async fn watch(args: &GetNodes, connection: &Connection, world: &World) -> Result<ExitCode, Error> {
     let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
+    let cells = Cells::new(world, connection);
     watch::watch(args.output.into(), WATCH_STEP, world, async |first| {
-        let stock = patience.ask(|| connection.stock()).await?;
+        let (stock, moment) = join(patience.ask(|| connection.stock()), cells.now(quantities(args))).await;
+        let (mut stock, moment) = (stock?, moment?);
+        let readings = cells.measure(&mut stock, moment.as_ref());
         if first {
             warn_of(&stock, world);
         }
@@ -207,7 +226,8 @@ async fn watch(args: &GetNodes, connection: &Connection, world: &World) -> Resul
         let total = found.len();
         let found = args.page.of(found);
         let items = found.iter().map(|host| (host.name().to_owned(), NodeItem::from(*host)));
-        Ok(Frame::new(show(args, &found, total, world), items))
+        let coverage = readings.as_ref().map(Coverage::from);
+        Ok(Frame::new(show(args, &found, total, coverage, world), items))
     })
     .await
 }

@@ -6,15 +6,18 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
-use futures::future::join3;
+use futures::future::{join, join3};
 
 use crate::cluster::{Connection, Failure, Patience, Stock, Wanted};
 use crate::error::Error;
 use crate::model::{Job, PoolDefinition, State};
+use crate::stats::devices::Moment;
+use crate::view::coverage::Coverage;
 use crate::view::pools::{self, PoolItem, PoolUse};
 use crate::view::{Format, document};
 
 use super::get_nodes::{self, Page, WATCH_STEP};
+use super::metrics::{Cells, OF_NODES};
 use super::watch::{self, Frame};
 use super::{ListFormat, OneFormat, World, completion, pool_changes};
 
@@ -68,23 +71,28 @@ pub async fn run(args: &GetPools, world: &World) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     world.terminal.set_format(format);
     let connection = world.connect().await?;
+    let cells = Cells::new(world, &connection);
     if args.watch {
         let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
         return watch::watch(format, WATCH_STEP, world, async |first| {
-            let seen = patience.ask(|| look(&connection, None)).await?;
+            let (seen, moment) = join(patience.ask(|| look(&connection, None)), cells.now(&OF_NODES)).await;
+            let (mut seen, moment) = (seen?, moment?);
+            let coverage = seen.measure(&cells, moment.as_ref());
             if first {
                 warn_of(&seen, world);
             }
             let (found, total) = chosen(args, seen.pools);
             let items = found.iter().map(|pool| (pool.name.clone(), PoolItem::from(pool)));
-            Ok(Frame::new(show(args, &found, total, world), items))
+            Ok(Frame::new(show(args, &found, total, coverage, world), items))
         })
         .await;
     }
-    let seen = look(&connection, None).await?;
+    let (seen, moment) = join(look(&connection, None), cells.now(&OF_NODES)).await;
+    let (mut seen, moment) = (seen?, moment?);
+    let coverage = seen.measure(&cells, moment.as_ref());
     warn_of(&seen, world);
     let (found, total) = chosen(args, seen.pools);
-    world.terminal.print(&show(args, &found, total, world))?;
+    world.terminal.print(&show(args, &found, total, coverage, world))?;
     if total == 0 {
         world.terminal.note("no pools found");
         world.terminal.hint("gpuctl create -f pool.yaml makes one");
@@ -95,7 +103,10 @@ pub async fn run(args: &GetPools, world: &World) -> Result<ExitCode, Error> {
 pub async fn describe(args: &DescribePool, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let connection = world.connect().await?;
-    let mut seen = look(&connection, Some(&args.name)).await?;
+    let cells = Cells::new(world, &connection);
+    let (seen, moment) = join(look(&connection, Some(&args.name)), cells.now(&OF_NODES)).await;
+    let (mut seen, moment) = (seen?, moment?);
+    seen.measure(&cells, moment.as_ref());
     let Some(pool) = seen.pools.pop() else {
         return Err(pool_changes::missing(&args.name, &seen.stock.inventory, &connection).await);
     };
@@ -117,12 +128,12 @@ fn chosen(args: &GetPools, mut pools: Vec<PoolUse>) -> (Vec<PoolUse>, usize) {
     (args.page.of(pools), total)
 }
 
-fn show(args: &GetPools, found: &[PoolUse], total: usize, world: &World) -> String {
+fn show(args: &GetPools, found: &[PoolUse], total: usize, coverage: Option<Coverage>, world: &World) -> String {
     let format: Format = args.output.into();
     match format {
         Format::Name => pools::names(found),
         Format::Table | Format::Wide if found.is_empty() => String::new(),
-        _ => document(format, &pools::list(found, total))
+        _ => document(format, &pools::list(found, total, coverage))
             .unwrap_or_else(|| pools::table(found, format, !args.no_headers, world.terminal.look())),
     }
 }
@@ -134,6 +145,17 @@ struct Seen {
     definitions: bool,
     /// Which jobs may not be seen.
     unseen_jobs: Option<String>,
+}
+
+impl Seen {
+    /// Puts what devices measure beside the nodes.
+    fn measure(&mut self, cells: &Cells<'_>, moment: Option<&Moment>) -> Option<Coverage> {
+        let readings = cells.measure(&mut self.stock, moment);
+        for pool in &mut self.pools {
+            pool.hosts = self.stock.inventory.pool(&pool.name).cloned().collect();
+        }
+        readings.as_ref().map(Coverage::from)
+    }
 }
 
 /// Once per missing right.

@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod auth_check;
+pub mod command;
 pub mod completion;
 pub mod copy;
 pub mod create;
@@ -9,16 +10,23 @@ pub mod create_secret;
 pub mod delete;
 pub mod describe_job;
 pub mod describe_node;
+pub mod describe_workload;
+pub mod doctor;
 pub mod events;
 pub mod exec;
+pub mod get_heatmap;
 pub mod get_jobs;
+pub mod get_metrics;
 pub mod get_nodes;
+pub mod get_overview;
 pub mod get_pools;
+pub mod get_workloads;
 pub mod inputs;
 pub mod label_node;
 pub mod logs;
 pub mod lookup;
 pub mod man;
+mod metrics;
 pub mod node_labels;
 mod obstacles;
 pub mod open;
@@ -33,22 +41,29 @@ pub mod scale;
 mod shared_documents;
 mod submission;
 mod task;
+mod times;
+mod told;
+pub mod top;
 pub mod version;
 mod waiting;
 mod watch;
+mod workloads;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, ValueEnum};
 use jiff::Timestamp;
 
 use crate::cluster::{Access, Connection};
-use crate::config::Environment;
+use crate::config::{Environment, MetricsSource};
 use crate::error::{Error, Kind};
 use crate::terminal::{ColorChoice, Terminal};
 use crate::view::Format;
+
+use command::dispatch;
+pub use command::{Command, Describe, Get};
 
 /// Run and watch GPU jobs on Kubernetes from a short YAML
 ///
@@ -59,6 +74,8 @@ use crate::view::Format;
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
+    #[command(flatten)]
+    pub metrics: metrics::MetricsArgs,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -156,78 +173,13 @@ impl From<OneFormat> for Format {
     }
 }
 
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    Create(create::Create),
-    Run(run::Run),
-    /// List jobs, nodes or labels
-    #[command(subcommand)]
-    Get(Get),
-    /// Show everything about one job or node
-    #[command(subcommand)]
-    Describe(Describe),
-    Logs(logs::Logs),
-    Events(events::Events),
-    Open(open::Open),
-    Exec(exec::Exec),
-    Attach(exec::Attach),
-    #[command(name = "cp")]
-    Copy(copy::Copy),
-    Scale(scale::Scale),
-    /// Pause a job and free its GPUs
-    #[command(subcommand)]
-    Pause(scale::Pause),
-    /// Let a paused job go on
-    #[command(subcommand)]
-    Resume(scale::Resume),
-    Delete(delete::Delete),
-    /// Put nodes into pools
-    #[command(subcommand)]
-    Add(pool_nodes::Add),
-    /// Take nodes out of pools
-    #[command(subcommand)]
-    Remove(pool_nodes::Remove),
-    /// Set labels of nodes
-    #[command(subcommand)]
-    Label(label_node::Label),
-    #[command(subcommand)]
-    Auth(auth_check::Auth),
-    Version(version::Version),
-    Completion(completion::Completion),
-    Man(man::Man),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Get {
-    #[command(visible_alias = "job")]
-    Jobs(get_jobs::GetJobs),
-    #[command(visible_alias = "node")]
-    Nodes(get_nodes::GetNodes),
-    #[command(visible_alias = "pool")]
-    Pools(get_pools::GetPools),
-    #[command(visible_alias = "quota")]
-    Quotas(quotas::GetQuotas),
-    Label(node_labels::NodeLabels),
-    NodeLabels(node_labels::NodeLabels),
-    GpuType(node_labels::NodeLabels),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum Describe {
-    #[command(visible_alias = "jobs")]
-    Job(describe_job::DescribeJob),
-    #[command(visible_alias = "nodes")]
-    Node(describe_node::DescribeNode),
-    #[command(visible_alias = "pools")]
-    Pool(get_pools::DescribePool),
-    #[command(visible_alias = "quotas")]
-    Quota(quotas::DescribeQuota),
-}
-
 /// What a verb works with: the streams and the way to the cluster.
 pub struct World {
     pub terminal: Terminal,
     pub access: Access,
+    pub metrics: MetricsSource,
+    /// True when cells of metrics must not be empty.
+    pub require_metrics: bool,
 }
 
 impl World {
@@ -256,12 +208,17 @@ pub fn run() -> ExitCode {
             return misused(&error);
         }
     };
-    let world = world(&cli.global);
+    let mut world = world(&cli.global);
+    world.require_metrics = cli.metrics.require_metrics;
     world.terminal.set_task(task::of(&cli.command));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let result = match runtime {
-        Ok(runtime) => runtime.block_on(dispatch(cli.command, &world)),
-        Err(error) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
+    let result = match (cli.metrics.source(), runtime) {
+        (Err(error), _) => Err(error),
+        (Ok(source), Ok(runtime)) => {
+            world.metrics = source;
+            runtime.block_on(dispatch(cli.command, &world))
+        }
+        (_, Err(error)) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
     };
     match result {
         Ok(code) => code,
@@ -315,40 +272,7 @@ fn world(global: &Global) -> World {
         request_timeout: global.request_timeout,
         interactive: terminal.is_interactive(),
     };
-    World { terminal, access }
-}
-
-async fn dispatch(command: Command, world: &World) -> Result<ExitCode, Error> {
-    match command {
-        Command::Create(args) => create::run(&args, world).await,
-        Command::Get(Get::Jobs(args)) => get_jobs::run(&args, world).await,
-        Command::Get(Get::Nodes(args)) => get_nodes::run(&args, world).await,
-        Command::Get(Get::Label(args) | Get::NodeLabels(args) | Get::GpuType(args)) => node_labels::run(&args, world).await,
-        Command::Describe(Describe::Job(args)) => describe_job::run(&args, world).await,
-        Command::Describe(Describe::Node(args)) => describe_node::run(&args, world).await,
-        Command::Get(Get::Pools(args)) => get_pools::run(&args, world).await,
-        Command::Get(Get::Quotas(args)) => quotas::run(&args, world).await,
-        Command::Describe(Describe::Quota(args)) => quotas::describe(&args, world).await,
-        Command::Describe(Describe::Pool(args)) => get_pools::describe(&args, world).await,
-        Command::Add(args) => pool_nodes::add(&args, world).await,
-        Command::Remove(args) => pool_nodes::remove(&args, world).await,
-        Command::Auth(auth) => auth_check::run(&auth, world).await,
-        Command::Label(label) => label_node::run(&label, world).await,
-        Command::Run(args) => run::run(&args, world).await,
-        Command::Logs(args) => logs::run(&args, world).await,
-        Command::Events(args) => events::run(&args, world).await,
-        Command::Open(args) => open::run(&args, world).await,
-        Command::Exec(args) => exec::run(&args, world).await,
-        Command::Attach(args) => exec::attach(&args, world).await,
-        Command::Copy(args) => copy::run(&args, world).await,
-        Command::Scale(args) => scale::scale(&args, world).await,
-        Command::Pause(args) => scale::pause(&args, world).await,
-        Command::Resume(args) => scale::resume(&args, world).await,
-        Command::Delete(args) => delete::run(&args, world).await,
-        Command::Version(args) => version::run(&args, world),
-        Command::Completion(args) => completion::run(&args, world),
-        Command::Man(args) => man::run(&args, world),
-    }
+    World { terminal, access, metrics: MetricsSource::default(), require_metrics: false }
 }
 
 /// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.

@@ -1,6 +1,6 @@
 //! Which entry of the list of rights a command line is, for hints about missing ones. Files tell theirs when they are read.
 
-use super::{Command, Describe, Get};
+use super::{Command, Describe, Get, get_metrics};
 
 /// `get nodes`, as `auth check` names it; `None` for what needs no right, or where a file decides.
 #[must_use]
@@ -15,6 +15,15 @@ pub fn of(command: &Command) -> Option<&'static str> {
         Command::Describe(Describe::Node(_)) => "describe nodes",
         Command::Describe(Describe::Pool(_)) => "describe pools",
         Command::Describe(Describe::Quota(_)) => "describe quotas",
+        Command::Get(Get::Overview(_)) => "get overview",
+        Command::Get(Get::Heatmap(_)) => "get heatmap",
+        Command::Get(Get::Consumers(_)) => "get consumers",
+        Command::Get(Get::Workloads(_) | Get::WorkloadMetadata(_)) => "get workloads",
+        Command::Describe(Describe::Workload(_)) => "describe workloads",
+        Command::Tree(_) => "tree workloads",
+        Command::Top(_) => "top workloads",
+        Command::Get(Get::Metrics(get_metrics::GetMetrics::Job(_))) => "metrics jobs",
+        Command::Get(Get::Metrics(get_metrics::GetMetrics::Workload(_)) | Get::TrainingPerformance(_)) => "metrics workloads",
         Command::Run(_) => "create jobs",
         Command::Logs(_) => "logs jobs",
         Command::Events(_) => "events jobs",
@@ -30,7 +39,7 @@ pub fn of(command: &Command) -> Option<&'static str> {
         Command::Remove(_) => "remove nodes",
         Command::Label(_) => "label nodes",
         Command::Create(args) => args.task()?,
-        Command::Auth(_) | Command::Version(_) | Command::Completion(_) | Command::Man(_) => return None,
+        Command::Auth(_) | Command::Doctor(_) | Command::Version(_) | Command::Completion(_) | Command::Man(_) => return None,
     })
 }
 
@@ -54,6 +63,17 @@ mod tests {
             "describe node a",
             "describe pool a",
             "describe quota a",
+            "get overview",
+            "get heatmap",
+            "get consumers",
+            "get workloads",
+            "get workload-metadata",
+            "describe workload a",
+            "tree a",
+            "top",
+            "get metrics job a",
+            "get metrics workload a",
+            "get training-performance a",
             "run --name a --image b -- c",
             "logs a",
             "events a",

@@ -42,12 +42,25 @@ pub struct Metadata<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Owner {
     pub uid: String,
+    #[serde(default)]
+    pub api_version: String,
     #[serde(default)]
     pub kind: String,
     #[serde(default)]
     pub name: String,
+    #[serde(default)]
+    pub controller: bool,
+}
+
+impl Metadata<'_> {
+    /// Who made the object and keeps it as it should be; where nobody says so, the first owner.
+    pub fn controller(&self) -> Option<&Owner> {
+        let owners = &self.owner_references;
+        owners.iter().find(|owner| owner.controller).or_else(|| owners.first())
+    }
 }
 
 #[derive(Deserialize)]
@@ -132,6 +145,7 @@ pub struct PodStatus<'a> {
     pub reason: Cow<'a, str>,
     #[serde(borrow, rename = "hostIP")]
     pub host_ip: Cow<'a, str>,
+    pub start_time: Option<Timestamp>,
     #[serde(borrow)]
     pub conditions: Vec<Condition<'a>>,
     #[serde(borrow)]
@@ -199,6 +213,7 @@ pub struct Terminated<'a> {
     #[serde(borrow)]
     pub reason: Cow<'a, str>,
     pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
 }
 
 impl Condition<'_> {
@@ -207,18 +222,24 @@ impl Condition<'_> {
     }
 }
 
-impl WirePod<'_> {
-    /// The pod in our words.
-    pub fn pod(&self) -> Pod {
-        let status = &self.status;
-        let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
-        let phase = match status.phase.as_ref() {
+impl PodStatus<'_> {
+    pub fn phase(&self) -> PodPhase {
+        match self.phase.as_ref() {
             "Running" => PodPhase::Running,
             "Succeeded" => PodPhase::Succeeded,
             "Failed" => PodPhase::Failed,
             "Pending" | "" => PodPhase::Pending,
             _ => PodPhase::Unknown,
-        };
+        }
+    }
+}
+
+impl WirePod<'_> {
+    /// The pod in our words.
+    pub fn pod(&self) -> Pod {
+        let status = &self.status;
+        let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
+        let phase = status.phase();
         let index = "batch.kubernetes.io/job-completion-index";
         let rank = self.metadata.labels.get(index).or_else(|| self.metadata.annotations.get(index));
         let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");

@@ -164,6 +164,26 @@ impl Connection {
         Ok(())
     }
 
+    /// Carries connections of `listener` to a port of a pod, until that fails.
+    pub(super) async fn carry_to(&self, listener: &TcpListener, namespace: &str, pod: &str, port: u16) -> Failure {
+        let mut carried = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => if let Ok((socket, _)) = accepted {
+                    carried.push(async move {
+                        let tunnel = self.tunnel(namespace, pod, port).await?;
+                        Ok::<_, Failure>(tunnel.carry(socket).await)
+                    });
+                },
+                Some(result) = carried.next(), if !carried.is_empty() => match result {
+                    Ok(None) => {}
+                    Ok(Some(told)) => return Failure::Unreachable { server: format!("{namespace}/{pod}"), cause: told },
+                    Err(failure) => return failure,
+                },
+            }
+        }
+    }
+
     async fn tunnel(&self, namespace: &str, pod: &str, port: u16) -> Result<Tunnel, Failure> {
         let socket = self.upgrade(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}")).await?;
         Ok(Tunnel { socket })

@@ -20,6 +20,8 @@ use super::{Connection, Failure};
 /// An inventory, and what could not be read for it.
 pub struct Stock {
     pub inventory: Inventory,
+    /// Pods that have not ended; `None` when those of all namespaces may not be listed.
+    pub consumers: Option<Vec<Consumer>>,
     /// `pods`, `resource slices`: what the user may not list in the whole cluster.
     pub unreadable: Vec<&'static str>,
     /// Why the nodes are those that were published.
@@ -63,6 +65,7 @@ struct HostStatus<'a> {
     allocatable: BTreeMap<String, String>,
     #[serde(borrow)]
     conditions: Vec<WireCondition<'a>>,
+    addresses: Vec<WireAddress>,
     #[serde(borrow)]
     node_info: NodeInfo<'a>,
 }
@@ -79,6 +82,12 @@ struct WireCondition<'a> {
     #[serde(borrow)]
     message: Cow<'a, str>,
     last_heartbeat_time: Option<Timestamp>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireAddress {
+    address: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -144,7 +153,8 @@ impl Connection {
             unreadable.push("resource claims");
         }
         let devices = devices(&slices, claims.as_deref());
-        Ok(Stock { inventory: Inventory::of(hosts, consumers.as_deref(), &devices), unreadable, refused })
+        let inventory = Inventory::of(hosts, consumers.as_deref(), &devices);
+        Ok(Stock { inventory, consumers, unreadable, refused })
     }
 
     /// Objects of dynamic resource allocation; none where the API is not served, `None` where they may not be read.
@@ -215,6 +225,7 @@ impl WireHost<'_> {
                     heartbeat_at: condition.last_heartbeat_time,
                 })
                 .collect(),
+            addresses: self.status.addresses.iter().map(|one| one.address.clone()).collect(),
             created_at: metadata.creation_timestamp,
             kernel: self.status.node_info.kernel_version.to_string(),
             os_image: self.status.node_info.os_image.to_string(),

@@ -33,6 +33,16 @@ pub struct Answer {
     pub tries: u32,
 }
 
+/// An answer of whatever status.
+pub(super) struct Reply {
+    pub code: u16,
+    /// The content type.
+    pub media: String,
+    pub body: Bytes,
+    /// Seconds after which the server wants to be asked again.
+    pub after: Option<u64>,
+}
+
 impl Answer {
     pub fn json<T: DeserializeOwned>(&self, server: &str) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| unreadable(server, &error))
@@ -128,7 +138,27 @@ impl Connection {
         }
     }
 
+    /// Asks once, and takes whatever is answered: behind a proxy of the API server others decide about the status.
+    pub(super) async fn ask(&self, path: &str) -> Result<Reply, Failure> {
+        let used = self.clients.borrow().since;
+        let reply = self.exchange(&Method::GET, path, "", Bytes::new()).await.map_err(|(_, failure)| failure)?;
+        if reply.code == 401 && self.renew(used).await? {
+            return self.exchange(&Method::GET, path, "", Bytes::new()).await.map_err(|(_, failure)| failure);
+        }
+        Ok(reply)
+    }
+
     async fn try_once(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<Answer, (Outcome, Failure)> {
+        let Reply { code, media, body, after } = self.exchange(method, path, content_type, body).await?;
+        let success = (200..300).contains(&code);
+        if success && media.contains("json") {
+            return Ok(Answer { code, body, tries: 1 });
+        }
+        let failure = self.failure(code, &media, &body);
+        Err((Outcome::Status(if success { 400 } else { code }, after), failure))
+    }
+
+    async fn exchange(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<Reply, (Outcome, Failure)> {
         let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
@@ -140,17 +170,12 @@ impl Connection {
         let response = client.send(request).await.map_err(|error| (Outcome::Broken, self.unreachable(&error)))?;
         self.note_warnings(&response);
         let code = response.status().as_u16();
-        let success = response.status().is_success();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let media =
             response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let body = Limited::new(response.into_body(), LARGEST).collect().await;
         let body = body.map_err(|error| (Outcome::Broken, self.broken(format!("the answer broke off: {error}"))))?.to_bytes();
-        if success && media.contains("json") {
-            return Ok(Answer { code, body, tries: 1 });
-        }
-        let failure = self.failure(code, &media, &body);
-        Err((Outcome::Status(if success { 400 } else { code }, after), failure))
+        Ok(Reply { code, media, body, after })
     }
 
     /// What the server's refusal says.

@@ -29,6 +29,15 @@ impl PodSpec<'_> {
         starting.max(running + sidecars)
     }
 
+    /// The container that asks for devices, else the first.
+    pub fn main_container(&self) -> &str {
+        let asks = |container: &&WireContainer<'_>| {
+            container.resources.limits.keys().chain(container.resources.requests.keys()).any(|name| is_device(name))
+        };
+        let found = self.containers.iter().find(asks).or_else(|| self.containers.first());
+        found.map_or("", |container| container.name.as_ref())
+    }
+
     /// Devices, whole or slices.
     pub fn devices(&self) -> u64 {
         let names = |container: &WireContainer<'_>| {

@@ -17,6 +17,8 @@ pub struct Host {
     /// The same, less what the system keeps for itself: what pods may request.
     pub allocatable: BTreeMap<String, String>,
     pub conditions: Vec<HostCondition>,
+    /// Names and addresses by which others know it.
+    pub addresses: Vec<String>,
     pub created_at: Option<Timestamp>,
     pub kernel: String,
     pub os_image: String,

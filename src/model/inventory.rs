@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::gpu::GpuType;
 use super::host::{Health, Host, Unit, health, unit};
 use super::quantity;
+use super::reading::Reading;
 
 /// A pod as far as it takes something away from its node.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +83,8 @@ pub struct HostUse {
     pub cpu_used_milli: Option<u64>,
     pub memory_used_bytes: Option<u64>,
     pub holders: Vec<Holder>,
+    /// What its devices measure; `None` without a metrics source.
+    pub devices: Option<Vec<Reading>>,
 }
 
 impl HostUse {
@@ -257,6 +260,7 @@ fn host_use(host: Host, consumers: &[&Consumer], known: bool, devices: &[&Device
         slices,
         types,
         holders: holders.into_values().collect(),
+        devices: None,
     }
 }
 

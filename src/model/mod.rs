@@ -8,10 +8,13 @@ pub mod node;
 pub mod pool;
 pub mod quantity;
 pub mod quota;
+pub mod reading;
 pub mod rights;
+pub mod series;
 pub mod service;
 mod serving;
 pub mod state;
+pub mod workload;
 
 pub use gpu::GpuType;
 pub use host::{Health, Host, HostCondition};
@@ -20,8 +23,11 @@ pub use job::{Container, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{Node, Nodes, Taint};
 pub use pool::{Noted, Notes, PoolDefinition};
 pub use quota::QuotaUse;
+pub use reading::{Figures, Reading, Readings};
+pub use series::{Point, Series};
 pub use service::{Address, Autoscaler, Scaling};
 pub use state::{State, Status};
+pub use workload::{Forest, Workload};
 
 /// The label that puts a node into a pool, and a job beside it.
 pub const POOL_LABEL: &str = "gpuctl/pool";

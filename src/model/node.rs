@@ -60,6 +60,13 @@ impl Node {
         self.labels.get(POOL_LABEL).map(String::as_str)
     }
 
+    /// The product of the node's devices as its vendor's label says it, whatever people call their type.
+    #[must_use]
+    pub fn product(&self) -> &str {
+        let vendor = TYPE_LABELS.iter().skip(1).find_map(|key| self.labels.get(*key));
+        vendor.map(String::as_str).or_else(|| self.type_label().map(|(_, value)| value)).unwrap_or("unknown")
+    }
+
     /// The label that tells the type of the node's GPUs, as (key, value).
     #[must_use]
     pub fn type_label(&self) -> Option<(&str, &str)> {

@@ -145,6 +145,24 @@ const HOLDERS: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
 ];
 
+/// Finding Prometheus and asking it through the API server.
+const METRICS: &[Rule] = &[
+    rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
+    rule(Cluster, "", "services/proxy", &["get"]).or("utilization, unless `--prometheus` names a server"),
+];
+
+/// Owners of everybody's pods.
+const OWNERS: &[Rule] = &[
+    rule(Cluster, "", "pods", LIST),
+    rule(Cluster, "apps", "replicasets", LIST).or("what Deployments own"),
+    rule(Cluster, "apps", "deployments", LIST).or("Deployments at the top of a chain"),
+    rule(Cluster, "apps", "statefulsets", LIST).or("StatefulSets without pods"),
+    rule(Cluster, "apps", "daemonsets", LIST).or("DaemonSets without pods"),
+    rule(Cluster, "batch", "jobs", LIST).or("Jobs without pods"),
+    rule(Cluster, "batch", "cronjobs", LIST).or("CronJobs at the top of a chain"),
+    rule(Cluster, "", "nodes", LIST).or("how many GPUs are held"),
+];
+
 const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
 
 const PUBLISH: &[Rule] = &[
@@ -189,8 +207,8 @@ pub const TASKS: &[Task] = &[
     ),
     task("create", "notebooks", &[&[rule(Namespace, "apps", "statefulsets", MAKE)], PLACE]),
     task("create", "secrets", &[&[rule(Namespace, "", "secrets", MAKE)]]),
-    task("get", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")]]),
-    task("describe", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")]]),
+    task("get", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")], METRICS]),
+    task("describe", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")], METRICS]),
     task("logs", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"])]]),
     task(
         "events",
@@ -221,12 +239,21 @@ pub const TASKS: &[Task] = &[
             ],
         ],
     ),
-    task("get", "nodes", &[HOLDERS]),
-    task("describe", "nodes", &[HOLDERS]),
+    task("get", "overview", &[HOLDERS, METRICS]),
+    task("get", "heatmap", &[METRICS]),
+    task("get", "consumers", &[OWNERS, METRICS]),
+    task("get", "workloads", &[OWNERS]),
+    task("describe", "workloads", &[OWNERS, METRICS]),
+    task("tree", "workloads", &[OWNERS]),
+    task("top", "workloads", &[OWNERS, METRICS]),
+    task("metrics", "jobs", &[FIND, METRICS, &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")]]),
+    task("metrics", "workloads", &[OWNERS, METRICS, &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")]]),
+    task("get", "nodes", &[HOLDERS, METRICS]),
+    task("describe", "nodes", &[HOLDERS, METRICS]),
     task("label", "nodes", &[LABELS, PUBLISH]),
     task("get", "labels", &[&[rule(Cluster, "", "nodes", &["get", "list"])]]),
-    task("get", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")]]),
-    task("describe", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")]]),
+    task("get", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")], METRICS]),
+    task("describe", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")], METRICS]),
     task("create", "pools", &[DEFINITION, FIRST]),
     task("add", "nodes", &[DEFINITION, FIRST]),
     task("remove", "nodes", &[DEFINITION]),

@@ -1,3 +1,12 @@
-//! What follows from a job's samples and logs. Arithmetic and patterns; asks nobody.
+//! What follows from samples and logs: which devices they are of, and what they come to. Arithmetic, patterns, and the text
+//! of the queries whose answers are read here; asks nobody.
 
+pub mod devices;
+pub mod dialect;
+pub mod history;
+pub mod identity;
+pub mod limits;
+pub mod machines;
 pub mod progress;
+pub mod query;
+pub mod training;

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Address, Autoscaler, Event, Job, State, quantity};
+use crate::model::{Address, Autoscaler, Event, Figures, Job, Pod, Point, Readings, State, quantity};
 use crate::spec::masked;
 
 use super::Look;
+use super::chart::{Frame, chart};
+use super::coverage::{self, Coverage, memory_of, rounded};
 use super::events::{self, EventDocument, recent};
 use super::pods::{self, PodDocument};
 use super::text::{age, bar, clean, count, paint, state, status_color, status_line, wrapped};
@@ -27,6 +29,24 @@ pub struct Description {
     /// Where it answers.
     pub addresses: Vec<Address>,
     pub autoscaler: Option<Autoscaler>,
+    /// What it says of its own speed: `245 tokens/sec`.
+    pub throughput: Option<String>,
+    /// What its devices do; `None` without metrics.
+    pub work: Option<Work>,
+}
+
+/// What a job's devices do, now and in the last hour.
+#[derive(Clone, Debug)]
+pub struct Work {
+    pub readings: Readings,
+    pub figures: Figures,
+    /// Mean utilization of its devices in percent.
+    pub curve: Vec<Point>,
+    /// Unix milliseconds.
+    pub from: i64,
+    pub to: i64,
+    /// What the devices' figures suggest.
+    pub note: Option<String>,
 }
 
 /// The contract's job in JSON. `resources.gpu` is per pod, `gpuTotal` the product with the pods.
@@ -71,14 +91,21 @@ struct Resources<'a> {
     node_count: u32,
 }
 
-/// Measured values; all unknown without a metrics source.
-#[derive(Default, Serialize)]
+/// Measured values; unknown without a metrics source.
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Metrics {
     gpu_utilization: Option<f64>,
     memory_usage: Option<String>,
+    /// No exporter tells it.
     network_latency: Option<String>,
     throughput: Option<String>,
+    /// The lowest of its devices in percent.
+    gpu_utilization_lowest: Option<f64>,
+    power_watts: Option<f64>,
+    gpu_sampled: Option<u64>,
+    note: Option<String>,
+    coverage: Option<Coverage>,
 }
 
 #[derive(Serialize)]
@@ -124,7 +151,7 @@ struct ConditionDocument<'a> {
 /// The job as JSON.
 #[must_use]
 pub fn document(description: &Description) -> JobDocument<'_> {
-    let Description { job, state, progress, events, objects, addresses, autoscaler } = description;
+    let Description { job, state, progress, events, objects, addresses, autoscaler, .. } = description;
     JobDocument {
         job_id: &job.name,
         name: &job.display_name,
@@ -147,7 +174,7 @@ pub fn document(description: &Description) -> JobDocument<'_> {
         },
         gpu_held: job.gpus_held(),
         progress: progress.map(super::jobs::whole_percent),
-        metrics: Metrics::default(),
+        metrics: metrics(description),
         created_at: job.created_at,
         started_at: job.started_at(),
         finished_at: job.finished_at,
@@ -158,7 +185,7 @@ pub fn document(description: &Description) -> JobDocument<'_> {
         },
         addresses: addresses.iter().map(|way| AddressDocument { r#type: way.kind, url: way.url.as_deref() }).collect(),
         autoscaling: autoscaler.as_ref().map(autoscaling),
-        pods: job.current_pods().into_iter().map(pods::pod_document).collect(),
+        pods: job.current_pods().into_iter().map(|pod| pods::pod_document(pod, of_pod(description, pod))).collect(),
         conditions: job
             .conditions
             .iter()
@@ -166,6 +193,28 @@ pub fn document(description: &Description) -> JobDocument<'_> {
             .collect(),
         events: events.iter().map(events::event_document).collect(),
     }
+}
+
+fn metrics(description: &Description) -> Metrics {
+    let figures = description.work.as_ref().map(|work| work.figures);
+    let of = |value: fn(&Figures) -> Option<f64>| figures.as_ref().and_then(value).map(rounded);
+    Metrics {
+        gpu_utilization: of(|figures| figures.utilization),
+        memory_usage: figures.as_ref().and_then(memory_of),
+        network_latency: None,
+        throughput: description.throughput.clone(),
+        gpu_utilization_lowest: of(|figures| figures.lowest),
+        power_watts: of(|figures| figures.power_watts),
+        gpu_sampled: figures.map(|figures| figures.sampled),
+        note: description.work.as_ref().and_then(|work| work.note.clone()),
+        coverage: description.work.as_ref().map(|work| Coverage::from(&work.readings)),
+    }
+}
+
+/// Means over the devices of one pod.
+fn of_pod(description: &Description, pod: &Pod) -> Option<Figures> {
+    let work = description.work.as_ref().filter(|_| pod.holds())?;
+    Some(work.readings.figures_of(&description.job.namespace, &[pod.name.as_str()]))
 }
 
 fn autoscaling(autoscaler: &Autoscaler) -> AutoscalingDocument<'_> {
@@ -189,7 +238,7 @@ fn autoscaling(autoscaler: &Autoscaler) -> AutoscalingDocument<'_> {
 /// The job for people: the answer first, the detail after.
 #[must_use]
 pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
-    let Description { job, state: found, progress, events, objects, addresses, autoscaler } = description;
+    let Description { job, state: found, progress, events, objects, addresses, autoscaler, .. } = description;
     let status = paint(&state(found), status_color(found.status), look);
     let since =
         job.started_at().filter(|_| !found.status.is_final()).map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
@@ -218,6 +267,15 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
     if let Some(percent) = progress {
         line("progress", bar(*percent, 20, look));
     }
+    if let Some(throughput) = &description.throughput {
+        line("throughput", clean(throughput).into_owned());
+    }
+    if let Some(work) = &description.work {
+        line("GPU use", coverage::use_of(&work.figures).unwrap_or_else(|| "-".to_owned()));
+        if let Some(note) = &work.note {
+            line("note", paint(note, Some(colored::Color::Yellow), look));
+        }
+    }
     for way in addresses {
         let url = way.url.as_deref().map_or("pending", |url| url);
         line(way.kind, clean(url).into_owned());
@@ -237,7 +295,14 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
         line("conditions", job.conditions.iter().map(condition).collect::<Vec<_>>().join(", "));
     }
     line("objects", objects.join(", "));
-    text.push_str(&pods::table(job, look, now));
+    if let Some(work) = description.work.as_ref().filter(|work| look.width.is_some() && !work.curve.is_empty()) {
+        let width = look.width.map_or(80, |width| width.min(100));
+        let frame = Frame { from: work.from, to: work.to, top: 100.0, height: 4, width };
+        let sampled = format!("GPU utilization, {} of {} GPUs sampled", work.figures.sampled, job.gpus_held());
+        text.push_str(&chart(&work.curve, frame, &sampled, look));
+    }
+    let figures = |pod: &Pod| of_pod(description, pod);
+    text.push_str(&pods::table(job, look, now, figures));
     text.push_str(&recent(events, look, now));
     if let Some(source) = &job.source {
         text.push_str("SUBMITTED\n");

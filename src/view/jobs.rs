@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Job, State};
+use crate::model::{Figures, Job, State};
 
+use super::coverage::{Coverage, memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::{age, bar, clean, state, status_color};
 use super::{Format, Look};
@@ -16,6 +17,8 @@ pub struct Row {
     pub state: State,
     /// Percent.
     pub progress: Option<f64>,
+    /// What its devices do; `None` without metrics.
+    pub figures: Option<Figures>,
 }
 
 /// The page of a list.
@@ -24,6 +27,8 @@ pub struct JobList {
     /// Jobs that match, on all pages.
     pub total: usize,
     pub items: Vec<JobItem>,
+    /// `null` without metrics.
+    coverage: Option<Coverage>,
 }
 
 /// One job in JSON. Counts of GPUs are what is requested in all, and what is held now.
@@ -49,11 +54,16 @@ pub struct JobItem {
     finished_at: Option<Timestamp>,
     /// Whole percent done.
     progress: Option<u8>,
+    /// Mean in percent over the devices that it holds and that were sampled.
+    gpu_utilization: Option<f64>,
+    gpu_sampled: Option<u64>,
+    /// Mean per device.
+    memory_usage: Option<String>,
 }
 
 impl From<&Row> for JobItem {
     fn from(row: &Row) -> Self {
-        let Row { job, state, progress } = row;
+        let Row { job, state, progress, figures } = row;
         Self {
             job_id: job.name.clone(),
             name: job.display_name.clone(),
@@ -73,6 +83,9 @@ impl From<&Row> for JobItem {
             started_at: job.started_at(),
             finished_at: job.finished_at,
             progress: progress.map(whole_percent),
+            gpu_utilization: figures.and_then(|figures| figures.utilization).map(rounded),
+            gpu_sampled: figures.map(|figures| figures.sampled),
+            memory_usage: figures.and_then(|figures| memory_of(&figures)),
         }
     }
 }
@@ -85,8 +98,8 @@ pub(super) fn whole_percent(percent: f64) -> u8 {
 
 /// The list as JSON.
 #[must_use]
-pub fn list(rows: &[Row], total: usize) -> JobList {
-    JobList { total, items: rows.iter().map(JobItem::from).collect() }
+pub fn list(rows: &[Row], total: usize, coverage: Option<Coverage>) -> JobList {
+    JobList { total, items: rows.iter().map(JobItem::from).collect(), coverage }
 }
 
 /// The list for people. A column appears when it tells something: the namespace with more than one, the user likewise.
@@ -98,12 +111,14 @@ pub fn table(rows: &[Row], format: Format, headers: bool, look: Look, now: Times
     let users = wide || several(|row| row.job.user.as_deref());
     let mut columns = Vec::new();
     columns.extend(namespaces.then_some(left("NAMESPACE")));
-    columns.extend([left("NAME"), left("KIND"), left("STATUS"), right("GPU"), left("TYPE"), left("POOL")]);
+    columns.extend([left("NAME"), left("KIND"), left("STATUS"), right("GPU"), left("TYPE"), right("UTIL"), left("POOL")]);
     columns.extend(users.then_some(left("USER")));
-    columns.extend([right("AGE"), if look.width.is_some() { left("PROGRESS") } else { right("PROGRESS") }]);
+    // Beside measured numbers a bar would only take their room.
+    let bars = look.width.is_some() && rows.iter().all(|row| row.figures.is_none());
+    columns.extend([right("AGE"), if bars { left("PROGRESS") } else { right("PROGRESS") }]);
     columns.extend(wide.then_some(left("MESSAGE")));
     let mut table = Table::new(columns);
-    for Row { job, state: found, progress } in rows {
+    for Row { job, state: found, progress, figures } in rows {
         let mut cells: Vec<Cell> = Vec::new();
         cells.extend(namespaces.then(|| job.namespace.clone().into()));
         let status = if wide && format == Format::Csv { found.status.to_string() } else { state(found) };
@@ -113,13 +128,14 @@ pub fn table(rows: &[Row], format: Format, headers: bool, look: Look, now: Times
             Cell::colored(status, status_color(found.status)),
             job.gpus().to_string().into(),
             job.gpu_type.clone().unwrap_or_default().into(),
+            percent(figures.and_then(|figures| figures.utilization)).into(),
             job.pool.clone().unwrap_or_default().into(),
         ]);
         cells.extend(users.then(|| job.user.clone().unwrap_or_default().into()));
-        let progress = match (progress, look.width) {
+        let progress = match (progress, bars) {
             (None, _) => "-".to_owned(),
-            (Some(percent), Some(_)) => bar(*percent, 5, look),
-            (Some(percent), None) => format!("{percent:.0}%"),
+            (Some(percent), true) => bar(*percent, 5, look),
+            (Some(percent), false) => format!("{percent:.0}%"),
         };
         cells.extend([age(job.created_at, now).into(), progress.into()]);
         cells.extend(wide.then(|| found.message.clone().unwrap_or_default().into()));

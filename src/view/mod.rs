@@ -1,19 +1,24 @@
 //! How an answer looks: tables, text, JSON. Values in, text out; no stream, no client. JSON structs are their own, so that
 //! a change inside changes no script.
 
+pub mod chart;
 pub mod copied;
+pub mod coverage;
 pub mod created;
 pub mod deleted;
 pub mod describe;
 pub mod errors;
 pub mod events;
+pub mod heatmap;
 pub mod jobs;
 pub mod labels;
 pub mod logs;
+pub mod metrics;
 pub mod node;
 pub mod node_table;
 pub mod nodes;
 pub mod opened;
+pub mod overview;
 pub mod pods;
 pub mod pools;
 pub mod quotas;
@@ -22,6 +27,9 @@ pub mod scaled;
 pub mod secret;
 pub mod table;
 pub mod text;
+pub mod top;
+pub mod tree;
+pub mod workloads;
 
 use serde::Serialize;
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::model::{Health, Holder, HostUse, quantity};
 
+use super::coverage;
 use super::nodes::{GpuItem, SliceItem, gpus, memory, slices};
 use super::table::{Table, left, right};
 use super::text::{age, clean, paint, status_line, wrapped};
@@ -36,6 +37,9 @@ pub fn text(host: &HostUse, look: Look, now: Timestamp) -> String {
             _ => format!("{}: {} held, {} free", types.join(", "), number(host.gpus.used), number(host.gpus.free())),
         },
     );
+    if let Some(use_of) = coverage::use_of(&host.figures()) {
+        line("GPU use", use_of);
+    }
     for (name, count) in &host.slices {
         line("slices", format!("{} × {}: {} held, {} free", count.total, clean(name), number(count.used), number(count.free())));
     }
@@ -71,6 +75,33 @@ pub fn text(host: &HostUse, look: Look, now: Timestamp) -> String {
                 holder.job.clone().unwrap_or_default().into(),
                 holder.gpus.to_string().into(),
                 slices.join(", ").into(),
+            ]);
+        }
+        text.push_str(&table.show(Format::Table, true, look));
+    }
+    if host.devices.as_ref().is_some_and(|devices| !devices.is_empty()) {
+        let mut table = Table::new([
+            left("DEVICES"),
+            left("STATUS"),
+            right("UTIL"),
+            right("MEMORY"),
+            right("WATTS"),
+            right("TEMP"),
+            left("HOLDER").yielding(),
+            left("FAULT"),
+        ]);
+        for gpu in gpus(host) {
+            let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"));
+            let holders: Vec<String> = gpu.holders.iter().map(|holder| format!("{}/{}", holder.namespace, holder.pod)).collect();
+            table.row(vec![
+                gpu.gpu_id.into(),
+                if gpu.stale { "no fresh samples" } else { gpu.status }.into(),
+                coverage::percent(gpu.utilization).into(),
+                gpu.memory_usage.unwrap_or_default().into(),
+                number(gpu.power_watts).into(),
+                number(gpu.temperature_celsius).into(),
+                holders.join(",").into(),
+                gpu.fault.unwrap_or_default().into(),
             ]);
         }
         text.push_str(&table.show(Format::Table, true, look));

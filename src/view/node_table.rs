@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::model::{Count, Health, HostUse, inventory};
 
+use super::coverage::percent;
 use super::nodes::gpus;
 use super::table::{Cell, Table, left, right};
 use super::text::{age, count};
@@ -40,6 +41,11 @@ fn requested(host: &HostUse) -> [Cell; 2] {
     [cpu.into(), memory.into()]
 }
 
+/// Mean over the devices that are held.
+fn utilization(host: &HostUse) -> Cell {
+    percent(host.figures().utilization).into()
+}
+
 fn types(host: &HostUse) -> String {
     host.kinds().join(",")
 }
@@ -67,7 +73,7 @@ pub fn table(hosts: &[&HostUse], format: Format, headers: bool, look: Look, now:
             if host.gpus.total == 0 { "-".to_owned() } else { number(host.gpus.free()) }.into(),
         ];
         cells.extend(sliced.then(|| slices_text(&host.slices).into()));
-        cells.push("-".into());
+        cells.push(utilization(host));
         cells.extend(requested(host));
         if wide {
             cells.extend([age(host.host.created_at, now).into(), host.reason.clone().unwrap_or_default().into()]);
@@ -103,7 +109,7 @@ fn compact(hosts: &[&HostUse], headers: bool, look: Look) -> String {
             kind.into(),
             squares(devices, look).into(),
             Cell::colored(free(host), color),
-            "-".into(),
+            utilization(host),
         ];
         cells.extend(requested(host));
         table.row(cells);
@@ -184,7 +190,15 @@ pub fn footer(hosts: &[&HostUse]) -> String {
 /// The devices of several nodes for people.
 #[must_use]
 pub fn detail_table(hosts: &[&HostUse], format: Format, headers: bool, look: Look) -> String {
-    let mut table = Table::new([left("NODE"), left("GPU"), left("TYPE"), left("STATUS"), right("UTIL"), right("MEM")]);
+    let mut table = Table::new([
+        left("NODE"),
+        left("GPU"),
+        left("TYPE"),
+        left("STATUS"),
+        right("UTIL"),
+        right("MEM"),
+        left("HOLDER").yielding(),
+    ]);
     for host in hosts {
         for gpu in gpus(host) {
             table.row(vec![
@@ -192,8 +206,14 @@ pub fn detail_table(hosts: &[&HostUse], format: Format, headers: bool, look: Loo
                 gpu.gpu_id.into(),
                 gpu.r#type.unwrap_or_default().into(),
                 gpu.status.into(),
-                "-".into(),
-                "-".into(),
+                percent(gpu.utilization).into(),
+                gpu.memory_usage.unwrap_or_default().into(),
+                gpu.holders
+                    .iter()
+                    .map(|holder| format!("{}/{}", holder.namespace, holder.pod))
+                    .collect::<Vec<_>>()
+                    .join(",")
+                    .into(),
             ]);
         }
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Count, HostUse, quantity};
+use crate::model::{Count, GpuType, HostUse, Reading, quantity};
 
+use super::coverage::{self, Coverage, rounded};
 use super::text::clean;
 
 /// A page of nodes.
@@ -14,6 +15,8 @@ use super::text::clean;
 pub struct NodeList {
     pub total: usize,
     pub items: Vec<NodeItem>,
+    /// `null` without metrics.
+    coverage: Option<Coverage>,
 }
 
 /// One node in the contract's words; counts of GPUs are whole devices, slices stand apart.
@@ -32,7 +35,10 @@ pub struct NodeItem {
     cpu: Option<String>,
     memory: Option<String>,
     gpu_type: Option<String>,
+    /// Mean in percent over the devices that a pod holds and that were sampled.
     gpu_utilization: Option<f64>,
+    gpu_sampled: u64,
+    memory_usage: Option<String>,
     created_at: Option<Timestamp>,
 }
 
@@ -69,7 +75,9 @@ impl From<&HostUse> for NodeItem {
             cpu: host.host.capacity.get("cpu").cloned(),
             memory: memory(host.host.capacity.get("memory")),
             gpu_type: host.gpu_type(),
-            gpu_utilization: None,
+            gpu_utilization: host.figures().utilization.map(rounded),
+            gpu_sampled: host.figures().sampled,
+            memory_usage: coverage::memory_of(&host.figures()),
             created_at: host.host.created_at,
         }
     }
@@ -81,8 +89,8 @@ pub(super) fn memory(text: Option<&String>) -> Option<String> {
 }
 
 #[must_use]
-pub fn list(hosts: &[&HostUse], total: usize) -> NodeList {
-    NodeList { total, items: hosts.iter().map(|host| NodeItem::from(*host)).collect() }
+pub fn list(hosts: &[&HostUse], total: usize, coverage: Option<Coverage>) -> NodeList {
+    NodeList { total, items: hosts.iter().map(|host| NodeItem::from(*host)).collect(), coverage }
 }
 
 /// `-o name`.
@@ -91,34 +99,89 @@ pub fn names(hosts: &[&HostUse]) -> String {
     hosts.iter().map(|host| format!("{}\n", clean(host.name()))).collect()
 }
 
-/// A device of a node. Which of several is taken is not known without a metrics source.
+/// A device of a node, or an instance of one that is cut. Which of several is taken is known from metrics alone.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuItem {
     pub(super) gpu_id: String,
     pub(super) r#type: Option<String>,
     pub(super) status: &'static str,
-    utilization: Option<f64>,
-    memory_usage: Option<String>,
+    /// Percent.
+    pub(super) utilization: Option<f64>,
+    pub(super) memory_usage: Option<String>,
+    /// As its exporter calls it.
+    model: Option<String>,
+    uuid: Option<String>,
+    pub(super) power_watts: Option<f64>,
+    pub(super) temperature_celsius: Option<f64>,
+    /// Why it is broken.
+    pub(super) fault: Option<String>,
+    /// True when its newest sample is too old to mean anything.
+    pub(super) stale: bool,
+    pub(super) holders: Vec<HolderKey>,
 }
 
-/// The devices of a node, one by one.
+/// A pod.
+#[derive(Serialize)]
+pub struct HolderKey {
+    pub namespace: String,
+    pub pod: String,
+}
+
+/// The devices of a node, one by one: those that are measured, and those that only the node counts.
 #[must_use]
 pub fn gpus(host: &HostUse) -> Vec<GpuItem> {
-    let status = match host.gpus.used {
+    let unmeasured = match host.gpus.used {
         Some(0) => "free",
         Some(used) if used >= host.gpus.total => "used",
         _ => "unknown",
     };
+    let mut items: Vec<GpuItem> = host.devices.iter().flatten().map(|reading| measured(host, reading)).collect();
+    let known: Vec<u32> =
+        host.devices.iter().flatten().filter(|reading| reading.slice.is_none()).map(|reading| reading.index).collect();
     let types = host.types.iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
-    let item = |(index, kind): (usize, &String)| GpuItem {
+    let rest = types.skip(known.len()).zip((0_u32..).filter(|index| !known.contains(index)));
+    items.extend(rest.map(|(kind, index)| GpuItem {
         gpu_id: format!("gpu-{index}"),
         r#type: Some(kind.clone()).filter(|kind| kind != crate::model::inventory::UNTYPED),
-        status,
+        status: unmeasured,
         utilization: None,
         memory_usage: None,
-    };
-    types.enumerate().map(item).collect()
+        model: None,
+        uuid: None,
+        power_watts: None,
+        temperature_celsius: None,
+        fault: None,
+        stale: false,
+        holders: Vec::new(),
+    }));
+    items
+}
+
+fn measured(host: &HostUse, reading: &Reading) -> GpuItem {
+    let by_model = || reading.model.as_deref().and_then(GpuType::parse).map(|kind| kind.to_string());
+    GpuItem {
+        gpu_id: reading.id(),
+        r#type: host.gpu_type().or_else(by_model),
+        status: match reading.held {
+            Some(true) => "used",
+            Some(false) => "free",
+            None => "unknown",
+        },
+        utilization: reading.utilization.map(rounded),
+        memory_usage: coverage::memory(reading.memory_used_mib, reading.memory_total_mib),
+        model: reading.model.clone(),
+        uuid: reading.uuid.clone(),
+        power_watts: reading.power_watts.map(rounded),
+        temperature_celsius: reading.temperature_celsius.map(rounded),
+        fault: reading.fault.clone(),
+        stale: reading.stale,
+        holders: reading
+            .holders
+            .iter()
+            .map(|(namespace, pod)| HolderKey { namespace: namespace.clone(), pod: pod.clone() })
+            .collect(),
+    }
 }
 
 /// `get nodes --gpu-detail`.
@@ -126,6 +189,7 @@ pub fn gpus(host: &HostUse) -> Vec<GpuItem> {
 pub struct DetailList {
     total: usize,
     items: Vec<DetailItem>,
+    coverage: Option<Coverage>,
 }
 
 #[derive(Serialize)]
@@ -138,12 +202,12 @@ struct DetailItem {
 }
 
 #[must_use]
-pub fn details(hosts: &[&HostUse], total: usize) -> DetailList {
+pub fn details(hosts: &[&HostUse], total: usize, coverage: Option<Coverage>) -> DetailList {
     let item = |host: &&HostUse| DetailItem {
         node_name: host.name().to_owned(),
         gpu_count: host.gpus.total,
         gpus: gpus(host),
         gpu_slices: slices(&host.slices),
     };
-    DetailList { total, items: hosts.iter().map(item).collect() }
+    DetailList { total, items: hosts.iter().map(item).collect(), coverage }
 }

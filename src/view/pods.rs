@@ -6,8 +6,9 @@ use colored::Color;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Job, Pod, PodPhase};
+use crate::model::{Figures, Job, Pod, PodPhase};
 
+use super::coverage::{memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::age;
 use super::{Format, Look};
@@ -23,10 +24,13 @@ pub struct PodDocument<'a> {
     gpu: u64,
     restarts: u32,
     started_at: Option<Timestamp>,
+    /// Mean in percent over its devices.
+    gpu_utilization: Option<f64>,
+    memory_usage: Option<String>,
 }
 
 #[must_use]
-pub fn pod_document(pod: &Pod) -> PodDocument<'_> {
+pub fn pod_document(pod: &Pod, figures: Option<Figures>) -> PodDocument<'_> {
     PodDocument {
         name: &pod.name,
         rank: pod.rank,
@@ -36,6 +40,8 @@ pub fn pod_document(pod: &Pod) -> PodDocument<'_> {
         gpu: pod.gpus,
         restarts: pod.restarts(),
         started_at: pod.started_at,
+        gpu_utilization: figures.and_then(|figures| figures.utilization).map(rounded),
+        memory_usage: figures.as_ref().and_then(memory_of),
     }
 }
 
@@ -60,11 +66,12 @@ fn pod_status(pod: &Pod) -> String {
 
 /// The pods of the present try. What tells more of a training is its tries, of a service its restarts in place.
 #[must_use]
-pub fn table(job: &Job, look: Look, now: Timestamp) -> String {
+pub fn table(job: &Job, look: Look, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
     if job.kind.serves() {
-        return serving(job, look, now);
+        return serving(job, look, now, figures);
     }
-    let mut table = Table::new([left("PODS"), right("RANK"), left("NODE"), left("STATUS"), right("TRIES"), right("RUNS")]);
+    let mut table =
+        Table::new([left("PODS"), right("RANK"), left("NODE"), left("STATUS"), right("TRIES"), right("RUNS"), right("UTIL")]);
     let mut tries: BTreeMap<Option<u32>, u32> = BTreeMap::new();
     job.pods.iter().for_each(|pod| *tries.entry(pod.rank).or_default() += 1);
     let current = job.current_pods();
@@ -77,13 +84,15 @@ pub fn table(job: &Job, look: Look, now: Timestamp) -> String {
             Cell::colored(pod_status(pod), color),
             tries.get(&pod.rank).copied().unwrap_or(1).to_string().into(),
             age(pod.started_at.filter(|_| pod.phase == PodPhase::Running), now).into(),
+            percent(figures(pod).and_then(|figures| figures.utilization)).into(),
         ]);
     }
     if current.is_empty() { String::new() } else { table.show(Format::Table, true, look) }
 }
 
-fn serving(job: &Job, look: Look, now: Timestamp) -> String {
-    let mut table = Table::new([left("PODS"), left("READY"), left("NODE"), left("STATUS"), right("RESTARTS"), right("RUNS")]);
+fn serving(job: &Job, look: Look, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
+    let mut table =
+        Table::new([left("PODS"), left("READY"), left("NODE"), left("STATUS"), right("RESTARTS"), right("RUNS"), right("UTIL")]);
     for pod in &job.pods {
         let color = if pod.ready || pod.ended() { None } else { Some(Color::Yellow) };
         table.row(vec![
@@ -93,6 +102,7 @@ fn serving(job: &Job, look: Look, now: Timestamp) -> String {
             Cell::colored(pod_status(pod), color),
             pod.restarts().to_string().into(),
             age(pod.started_at.filter(|_| pod.phase == PodPhase::Running), now).into(),
+            percent(figures(pod).and_then(|figures| figures.utilization)).into(),
         ]);
     }
     if job.pods.is_empty() { String::new() } else { table.show(Format::Table, true, look) }

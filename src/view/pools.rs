@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::model::{Count, Health, HostUse, Job, PoolDefinition, State};
+use crate::model::{Count, Figures, Health, HostUse, Job, PoolDefinition, Reading, State};
 
+use super::coverage::{self, Coverage, percent, rounded};
 use super::node::RunningJob;
 use super::nodes::{SliceItem, slices};
 use super::table::{Table, left, right};
@@ -37,6 +38,11 @@ impl PoolUse {
     #[must_use]
     pub fn job_count(&self) -> Option<u64> {
         self.all_jobs.then_some(self.jobs.len() as u64)
+    }
+
+    fn figures(&self) -> Figures {
+        let held: Vec<&Reading> = self.hosts.iter().flat_map(HostUse::held_devices).collect();
+        Figures::of(held.into_iter())
     }
 
     fn slices(&self) -> BTreeMap<String, Count> {
@@ -75,6 +81,8 @@ impl PoolUse {
 pub struct PoolList {
     total: usize,
     items: Vec<PoolItem>,
+    /// `null` without metrics.
+    coverage: Option<Coverage>,
 }
 
 #[derive(Serialize)]
@@ -87,6 +95,10 @@ pub struct PoolItem {
     gpu_free: Option<u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
     gpu_type: Vec<String>,
+    /// Mean in percent over the devices that a pod holds and that were sampled.
+    gpu_utilization: Option<f64>,
+    gpu_sampled: u64,
+    memory_usage: Option<String>,
     nodes: usize,
     /// `null` when some may not be seen.
     jobs: Option<u64>,
@@ -96,8 +108,8 @@ pub struct PoolItem {
 
 /// A page of `total` pools.
 #[must_use]
-pub fn list(pools: &[PoolUse], total: usize) -> PoolList {
-    PoolList { total, items: pools.iter().map(PoolItem::from).collect() }
+pub fn list(pools: &[PoolUse], total: usize, coverage: Option<Coverage>) -> PoolList {
+    PoolList { total, items: pools.iter().map(PoolItem::from).collect(), coverage }
 }
 
 impl From<&PoolUse> for PoolItem {
@@ -110,6 +122,9 @@ impl From<&PoolUse> for PoolItem {
             gpu_free: pool.gpus().free(),
             gpu_slices: slices(&pool.slices()),
             gpu_type: pool.kinds(),
+            gpu_utilization: pool.figures().utilization.map(rounded),
+            gpu_sampled: pool.figures().sampled,
+            memory_usage: coverage::memory_of(&pool.figures()),
             nodes: pool.hosts.len(),
             jobs: pool.job_count(),
             status: pool.status(),
@@ -136,6 +151,7 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: Look) -> St
         right("GPUS"),
         right("USED"),
         right("FREE"),
+        right("UTIL"),
         right("JOBS"),
         left("DESCRIPTION").yielding(),
     ]);
@@ -150,6 +166,7 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: Look) -> St
             gpus.total.to_string().into(),
             number(gpus.used).into(),
             number(gpus.free()).into(),
+            percent(pool.figures().utilization).into(),
             number(pool.job_count()).into(),
             description.unwrap_or_default().into(),
         ]);
@@ -171,6 +188,10 @@ pub struct PoolDocument {
     gpu_free: Option<u64>,
     gpu_type: BTreeMap<String, u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
+    /// Mean in percent over the devices that a pod holds and that were sampled.
+    gpu_utilization: Option<f64>,
+    gpu_sampled: u64,
+    memory_usage: Option<String>,
     /// Empty allows all; `null` when definitions may not be read.
     allowed_gpu_type: Option<Vec<String>>,
     /// `null` when definitions may not be read.
@@ -200,6 +221,9 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
         gpu_free: gpus.free(),
         gpu_type: pool.types(),
         gpu_slices: slices(&pool.slices()),
+        gpu_utilization: pool.figures().utilization.map(rounded),
+        gpu_sampled: pool.figures().sampled,
+        memory_usage: coverage::memory_of(&pool.figures()),
         allowed_gpu_type: pool.defined.then_some(definition.gpu_types),
         quota: pool.defined.then_some(Quota { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job }),
         jobs: pool
@@ -229,6 +253,9 @@ pub fn text(pool: &PoolUse, look: Look) -> String {
     let types: Vec<String> = pool.types().iter().map(|(kind, count)| format!("{count} × {}", clean(kind))).collect();
     let types = if types.is_empty() { "no whole GPUs".to_owned() } else { types.join(", ") };
     line("GPUs", format!("{types}: {} held, {} free", number(gpus.used), number(gpus.free())));
+    if let Some(use_of) = coverage::use_of(&pool.figures()) {
+        line("GPU use", use_of);
+    }
     for (name, count) in pool.slices() {
         line("slices", format!("{} × {}: {} held", count.total, clean(&name), number(count.used)));
     }

@@ -34,7 +34,7 @@ fn filters_order_pages_and_formats() {
     let table = scene.gpuctl(&["get", "jobs"]).ok().out;
     assert_eq!(
         table.lines().next().unwrap().split_whitespace().collect::<Vec<_>>(),
-        ["NAME", "KIND", "STATUS", "GPU", "TYPE", "POOL", "AGE", "PROGRESS"]
+        ["NAME", "KIND", "STATUS", "GPU", "TYPE", "UTIL", "POOL", "AGE", "PROGRESS"]
     );
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     assert_eq!(scene.gpuctl(&["get", "jobs", "--no-headers"]).ok().out.lines().count(), 4);

@@ -98,7 +98,7 @@ fn every_answer_has_the_contract_s_fields() {
         "delete batch",
     );
     let empty = scene.gpuctl(&["get", "jobs", "-o", "json"]).ok().json();
-    assert_eq!(empty, json!({"total": 0, "items": []}));
+    assert_eq!(empty, json!({"total": 0, "items": [], "coverage": null}));
 }
 
 #[test]

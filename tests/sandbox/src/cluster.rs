@@ -216,6 +216,48 @@ impl Cluster {
         format!("http://127.0.0.1:{}", self.ports.prometheus)
     }
 
+    /// Starts a further Prometheus that scrapes as `scrapes` say, every second. Returns its address.
+    pub fn another_prometheus(&self, name: &str, scrapes: &Value) -> Result<String> {
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let config = format!("{name}.yml");
+        self.write(&config, &json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}).to_string())?;
+        let mut command = Command::new(self.binaries.path("prometheus"));
+        command.current_dir(&self.folder).args([
+            "--config.file",
+            &self.file(&config),
+            "--storage.tsdb.path",
+            &self.file(&format!("{name}-tsdb")),
+            "--web.listen-address",
+            &format!("127.0.0.1:{port}"),
+            "--log.level",
+            "warn",
+        ]);
+        self._group.spawn(command, &self.folder.join(format!("{name}.log")))?;
+        self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        Ok(format!("http://127.0.0.1:{port}"))
+    }
+
+    /// Puts Prometheus behind a Service as its operator does: a pod that is led to it.
+    pub fn publish_prometheus(&self, namespace: &str) {
+        let kubectl = self.kubectl(Persona::Admin);
+        let labels = json!({"app.kubernetes.io/name": "prometheus"});
+        kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "prometheus-0", "namespace": namespace, "labels": labels},
+             "spec": {"containers": [{"name": "prometheus", "image": "prometheus"}]}},
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "prometheus-operated", "namespace": namespace,
+                "labels": {"operated-prometheus": "true"}},
+             "spec": {"clusterIP": "None", "selector": labels, "ports": [{"name": "web", "port": 9090}]}},
+        ]}));
+        let pod = kubectl.until(&["get", "pod", "prometheus-0", "-n", namespace], |pod| pod["status"]["podIP"].is_string());
+        let address = pod["status"]["podIP"].as_str().unwrap_or_default();
+        self.add_road(&format!("{address}:9090"), self.ports.prometheus);
+        self.forward(namespace, &[9090], self.ports.prometheus);
+        kubectl.until(&["get", "endpoints", "prometheus-operated", "-n", namespace], |found| {
+            found["subsets"].as_array().is_some_and(|subsets| !subsets.is_empty())
+        });
+    }
+
     /// Where the API server answers.
     #[must_use]
     pub fn api_server(&self) -> String {

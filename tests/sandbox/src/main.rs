@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use gpuctl_sandbox::binaries::{Binaries, cache_folder};
-use gpuctl_sandbox::{Cluster, Options, Persona, nodes};
+use gpuctl_sandbox::exporter::Exporter;
+use gpuctl_sandbox::{Cluster, Options, Persona, load, nodes};
 
 const USAGE: &str = "usage: cargo sandbox [up|down|status]
   up      build what is missing, start the cluster, show gpuctl on it (the default)
@@ -130,11 +131,18 @@ fn status() -> Result<()> {
 
 /// The background process: holds the cluster and gives the simulated trainings something to say.
 fn keep(folder: &Path) -> Result<()> {
-    let cluster = Cluster::start(&Options { folder: Some(folder.to_owned()), ..Options::default() })?;
+    let exporter = Exporter::start()?;
+    let exporters = vec![exporter.address()];
+    let cluster = Cluster::start(&Options { folder: Some(folder.to_owned()), exporters, ..Options::default() })?;
     cluster.add_nodes(&nodes::fleet());
+    exporter.change(|fleet| fleet.extra = tour::machines());
+    cluster.publish_prometheus("monitoring");
     cluster.forward("default", &[8000, 8888], tour::page()?);
     let kubeconfig = cluster.kubeconfig(Persona::Admin);
     let text = format!("Prometheus: {}\nexport KUBECONFIG={}", cluster.prometheus(), kubeconfig.display());
     fs::write(folder.join("ready"), text)?;
-    tour::speak(&cluster)
+    thread::scope(|scope| {
+        scope.spawn(|| load::play(&cluster, &exporter, &nodes::fleet()));
+        tour::speak(&cluster)
+    })
 }

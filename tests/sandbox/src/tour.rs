@@ -58,6 +58,9 @@ pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
         &["get", "nodes"],
         &["get", "pools"],
         &["get", "quotas"],
+        &["get", "overview"],
+        &["get", "heatmap"],
+        &["get", "metrics", "job", "qwen2-7b-sft", "--metric", "gpuUtilization", "--start", "1m", "--step", "1"],
     ] {
         println!("$ gpuctl {}", arguments.join(" "));
         std::io::stdout().flush()?;
@@ -99,6 +102,24 @@ pub fn speak(cluster: &Cluster) -> Result<()> {
         speakers.retain(|key, _| present.contains(key));
         thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// What node-exporter would say of the machines: a storage cluster and InfiniBand ports.
+pub fn machines() -> String {
+    let mut text = String::from(
+        "# TYPE ceph_cluster_total_bytes gauge\nceph_cluster_total_bytes 1e15\n# TYPE ceph_cluster_total_used_bytes gauge\nceph_cluster_total_used_bytes 4.5e14\n",
+    );
+    for (name, value) in [("node_infiniband_state_id", "4"), ("node_infiniband_rate_bytes_per_second", "5e+10")] {
+        text.push_str(&format!("# TYPE {name} gauge\n"));
+        for node in ["gpu-a-01", "gpu-a-02", "gpu-h-01", "gpu-h-02"] {
+            for port in 0..4 {
+                let down = name.ends_with("state_id") && node == "gpu-h-02" && port == 3;
+                let value = if down { "1" } else { value };
+                text.push_str(&format!("{name}{{device=\"mlx5_{port}\",port=\"1\",node=\"{node}\"}} {value}\n"));
+            }
+        }
+    }
+    text
 }
 
 /// A page for whoever opens a simulated notebook or service. Returns its port.

@@ -1,0 +1,118 @@
+//! Times as people type them: RFC 3339, Unix seconds or milliseconds, a span before now, `yesterday`.
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan};
+
+use crate::error::Error;
+use crate::model::quantity;
+use crate::prometheus::Window;
+
+/// Which time is meant
+#[derive(Args, Clone, Debug, Default)]
+pub struct Span {
+    /// Begin: RFC 3339, Unix seconds, a span before now such as 1h, or yesterday
+    #[arg(long, value_name = "TIME")]
+    start: Option<String>,
+    /// End, in the same forms; now without it
+    #[arg(long, value_name = "TIME")]
+    end: Option<String>,
+    /// Time between two points, such as 60 or 5m
+    #[arg(long, value_name = "TIME")]
+    step: Option<String>,
+}
+
+/// Points of a curve when no step was asked for.
+const POINTS: i64 = 1000;
+/// No exporter measures more often than this, in seconds.
+const SHORTEST_STEP: i64 = 15;
+
+impl Span {
+    /// The window from `start`, or from what was asked for, with `step` seconds unless another was asked for.
+    pub fn window(&self, now: Timestamp, start: Timestamp, step: Option<i64>) -> Result<Window, Error> {
+        let at = |text: &Option<String>, default: Timestamp| text.as_ref().map_or(Ok(default), |text| instant(text, now));
+        let (start, end) = (at(&self.start, start)?.as_second(), at(&self.end, now)?.as_second());
+        if start > end {
+            return Err(Error::usage("the start is after the end"));
+        }
+        let fitting = || step.unwrap_or_else(|| SHORTEST_STEP.max((end - start).div_euclid(POINTS) + 1));
+        let step = match &self.step {
+            None => fitting(),
+            Some(text) => {
+                let spelled = || quantity::duration(text).and_then(|span| i64::try_from(span.as_secs()).ok());
+                let step = text.parse().ok().or_else(spelled).filter(|step| *step > 0);
+                step.ok_or_else(|| Error::usage(format!("`{text}` is no step")).hint("such as 60, 30s or 5m"))?
+            }
+        };
+        Ok(Window { start, end, step })
+    }
+}
+
+/// The moment that a text means.
+pub fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
+    let number = text.parse::<i64>().ok();
+    let found = match number {
+        // Thirteen digits are milliseconds.
+        Some(number) if text.len() >= 13 => Timestamp::from_millisecond(number).ok(),
+        Some(number) => Timestamp::from_second(number).ok(),
+        None => named(text, now).or_else(|| before(text, now)).or_else(|| text.parse().ok()).or_else(|| local(text)),
+    };
+    found.ok_or_else(|| {
+        Error::usage(format!("`{text}` is no time"))
+            .hint("such as 2026-01-31T10:00:00Z, 1769853600, 90m (before now), today or yesterday")
+    })
+}
+
+fn named(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let today = now.to_zoned(TimeZone::system()).start_of_day().ok()?;
+    match text {
+        "now" => Some(now),
+        "today" => Some(today.timestamp()),
+        "yesterday" => Some(today.checked_sub(1.day()).ok()?.timestamp()),
+        _ => None,
+    }
+}
+
+fn before(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let span = quantity::duration(text.trim_start_matches('-').trim_end_matches(" ago"))?;
+    now.checked_sub(SignedDuration::try_from(span).ok()?).ok()
+}
+
+/// A date, or a date with a time, as it is here.
+fn local(text: &str) -> Option<Timestamp> {
+    let at: jiff::civil::DateTime =
+        text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(jiff::civil::DateTime::from))?;
+    Some(at.to_zoned(TimeZone::system()).ok()?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_a_moment() {
+        let now = Timestamp::from_second(1_769_853_600).unwrap();
+        let second = |text: &str| instant(text, now).unwrap().as_second();
+        assert_eq!(second("2026-01-31T10:00:00Z"), 1_769_853_600);
+        assert_eq!((second("1769853600"), second("1769853600000")), (1_769_853_600, 1_769_853_600));
+        assert_eq!((second("90m"), second("1h30m"), second("now")), (1_769_848_200, 1_769_848_200, 1_769_853_600));
+        let day = second("today") - second("yesterday");
+        assert!((82_800..=90_000).contains(&day), "a day has 23 to 25 hours: {day}");
+        for bad in ["", "soon", "1x", "2026-13-01", "99999999999999999999"] {
+            assert!(instant(bad, now).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_window_has_a_fitting_step() {
+        let now = Timestamp::from_second(100_000).unwrap();
+        let of = |start: &str, step: Option<&str>| {
+            let span = Span { start: Some(start.into()), end: None, step: step.map(ToOwned::to_owned) };
+            span.window(now, now, None)
+        };
+        assert_eq!(of("1h", None).unwrap(), Window { start: 96_400, end: 100_000, step: 15 });
+        assert_eq!(of("0", None).unwrap().step, 101);
+        assert_eq!((of("1h", Some("5m")).unwrap().step, of("1h", Some("60")).unwrap().step), (300, 60));
+        assert!(of("1h", Some("0")).is_err() && of("100001", None).is_err());
+    }
+}

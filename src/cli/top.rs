@@ -1,0 +1,166 @@
+//! `top`: nodes, jobs or GPUs by what they do now, again and again on a terminal, once in a pipe.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use futures::future::join;
+
+use crate::cluster::Connection;
+use crate::error::Error;
+use crate::model::Point;
+use crate::stats::devices;
+use crate::stats::identity::Facts;
+use crate::terminal::raw;
+use crate::terminal::screen::Screen;
+use crate::view::top::{self as view, Key, Line, Past};
+
+use super::metrics::{self, OF_DEVICES};
+use super::{World, duration};
+use crate::prometheus::Prometheus;
+
+/// Watch nodes, jobs or GPUs by how busy they are
+///
+/// Redraws until `q` or Ctrl-C on a terminal; prints once in a pipe. Jobs are workloads of anybody's that hold GPUs.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl top
+  gpuctl top gpus --sort-by power
+  gpuctl top jobs -n team-a | head")]
+pub struct Top {
+    /// What to show
+    #[arg(value_enum, default_value_t, value_name = "WHAT")]
+    what: What,
+    /// Order: the highest first
+    #[arg(long, value_enum, default_value_t, value_name = "KEY")]
+    sort_by: SortKey,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    interval: Duration,
+    /// Print once, also on a terminal
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum What {
+    #[default]
+    #[value(alias = "node")]
+    Nodes,
+    #[value(alias = "job")]
+    Jobs,
+    #[value(alias = "gpu")]
+    Gpus,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum SortKey {
+    #[default]
+    Utilization,
+    Memory,
+    Power,
+    Gpus,
+    Name,
+}
+
+impl From<SortKey> for Key {
+    fn from(key: SortKey) -> Self {
+        match key {
+            SortKey::Utilization => Self::Utilization,
+            SortKey::Memory => Self::Memory,
+            SortKey::Power => Self::Power,
+            SortKey::Gpus => Self::Gpus,
+            SortKey::Name => Self::Name,
+        }
+    }
+}
+
+/// How far back curves go, in milliseconds.
+const PAST: i64 = 5 * 60 * 1000;
+
+pub async fn run(args: &Top, world: &World) -> Result<ExitCode, Error> {
+    let connection = world.connect().await?;
+    let prometheus = metrics::find(world, &connection, world.access.request_timeout).await?;
+    let titles = match args.what {
+        What::Nodes => ("NODE", "TYPE"),
+        What::Jobs => ("JOB", "KIND"),
+        What::Gpus => ("GPU", "HOLDER"),
+    };
+    let lines = look(args, &connection, &prometheus, world).await?;
+    let look_of = world.terminal.look();
+    if args.once || look_of.width.is_none() {
+        world.terminal.print(&view::table(&lines, titles, None, look_of))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let screen = Screen::enter();
+    let mut keys = screen.has_keys().then(raw::stdin);
+    let mut ended = std::pin::pin!(raw::ended_from_outside());
+    let (mut past, mut lines, mut trouble) = (Past::new(), lines, None::<String>);
+    loop {
+        let now = world.now().as_millisecond();
+        for line in &lines {
+            if let Some(value) = line.figures.utilization {
+                past.entry(line.name.clone()).or_default().push(Point { at: now, value });
+            }
+        }
+        past.values_mut().for_each(|points| points.retain(|point| point.at > now - PAST));
+        let head = match &trouble {
+            Some(trouble) => format!("as of the last answer; {trouble}\n"),
+            None => format!("{} · {} · every {}s · q quits\n", connection.server(), prometheus.server, args.interval.as_secs()),
+        };
+        // The width may have changed.
+        screen.draw(&(head + &view::table(&lines, titles, Some((&past, now - PAST, now)), world.terminal.look())));
+        let next_key = async {
+            match &mut keys {
+                Some(keys) => keys.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(args.interval) => {}
+            _ = &mut ended => return Ok(ExitCode::SUCCESS),
+            key = next_key => match key.as_deref() {
+                // Ctrl-C and Ctrl-D come as letters here.
+                None | Some([b'q' | b'Q' | 3 | 4, ..]) => return Ok(ExitCode::SUCCESS),
+                Some(_) => continue,
+            },
+        }
+        match look(args, &connection, &prometheus, world).await {
+            Ok(found) => (lines, trouble) = (found, None),
+            // An outage passes; what was seen last stays.
+            Err(error) => trouble = Some(error.to_string()),
+        }
+    }
+}
+
+async fn look(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>, world: &World) -> Result<Vec<Line>, Error> {
+    let moment = metrics::moment(world, prometheus, &OF_DEVICES, None);
+    let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    let owners = async { if args.what == What::Jobs { connection.owners(namespace).await.map(Some) } else { Ok(None) } };
+    let ((moment, stock), owners) = join(join(moment, connection.stock()), owners).await;
+    let (moment, mut stock, owners) = (moment?, stock?, owners?);
+    let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
+    let readings = devices::read(&moment, &stock.inventory, &facts);
+    stock.inventory.measure(&readings);
+    let mut lines: Vec<Line> = match (args.what, owners) {
+        (What::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
+        (What::Jobs, Some(owners)) => {
+            let found = owners.forest.workloads(&stock.inventory);
+            let holding = found.iter().filter(|one| one.gpus_held() > 0 || !one.slices.is_empty());
+            let line = |one: &crate::model::Workload| {
+                let pods: Vec<&str> = one.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
+                Line {
+                    name: format!("{}/{}", one.top.namespace, one.top.name),
+                    about: one.top.kind.clone(),
+                    held: Some(one.gpus_held()),
+                    total: one.requested,
+                    figures: readings.figures_of(&one.top.namespace, &pods),
+                }
+            };
+            holding.map(line).collect()
+        }
+        _ => stock.inventory.hosts.iter().filter(|host| host.has_gpus()).map(view::of_node).collect(),
+    };
+    view::sort(&mut lines, args.sort_by.into());
+    Ok(lines)
+}

@@ -1,0 +1,158 @@
+//! Finds Services that may be a Prometheus and carries requests to them: through the API server's proxy with the user's
+//! own rights, or through a port-forward to a pod. What is asked and answered is not known here.
+
+use bytes::Bytes;
+use futures::future::{join_all, select};
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use super::request::with_query;
+use super::{Connection, Failure};
+
+/// A port of a Service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gate {
+    pub namespace: String,
+    pub service: String,
+    pub port: u16,
+    /// Where the API begins: `/select/0/prometheus`.
+    pub base: &'static str,
+}
+
+/// What came back, whatever its status.
+pub struct Carried {
+    pub code: u16,
+    pub media: String,
+    pub body: Bytes,
+}
+
+/// Labels of Services by whose they are, the longest memory first; a port by number where several are open, and where the
+/// API begins.
+const SELECTORS: [(&str, Option<u16>, &str); 7] = [
+    ("app.kubernetes.io/name=thanos-query", None, ""),
+    ("app.kubernetes.io/name=vmselect", Some(8481), "/select/0/prometheus"),
+    ("app.kubernetes.io/name=vmsingle", None, ""),
+    ("operated-prometheus=true", Some(9090), ""),
+    ("app=kube-prometheus-stack-prometheus", Some(9090), ""),
+    ("app.kubernetes.io/name=prometheus,app.kubernetes.io/component=server", None, ""),
+    ("app.kubernetes.io/name=prometheus", Some(9090), ""),
+];
+
+/// Names of Services as the charts make them, for users who may not list Services.
+const WELL_KNOWN: [(&str, &str, u16); 7] = [
+    ("monitoring", "prometheus-operated", 9090),
+    ("monitoring", "kube-prometheus-stack-prometheus", 9090),
+    ("monitoring", "prometheus-kube-prometheus-prometheus", 9090),
+    ("monitoring", "prometheus-k8s", 9090),
+    ("monitoring", "prometheus-server", 80),
+    ("prometheus", "prometheus-server", 80),
+    ("monitoring", "prometheus", 9090),
+];
+
+impl Gate {
+    /// `monitoring/prometheus-operated`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.namespace, self.service)
+    }
+}
+
+impl Connection {
+    /// Services that may be a Prometheus, the likeliest to remember most first. False when they may not be listed, and the
+    /// usual names stand for them.
+    pub async fn gates(&self) -> Result<(Vec<Gate>, bool), Failure> {
+        let lists = SELECTORS.map(|(selector, ..)| async move {
+            let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
+            self.get::<Value>(&path).await
+        });
+        let mut found: Vec<Gate> = Vec::new();
+        for ((_, port, base), list) in SELECTORS.iter().zip(join_all(lists).await) {
+            let list = match list {
+                Err(failure) if failure.is_forbidden() => return Ok((self.usual_gates(), false)),
+                other => other?,
+            };
+            let mut own: Vec<Gate> =
+                list["items"].as_array().into_iter().flatten().filter_map(|service| gate(service, *port, base)).collect();
+            own.sort();
+            for gate in own {
+                if !found.iter().any(|known| known.name() == gate.name()) {
+                    found.push(gate);
+                }
+            }
+        }
+        Ok((found, true))
+    }
+
+    /// The usual names, in the usual namespaces and in the user's own.
+    fn usual_gates(&self) -> Vec<Gate> {
+        let gate = |namespace: &str, service: &str, port| Gate {
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            port,
+            base: "",
+        };
+        let usual = WELL_KNOWN.iter().map(|(namespace, service, port)| gate(namespace, service, *port));
+        let own = [("prometheus-operated", 9090), ("prometheus-server", 80)];
+        usual.chain(own.into_iter().map(|(service, port)| gate(&self.namespace, service, port))).collect()
+    }
+
+    /// Asks through the API server's proxy.
+    pub async fn through_service(&self, gate: &Gate, path: &str) -> Result<Carried, Failure> {
+        let Gate { namespace, service, port, base } = gate;
+        let url = format!("/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy{base}/{path}");
+        let reply = self.ask(&url).await?;
+        // The API server itself answers so; whoever is behind it has no such object.
+        let own = serde_json::from_slice::<Value>(&reply.body).is_ok_and(|status| status["kind"] == "Status");
+        if own && reply.code >= 400 {
+            return Err(self.failure(reply.code, &reply.media, &reply.body));
+        }
+        Ok(Carried { code: reply.code, media: reply.media, body: reply.body })
+    }
+
+    /// A pod behind a Service and its port.
+    pub async fn pod_behind(&self, gate: &Gate) -> Result<Option<(String, u16)>, Failure> {
+        let selector = format!("kubernetes.io/service-name={}", gate.service);
+        let path = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", gate.namespace);
+        let slices: Value = self.get(&with_query(&path, &[("labelSelector", &selector)])).await?;
+        let slices = slices["items"].as_array().into_iter().flatten();
+        Ok(slices.into_iter().find_map(|slice| {
+            let ports = slice["ports"].as_array()?.iter().filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
+            let port = ports.clone().find(|port| *port == gate.port).or_else(|| ports.clone().next())?;
+            let ready = |one: &&Value| one.pointer("/conditions/ready") != Some(&Value::Bool(false));
+            let pod =
+                slice["endpoints"].as_array()?.iter().filter(ready).find_map(|one| one.pointer("/targetRef/name")?.as_str())?;
+            Some((pod.to_owned(), port))
+        }))
+    }
+
+    /// Runs `call` with a local address that leads to a port of a pod as long as it takes.
+    pub async fn beside_pod<T>(
+        &self,
+        namespace: &str,
+        pod: &str,
+        port: u16,
+        call: impl AsyncFnOnce(String) -> T,
+    ) -> Result<T, Failure> {
+        let broken = |error: std::io::Error| Failure::Unreachable { server: self.server.clone(), cause: error.to_string() };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(broken)?;
+        let address = listener.local_addr().map_err(broken)?;
+        let carrying = std::pin::pin!(self.carry_to(&listener, namespace, pod, port));
+        let calling = std::pin::pin!(call(format!("http://{address}")));
+        match select(calling, carrying).await {
+            futures::future::Either::Left((answer, _)) => Ok(answer),
+            futures::future::Either::Right((failure, _)) => Err(failure),
+        }
+    }
+}
+
+fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Gate> {
+    let text = |pointer: &str| service.pointer(pointer).and_then(Value::as_str).map(ToOwned::to_owned);
+    let ports: Vec<u16> = service
+        .pointer("/spec/ports")?
+        .as_array()?
+        .iter()
+        .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok())
+        .collect();
+    let open = port.filter(|port| ports.contains(port)).or_else(|| ports.first().copied())?;
+    Some(Gate { namespace: text("/metadata/namespace")?, service: text("/metadata/name")?, port: open, base })
+}

@@ -1,0 +1,329 @@
+//! Reads owners and pods of the whole cluster, or of one namespace: the kinds that everybody has in lists, custom ones by
+//! following the references of pods up, each kind found by discovery. What makes a workload is the model's.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::workload::{Forest, OwnerObject, Standing, WorkPod};
+
+use super::decode::{Condition, Metadata, Page, PodSpec, PodStatus};
+use super::{Connection, Failure};
+
+/// Owners and pods, and what could not be read.
+pub struct Owners {
+    pub forest: Forest,
+    /// Kinds that may not be listed, so that workloads without pods are missing.
+    pub unreadable: Vec<String>,
+    /// Set when only this namespace could be read although all were wanted.
+    pub narrowed_to: Option<String>,
+}
+
+/// Kinds that are listed: API and plural, kind, and whether the template is one level deeper.
+const LISTED: [(&str, &str, &str); 6] = [
+    ("apps/v1", "replicasets", "ReplicaSet"),
+    ("apps/v1", "deployments", "Deployment"),
+    ("apps/v1", "statefulsets", "StatefulSet"),
+    ("apps/v1", "daemonsets", "DaemonSet"),
+    ("batch/v1", "jobs", "Job"),
+    ("batch/v1", "cronjobs", "CronJob"),
+];
+
+/// References that are followed up.
+const HIGHEST: usize = 8;
+
+#[derive(Deserialize)]
+struct WireObject<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    spec: ObjectSpec<'a>,
+    #[serde(borrow, default)]
+    status: ObjectStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ObjectSpec<'a> {
+    replicas: Option<u64>,
+    parallelism: Option<u64>,
+    suspend: bool,
+    #[serde(borrow)]
+    template: WireTemplate<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireTemplate<'a> {
+    #[serde(borrow)]
+    spec: PodSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectStatus<'a> {
+    #[serde(borrow)]
+    conditions: Vec<Condition<'a>>,
+    start_time: Option<Timestamp>,
+    completion_time: Option<Timestamp>,
+    desired_number_scheduled: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct OwnedPod<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    spec: PodSpec<'a>,
+    #[serde(borrow, default)]
+    status: PodStatus<'a>,
+}
+
+/// A reference to an owner that is not known yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Reference {
+    api_version: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl Connection {
+    /// Owners and pods of `namespace`, or of all.
+    pub async fn owners(&self, namespace: Option<&str>) -> Result<Owners, Failure> {
+        match self.owners_in(namespace).await {
+            Err(failure) if namespace.is_none() && failure.is_forbidden() => {
+                let own = self.namespace.clone();
+                let found = self.owners_in(Some(&own)).await?;
+                Ok(Owners { narrowed_to: Some(own), ..found })
+            }
+            other => other,
+        }
+    }
+
+    async fn owners_in(&self, namespace: Option<&str>) -> Result<Owners, Failure> {
+        let place = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
+        let mut references = BTreeSet::new();
+        let mut pods = Vec::new();
+        let listing = self.list_pods(&place, &mut pods, &mut references);
+        let place = &place;
+        let lists = LISTED.map(|(api, plural, kind)| async move {
+            let mut objects = Vec::new();
+            let mut above = BTreeSet::new();
+            let listed = self
+                .list(&format!("/apis/{api}{place}/{plural}"), &[], |page| {
+                    let page: Page<WireObject<'_>> = serde_json::from_slice(page)?;
+                    for object in &page.items {
+                        above.extend(reference(&object.metadata));
+                        objects.push(object.owner(api, kind));
+                    }
+                    Ok(())
+                })
+                .await;
+            (kind, listed.map(|()| (objects, above)))
+        });
+        let (listed, lists) = join(listing, join_all(lists)).await;
+        listed?;
+        let mut owners = BTreeMap::new();
+        let mut unreadable = Vec::new();
+        for (kind, list) in lists {
+            match list {
+                Ok((objects, above)) => {
+                    references.extend(above);
+                    owners.extend(objects.into_iter().map(|object| (object.uid.clone(), object)));
+                }
+                Err(failure) if failure.is_forbidden() => unreadable.push(kind.to_owned()),
+                Err(failure) => return Err(failure),
+            }
+        }
+        self.follow_up(references, &mut owners).await?;
+        Ok(Owners { forest: Forest { owners, pods }, unreadable, narrowed_to: None })
+    }
+
+    async fn list_pods(&self, place: &str, pods: &mut Vec<WorkPod>, references: &mut BTreeSet<Reference>) -> Result<(), Failure> {
+        self.list(&format!("/api/v1{place}/pods"), &[], |page| {
+            let page: Page<OwnedPod<'_>> = serde_json::from_slice(page)?;
+            for pod in &page.items {
+                // Custom owners are asked for one by one, so only those of pods with devices are.
+                let found = pod.pod();
+                if found.gpus > 0 {
+                    references.extend(reference(&pod.metadata));
+                }
+                pods.push(found);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Reads the owners that no list had, then theirs. One that cannot be read stays what its reference says.
+    async fn follow_up(
+        &self,
+        references: BTreeSet<Reference>,
+        owners: &mut BTreeMap<String, OwnerObject>,
+    ) -> Result<(), Failure> {
+        let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
+        let mut next = references;
+        for _ in 0..HIGHEST {
+            next.retain(|reference| !owners.contains_key(&reference.uid));
+            if next.is_empty() {
+                return Ok(());
+            }
+            let versions: BTreeSet<String> = next.iter().map(|reference| reference.api_version.clone()).collect();
+            let unknown = versions.into_iter().filter(|version| !plurals.keys().any(|(known, _)| known == version));
+            for (version, found) in join_all(unknown.map(|version| self.kinds_of(version))).await {
+                plurals.extend(found?.into_iter().map(|(kind, plural)| ((version.clone(), kind), plural)));
+            }
+            let asked = next.iter().map(|reference| {
+                let kind = (reference.api_version.clone(), reference.kind.clone());
+                let plural = plurals.get(&kind).cloned().flatten();
+                async move { self.object(reference, plural.as_deref()).await }
+            });
+            let mut above = BTreeSet::new();
+            for found in join_all(asked).await {
+                let (owner, parent) = found?;
+                above.extend(parent);
+                owners.insert(owner.uid.clone(), owner);
+            }
+            next = above;
+        }
+        Ok(())
+    }
+
+    /// Plural names of a version's kinds; none where it is not served or may not be seen.
+    async fn kinds_of(&self, version: String) -> (String, Result<BTreeMap<String, Option<String>>, Failure>) {
+        let root = if version.contains('/') { "/apis" } else { "/api" };
+        let found = match self.find::<Value>(&format!("{root}/{version}")).await {
+            Err(failure) if failure.is_forbidden() => Ok(None),
+            other => other,
+        };
+        let found = found.map(|list| {
+            let resources = list.as_ref().and_then(|list| list["resources"].as_array()).into_iter().flatten();
+            resources
+                .filter_map(|one| Some((one["kind"].as_str()?, one["name"].as_str()?, one["namespaced"].as_bool()?)))
+                .filter(|(_, plural, _)| !plural.contains('/'))
+                .map(|(kind, plural, namespaced)| (kind.to_owned(), namespaced.then(|| plural.to_owned())))
+                .collect()
+        });
+        (version, found)
+    }
+
+    /// An owner and the reference to its own.
+    async fn object(&self, reference: &Reference, plural: Option<&str>) -> Result<(OwnerObject, Option<Reference>), Failure> {
+        let Reference { api_version, kind, namespace, name, uid } = reference;
+        let told = || OwnerObject {
+            api_version: api_version.clone(),
+            kind: kind.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: uid.clone(),
+            ..OwnerObject::default()
+        };
+        let Some(plural) = plural else { return Ok((told(), None)) };
+        let root = if api_version.contains('/') { "/apis" } else { "/api" };
+        let path = format!("{root}/{api_version}/namespaces/{namespace}/{plural}/{name}");
+        let found = match self.find::<Value>(&path).await {
+            Err(failure) if failure.is_forbidden() => None,
+            other => other?,
+        };
+        // Another object of that name may have taken its place.
+        let Some(found) = found.filter(|found| found["metadata"]["uid"] == *uid) else { return Ok((told(), None)) };
+        let parent = found["metadata"]["ownerReferences"].as_array().and_then(|owners| {
+            let owner = owners.iter().find(|owner| owner["controller"] == true).or_else(|| owners.first())?;
+            let text = |key: &str| owner[key].as_str().map(ToOwned::to_owned);
+            Some(Reference {
+                api_version: text("apiVersion")?,
+                kind: text("kind")?,
+                namespace: namespace.clone(),
+                name: text("name")?,
+                uid: text("uid")?,
+            })
+        });
+        let time = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse().ok());
+        let owner = OwnerObject {
+            parent: parent.as_ref().map(|parent| parent.uid.clone()),
+            created_at: time("/metadata/creationTimestamp"),
+            started_at: time("/status/startTime"),
+            ended_at: time("/status/completionTime"),
+            ..told()
+        };
+        Ok((owner, parent))
+    }
+}
+
+/// The controller of an object. A pod that a kubelet runs by itself is owned by its node, which is no workload.
+fn reference(metadata: &Metadata<'_>) -> Option<Reference> {
+    let owner = metadata.controller()?;
+    (owner.kind != "Node").then(|| Reference {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        namespace: metadata.namespace.to_string(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+    })
+}
+
+impl WireObject<'_> {
+    fn owner(&self, api: &str, kind: &str) -> OwnerObject {
+        let Self { metadata, spec, status } = self;
+        let each = spec.template.spec.devices();
+        let wanted = match kind {
+            "Job" => spec.parallelism.unwrap_or(1),
+            "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
+            _ => spec.replicas.unwrap_or(1),
+        };
+        // What the size was before it was put to rest is not known here: one of it would ask for this.
+        let size = if wanted == 0 { 1 } else { wanted };
+        let holds = |wanted: &str| status.conditions.iter().find(|condition| condition.kind == wanted && condition.holds());
+        let verdict = match kind {
+            "Job" if holds("Complete").is_some() => Some(Standing::Completed),
+            "Job" if holds("Failed").is_some() => Some(Standing::Failed),
+            _ => None,
+        };
+        let failed_at = holds("Failed").and_then(|condition| condition.last_transition_time);
+        OwnerObject {
+            api_version: api.to_owned(),
+            kind: kind.to_owned(),
+            namespace: metadata.namespace.to_string(),
+            name: metadata.name.to_string(),
+            uid: metadata.uid.to_string(),
+            parent: reference(metadata).map(|reference| reference.uid),
+            created_at: metadata.creation_timestamp,
+            started_at: status.start_time,
+            ended_at: status.completion_time.or(failed_at),
+            // A ReplicaSet that its Deployment has left behind asks for nothing.
+            gpus: if kind == "ReplicaSet" && wanted == 0 { 0 } else { each * size },
+            verdict,
+            resting: match kind {
+                "Job" | "CronJob" if spec.suspend => Some("Suspended"),
+                "Deployment" | "StatefulSet" | "ReplicaSet" if wanted == 0 => Some("ScaledToZero"),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl OwnedPod<'_> {
+    fn pod(&self) -> WorkPod {
+        let ends = self.status.container_statuses.iter().filter_map(|status| status.state.terminated.as_ref()?.finished_at);
+        let text = |text: &Cow<'_, str>| Some(text.to_string()).filter(|text| !text.is_empty());
+        WorkPod {
+            namespace: self.metadata.namespace.to_string(),
+            name: self.metadata.name.to_string(),
+            uid: self.metadata.uid.to_string(),
+            parent: reference(&self.metadata).map(|reference| reference.uid),
+            node: text(&self.spec.node_name),
+            phase: self.status.phase(),
+            gpus: self.spec.devices(),
+            container: self.spec.main_container().to_owned(),
+            created_at: self.metadata.creation_timestamp,
+            started_at: self.status.start_time,
+            ended_at: ends.max(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What the devices of a cluster measure now, each once, with the node it is in and the pods that hold it. How metrics
+//! are called and labelled is not known here; a value that is not there is unknown, never zero.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::host::Health;
+use super::inventory::{HostUse, Inventory};
+
+/// A pod as (namespace, name).
+pub type PodKey = (String, String);
+
+/// One device, or one instance of a device that is cut into several.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    pub node: String,
+    /// The device's number on its node.
+    pub index: u32,
+    pub uuid: Option<String>,
+    /// MIG profile or partition, with its number on the device.
+    pub slice: Option<(String, u32)>,
+    /// As the exporter calls the device.
+    pub model: Option<String>,
+    /// Pods that hold it; several where it is shared.
+    pub holders: Vec<PodKey>,
+    /// Whether a pod holds it; `None` when nobody can tell.
+    pub held: Option<bool>,
+    /// Percent of the time in which something ran on it, 0–100.
+    pub utilization: Option<f64>,
+    /// Percent of the time in which its memory was read or written, 0–100.
+    pub memory_copy: Option<f64>,
+    pub memory_used_mib: Option<f64>,
+    /// What programs can use, so without what the driver keeps.
+    pub memory_total_mib: Option<f64>,
+    pub power_watts: Option<f64>,
+    pub power_limit_watts: Option<f64>,
+    pub temperature_celsius: Option<f64>,
+    /// Why it is broken, when its exporter says so.
+    pub fault: Option<String>,
+    /// Unix milliseconds of the newest sample of its utilization, where the server tells.
+    pub sampled_at: Option<i64>,
+    /// True when that sample is older than two scrapes; its values are unknown then.
+    pub stale: bool,
+}
+
+impl Reading {
+    #[must_use]
+    pub fn is_held_by(&self, namespace: &str, pod: &str) -> bool {
+        self.holders.iter().any(|(ours, name)| ours == namespace && name == pod)
+    }
+
+    /// `gpu-3`, `gpu-3/1g.10gb-7`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        match &self.slice {
+            None => format!("gpu-{}", self.index),
+            Some((profile, number)) => format!("gpu-{}/{profile}-{number}", self.index),
+        }
+    }
+}
+
+/// All devices, and what was left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Readings {
+    /// By node, number and slice.
+    pub devices: Vec<Reading>,
+    /// Samples outside what is physically possible.
+    pub dropped: u64,
+    /// Samples that were used.
+    pub samples: u64,
+    /// Samples of devices in no node of this cluster.
+    pub elsewhere: u64,
+    /// Places among the devices by the pod that holds them.
+    held_by: BTreeMap<PodKey, Vec<usize>>,
+}
+
+impl Readings {
+    /// Of these devices.
+    #[must_use]
+    pub fn new(devices: Vec<Reading>, samples: u64, dropped: u64, elsewhere: u64) -> Self {
+        let mut held_by: BTreeMap<PodKey, Vec<usize>> = BTreeMap::new();
+        for (place, reading) in devices.iter().enumerate() {
+            for holder in &reading.holders {
+                held_by.entry(holder.clone()).or_default().push(place);
+            }
+        }
+        Self { devices, dropped, samples, elsewhere, held_by }
+    }
+
+    /// Means over the devices that pods of a namespace hold, each once.
+    #[must_use]
+    pub fn figures_of(&self, namespace: &str, pods: &[&str]) -> Figures {
+        let places = |pod: &&str| self.held_by.get(&(namespace.to_owned(), (*pod).to_owned())).into_iter().flatten().copied();
+        let places: BTreeSet<usize> = pods.iter().flat_map(places).collect();
+        Figures::of(places.iter().map(|place| &self.devices[*place]))
+    }
+}
+
+impl Inventory {
+    /// Puts readings beside the nodes that they are of. A node with a broken device is faulty.
+    pub fn measure(&mut self, readings: &Readings) {
+        let mut by_node: BTreeMap<&str, Vec<Reading>> = BTreeMap::new();
+        for reading in &readings.devices {
+            by_node.entry(&reading.node).or_default().push(reading.clone());
+        }
+        for host in &mut self.hosts {
+            let own = by_node.remove(host.name()).unwrap_or_default();
+            let fault = own.iter().find_map(|reading| Some(format!("{}: {}", reading.id(), reading.fault.as_ref()?)));
+            if let Some(fault) = fault.filter(|_| host.health != Health::Faulty) {
+                (host.health, host.reason) = (Health::Faulty, Some(fault));
+            }
+            host.devices = Some(own);
+        }
+    }
+}
+
+impl HostUse {
+    /// Means over the devices of the node that a pod holds.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        Figures::of(self.held_devices())
+    }
+
+    /// Devices that a pod holds, as far as it is known.
+    pub fn held_devices(&self) -> impl Iterator<Item = &Reading> + Clone {
+        self.devices.iter().flatten().filter(|reading| reading.held == Some(true))
+    }
+}
+
+/// Means over devices, with what they rest on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Devices that were asked about.
+    pub devices: u64,
+    /// Those of them with a utilization.
+    pub sampled: u64,
+    /// Mean in percent of those sampled.
+    pub utilization: Option<f64>,
+    /// The lowest of them.
+    pub lowest: Option<f64>,
+    /// Mean per device.
+    pub memory_used_mib: Option<f64>,
+    pub memory_total_mib: Option<f64>,
+    pub power_watts: Option<f64>,
+}
+
+impl Figures {
+    /// Of these devices.
+    #[must_use]
+    pub fn of<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
+        let mean = |value: fn(&Reading) -> Option<f64>| {
+            let (count, sum) =
+                readings.clone().filter_map(value).fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+            (count > 0).then(|| sum / f64::from(count))
+        };
+        // Used and total must be of the same devices to stand beside each other.
+        let both = |reading: &Reading| reading.memory_used_mib.zip(reading.memory_total_mib);
+        let total = mean(|reading| reading.memory_used_mib.and(reading.memory_total_mib));
+        let used = if readings.clone().any(|reading| both(reading).is_some()) {
+            mean(|reading| reading.memory_total_mib.and(reading.memory_used_mib))
+        } else {
+            mean(|reading| reading.memory_used_mib)
+        };
+        Self {
+            devices: readings.clone().count() as u64,
+            sampled: readings.clone().filter(|reading| reading.utilization.is_some()).count() as u64,
+            utilization: mean(|reading| reading.utilization),
+            lowest: readings.clone().filter_map(|reading| reading.utilization).reduce(f64::min),
+            memory_used_mib: used,
+            memory_total_mib: total,
+            power_watts: mean(|reading| reading.power_watts),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_over_what_was_sampled() {
+        let reading = |utilization, used: Option<f64>| Reading {
+            utilization,
+            memory_used_mib: used,
+            memory_total_mib: used.map(|_| 100.0),
+            ..Reading::default()
+        };
+        let devices = [reading(Some(90.0), Some(40.0)), reading(None, None), reading(Some(30.0), Some(10.0))];
+        let figures = Figures::of(devices.iter());
+        assert_eq!((figures.devices, figures.sampled), (3, 2));
+        assert_eq!((figures.utilization, figures.lowest), (Some(60.0), Some(30.0)));
+        assert_eq!((figures.memory_used_mib, figures.memory_total_mib), (Some(25.0), Some(100.0)));
+        let none = Figures::of(devices[1..2].iter());
+        assert_eq!((none.utilization, none.lowest, none.memory_used_mib, none.sampled), (None, None, None, 0));
+    }
+}

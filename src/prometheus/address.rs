@@ -1,0 +1,135 @@
+//! Where a Prometheus is and how to be let in: the address, what proves who we are, and the client that is made of both.
+
+use std::time::Duration;
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use prometheus_http_query::Client;
+use prometheus_http_query::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use prometheus_http_query::reqwest::redirect::Policy;
+use prometheus_http_query::reqwest::{Certificate, ClientBuilder, Url};
+
+use super::Trouble;
+
+/// What proves who we are. None of it is ever shown.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    pub user: Option<(String, String)>,
+    pub token: Option<String>,
+    /// Certificates in PEM that sign the server's.
+    pub authority: Option<Vec<u8>>,
+    pub headers: Vec<(String, String)>,
+}
+
+impl Credentials {
+    /// True when somebody has to be let in.
+    #[must_use]
+    pub fn are_given(&self) -> bool {
+        self.user.is_some() || self.token.is_some() || !self.headers.is_empty()
+    }
+
+    fn headers(&self) -> Result<HeaderMap, String> {
+        let mut map = HeaderMap::new();
+        let mut add = |name: &str, value: &str| {
+            let name: HeaderName = name.trim().parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+            let mut value = HeaderValue::from_str(value.trim()).map_err(|_| format!("the value of `{name}` cannot be sent"))?;
+            value.set_sensitive(true);
+            map.insert(name, value);
+            Ok::<_, String>(())
+        };
+        if let Some((user, password)) = &self.user {
+            add(AUTHORIZATION.as_str(), &format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))))?;
+        }
+        if let Some(token) = &self.token {
+            add(AUTHORIZATION.as_str(), &format!("Bearer {token}"))?;
+        }
+        self.headers.iter().try_for_each(|(name, value)| add(name, value))?;
+        Ok(map)
+    }
+}
+
+/// An address with its credentials.
+#[derive(Clone)]
+pub struct Address {
+    url: Url,
+    credentials: Credentials,
+}
+
+/// A server that is there answers a connection attempt sooner.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Redirects within one host.
+const MOST_REDIRECTS: usize = 5;
+
+impl Address {
+    /// User and password in the URL are credentials and no part of the address.
+    pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, Trouble> {
+        let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let hidden = || whole.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| rest.to_owned());
+        let bad = |cause: &str| Trouble::BadAddress { url: hidden(), cause: cause.to_owned() };
+        let mut url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(bad("an address begins with http:// or https:// and a host"));
+        }
+        if !url.username().is_empty() {
+            let password = url.password().unwrap_or_default().to_owned();
+            credentials.user = Some((url.username().to_owned(), password));
+            let cleared = url.set_username("").and_then(|()| url.set_password(None));
+            cleared.map_err(|()| bad("it cannot have a user"))?;
+        }
+        Ok(Self { url, credentials })
+    }
+
+    /// Without credentials.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.to_string().trim_end_matches('/').to_owned()
+    }
+
+    pub(super) fn client(&self) -> Result<Client, Trouble> {
+        let bad = |cause: String| Trouble::BadAddress { url: self.shown(), cause };
+        let mut builder = ClientBuilder::new()
+            .connect_timeout(CONNECT)
+            .default_headers(self.credentials.headers().map_err(bad)?)
+            .redirect(Policy::custom(|attempt| {
+                let first = attempt.previous().first();
+                let same = first.is_some_and(|first| {
+                    first.host_str() == attempt.url().host_str()
+                        && (first.scheme() == "http" || attempt.url().scheme() == "https")
+                });
+                // What is let in here is nobody else's business.
+                if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
+            }));
+        if let Some(pem) = &self.credentials.authority {
+            let found = Certificate::from_pem_bundle(pem).map_err(|_| bad("the file holds no certificates".to_owned()))?;
+            builder = found.into_iter().fold(builder, ClientBuilder::add_root_certificate);
+        }
+        let client = builder.build().map_err(|error| bad(error.to_string()))?;
+        Client::from(client, self.url.as_str()).map_err(|error| bad(error.to_string()))
+    }
+}
+
+/// The host of an address, without what could be a secret.
+pub(super) fn host_of(location: &str) -> String {
+    let url = Url::parse(location).ok();
+    url.and_then(|url| url.host_str().map(ToOwned::to_owned)).unwrap_or_else(|| "an address that is not told".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_no_part_of_an_address() {
+        let address = Address::parse("https://alice:secret@prom.example.com:9443/base/?x=1", Credentials::default()).unwrap();
+        assert_eq!(address.shown(), "https://prom.example.com:9443/base");
+        let headers = address.credentials.headers().unwrap();
+        assert_eq!(headers[AUTHORIZATION], "Basic YWxpY2U6c2VjcmV0");
+        assert!(!format!("{headers:?}").contains("YWxp"));
+        assert_eq!(Address::parse("10.0.0.1:9090", Credentials::default()).unwrap().shown(), "http://10.0.0.1:9090");
+        for bad in ["ftp://x", "http://", "http://al:secret@ho st"] {
+            let trouble = Address::parse(bad, Credentials::default()).err().unwrap();
+            assert!(!format!("{trouble:?}").contains("secret"), "{trouble:?}");
+        }
+    }
+}

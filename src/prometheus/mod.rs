@@ -1,0 +1,242 @@
+//! The Prometheus API: sends queries straight or by whatever road the caller knows, and reads the answers. Knows neither
+//! metrics nor the cluster.
+
+mod address;
+mod decode;
+mod trouble;
+
+pub use address::{Address, Credentials};
+pub use trouble::Trouble;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::LocalBoxFuture;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use prometheus_http_query::Client;
+use prometheus_http_query::reqwest::Response;
+
+use crate::model::series::Series;
+
+use decode::Envelope;
+
+/// An answer of whatever status.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub code: u16,
+    /// The content type.
+    pub media: String,
+    pub body: Bytes,
+}
+
+/// Asks for a path with its query by a road of the caller's, such as the API server's proxy.
+pub type Ask<'a> = Box<dyn Fn(String) -> LocalBoxFuture<'a, Result<Reply, Trouble>> + 'a>;
+
+enum Road<'a> {
+    Straight(Client),
+    Through(Ask<'a>),
+}
+
+/// A Prometheus, or what speaks its language.
+pub struct Prometheus<'a> {
+    road: Road<'a>,
+    /// As people know it, without credentials.
+    pub server: String,
+    timeout: Duration,
+    warnings: RefCell<BTreeSet<String>>,
+}
+
+/// A window of time in Unix seconds; both ends belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub start: i64,
+    pub end: i64,
+    /// Seconds between two points.
+    pub step: i64,
+}
+
+/// Points that Prometheus gives per series and query.
+const MOST_POINTS: i64 = 11_000;
+/// Pieces of a long window that are asked for at the same time.
+const AT_ONCE: usize = 4;
+
+impl Window {
+    /// Pieces that a server answers; each begins one step after the last point of the one before.
+    fn pieces(self) -> Vec<Self> {
+        let step = self.step.max(1);
+        let mut pieces = Vec::new();
+        let mut start = self.start;
+        while start <= self.end {
+            let end = (start + (MOST_POINTS - 1) * step).min(self.end);
+            pieces.push(Self { start, end, step });
+            start += MOST_POINTS * step;
+        }
+        pieces
+    }
+}
+
+impl<'a> Prometheus<'a> {
+    /// At an address of its own.
+    pub fn at(address: &Address, timeout: Duration) -> Result<Self, Trouble> {
+        let road = Road::Straight(address.client()?);
+        Ok(Self { road, server: address.shown(), timeout, warnings: RefCell::default() })
+    }
+
+    /// By a road of the caller's.
+    #[must_use]
+    pub fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
+        Self { road: Road::Through(ask), server, timeout, warnings: RefCell::default() }
+    }
+
+    /// What the server warned of so far, each once.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.borrow_mut()).into_iter().collect()
+    }
+
+    /// The series of a query at a moment, in Unix seconds.
+    pub async fn instant(&self, query: &str, at: i64) -> Result<Vec<Series>, Trouble> {
+        let reply = self.within(async {
+            match &self.road {
+                Road::Straight(client) => {
+                    let builder = client.query(query).at(at);
+                    let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
+                    self.straight(sent.map_err(|error| self.unreachable(&error))).await
+                }
+                Road::Through(ask) => ask(path("query", &[("query", query), ("time", &at.to_string())])).await,
+            }
+        });
+        self.read(&reply.await?)
+    }
+
+    /// The series of a query over a window, whatever its length.
+    pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, Trouble> {
+        let pieces = stream::iter(window.pieces()).map(|piece| self.piece(query, piece)).buffered(AT_ONCE);
+        let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
+        Ok(joined(pieces))
+    }
+
+    async fn piece(&self, query: &str, window: Window) -> Result<Vec<Series>, Trouble> {
+        let Window { start, end, step } = window;
+        let reply = self.within(async {
+            match &self.road {
+                Road::Straight(client) => {
+                    let builder = client.query_range(query, start, end, step as f64);
+                    let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
+                    self.straight(sent.map_err(|error| self.unreachable(&error))).await
+                }
+                Road::Through(ask) => {
+                    let [start, end, step] = [start, end, step].map(|number| number.to_string());
+                    let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step)];
+                    ask(path("query_range", &parameters)).await
+                }
+            }
+        });
+        self.read(&reply.await?)
+    }
+
+    async fn within(&self, reply: impl Future<Output = Result<Reply, Trouble>>) -> Result<Reply, Trouble> {
+        let late = || Trouble::TimedOut { server: self.server.clone(), seconds: self.timeout.as_secs() };
+        tokio::time::timeout(self.timeout, reply).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// The library's response as bytes.
+    async fn straight(&self, sent: Result<Response, Trouble>) -> Result<Reply, Trouble> {
+        let response = sent?;
+        let code = response.status().as_u16();
+        let header =
+            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        if (300..400).contains(&code) {
+            let to = address::host_of(&header("location"));
+            return Err(Trouble::Redirected { server: self.server.clone(), to });
+        }
+        let media = header("content-type");
+        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        Ok(Reply { code, media, body })
+    }
+
+    /// The innermost cause tells what happened; the layers above quote the URL, which may hold a password.
+    fn unreachable(&self, error: &dyn std::error::Error) -> Trouble {
+        let mut source = error;
+        while let Some(inner) = source.source() {
+            source = inner;
+        }
+        Trouble::Unreachable { server: self.server.clone(), cause: source.to_string() }
+    }
+
+    /// Series of a reply, by its status first: what stands between us and Prometheus answers in its own ways.
+    fn read(&self, reply: &Reply) -> Result<Vec<Series>, Trouble> {
+        let server = || self.server.clone();
+        let envelope: Option<Envelope<'_>> = serde_json::from_slice(&reply.body).ok();
+        let Some(envelope) = envelope else {
+            let text = String::from_utf8_lossy(&reply.body);
+            let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+            let first: String = text.lines().next().unwrap_or_default().chars().take(120).collect();
+            let found = match title {
+                Some((title, _)) => format!("it answers with the web page «{}»", title.trim()),
+                None if reply.media.contains("html") => "it answers with a web page".to_owned(),
+                None if first.is_empty() => format!("it answers {} and nothing else", reply.code),
+                None => format!("it answers {}: {first}", reply.code),
+            };
+            return Err(match reply.code {
+                401 | 403 => Trouble::Forbidden { server: server(), told: found },
+                502..=504 => Trouble::Unreachable { server: server(), cause: found },
+                _ => Trouble::NotPrometheus { server: server(), found },
+            });
+        };
+        if envelope.status != "success" {
+            if matches!(reply.code, 401 | 403) {
+                return Err(Trouble::Forbidden { server: server(), told: envelope.error });
+            }
+            return Err(Trouble::Refused { server: server(), code: reply.code, kind: envelope.error_type, told: envelope.error });
+        }
+        self.warnings.borrow_mut().extend(envelope.warnings.iter().cloned());
+        envelope.series().map_err(|found| Trouble::NotPrometheus { server: server(), found })
+    }
+}
+
+/// Asks once for a path below an address.
+pub async fn fetch(address: &Address, path: &str) -> Result<Reply, Trouble> {
+    let once = Prometheus::at(address, Duration::MAX)?;
+    let Road::Straight(client) = &once.road else { unreachable!("an address is a straight road") };
+    let sent = client.inner().get(format!("{}/{path}", address.shown())).send().await;
+    once.straight(sent.map_err(|error| once.unreachable(&error))).await
+}
+
+/// Servers and proxies take this much in a URL.
+fn fits(query: &str) -> bool {
+    query.len() < 4000
+}
+
+fn path(verb: &str, parameters: &[(&str, &str)]) -> String {
+    let query: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+    format!("api/v1/{verb}?{query}")
+}
+
+/// Pieces of a window as one answer: series of the same labels are one.
+fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
+    let mut all = std::collections::BTreeMap::new();
+    for series in pieces.into_iter().flatten() {
+        all.entry(series.labels).or_insert_with(Vec::new).extend(series.points);
+    }
+    all.into_iter().map(|(labels, points)| Series { labels, points }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_windows_are_asked_for_in_pieces_without_a_gap() {
+        let window = Window { start: 100, end: 100 + 25_000 * 15, step: 15 };
+        let pieces = window.pieces();
+        assert_eq!(pieces.len(), 3);
+        let points: Vec<i64> =
+            pieces.iter().flat_map(|piece| (piece.start..=piece.end).step_by(usize::try_from(piece.step).unwrap())).collect();
+        let whole: Vec<i64> = (window.start..=window.end).step_by(15).collect();
+        assert_eq!(points, whole);
+        assert!(pieces.iter().all(|piece| (piece.end - piece.start) / piece.step < MOST_POINTS));
+        assert_eq!(Window { start: 5, end: 5, step: 60 }.pieces(), [Window { start: 5, end: 5, step: 60 }]);
+    }
+}

@@ -1,0 +1,30 @@
+//! What can go wrong between us and Prometheus. No text here holds a credential: URLs are shown without user and password.
+
+use thiserror::Error;
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Trouble {
+    #[error("no Prometheus was found in the cluster")]
+    NotFound,
+    #[error("`{url}` is no address of a Prometheus")]
+    BadAddress { url: String, cause: String },
+    #[error("cannot reach Prometheus at {server}")]
+    Unreachable { server: String, cause: String },
+    #[error("Prometheus at {server} did not answer within {seconds} s")]
+    TimedOut { server: String, seconds: u64 },
+    #[error("{server} does not speak Prometheus' language: {found}")]
+    NotPrometheus { server: String, found: String },
+    #[error("Prometheus at {server} sends us on to another host")]
+    Redirected { server: String, to: String },
+    #[error("Prometheus at {server} does not let you in")]
+    Forbidden { server: String, told: String },
+    #[error("Prometheus at {server} refuses the query: {told}")]
+    Refused {
+        server: String,
+        /// HTTP status.
+        code: u16,
+        /// Prometheus' word: `execution`, `bad_data`, `timeout`.
+        kind: String,
+        told: String,
+    },
+}

@@ -1,0 +1,319 @@
+//! From the samples of one moment to devices: each device once, whatever copies of its series there are, garbage dropped
+//! and counted, and which of them a pod holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::reading::{PodKey, Reading, Readings};
+use crate::model::{HostUse, Inventory, Series};
+
+use super::dialect::{Quantity, is_fatal_xid, metric_of};
+use super::identity::{Facts, Place, Reader};
+
+/// What a metrics server answered about one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Moment {
+    /// Values of gauges.
+    pub values: Vec<Series>,
+    /// When utilizations were sampled, in seconds as values.
+    pub sampled: Vec<Series>,
+    /// Seconds between two samples, where it could be told.
+    pub interval: Option<f64>,
+    /// The moment, in Unix milliseconds.
+    pub at: i64,
+}
+
+/// Values of one device, by quantity: (rank, whether a pod is named beside it, value).
+#[derive(Default)]
+struct Slot {
+    place: Option<Place>,
+    model: Option<String>,
+    values: BTreeMap<Quantity, Vec<(u8, bool, f64)>>,
+    holders: BTreeSet<PodKey>,
+    sampled_at: Option<i64>,
+}
+
+/// Slots by (node, uuid or number, slice).
+type Slots = BTreeMap<Place, Slot>;
+
+/// The devices of the cluster as they are at that moment.
+#[must_use]
+pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
+    let reader = Reader::new(facts, &moment.values);
+    let numbers = numbers(&reader, &moment.values);
+    let mut slots = Slots::new();
+    let (mut samples, mut dropped, mut elsewhere) = (0, 0, 0);
+    for series in &moment.values {
+        let Some((metric, point)) = metric_of(series.name()).zip(series.last()) else { continue };
+        let Some(value) = metric.read(point.value) else {
+            dropped += 1;
+            continue;
+        };
+        let Some(place) = reader.place(series) else {
+            elsewhere += 1;
+            continue;
+        };
+        samples += 1;
+        let holder = reader.holder(series, &place.node);
+        let slot = slot(&mut slots, place, &numbers);
+        slot.model = slot.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
+        slot.values.entry(metric.quantity).or_default().push((metric.rank, holder.is_some(), value));
+        slot.holders.extend(holder);
+    }
+    for series in &moment.sampled {
+        let Some((place, point)) = reader.place(series).zip(series.last()) else { continue };
+        if point.value.is_finite() && slots.contains_key(&named(place.clone(), &numbers)) {
+            let slot = slot(&mut slots, place, &numbers);
+            #[expect(clippy::cast_possible_truncation, reason = "a time in milliseconds fits")]
+            let at = (point.value * 1000.0) as i64;
+            slot.sampled_at = slot.sampled_at.max(Some(at));
+        }
+    }
+    let cut: BTreeSet<(String, Option<u32>)> =
+        slots.keys().filter(|place| place.slice.is_some()).map(|place| (place.node.clone(), numbered(place, &numbers))).collect();
+    // A device that is cut into instances is shown as those.
+    slots.retain(|place, _| place.slice.is_some() || !cut.contains(&(place.node.clone(), numbered(place, &numbers))));
+    let mut devices: Vec<Reading> = slots.into_iter().map(|(place, slot)| reading(place, slot, &numbers, moment)).collect();
+    devices.sort_by(|a, b| (&a.node, a.index, &a.slice, &a.uuid).cmp(&(&b.node, b.index, &b.slice, &b.uuid)));
+    let hosts: BTreeMap<&str, &HostUse> = inventory.hosts.iter().map(|host| (host.name(), host)).collect();
+    for own in devices.chunk_by_mut(|a, b| a.node == b.node) {
+        match hosts.get(own[0].node.as_str()) {
+            Some(host) => attribute(host, own),
+            // Nothing is known of the node but what the exporter names.
+            None => own.iter_mut().for_each(|reading| reading.held = (!reading.holders.is_empty()).then_some(true)),
+        }
+    }
+    Readings::new(devices, samples, dropped, elsewhere)
+}
+
+/// Numbers of devices by (node, uuid): some exporters tell one of the two only.
+type Numbers = BTreeMap<(String, String), u32>;
+
+fn numbers(reader: &Reader<'_>, values: &[Series]) -> Numbers {
+    let mut found = Numbers::new();
+    let mut unnumbered = BTreeSet::new();
+    for place in values.iter().filter_map(|series| reader.place(series)) {
+        match (place.uuid, place.index) {
+            (Some(uuid), Some(index)) => {
+                found.insert((place.node, uuid), index);
+            }
+            (Some(uuid), None) => {
+                unnumbered.insert((place.node, uuid));
+            }
+            _ => {}
+        }
+    }
+    for (node, uuid) in unnumbered {
+        if !found.contains_key(&(node.clone(), uuid.clone())) {
+            let taken: BTreeSet<u32> = found.iter().filter(|((own, _), _)| *own == node).map(|(_, index)| *index).collect();
+            let free = (0..).find(|index| !taken.contains(index)).unwrap_or(0);
+            found.insert((node, uuid), free);
+        }
+    }
+    found
+}
+
+fn numbered(place: &Place, numbers: &Numbers) -> Option<u32> {
+    let by_uuid = place.uuid.as_ref().and_then(|uuid| numbers.get(&(place.node.clone(), uuid.clone())));
+    place.index.or(by_uuid.copied())
+}
+
+/// One name for one device: by its number, which every place of it has in the end.
+fn named(place: Place, numbers: &Numbers) -> Place {
+    let index = numbered(&place, numbers);
+    Place { uuid: None, index, ..place }
+}
+
+fn slot<'s>(slots: &'s mut Slots, place: Place, numbers: &Numbers) -> &'s mut Slot {
+    let slot = slots.entry(named(place.clone(), numbers)).or_default();
+    if slot.place.as_ref().is_none_or(|known| known.uuid.is_none()) {
+        slot.place = Some(place);
+    }
+    slot
+}
+
+impl Slot {
+    /// The value of the best metric. Of copies that several pods get, the device's own counts; else the highest, for
+    /// copies of one value differ by the time of their scrape alone.
+    fn value(&self, quantity: Quantity) -> Option<f64> {
+        let found = self.values.get(&quantity)?;
+        let best = found.iter().map(|(rank, ..)| *rank).min()?;
+        let of_best = || found.iter().filter(move |(rank, ..)| *rank == best);
+        let own = of_best().filter(|(_, named, _)| !named).map(|(.., value)| *value).reduce(f64::max);
+        own.or_else(|| of_best().map(|(.., value)| *value).reduce(f64::max))
+    }
+
+    fn fault(&self) -> Option<String> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range of the quantity is small")]
+        let codes = self.values.get(&Quantity::Xid).into_iter().flatten().map(|(.., value)| *value as u32);
+        if let Some(code) = codes.filter(|code| is_fatal_xid(*code)).max() {
+            return Some(format!("XID {code}"));
+        }
+        if self.value(Quantity::RowRemapFailure) == Some(1.0) {
+            return Some("row remapping failed".to_owned());
+        }
+        (self.value(Quantity::Health) == Some(0.0)).then(|| "unhealthy".to_owned())
+    }
+}
+
+fn reading(key: Place, slot: Slot, numbers: &Numbers, moment: &Moment) -> Reading {
+    let index = numbered(&key, numbers).unwrap_or(0);
+    let old = |at: i64| moment.interval.is_some_and(|interval| (moment.at - at) as f64 > 2000.0 * interval);
+    let stale = slot.sampled_at.is_some_and(old);
+    let value = |quantity| slot.value(quantity).filter(|_| !stale);
+    let used = value(Quantity::MemoryUsed);
+    let free = value(Quantity::MemoryFree);
+    let total = used.zip(free).map(|(used, free)| used + free).or_else(|| value(Quantity::MemoryTotal));
+    Reading {
+        index,
+        uuid: slot.place.as_ref().and_then(|place| place.uuid.clone()),
+        slice: key.slice,
+        model: slot.model.clone(),
+        held: None,
+        utilization: value(Quantity::Utilization),
+        memory_copy: value(Quantity::MemoryCopy),
+        memory_used_mib: used,
+        memory_total_mib: total,
+        power_watts: value(Quantity::Power),
+        power_limit_watts: value(Quantity::PowerLimit),
+        temperature_celsius: value(Quantity::Temperature),
+        fault: slot.fault(),
+        sampled_at: slot.sampled_at,
+        stale,
+        node: key.node,
+        holders: slot.holders.into_iter().collect(),
+    }
+}
+
+/// Which devices of a node are held. Pods that the exporter names are checked against what the API server says they hold;
+/// a node that is full needs no names.
+fn attribute(host: &HostUse, own: &mut [Reading]) {
+    let attributed = |namespace: &str, pod: &str| own.iter().filter(|reading| reading.is_held_by(namespace, pod)).count() as u64;
+    let known = host.gpus.used.is_some() && host.slices.values().all(|count| count.used.is_some());
+    // Every device that a pod holds is named, so that those without a name are free.
+    let complete = known
+        && host.holders.iter().all(|holder| {
+            let instances: u64 = holder.slices.iter().filter(|(name, _)| is_instance(name)).map(|(_, count)| *count).sum();
+            attributed(&holder.namespace, &holder.pod) >= (holder.gpus + instances).max(1)
+        });
+    let whole = own.iter().filter(|reading| reading.slice.is_none()).count() as u64;
+    let full = host.gpus.total > 0 && host.gpus.used.is_some_and(|used| used >= host.gpus.total.max(whole));
+    let nameless = own.iter().all(|reading| reading.holders.is_empty());
+    let only = match host.holders.as_slice() {
+        [one] if full && nameless && one.gpus >= whole => Some((one.namespace.clone(), one.pod.clone())),
+        _ => None,
+    };
+    for reading in own {
+        if let Some(holder) = only.clone().filter(|_| reading.slice.is_none()) {
+            reading.holders.push(holder);
+        }
+        reading.held = match reading.holders.is_empty() {
+            false => Some(true),
+            true if complete => Some(false),
+            true if full && reading.slice.is_none() => Some(true),
+            true => None,
+        };
+    }
+}
+
+/// Slices that are devices of their own, unlike shares of one.
+fn is_instance(name: &str) -> bool {
+    name.starts_with("mig-") || name.contains("_nps")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Consumer, Host, Node, Point};
+
+    fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
+        let mut all: BTreeMap<String, String> =
+            labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        all.insert("__name__".to_owned(), name.to_owned());
+        Series { labels: all, points: vec![Point { at: 0, value }] }
+    }
+
+    /// A node with eight devices, of which the pod `train` holds two.
+    fn read_on_node(values: Vec<Series>) -> Readings {
+        let resources: BTreeMap<String, String> = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
+        let node = Node { name: "n".into(), schedulable: true, ..Node::default() };
+        let host = Host { node, capacity: resources.clone(), allocatable: resources, ..Host::default() };
+        let pod = Consumer {
+            namespace: "ns".into(),
+            name: "train".into(),
+            node: Some("n".into()),
+            devices: [("nvidia.com/gpu".to_owned(), 2)].into(),
+            ..Consumer::default()
+        };
+        let inventory = Inventory::of(vec![host], Some(std::slice::from_ref(&pod)), &[]);
+        let facts = Facts::of(&inventory, Some(&[pod]));
+        read(&Moment { values, ..Moment::default() }, &inventory, &facts)
+    }
+
+    const UTIL: &str = "DCGM_FI_DEV_GPU_UTIL";
+
+    #[test]
+    fn a_device_is_broken_when_its_exporter_says_so() {
+        let at = |gpu| [("gpu", gpu), ("Hostname", "n")];
+        let found = read_on_node(vec![
+            series("DCGM_FI_DEV_XID_ERRORS", &at("0"), 13.0),
+            series("DCGM_FI_DEV_XID_ERRORS", &at("1"), 79.0),
+            series("DCGM_FI_DEV_ROW_REMAP_FAILURE", &at("2"), 1.0),
+            series("amd_gpu_health", &[("gpu_id", "3"), ("hostname", "n")], 0.0),
+            series("gpu_health", &[("gpu_id", "4"), ("hostname", "n")], 1.0),
+        ]);
+        let faults: Vec<_> = found.devices.iter().map(|reading| reading.fault.as_deref()).collect();
+        assert_eq!(faults, [None, Some("XID 79"), Some("row remapping failed"), Some("unhealthy"), None]);
+    }
+
+    #[test]
+    fn a_device_that_is_cut_is_shown_as_its_instances() {
+        let whole = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
+        let instance = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n"), ("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "7")];
+        let found = read_on_node(vec![
+            series("DCGM_FI_DEV_GPU_TEMP", &whole, 40.0),
+            series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &instance, 0.25),
+        ]);
+        assert_eq!(found.devices.len(), 1);
+        assert_eq!((found.devices[0].utilization, found.devices[0].id()), (Some(25.0), "gpu-0/1g.10gb-7".to_owned()));
+    }
+
+    #[test]
+    fn a_shared_device_has_its_own_value_and_all_its_holders() {
+        let copy = |pod| [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n"), ("namespace", "ns"), ("pod", pod)];
+        let own = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
+        let found = read_on_node(vec![series(UTIL, &copy("train"), 30.0), series(UTIL, &own, 70.0)]);
+        assert_eq!((found.devices.len(), found.devices[0].utilization), (1, Some(70.0)));
+        assert_eq!(found.devices[0].holders, [("ns".to_owned(), "train".to_owned())]);
+    }
+
+    #[test]
+    fn an_exporter_that_tells_only_uuids_is_of_the_same_devices() {
+        let found = read_on_node(vec![
+            series(UTIL, &[("gpu", "5"), ("UUID", "GPU-a"), ("Hostname", "n")], 50.0),
+            series("hami_host_gpu_utilization_ratio", &[("device_uuid", "GPU-a"), ("node", "n")], 49.0),
+            series(
+                "hami_container_device_utilization_ratio",
+                &[("device_uuid", "GPU-a"), ("node", "n"), ("namespace", "ns"), ("pod", "train"), ("container", "main")],
+                49.0,
+            ),
+        ]);
+        assert_eq!((found.devices.len(), found.devices[0].index, found.devices[0].utilization), (1, 5, Some(50.0)));
+        assert_eq!(found.devices[0].holders.len(), 1);
+    }
+
+    #[test]
+    fn what_is_held_is_not_guessed() {
+        let at = |gpu, pod| [("gpu", gpu), ("Hostname", "n"), ("namespace", "ns"), ("pod", pod)];
+        let held = |found: &Readings| found.devices.iter().map(|reading| reading.held).collect::<Vec<_>>();
+        // Both devices of the pod are named: the third is free.
+        let found = read_on_node(vec![
+            series(UTIL, &at("0", "train"), 1.0),
+            series(UTIL, &at("1", "train"), 1.0),
+            series(UTIL, &at("2", ""), 1.0),
+        ]);
+        assert_eq!(held(&found), [Some(true), Some(true), Some(false)]);
+        // One of them is: the other may be any.
+        let found = read_on_node(vec![series(UTIL, &at("0", "train"), 1.0), series(UTIL, &at("2", ""), 1.0)]);
+        assert_eq!(held(&found), [Some(true), None]);
+    }
+}

@@ -1,0 +1,217 @@
+//! From the samples of a window to one curve per device and quantity, and to means over devices. A gap stays a gap.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::reading::PodKey;
+use crate::model::{Point, Series};
+
+use super::dialect::{Quantity, metric_of};
+use super::identity::{Facts, Reader};
+
+/// What one device measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    pub node: String,
+    pub index: u32,
+    pub slice: Option<(String, u32)>,
+    pub model: Option<String>,
+    /// Pods that held it in the window.
+    pub pods: BTreeSet<PodKey>,
+    curves: BTreeMap<Quantity, Vec<Point>>,
+}
+
+/// Curves, and what was left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// By node, number and slice.
+    pub traces: Vec<Trace>,
+    pub samples: u64,
+    /// Samples that no device can have.
+    pub dropped: u64,
+}
+
+/// When pods lived, in Unix milliseconds; what an exporter says of them before or after is of others.
+pub type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
+
+/// Device: node, number or uuid, slice.
+type Key = (String, Option<u32>, String, Option<(String, u32)>);
+/// A value by its metric's rank and whether a pod was named beside it: the lowest counts.
+type Best = BTreeMap<i64, (u8, bool, f64)>;
+
+impl Trace {
+    /// The curve of a quantity in order of time, empty where it was never sampled.
+    #[must_use]
+    pub fn curve(&self, quantity: Quantity) -> &[Point] {
+        self.curves.get(&quantity).map_or(&[], Vec::as_slice)
+    }
+
+    /// `GPU-3`, `GPU-3/1g.10gb-7`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.slice {
+            None => format!("GPU-{}", self.index),
+            Some((profile, number)) => format!("GPU-{}/{profile}-{number}", self.index),
+        }
+    }
+
+    /// Used memory as a share of all of it, in percent, where both were sampled.
+    #[must_use]
+    pub fn memory_share(&self) -> Vec<Point> {
+        let free: BTreeMap<i64, f64> = self.curve(Quantity::MemoryFree).iter().map(|point| (point.at, point.value)).collect();
+        let total: BTreeMap<i64, f64> = self.curve(Quantity::MemoryTotal).iter().map(|point| (point.at, point.value)).collect();
+        let share = |point: &Point| {
+            let all = free.get(&point.at).map(|free| free + point.value).or_else(|| total.get(&point.at).copied())?;
+            (all > 0.0).then(|| Point { at: point.at, value: (point.value / all * 100.0).min(100.0) })
+        };
+        self.curve(Quantity::MemoryUsed).iter().filter_map(share).collect()
+    }
+}
+
+/// The devices of an answer.
+#[must_use]
+pub fn read(answer: &[Series], facts: &Facts, lifetimes: &Lifetimes) -> History {
+    let reader = Reader::new(facts, answer);
+    let mut history = History::default();
+    let mut found: BTreeMap<Key, (Trace, BTreeMap<Quantity, Best>)> = BTreeMap::new();
+    for series in answer {
+        let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
+        let pod = reader.named_pod(series);
+        let (from, to) = pod.as_ref().and_then(|pod| lifetimes.get(pod)).copied().unwrap_or_default();
+        let uuid = if place.index.is_none() { place.uuid.clone().unwrap_or_default() } else { String::new() };
+        let key = (place.node.clone(), place.index, uuid, place.slice.clone());
+        let (trace, quantities) = found.entry(key).or_default();
+        trace.model = trace.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
+        let named = pod.is_some();
+        trace.pods.extend(pod);
+        let best = quantities.entry(metric.quantity).or_default();
+        for point in &series.points {
+            let lived = from.is_none_or(|from| point.at >= from) && to.is_none_or(|to| point.at <= to);
+            match metric.read(point.value) {
+                None => history.dropped += 1,
+                Some(value) if lived => {
+                    history.samples += 1;
+                    let entry = best.entry(point.at).or_insert((metric.rank, named, value));
+                    if (metric.rank, named) < (entry.0, entry.1)
+                        || ((metric.rank, named) == (entry.0, entry.1) && value > entry.2)
+                    {
+                        *entry = (metric.rank, named, value);
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let mut unnumbered = BTreeMap::new();
+    for ((node, index, _, slice), (mut trace, quantities)) in found {
+        trace.curves = quantities
+            .into_iter()
+            .map(|(quantity, best)| (quantity, best.into_iter().map(|(at, (.., value))| Point { at, value }).collect()))
+            .collect();
+        trace.index = index.unwrap_or_else(|| {
+            let next = unnumbered.entry(node.clone()).or_insert(0);
+            *next += 1;
+            *next - 1
+        });
+        (trace.node, trace.slice) = (node, slice);
+        if trace.curves.values().any(|curve: &Vec<Point>| !curve.is_empty()) {
+            history.traces.push(trace);
+        }
+    }
+    history
+}
+
+/// The mean of several curves at each time that one of them has.
+#[must_use]
+pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
+    let mut sums: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
+    for point in curves.flatten() {
+        let (sum, count) = sums.entry(point.at).or_default();
+        *sum += point.value;
+        *count += 1;
+    }
+    sums.into_iter().map(|(at, (sum, count))| Point { at, value: sum / f64::from(count) }).collect()
+}
+
+/// One sentence when devices look unused over a window, from the mean and the highest utilization of each: what people
+/// want to hear before the bill. `None` when too little is known.
+#[must_use]
+pub fn unused(history: &History, expected: usize) -> Option<String> {
+    /// Percent at which nothing that could be called work runs.
+    const IDLE: f64 = 1.0;
+    let curves: Vec<&[Point]> = history.traces.iter().map(|trace| trace.curve(Quantity::Utilization)).collect();
+    let known: Vec<&&[Point]> = curves.iter().filter(|curve| curve.len() * 2 >= expected.max(2)).collect();
+    if known.is_empty() {
+        return None;
+    }
+    let idle = known.iter().filter(|curve| curve.iter().all(|point| point.value <= IDLE)).count();
+    match (idle, known.len()) {
+        (0, _) => None,
+        (idle, all) if idle == all && all == 1 => Some("its GPU was not used at all in this time".to_owned()),
+        (idle, all) if idle == all => Some(format!("none of its {all} GPUs was used at all in this time")),
+        (idle, all) => {
+            Some(format!("{idle} of its {all} GPUs {} not used at all in this time", if idle == 1 { "was" } else { "were" }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(labels: &[(&str, &str)], values: &[f64]) -> Series {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let points = values.iter().zip(0..).map(|(value, index)| Point { at: index * 60_000, value: *value }).collect();
+        Series { labels, points }
+    }
+
+    fn util<'a>(gpu: &'a str, pod: &'a str) -> [(&'a str, &'a str); 5] {
+        [("__name__", "DCGM_FI_DEV_GPU_UTIL"), ("gpu", gpu), ("Hostname", "n"), ("namespace", "ns"), ("pod", pod)]
+    }
+
+    fn values(curve: &[Point]) -> Vec<f64> {
+        curve.iter().map(|point| point.value).collect()
+    }
+
+    #[test]
+    fn a_device_is_one_curve_and_garbage_a_gap() {
+        let answer = [
+            series(&util("0", "a"), &[90.0, f64::NAN, 70.0]),
+            series(&util("0", "a"), &[90.0]),
+            series(&util("1", "a"), &[10.0]),
+        ];
+        let history = read(&answer, &Facts::default(), &Lifetimes::new());
+        assert_eq!((history.traces.len(), history.dropped), (2, 1));
+        assert_eq!(values(history.traces[0].curve(Quantity::Utilization)), [90.0, 70.0]);
+        // (90 + 10) / 2, and 70 alone.
+        let means = mean(history.traces.iter().map(|trace| trace.curve(Quantity::Utilization)));
+        assert_eq!(means.iter().map(|point| (point.at, point.value)).collect::<Vec<_>>(), [(0, 50.0), (120_000, 70.0)]);
+    }
+
+    #[test]
+    fn what_is_said_of_a_pod_after_its_end_is_of_another() {
+        let lifetimes = Lifetimes::from([(("ns".to_owned(), "a".to_owned()), (Some(60_000), Some(120_000)))]);
+        let history = read(&[series(&util("0", "a"), &[1.0, 2.0, 3.0, 4.0])], &Facts::default(), &lifetimes);
+        assert_eq!(values(history.traces[0].curve(Quantity::Utilization)), [2.0, 3.0]);
+    }
+
+    #[test]
+    fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
+        let of = |curves: &[&[f64]]| {
+            let answer: Vec<Series> =
+                curves.iter().zip(["0", "1", "2"]).map(|(values, gpu)| series(&util(gpu, "a"), values)).collect();
+            unused(&read(&answer, &Facts::default(), &Lifetimes::new()), 4)
+        };
+        assert_eq!(of(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(), Some("its GPU was not used at all in this time"));
+        assert_eq!(of(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(), Some("1 of its 2 GPUs was not used at all in this time"));
+        assert_eq!(of(&[&[0.0]]), None, "one sample of four is too little");
+        assert_eq!(of(&[&[5.0; 4]]), None);
+    }
+
+    #[test]
+    fn shares_of_memory_are_of_what_programs_can_use() {
+        let memory = |name: &'static str, value| series(&[("__name__", name), ("gpu", "0"), ("Hostname", "n")], &[value]);
+        let answer = [memory("DCGM_FI_DEV_FB_USED", 300.0), memory("DCGM_FI_DEV_FB_FREE", 100.0)];
+        let history = read(&answer, &Facts::default(), &Lifetimes::new());
+        assert_eq!(values(&history.traces[0].memory_share()), [75.0]);
+    }
+}

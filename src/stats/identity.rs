@@ -1,0 +1,243 @@
+//! Which device, on which node, held by which pod a series is of, whatever its exporter and the scrape configuration call
+//! them. What the API server knows of nodes and pods decides where labels leave it open.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::reading::PodKey;
+use crate::model::{Consumer, Inventory, Series};
+
+use super::dialect::{CONTAINER_LABELS, EXPORTERS, INDEX_LABELS, MODEL_LABELS, NODE_LABELS, POD_LABELS, UUID_LABELS};
+
+/// What the API server knows, as far as labels need it.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Names and addresses of nodes; `None` when they may not be listed.
+    nodes: Option<BTreeMap<String, String>>,
+    /// Node of every bound pod; `None` when pods may not be listed.
+    pods: Option<BTreeMap<PodKey, String>>,
+    /// Pods that hold devices.
+    holders: BTreeSet<PodKey>,
+}
+
+impl Facts {
+    /// From an inventory and the pods that it was counted from.
+    #[must_use]
+    pub fn of(inventory: &Inventory, consumers: Option<&[Consumer]>) -> Self {
+        let mut nodes = BTreeMap::new();
+        let mut holders = BTreeSet::new();
+        for host in &inventory.hosts {
+            for alias in host.host.addresses.iter().map(String::as_str).chain([host.name()]) {
+                nodes.insert(alias.to_owned(), host.name().to_owned());
+            }
+            holders.extend(host.holders.iter().map(|holder| (holder.namespace.clone(), holder.pod.clone())));
+        }
+        let bound = |consumer: &Consumer| {
+            let node = consumer.node.clone().filter(|_| !consumer.ended)?;
+            Some(((consumer.namespace.clone(), consumer.name.clone()), node))
+        };
+        let pods = consumers.map(|consumers| consumers.iter().filter_map(bound).collect());
+        Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), pods, holders }
+    }
+
+    /// From pods that hold devices, as ((namespace, name), node), where the rest of the cluster is not looked at.
+    #[must_use]
+    pub fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
+        let pods: BTreeMap<PodKey, String> = pods.into_iter().collect();
+        Self { nodes: None, holders: pods.keys().cloned().collect(), pods: Some(pods) }
+    }
+
+    /// The node that a label's value means.
+    fn node(&self, text: &str) -> Option<&str> {
+        let Some(nodes) = &self.nodes else { return None };
+        if let Some(node) = nodes.get(text) {
+            return Some(node);
+        }
+        let host = text.rsplit_once(':').map_or(text, |(host, _)| host).trim_matches(['[', ']']);
+        // `gpu-1.example.com` is `gpu-1`, an address is nothing shorter.
+        let short = host.split_once('.').map(|(short, _)| short).filter(|short| short.parse::<u32>().is_err());
+        [Some(host), short].into_iter().flatten().find_map(|name| nodes.get(name)).map(String::as_str)
+    }
+}
+
+/// A device as a series names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub node: String,
+    pub uuid: Option<String>,
+    pub index: Option<u32>,
+    /// Profile and number of an instance.
+    pub slice: Option<(String, u32)>,
+}
+
+/// Reads identities of one answer.
+pub struct Reader<'f> {
+    facts: &'f Facts,
+    /// Scrape jobs whose own labels clash with the exporter's: `pod` is the exporter's there.
+    clashing: BTreeSet<String>,
+}
+
+impl<'f> Reader<'f> {
+    #[must_use]
+    pub fn new(facts: &'f Facts, answer: &[Series]) -> Self {
+        let clashing = answer.iter().filter(|series| series.label("exported_pod").is_some()).map(job).collect();
+        Self { facts, clashing }
+    }
+
+    /// The device; `None` when it is in no node of this cluster, or is not told.
+    #[must_use]
+    pub fn place(&self, series: &Series) -> Option<Place> {
+        let known = NODE_LABELS.iter().filter_map(|label| series.label(label)).find_map(|text| self.facts.node(text));
+        let node = match known {
+            Some(node) => node.to_owned(),
+            // Without a name of its own the exporter's pod tells.
+            None if self.facts.nodes.is_some() => self.own_pod(series)?,
+            None => series.first(&NODE_LABELS)?.to_owned(),
+        };
+        let number = |labels: &[&str]| series.first(labels).and_then(|text| text.parse().ok());
+        let (uuid, index) = (series.first(&UUID_LABELS).map(ToOwned::to_owned), number(&INDEX_LABELS));
+        if uuid.is_none() && index.is_none() {
+            return None;
+        }
+        Some(Place { node, uuid, index, slice: slice(series, number) })
+    }
+
+    /// The node of the pod that the target's own labels name.
+    fn own_pod(&self, series: &Series) -> Option<String> {
+        let key = (series.label("namespace")?.to_owned(), series.label("pod")?.to_owned());
+        self.facts.pods.as_ref()?.get(&key).cloned()
+    }
+
+    /// The pod that holds the device; `None` for a free one. The exporter's own pod never holds it, nor does one that has
+    /// ended or is on another node.
+    #[must_use]
+    pub fn holder(&self, series: &Series, node: &str) -> Option<PodKey> {
+        let key = self.named_pod(series)?;
+        match &self.facts.pods {
+            Some(pods) => {
+                // A name of a node that cannot be looked up proves nothing.
+                let there = |own: &&String| *own == node || self.facts.nodes.is_none();
+                pods.get(&key).filter(there).filter(|_| self.facts.holders.contains(&key)).map(|_| key.clone())
+            }
+            None => Some(key),
+        }
+    }
+
+    /// The pod that the labels name, whether it is still there or not.
+    #[must_use]
+    pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
+        let own = ("namespace", "pod");
+        let clash = self.clashing.contains(&job(series));
+        let both = |(namespace, pod): &(&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
+        // Some exporters call the pod what clashes with nothing, and the namespace what does.
+        let mixed = || {
+            let pod = POD_LABELS
+                .iter()
+                .filter(|(_, pod)| !matches!(*pod, "pod" | "exported_pod"))
+                .find_map(|(_, pod)| series.label(pod));
+            Some((series.first(&["exported_namespace", "namespace"])?, pod?))
+        };
+        let distinct = POD_LABELS.iter().filter(|pair| **pair != own).find_map(both);
+        let (namespace, pod) = distinct.or_else(mixed).or_else(|| if clash { None } else { both(&own) })?;
+        let container = series.first(&CONTAINER_LABELS);
+        let exporter =
+            container.is_some_and(|container| EXPORTERS.contains(&container)) && series.label("exported_pod").is_none();
+        (!exporter).then(|| (namespace.to_owned(), pod.to_owned()))
+    }
+
+    /// The exporter's name for the device.
+    #[must_use]
+    pub fn model(series: &Series) -> Option<&str> {
+        let generic = if series.name().starts_with("nvidia_gpu_") { MODEL_LABELS.len() } else { MODEL_LABELS.len() - 1 };
+        series.first(&MODEL_LABELS[..generic])
+    }
+}
+
+fn job(series: &Series) -> String {
+    series.label("job").unwrap_or_default().to_owned()
+}
+
+/// MIG instances, and partitions of AMD devices that are cut.
+fn slice(series: &Series, number: impl Fn(&[&str]) -> Option<u32>) -> Option<(String, u32)> {
+    if let Some(profile) = series.label("GPU_I_PROFILE") {
+        return Some((profile.to_owned(), number(&["GPU_I_ID"]).unwrap_or(0)));
+    }
+    let compute = series.label("gpu_compute_partition_type").map(str::to_lowercase).filter(|kind| kind != "spx")?;
+    let memory = series.label("gpu_memory_partition_type").map_or_else(|| "nps1".to_owned(), str::to_lowercase);
+    Some((format!("{compute}_{memory}"), number(&["gpu_partition_id"]).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Host, Node};
+
+    fn series(labels: &[(&str, &str)]) -> Series {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Series { labels, points: Vec::new() }
+    }
+
+    fn facts() -> Facts {
+        let host = |name: &str, address: &str| Host {
+            node: Node { name: name.into(), schedulable: true, ..Node::default() },
+            allocatable: [("nvidia.com/gpu".to_owned(), "8".to_owned())].into(),
+            addresses: vec![address.into()],
+            ..Host::default()
+        };
+        let pod = |name: &str, gpus: u64| Consumer {
+            namespace: "team".into(),
+            name: name.into(),
+            node: Some("gpu-1".into()),
+            devices: [("nvidia.com/gpu".to_owned(), gpus)].into(),
+            ..Consumer::default()
+        };
+        let consumers = [pod("train-0", 2), pod("exporter-x", 0)];
+        let inventory = Inventory::of(vec![host("gpu-1", "10.0.0.1"), host("gpu-2", "10.0.0.2")], Some(&consumers), &[]);
+        Facts::of(&inventory, Some(&consumers))
+    }
+
+    #[test]
+    fn nodes_are_known_by_name_address_and_exporter() {
+        let facts = facts();
+        let node = |labels: &[(&str, &str)]| {
+            let mut labels = labels.to_vec();
+            labels.push(("gpu", "0"));
+            let series = series(&labels);
+            Reader::new(&facts, &[]).place(&series).map(|place| place.node)
+        };
+        assert_eq!(node(&[("Hostname", "gpu-1")]).as_deref(), Some("gpu-1"));
+        assert_eq!(node(&[("hostname", "gpu-2.example.com")]).as_deref(), Some("gpu-2"));
+        assert_eq!(node(&[("instance", "10.0.0.2:9400")]).as_deref(), Some("gpu-2"));
+        // The host name of a container tells nothing; the exporter's pod does.
+        let own = [("Hostname", "exporter-x"), ("namespace", "team"), ("pod", "exporter-x")];
+        assert_eq!(node(&own).as_deref(), Some("gpu-1"));
+        assert_eq!(node(&[("Hostname", "gpu-9")]), None, "another cluster's");
+    }
+
+    #[test]
+    fn a_holder_is_a_living_pod_of_that_node_that_asked_for_devices() {
+        let facts = facts();
+        let holder = |labels: &[(&str, &str)], beside: &[Series]| {
+            let series = series(labels);
+            Reader::new(&facts, beside).holder(&series, "gpu-1").map(|(_, pod)| pod)
+        };
+        let plain = [("namespace", "team"), ("pod", "train-0")];
+        assert_eq!(holder(&plain, &[]).as_deref(), Some("train-0"));
+        let busy = series(&[("exported_namespace", "team"), ("exported_pod", "train-0")]);
+        assert_eq!(holder(&plain, std::slice::from_ref(&busy)), None, "here `pod` is the exporter's");
+        assert_eq!(holder(&[("namespace", "team"), ("pod", "exporter-x")], &[]), None);
+        assert_eq!(holder(&[("namespace", "team"), ("pod", "ended")], &[]), None);
+        assert_eq!(holder(&[("namespace", "team"), ("pod", "")], &[]), None);
+        assert_eq!(holder(&[("exported_namespace", "team"), ("pod_name", "train-0")], &[]).as_deref(), Some("train-0"));
+    }
+
+    #[test]
+    fn partitions_are_slices_and_a_whole_device_is_none() {
+        let number = |labels: &[(&str, &str)]| slice(&series(labels), |names| names.first().and(Some(3)));
+        assert_eq!(number(&[("gpu_compute_partition_type", "spx")]), None);
+        assert_eq!(
+            number(&[("gpu_compute_partition_type", "CPX"), ("gpu_memory_partition_type", "NPS4")]),
+            Some(("cpx_nps4".into(), 3))
+        );
+        assert_eq!(number(&[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "3")]), Some(("1g.10gb".into(), 3)));
+    }
+}

@@ -1,0 +1,165 @@
+//! The text of queries. One place quotes what goes into them; every query that is made here is parsed by a PromQL parser
+//! in the tests and answered by a real Prometheus in others.
+
+use crate::model::JobKind;
+
+use super::dialect::{METRICS, POD_LABELS, Quantity, labels};
+use super::training::Measure;
+
+/// A label's value between double quotes.
+#[must_use]
+pub fn quoted(value: &str) -> String {
+    let mut text = String::from('"');
+    for c in value.chars() {
+        match c {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            c => text.push(c),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// Text that a regular expression takes literally.
+#[must_use]
+pub fn literal(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if matches!(c, '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// Pods whose devices are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pods {
+    pub namespace: String,
+    /// A regular expression for their names; it has to match all of a name.
+    pub names: String,
+}
+
+impl Pods {
+    /// Pods with these names.
+    #[must_use]
+    pub fn named<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names: Vec<String> = names.into_iter().map(literal).collect();
+        Self { namespace: namespace.to_owned(), names: names.join("|") }
+    }
+
+    /// All pods that a job of this kind ever had: controllers make their names from that of the job.
+    #[must_use]
+    pub fn of_job(namespace: &str, job: &str, kind: JobKind) -> Self {
+        let name = literal(job);
+        let names = match kind {
+            JobKind::Training => format!("{name}-[0-9]+-[a-z0-9]{{5}}"),
+            JobKind::Inference | JobKind::Compute => format!("{name}-[a-z0-9]{{1,10}}-[a-z0-9]{{5}}"),
+            JobKind::Notebook => format!("{name}-[0-9]+"),
+        };
+        Self { namespace: namespace.to_owned(), names }
+    }
+}
+
+/// Names of metrics with one of these quantities.
+fn names(quantities: &[Quantity]) -> Vec<&'static str> {
+    METRICS.iter().filter(|metric| quantities.contains(&metric.quantity)).map(|metric| metric.name).collect()
+}
+
+/// Labels that are read, for `by`.
+fn keys() -> String {
+    labels().collect::<Vec<_>>().join(",")
+}
+
+/// Series of these quantities, of the devices of some pods or of all. Pods go by several labels.
+fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
+    let names = format!("__name__=~{}", quoted(&names(quantities).join("|")));
+    let Some(pods) = pods else { return format!("{{{names}}}") };
+    let namespace = quoted(&pods.namespace);
+    let of = |(space, pod): &(&str, &str)| format!("{{{names},{space}={namespace},{pod}=~{}}}", quoted(&pods.names));
+    POD_LABELS.iter().map(of).collect::<Vec<_>>().join(" or ")
+}
+
+/// One series per device and metric, whatever copies there are, with the labels that are read and no others.
+#[must_use]
+pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
+    format!("max by (__name__,{}) ({})", keys(), selector(quantities, pods))
+}
+
+/// What pods expose of their own work, by the end of the metrics' names.
+#[must_use]
+pub fn exposed(pods: &Pods) -> String {
+    let ends: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
+    let names = format!("__name__=~{}", quoted(&format!("(?i)(.*[_:])?({})", ends.join("|"))));
+    let namespace = quoted(&pods.namespace);
+    let of = |(space, pod): &(&str, &str)| format!("{{{names},{space}={namespace},{pod}=~{}}}", quoted(&pods.names));
+    let own = POD_LABELS.iter().filter(|(_, pod)| matches!(*pod, "pod" | "exported_pod"));
+    format!("max by (__name__,namespace,pod,exported_pod) ({})", own.map(of).collect::<Vec<_>>().join(" or "))
+}
+
+/// When the utilization of each device was sampled last, as Unix seconds.
+#[must_use]
+pub fn sampled_at() -> String {
+    let each: Vec<String> = names(&[Quantity::Utilization]).iter().map(|name| format!("timestamp({name})")).collect();
+    format!("max by ({}) ({})", keys(), each.join(" or "))
+}
+
+/// The window in which samples are counted to tell their interval.
+const WINDOW_SECONDS: u32 = 300;
+
+/// How many samples of its utilization the best sampled device had within five minutes.
+#[must_use]
+pub fn samples_counted() -> String {
+    let each: Vec<String> =
+        names(&[Quantity::Utilization]).iter().map(|name| format!("count_over_time({name}[{WINDOW_SECONDS}s])")).collect();
+    format!("max({})", each.join(" or "))
+}
+
+/// Seconds between two samples, from the answer to [`samples_counted`].
+#[must_use]
+pub fn interval(counted: f64) -> Option<f64> {
+    (counted >= 1.0).then(|| f64::from(WINDOW_SECONDS) / counted)
+}
+
+/// Which exporters a server has samples of: what tells the right one of several servers.
+#[must_use]
+pub fn inventory() -> String {
+    let all = names(&[Quantity::Utilization]).join("|");
+    format!("count by (__name__) ({{__name__=~{}}})", quoted(&format!("{all}|kube_node_info")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: [Quantity; 3] = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::Xid];
+
+    #[test]
+    fn every_query_is_promql() {
+        let pods = Pods::named("team-a", ["train-0-x", "a.b"]);
+        for query in [gauges(&ALL, None), gauges(&ALL, Some(&pods)), exposed(&pods), sampled_at(), samples_counted(), inventory()]
+        {
+            promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
+        }
+        assert!(gauges(&ALL, Some(&pods)).contains(r#"exported_namespace="team-a",exported_pod=~"train-0-x|a\\.b""#));
+        assert_eq!((interval(20.0), interval(0.0)), (Some(15.0), None));
+    }
+
+    proptest! {
+        /// Whatever a name holds, it stays one value of one matcher.
+        #[test]
+        fn nothing_gets_out_of_its_quotes(namespace in "\\PC*", pod in ".*") {
+            let pods = Pods::named(&namespace, [pod.as_str()]);
+            let query = gauges(&[Quantity::Utilization], Some(&pods));
+            let parsed = promql_parser::parser::parse(&query);
+            prop_assert!(parsed.is_ok(), "{query}");
+            let expected = regex::Regex::new(&format!("^(?:{})$", pods.names)).unwrap();
+            prop_assert!(expected.is_match(&pod) || pod.contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Curves on a terminal: braille dots under an axis, or `#` where only ASCII may be drawn. Knows points, not what they mean.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::model::Point;
+
+use super::Look;
+
+/// The frame of a chart: what is shown of time and of values.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Unix milliseconds.
+    pub from: i64,
+    pub to: i64,
+    /// Value at the upper edge; the lower edge is 0.
+    pub top: f64,
+    /// Rows of text.
+    pub height: usize,
+    /// Columns of text, axis included.
+    pub width: usize,
+}
+
+/// Columns that the axis takes.
+const AXIS: usize = 7;
+
+/// The chart, a line of text per row, with `note` beside the time axis.
+#[must_use]
+pub fn chart(points: &[Point], frame: Frame, note: &str, look: Look) -> String {
+    let columns = frame.width.saturating_sub(AXIS).max(10);
+    let levels = levels(points, frame, columns * 2);
+    let mut text = String::new();
+    for row in (0..frame.height).rev() {
+        let label = match row {
+            row if row + 1 == frame.height => number(frame.top),
+            row if row * 2 == frame.height => number(frame.top / 2.0),
+            _ => String::new(),
+        };
+        let axis = if look.plain { '|' } else { '┤' };
+        text.push_str(&format!("{label:>5} {axis}"));
+        let cells: String = (0..columns).map(|column| cell(&levels[column * 2..column * 2 + 2], row, look)).collect();
+        text.push_str(cells.trim_end());
+        text.push('\n');
+    }
+    let (corner, line) = if look.plain { ("+", "-") } else { ("┴", "─") };
+    text.push_str(&format!("{:>5} {corner}{}\n", 0, line.repeat(columns)));
+    let (start, end) = (clock(frame.from, frame), clock(frame.to, frame));
+    let room = columns.saturating_sub(start.len() + end.len());
+    let middle = format!("{note:^room$}");
+    let middle = if middle.chars().count() > room { " ".repeat(room) } else { middle };
+    text.push_str(&format!("{}{start}{middle}{end}\n", " ".repeat(AXIS)));
+    if middle.trim().is_empty() && !note.is_empty() {
+        text.push_str(&format!("{}{note}\n", " ".repeat(AXIS)));
+    }
+    text
+}
+
+/// Dots of height per half column, 0 to 4 times the rows; `None` where nothing was sampled.
+fn levels(points: &[Point], frame: Frame, halves: usize) -> Vec<Option<usize>> {
+    let span = (frame.to - frame.from).max(1) as f64;
+    let mut sums = vec![(0.0, 0_u32); halves];
+    for point in points.iter().filter(|point| point.at >= frame.from && point.at <= frame.to) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
+        let half = ((point.at - frame.from) as f64 / span * halves as f64) as usize;
+        let sum = &mut sums[half.min(halves - 1)];
+        *sum = (sum.0 + point.value, sum.1 + 1);
+    }
+    // A sample stands until the next where samples are rarer than columns.
+    let step = points.windows(2).map(|pair| pair[1].at - pair[0].at).min().unwrap_or(0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the columns")]
+    let reach = (step as f64 / span * halves as f64).ceil() as usize;
+    let dots = (frame.height * 4) as f64;
+    let (mut last, mut age) = (None, 0);
+    sums.into_iter()
+        .map(|(sum, count)| {
+            if count > 0 {
+                (last, age) = (Some(sum / f64::from(count)), 0);
+            } else {
+                age += 1;
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the dots")]
+            last.filter(|_| age < reach.max(1)).map(|value: f64| (value / frame.top * dots).clamp(0.0, dots).round() as usize)
+        })
+        .collect()
+}
+
+/// One character: two columns of four dots. A value of nothing is a dot on the ground, no value is no dot.
+fn cell(pair: &[Option<usize>], row: usize, look: Look) -> char {
+    const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
+    const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
+    let filled = |level: Option<usize>| level.map_or(0, |level| level.max(usize::from(row == 0)).saturating_sub(row * 4).min(4));
+    let (left, right) = (filled(pair[0]), filled(pair[1]));
+    if look.plain {
+        return if left + right > 3 {
+            '#'
+        } else if left + right > 0 {
+            '.'
+        } else {
+            ' '
+        };
+    }
+    let bits: u32 = LEFT[..left].iter().chain(&RIGHT[..right]).sum();
+    if bits == 0 { ' ' } else { char::from_u32(0x2800 + bits).unwrap_or(' ') }
+}
+
+/// A few points as one line of blocks, for lists: `▂▅█▇`.
+#[must_use]
+pub fn spark(points: &[Point], frame: Frame, look: Look) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const PLAIN: [char; 4] = ['_', '.', 'o', '#'];
+    let levels = levels(points, Frame { height: 2, ..frame }, frame.width);
+    levels
+        .into_iter()
+        .map(|level| match level {
+            None => ' ',
+            Some(level) if look.plain => PLAIN[(level / 2).min(3)],
+            Some(level) => BLOCKS[level.saturating_sub(1).min(7)],
+        })
+        .collect()
+}
+
+fn number(value: f64) -> String {
+    if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+/// The time of day, with the day where the frame is longer than one.
+fn clock(at: i64, frame: Frame) -> String {
+    let format = if frame.to - frame.from > 86_400_000 { "%m-%d %H:%M" } else { "%H:%M" };
+    let zone = TimeZone::system();
+    Timestamp::from_millisecond(at).map_or_else(|_| String::new(), |at| at.to_zoned(zone).strftime(format).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(values: &[f64]) -> Vec<Point> {
+        values.iter().zip(0..).map(|(value, index)| Point { at: index * 1000, value: *value }).collect()
+    }
+
+    #[test]
+    fn dots_stand_for_values() {
+        let frame = Frame { from: 0, to: 20_000, top: 100.0, height: 2, width: AXIS + 10 };
+        let text = chart(&points(&[100.0; 20]), frame, "", Look { width: Some(80), color: false, plain: true });
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[0], "  100 |##########");
+        assert_eq!(rows[1], "   50 |##########".replace("50", "  ").as_str());
+        let text = chart(&points(&[0.0; 20]), frame, "", Look { width: Some(80), color: false, plain: false });
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!((rows[0], rows[1]), ("  100 ┤", "      ┤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀"));
+        assert_eq!(rows[2], "    0 ┴──────────");
+    }
+
+    #[test]
+    fn nothing_is_drawn_where_nothing_was_sampled() {
+        let frame = Frame { from: 0, to: 20_000, top: 100.0, height: 1, width: 20 };
+        let mut some = points(&[50.0; 20]);
+        some.retain(|point| point.at >= 10_000);
+        let line = spark(&some, frame, Look { width: None, color: false, plain: false });
+        assert_eq!(line, "          ▄▄▄▄▄▄▄▄▄▄");
+    }
+}

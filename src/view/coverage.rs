@@ -1,0 +1,103 @@
+//! Numbers that were measured, as JSON and cells have them: rounded once, in one way, with what they rest on beside them.
+
+use serde::Serialize;
+
+use crate::model::{Figures, Readings};
+
+/// What measured numbers rest on.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Coverage {
+    /// Devices that the exporters know.
+    pub gpus: u64,
+    /// Those of them with a fresh sample.
+    pub gpus_sampled: u64,
+    /// Those whose newest sample is older than two scrapes.
+    pub gpus_stale: u64,
+    pub samples: u64,
+    /// Samples that no device can have.
+    pub samples_dropped: u64,
+}
+
+impl From<&Readings> for Coverage {
+    fn from(readings: &Readings) -> Self {
+        let count =
+            |wanted: fn(&crate::model::Reading) -> bool| readings.devices.iter().filter(|reading| wanted(reading)).count() as u64;
+        Self {
+            gpus: readings.devices.len() as u64,
+            gpus_sampled: count(|reading| reading.utilization.is_some()),
+            gpus_stale: count(|reading| reading.stale),
+            samples: readings.samples,
+            samples_dropped: readings.dropped,
+        }
+    }
+}
+
+/// Two decimals: more than an exporter measures.
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+/// Percent as a rate of 0 to 1, to four decimals.
+#[must_use]
+pub fn rate(percent: f64) -> f64 {
+    (percent * 100.0).round() / 10_000.0
+}
+
+/// `87%`, `-`.
+#[must_use]
+pub fn percent(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}%"))
+}
+
+/// `68Gi/80Gi`: used of what there is, to a tenth; `None` where one of the two is not known.
+#[must_use]
+pub fn memory(used_mib: Option<f64>, total_mib: Option<f64>) -> Option<String> {
+    let (used, total) = used_mib.zip(total_mib)?;
+    Some(format!("{}Gi/{}Gi", tenths(used / 1024.0), tenths(total / 1024.0)))
+}
+
+/// Memory per device of several.
+#[must_use]
+pub fn memory_of(figures: &Figures) -> Option<String> {
+    memory(figures.memory_used_mib, figures.memory_total_mib)
+}
+
+/// `87% mean, 34% lowest, of 15 of 16 GPUs   memory 68Gi/80Gi   312 W`; `None` where nothing was sampled.
+#[must_use]
+pub fn use_of(figures: &Figures) -> Option<String> {
+    let mut text = format!("{} mean", percent(Some(figures.utilization?)));
+    if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {
+        text.push_str(&format!(", {} lowest", percent(Some(lowest))));
+    }
+    if figures.devices != figures.sampled || figures.devices > 1 {
+        text.push_str(&format!(", of {} of {} GPUs", figures.sampled, figures.devices));
+    }
+    if let Some(memory) = memory_of(figures) {
+        text.push_str(&format!("; memory {memory}"));
+    }
+    if let Some(watts) = figures.power_watts {
+        text.push_str(&format!("; {watts:.0} W"));
+    }
+    Some(text)
+}
+
+/// `68`, `79.7`.
+fn tenths(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_in_one_way() {
+        assert_eq!((rounded(43.099_999_99), rate(43.099_999_99), rate(100.0)), (43.1, 0.431, 1.0));
+        assert_eq!(memory(Some(69_632.0), Some(81_559.0)).as_deref(), Some("68Gi/79.6Gi"));
+        assert_eq!(memory(Some(69_632.0), None), None);
+        assert_eq!((percent(Some(86.6)).as_str(), percent(None).as_str()), ("87%", "-"));
+    }
+}

@@ -1,0 +1,269 @@
+//! `get metrics`: curves of a job or a workload, as each document has them, and as charts for people.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::Point;
+use crate::stats::dialect::Quantity;
+use crate::stats::history::{self, History, Trace};
+use crate::stats::training::Measure;
+
+use super::Look;
+use super::chart::{Frame, chart, spark};
+use super::coverage::{percent, rate, rounded};
+
+/// What the PRD calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobMetric {
+    GpuUtilization,
+    MemoryUsage,
+    Throughput,
+}
+
+impl JobMetric {
+    const ALL: [Self; 3] = [Self::GpuUtilization, Self::MemoryUsage, Self::Throughput];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GpuUtilization => "gpuUtilization",
+            Self::MemoryUsage => "memoryUsage",
+            Self::Throughput => "throughput",
+        }
+    }
+}
+
+/// The curves of a job: percent, GiB per device, and what its log says of its speed.
+pub struct JobCurves<'a> {
+    pub history: &'a History,
+    pub throughput: Vec<Point>,
+    /// `tokens/sec`, `samples/sec`.
+    pub throughput_unit: Option<&'static str>,
+    /// Unix milliseconds.
+    pub from: i64,
+    pub to: i64,
+}
+
+#[derive(Serialize)]
+struct TimedValue {
+    timestamp: Timestamp,
+    value: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rests {
+    gpus: usize,
+    samples: u64,
+    samples_dropped: u64,
+}
+
+impl JobCurves<'_> {
+    fn curve(&self, metric: JobMetric) -> Vec<Point> {
+        let mean = |quantity| history::mean(self.history.traces.iter().map(|trace| trace.curve(quantity)));
+        match metric {
+            JobMetric::GpuUtilization => mean(Quantity::Utilization),
+            JobMetric::MemoryUsage => {
+                let gib = |point: Point| Point { value: point.value / 1024.0, ..point };
+                mean(Quantity::MemoryUsed).into_iter().map(gib).collect()
+            }
+            JobMetric::Throughput => self.throughput.clone(),
+        }
+    }
+}
+
+fn timed(points: &[Point]) -> Vec<TimedValue> {
+    let one =
+        |point: &Point| Some(TimedValue { timestamp: Timestamp::from_millisecond(point.at).ok()?, value: rounded(point.value) });
+    points.iter().filter_map(one).collect()
+}
+
+/// The contract's series; with `only` those that were named and nothing else.
+#[must_use]
+pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> Value {
+    let mut document = serde_json::Map::new();
+    let mut put = |name: &str, value: Value| {
+        document.insert(name.to_owned(), value);
+    };
+    for metric in JobMetric::ALL.into_iter().filter(|metric| only.is_empty() || only.contains(metric)) {
+        put(metric.name(), serde_json::json!(timed(&curves.curve(metric))));
+    }
+    if only.is_empty() {
+        let History { traces, samples, dropped } = curves.history;
+        put("throughputUnit", serde_json::json!(curves.throughput_unit));
+        put("coverage", serde_json::json!(Rests { gpus: traces.len(), samples: *samples, samples_dropped: *dropped }));
+    }
+    Value::Object(document)
+}
+
+/// Charts of a job; `each` shows every device by itself.
+#[must_use]
+pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: Look) -> String {
+    let width = look.width.map_or(80, |width| width.min(110));
+    let frame = |top: f64| Frame { from: curves.from, to: curves.to, top, height: 5, width };
+    let mut text = String::new();
+    for metric in JobMetric::ALL.into_iter().filter(|metric| only.is_empty() || only.contains(metric)) {
+        let points = curves.curve(metric);
+        let highest = points.iter().map(|point| point.value).fold(0.0, f64::max);
+        let (title, top) = match metric {
+            JobMetric::GpuUtilization => ("GPU utilization, %".to_owned(), 100.0),
+            JobMetric::MemoryUsage => ("memory, GiB per GPU".to_owned(), highest.max(1.0)),
+            JobMetric::Throughput => (format!("throughput, {}", curves.throughput_unit.unwrap_or("-")), highest.max(1.0)),
+        };
+        if points.is_empty() {
+            text.push_str(&format!("{title}: no samples\n"));
+            continue;
+        }
+        if each && metric != JobMetric::Throughput {
+            text.push_str(&format!("{title}\n"));
+            text.push_str(&lines(curves, metric, frame(top), look));
+        } else {
+            let mean = points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64;
+            let of = match metric {
+                JobMetric::Throughput => String::new(),
+                _ => format!(" of {} GPUs", curves.history.traces.len()),
+            };
+            let note = format!("{title}, mean {mean:.0}{of}");
+            text.push_str(&chart(&points, frame(top), &note, look));
+        }
+    }
+    text
+}
+
+/// A line of blocks per device.
+fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: Frame, look: Look) -> String {
+    let quantity = if metric == JobMetric::GpuUtilization { Quantity::Utilization } else { Quantity::MemoryUsed };
+    let names = names(curves.history);
+    let widest = names.iter().map(String::len).max().unwrap_or(0);
+    let room = frame.width.saturating_sub(widest + 9).max(10);
+    let mut text = String::new();
+    for (trace, name) in curves.history.traces.iter().zip(&names) {
+        let scale = if metric == JobMetric::GpuUtilization { 1.0 } else { 1024.0 };
+        let points: Vec<Point> =
+            trace.curve(quantity).iter().map(|point| Point { at: point.at, value: point.value / scale }).collect();
+        let mean = (!points.is_empty()).then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64);
+        let number = match metric {
+            JobMetric::GpuUtilization => percent(mean),
+            _ => mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}")),
+        };
+        let drawn = spark(&points, Frame { width: room, ..frame }, look);
+        text.push_str(&format!("  {name:<widest$} {number:>4} {}\n", drawn.trim_end()));
+    }
+    text
+}
+
+/// Names of devices, with the node where there are several.
+fn names(history: &History) -> Vec<String> {
+    let nodes: BTreeSet<&str> = history.traces.iter().map(|trace| trace.node.as_str()).collect();
+    let name = |trace: &Trace| if nodes.len() > 1 { format!("{}/{}", trace.node, trace.name()) } else { trace.name() };
+    history.traces.iter().map(name).collect()
+}
+
+/// A curve that a workload told of itself.
+pub type Told = BTreeMap<Measure, Vec<Point>>;
+
+#[derive(Serialize)]
+struct Graph {
+    serial: u8,
+    series: Vec<Line>,
+    config: Config,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    /// Value and Unix milliseconds.
+    points: Vec<(f64, i64)>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Config {
+    y_axis_unit: &'static str,
+}
+
+/// The workloads document's graphs: shares are 0 to 1 although their axis says percent, as there.
+#[must_use]
+pub fn workload(history: &History, told: &Told) -> Graphs {
+    let names = names(history);
+    let graph = |serial, unit, points: &dyn Fn(&Trace) -> Vec<(f64, i64)>| {
+        let series = history.traces.iter().zip(&names).map(|(trace, name)| Line { name: name.clone(), points: points(trace) });
+        let series = series.filter(|line| !line.points.is_empty()).collect();
+        Graph { serial, series, config: Config { y_axis_unit: unit } }
+    };
+    let shares = |points: &[Point]| points.iter().map(|point| (rate(point.value), point.at)).collect::<Vec<_>>();
+    let plain = |points: &[Point]| points.iter().map(|point| (rounded(point.value), point.at)).collect::<Vec<_>>();
+    let tflops = told.get(&Measure::Tflops).map(|points| Line { name: "TFLOPS".to_owned(), points: plain(points) });
+    Graphs {
+        utilization: graph(1, "%", &|trace| shares(trace.curve(Quantity::Utilization))),
+        memory: graph(2, "%", &|trace| shares(&trace.memory_share())),
+        power: graph(3, "W", &|trace| plain(trace.curve(Quantity::Power))),
+        training: Graph { serial: 4, series: tflops.into_iter().collect(), config: Config { y_axis_unit: "TFLOPS" } },
+    }
+}
+
+/// The four graphs in the document's order.
+#[derive(Serialize)]
+pub struct Graphs {
+    #[serde(rename = "GPU Utilization")]
+    utilization: Graph,
+    #[serde(rename = "GPU Memory Utilization")]
+    memory: Graph,
+    #[serde(rename = "GPU Power")]
+    power: Graph,
+    #[serde(rename = "TrainingPerformance")]
+    training: Graph,
+}
+
+/// The same for people: utilization as a chart, each device below.
+#[must_use]
+pub fn workload_text(history: &History, from: i64, to: i64, look: Look) -> String {
+    let curves = JobCurves { history, throughput: Vec::new(), throughput_unit: None, from, to };
+    let shown = [JobMetric::GpuUtilization, JobMetric::MemoryUsage];
+    job_text(&curves, &shown, false, look) + &job_text(&curves, &shown[..1], true, look)
+}
+
+/// One value of training performance.
+#[derive(Serialize)]
+pub struct Performance {
+    metric: &'static str,
+    value: f64,
+    /// Unix milliseconds.
+    timestamp: i64,
+}
+
+/// By metric, each in order of time.
+#[must_use]
+pub fn performance(told: &Told) -> Vec<Performance> {
+    let of = |measure: Measure| {
+        let points = told.get(&measure).into_iter().flatten();
+        points.map(move |point| Performance { metric: measure.name(), value: point.value, timestamp: point.at })
+    };
+    Measure::ALL.into_iter().flat_map(of).collect()
+}
+
+/// A line per metric for people: the newest value, its beginning, a curve.
+#[must_use]
+pub fn performance_text(told: &Told, from: i64, to: i64, look: Look) -> String {
+    let mut text = String::new();
+    for measure in Measure::ALL {
+        let Some((points, last)) = told.get(&measure).and_then(|points| Some((points, points.last()?))) else { continue };
+        let lowest = points.iter().map(|point| point.value).fold(f64::INFINITY, f64::min);
+        let highest = points.iter().map(|point| point.value).fold(f64::NEG_INFINITY, f64::max);
+        let width = look.width.map_or(40, |width| width.saturating_sub(50).clamp(10, 60));
+        // From the lowest to the highest: how it changes is what people look for.
+        let raised: Vec<Point> = points.iter().map(|point| Point { at: point.at, value: point.value - lowest }).collect();
+        let frame = Frame { from, to, top: (highest - lowest).max(f64::MIN_POSITIVE), height: 2, width };
+        let curve = spark(&raised, frame, look);
+        text.push_str(&format!("{:<20} {:>12}  {}\n", measure.name(), figure(last.value), curve.trim_end()));
+    }
+    text
+}
+
+/// A learning rate needs its exponent, a throughput does not.
+fn figure(value: f64) -> String {
+    if value != 0.0 && value.abs() < 0.01 { format!("{value:.2e}") } else { format!("{}", rounded(value)) }
+}

@@ -1,0 +1,209 @@
+//! `get overview`: the cluster in one answer. Rates are 0 to 1 in JSON; what nobody can tell is null, and `-` for people.
+
+use serde::Serialize;
+
+use crate::model::{Consumer, Figures, Health, HostUse, Inventory, inventory};
+use crate::stats::machines::Machines;
+
+use super::Look;
+use super::coverage::{Coverage, percent, rate};
+use super::text::{bar, clean, count, paint};
+
+/// What the answer is made of.
+pub struct Cluster<'a> {
+    pub inventory: &'a Inventory,
+    /// `None` when pods may not be listed.
+    pub consumers: Option<&'a [Consumer]>,
+    pub machines: Machines,
+    pub coverage: Option<Coverage>,
+}
+
+/// The contract's overview.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overview {
+    /// Nodes with GPUs.
+    total_nodes: usize,
+    healthy_nodes: usize,
+    faulty_nodes: usize,
+    fully_idle_nodes: Option<usize>,
+    partially_idle_nodes: Option<usize>,
+    busy_nodes: Option<usize>,
+    /// Healthy ones that take no new pods.
+    maintaining_nodes: usize,
+    allocation_rate: Option<f64>,
+    /// Mean over the devices that a pod holds and that were sampled.
+    utilization: Option<f64>,
+    gpu_total: u64,
+    gpu_allocated: Option<u64>,
+    gpu_sampled: Option<u64>,
+    waiting_pods: Option<usize>,
+    waiting_gpus: Option<u64>,
+    faults: Vec<Fault>,
+    storage_stat: StorageStat,
+    rdma_cluster_stat: RdmaStat,
+    coverage: Option<Coverage>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Fault {
+    node_name: String,
+    reason: Option<String>,
+}
+
+/// Null where no metric tells.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StorageStat {
+    total_capacity: Option<String>,
+    used_capacity: Option<String>,
+    available_capacity: Option<String>,
+    utilization_rate: Option<f64>,
+    /// `ceph`, `longhorn`, `volumes` or `disks`.
+    source: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RdmaStat {
+    total_ports: Option<u64>,
+    active_ports: Option<u64>,
+    /// Of the fastest active port.
+    bandwidth: Option<String>,
+}
+
+/// How a healthy node is used; `None` when pods may not be listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fill {
+    Idle,
+    Partly,
+    Full,
+}
+
+fn fill(host: &HostUse) -> Option<Fill> {
+    let all = inventory::total(host.slices.values().copied().chain([host.gpus]));
+    Some(match all.used? {
+        0 => Fill::Idle,
+        used if used >= all.total => Fill::Full,
+        _ => Fill::Partly,
+    })
+}
+
+/// Decimal, as storage is sold: `450TB`, `1.5GB`.
+fn bytes(value: f64) -> String {
+    let (unit, size) =
+        [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)].into_iter().find(|(_, size)| value >= *size).unwrap_or(("B", 1.0));
+    let text = format!("{:.1}", value / size);
+    format!("{}{unit}", text.trim_end_matches(".0"))
+}
+
+/// Everything about the cluster, counted once for both forms.
+#[must_use]
+pub fn document(cluster: &Cluster<'_>) -> Overview {
+    let hosts: Vec<&HostUse> = cluster.inventory.hosts.iter().filter(|host| host.has_gpus()).collect();
+    let faulty: Vec<&&HostUse> = hosts.iter().filter(|host| host.health == Health::Faulty).collect();
+    let healthy: Vec<&&HostUse> = hosts.iter().filter(|host| host.health != Health::Faulty).collect();
+    let fills: Option<Vec<Fill>> = healthy.iter().map(|host| fill(host)).collect();
+    let filled = |wanted: Fill| fills.as_ref().map(|fills| fills.iter().filter(|fill| **fill == wanted).count());
+    let gpus = cluster.inventory.gpus();
+    let held: Vec<_> = hosts.iter().flat_map(|host| host.held_devices()).collect();
+    let figures = Figures::of(held.iter().copied());
+    let waiting: Option<Vec<&Consumer>> = cluster.consumers.map(|consumers| {
+        consumers.iter().filter(|consumer| consumer.node.is_none() && !consumer.ended && devices(consumer) > 0).collect()
+    });
+    let storage = cluster.machines.storage;
+    let rdma = cluster.machines.rdma;
+    Overview {
+        total_nodes: hosts.len(),
+        healthy_nodes: healthy.len(),
+        faulty_nodes: faulty.len(),
+        fully_idle_nodes: filled(Fill::Idle),
+        partially_idle_nodes: filled(Fill::Partly),
+        busy_nodes: filled(Fill::Full),
+        maintaining_nodes: hosts.iter().filter(|host| host.health == Health::Maintaining).count(),
+        allocation_rate: gpus.used.filter(|_| gpus.total > 0).map(|used| rate(used as f64 * 100.0 / gpus.total as f64)),
+        utilization: figures.utilization.map(rate),
+        gpu_total: gpus.total,
+        gpu_allocated: gpus.used,
+        gpu_sampled: cluster.coverage.map(|_| figures.sampled),
+        waiting_pods: waiting.as_ref().map(Vec::len),
+        waiting_gpus: waiting.as_ref().map(|waiting| waiting.iter().map(|consumer| devices(consumer)).sum()),
+        faults: faulty.iter().map(|host| Fault { node_name: host.name().to_owned(), reason: host.reason.clone() }).collect(),
+        storage_stat: StorageStat {
+            total_capacity: storage.map(|storage| bytes(storage.total)),
+            used_capacity: storage.map(|storage| bytes(storage.used)),
+            available_capacity: storage.map(|storage| bytes(storage.total - storage.used)),
+            utilization_rate: storage.map(|storage| rate(storage.used * 100.0 / storage.total)),
+            source: storage.map(|storage| storage.source),
+        },
+        rdma_cluster_stat: RdmaStat {
+            total_ports: rdma.map(|rdma| rdma.ports),
+            active_ports: rdma.map(|rdma| rdma.active),
+            bandwidth: rdma.and_then(|rdma| rdma.gigabits).map(|gigabits| format!("{gigabits:.0}Gbps")),
+        },
+        coverage: cluster.coverage,
+    }
+}
+
+fn devices(consumer: &Consumer) -> u64 {
+    let whole = consumer.devices.iter().filter(|(resource, _)| crate::model::gpu::is_device(resource));
+    whole.map(|(_, amount)| amount).sum()
+}
+
+/// For people: bars with their numbers, then what needs attention.
+#[must_use]
+pub fn text(overview: &Overview, look: Look) -> String {
+    let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let cells = look.width.map_or(20, |width| width.saturating_sub(50).clamp(10, 30));
+    let gauge = |rate: Option<f64>| match rate {
+        None => "-".to_owned(),
+        Some(rate) if look.width.is_some() => bar(rate * 100.0, cells, look),
+        Some(rate) => percent(Some(rate * 100.0)),
+    };
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text.push_str(&format!("{name:<8}{value}\n"));
+    let allocated = format!("{} of {} allocated", number(overview.gpu_allocated), overview.gpu_total);
+    line("GPUs", format!("{}   {allocated}", gauge(overview.allocation_rate)));
+    let sampled = match (overview.gpu_sampled, overview.gpu_allocated) {
+        (Some(sampled), Some(held)) if held > sampled => format!("mean of {sampled} of {held} held, {} unknown", held - sampled),
+        (Some(sampled), _) => format!("mean of {sampled} held"),
+        (None, _) => "not measured".to_owned(),
+    };
+    line("Used", format!("{}   {sampled}", gauge(overview.utilization)));
+    let size = |value: Option<usize>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let mut parts = vec![
+        format!("{} idle", size(overview.fully_idle_nodes)),
+        format!("{} partly used", size(overview.partially_idle_nodes)),
+        format!("{} full", size(overview.busy_nodes)),
+    ];
+    if overview.maintaining_nodes > 0 {
+        parts.push(format!("{} cordoned", overview.maintaining_nodes));
+    }
+    let faults: Vec<String> = overview
+        .faults
+        .iter()
+        .map(|fault| {
+            format!("{} {}", clean(&fault.node_name), clean(fault.reason.as_deref().unwrap_or_default())).trim().to_owned()
+        })
+        .collect();
+    if !faults.is_empty() {
+        let broken = format!("{} faulty ({})", faults.len(), faults.join(", "));
+        parts.push(paint(&broken, Some(colored::Color::Red), look));
+    }
+    line("Nodes", format!("{}: {}", overview.total_nodes, parts.join(", ")));
+    let storage = &overview.storage_stat;
+    if let (Some(used), Some(total)) = (&storage.used_capacity, &storage.total_capacity) {
+        let share = percent(storage.utilization_rate.map(|rate| rate * 100.0));
+        line("Store", format!("{used} of {total} used ({share}), as {} tells", storage.source.unwrap_or("a metric")));
+    }
+    let rdma = &overview.rdma_cluster_stat;
+    if let (Some(active), Some(ports)) = (rdma.active_ports, rdma.total_ports) {
+        line("RDMA", format!("{active} of {ports} ports active, {}", rdma.bandwidth.as_deref().unwrap_or("speed unknown")));
+    }
+    if let (Some(pods @ 1..), Some(gpus)) = (overview.waiting_pods, overview.waiting_gpus) {
+        let waiting = format!("{} for {}", count(pods as u64, "pod"), count(gpus, "GPU"));
+        line("Waiting", paint(&waiting, Some(colored::Color::Yellow), look));
+    }
+    text
+}

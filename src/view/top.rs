@@ -1,0 +1,122 @@
+//! `top`: what is busy now, the busiest first, with a bar and the last minutes of each.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Figures, HostUse, Point, Reading};
+
+use super::chart::{Frame, spark};
+use super::coverage::{memory_of, percent};
+use super::table::{Cell, Table, left, right};
+use super::text::bar;
+use super::{Format, Look};
+
+/// A line of the view.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub name: String,
+    /// Namespace, type or node: what tells one from another.
+    pub about: String,
+    /// Devices that are held, and of how many.
+    pub held: Option<u64>,
+    pub total: u64,
+    pub figures: Figures,
+}
+
+/// What lines are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Key {
+    #[default]
+    Utilization,
+    Memory,
+    Power,
+    Gpus,
+    Name,
+}
+
+/// Utilizations by line, oldest first, with their times in Unix milliseconds.
+pub type Past = BTreeMap<String, Vec<Point>>;
+
+#[must_use]
+pub fn of_node(host: &HostUse) -> Line {
+    Line {
+        name: host.name().to_owned(),
+        about: host.kinds().join(","),
+        held: host.gpus.used,
+        total: host.gpus.total,
+        figures: host.figures(),
+    }
+}
+
+#[must_use]
+pub fn of_gpu(reading: &Reading) -> Line {
+    let holder = reading.holders.first().map(|(namespace, pod)| format!("{namespace}/{pod}"));
+    Line {
+        name: format!("{}/{}", reading.node, reading.id()),
+        about: holder.unwrap_or_else(|| "-".to_owned()),
+        held: reading.held.map(u64::from),
+        total: 1,
+        figures: Figures::of(std::iter::once(reading)),
+    }
+}
+
+/// The busiest first; what is not known last, whatever the key.
+pub fn sort(lines: &mut [Line], key: Key) {
+    let number = |line: &Line| match key {
+        Key::Utilization => line.figures.utilization,
+        Key::Memory => line.figures.memory_used_mib,
+        Key::Power => line.figures.power_watts,
+        Key::Gpus => line.held.map(|held| held as f64),
+        Key::Name => None,
+    };
+    lines.sort_by(|a, b| {
+        let known = number(b).unwrap_or(f64::NEG_INFINITY).total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
+        known.then_with(|| a.name.cmp(&b.name)).then_with(|| a.about.cmp(&b.about))
+    });
+}
+
+/// The lines as a table. `past` adds a curve of the last minutes.
+#[must_use]
+pub fn table(lines: &[Line], titles: (&'static str, &'static str), past: Option<(&Past, i64, i64)>, look: Look) -> String {
+    let mut columns = vec![left(titles.0), left(titles.1).yielding(), right("GPUS")];
+    columns.push(if look.width.is_some() { left("UTIL") } else { right("UTIL") });
+    columns.extend(past.is_some().then_some(left("LAST MINUTES")));
+    columns.extend([right("MEMORY").yielding(), right("WATTS").yielding()]);
+    let mut table = Table::new(columns);
+    for line in lines {
+        let gpus = line.held.map_or_else(|| format!("-/{}", line.total), |held| format!("{held}/{}", line.total));
+        let utilization = match (line.figures.utilization, look.width) {
+            (Some(value), Some(_)) => bar(value, 10, look),
+            (value, _) => percent(value),
+        };
+        let mut cells: Vec<Cell> = vec![line.name.clone().into(), line.about.clone().into(), gpus.into(), utilization.into()];
+        if let Some((past, from, to)) = past {
+            let points = past.get(&line.name).map_or(&[][..], Vec::as_slice);
+            cells.push(spark(points, Frame { from, to, top: 100.0, height: 2, width: 12 }, look).into());
+        }
+        let watts = line.figures.power_watts.map_or_else(|| "-".to_owned(), |watts| format!("{watts:.0}"));
+        cells.extend([memory_of(&line.figures).unwrap_or_default().into(), watts.into()]);
+        table.row(cells);
+    }
+    table.show(Format::Table, true, look)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_come_first_and_unknown_ones_last() {
+        let line = |name: &str, utilization| Line {
+            name: name.into(),
+            about: String::new(),
+            held: Some(1),
+            total: 1,
+            figures: Figures { utilization, ..Figures::default() },
+        };
+        let mut lines = [line("unknown", None), line("idle", Some(0.0)), line("busy", Some(90.0))];
+        sort(&mut lines, Key::Utilization);
+        assert_eq!(lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["busy", "idle", "unknown"]);
+        sort(&mut lines, Key::Name);
+        assert_eq!(lines[0].name, "busy");
+    }
+}

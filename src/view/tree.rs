@@ -1,0 +1,66 @@
+//! `tree`: what an object owns, down to its pods.
+
+use serde::Serialize;
+
+use crate::model::workload::Branch;
+
+use super::Look;
+use super::text::clean;
+
+/// The contract's hierarchy.
+#[derive(Serialize)]
+pub struct Item<'a> {
+    kind: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+    uid: &'a str,
+    children: Vec<Item<'a>>,
+}
+
+#[must_use]
+pub fn document(branch: &Branch) -> Item<'_> {
+    Item {
+        kind: &branch.kind,
+        name: &branch.name,
+        namespace: &branch.namespace,
+        uid: &branch.uid,
+        children: branch.children.iter().map(document).collect(),
+    }
+}
+
+/// The tree with lines, or with ASCII ones.
+#[must_use]
+pub fn text(branch: &Branch, look: Look) -> String {
+    let mut lines = format!("{}/{}\n", clean(&branch.kind), clean(&branch.name));
+    below(branch, "", look, &mut lines);
+    lines
+}
+
+fn below(branch: &Branch, indent: &str, look: Look, lines: &mut String) {
+    let (fork, last, through) = if look.plain { ("|- ", "`- ", "|  ") } else { ("├─ ", "└─ ", "│  ") };
+    for (index, child) in branch.children.iter().enumerate() {
+        let is_last = index + 1 == branch.children.len();
+        lines.push_str(&format!("{indent}{}{}/{}\n", if is_last { last } else { fork }, clean(&child.kind), clean(&child.name)));
+        below(child, &format!("{indent}{}", if is_last { "   " } else { through }), look, lines);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_lead_to_every_child() {
+        let pod = |name: &str| Branch {
+            kind: "Pod".into(),
+            namespace: "n".into(),
+            name: name.into(),
+            uid: name.into(),
+            children: Vec::new(),
+        };
+        let set = Branch { kind: "ReplicaSet".into(), children: vec![pod("a"), pod("b")], ..pod("rs") };
+        let top = Branch { kind: "Deployment".into(), children: vec![set, pod("c")], ..pod("web") };
+        let look = Look { width: None, color: false, plain: false };
+        assert_eq!(text(&top, look), "Deployment/web\n├─ ReplicaSet/rs\n│  ├─ Pod/a\n│  └─ Pod/b\n└─ Pod/c\n");
+    }
+}

@@ -1,0 +1,342 @@
+//! Workloads as the workloads document tells them, whoever made them: lists, one in full, and consumers. Times are Unix
+//! seconds in JSON, rates 0 to 1.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::model::workload::Standing;
+use crate::model::{Figures, Workload};
+
+use super::coverage::{self, Coverage, percent, rate};
+use super::table::{Cell, Table, left, right};
+use super::text::{age, clean, paint, status_line, wrapped};
+use super::{Format, Look};
+
+/// A workload with what its devices do.
+pub struct Row<'a> {
+    pub workload: &'a Workload,
+    /// `None` without metrics.
+    pub figures: Option<Figures>,
+}
+
+/// A page of workloads.
+#[derive(Serialize)]
+pub struct WorkloadList {
+    data: Vec<WorkloadItem>,
+    total: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkloadItem {
+    kind: String,
+    name: String,
+    namespace: String,
+    uid: String,
+    /// Whole devices that it holds now.
+    gpu_allocated: u64,
+    /// The same by product.
+    gpu_allocation: BTreeMap<String, u64>,
+    gpu_slices: BTreeMap<String, u64>,
+    /// What it asks for, held or not.
+    gpu_requested: u64,
+    status: &'static str,
+    status_color: &'static str,
+    /// `Suspended`, `ScaledToZero`.
+    reason: Option<&'static str>,
+    start_at: Option<i64>,
+    /// 0 while it goes on; `null` when it ended and nobody wrote down when.
+    end_at: Option<i64>,
+    source: &'static str,
+}
+
+/// Unix seconds; 0 while it goes on.
+fn end(workload: &Workload) -> Option<i64> {
+    if workload.has_ended() { workload.ended_at().map(Timestamp::as_second) } else { Some(0) }
+}
+
+#[must_use]
+pub fn list(found: &[&Workload], total: usize) -> WorkloadList {
+    let item = |workload: &&Workload| WorkloadItem {
+        kind: workload.top.kind.clone(),
+        name: workload.top.name.clone(),
+        namespace: workload.top.namespace.clone(),
+        uid: workload.top.uid.clone(),
+        gpu_allocated: workload.gpus_held(),
+        gpu_allocation: workload.held.clone(),
+        gpu_slices: workload.slices.clone(),
+        gpu_requested: workload.requested,
+        status: workload.standing.word(),
+        status_color: workload.standing.color(),
+        reason: workload.top.resting.filter(|_| workload.standing == Standing::Pending),
+        start_at: workload.started_at().map(Timestamp::as_second),
+        end_at: end(workload),
+        source: SOURCE,
+    };
+    WorkloadList { data: found.iter().map(item).collect(), total }
+}
+
+/// Where all of them come from.
+const SOURCE: &str = "k8s";
+
+fn color(standing: Standing) -> Option<colored::Color> {
+    match standing {
+        Standing::Running => Some(colored::Color::Green),
+        Standing::Failed => Some(colored::Color::Red),
+        Standing::Pending => Some(colored::Color::Yellow),
+        Standing::Completed | Standing::Unknown => Some(colored::Color::BrightBlack),
+    }
+}
+
+/// The list for people.
+#[must_use]
+pub fn table(found: &[&Workload], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
+    let wide = matches!(format, Format::Wide | Format::Csv);
+    let mut columns = vec![left("NAMESPACE"), left("KIND"), left("NAME"), left("STATUS"), right("HELD"), right("REQUESTED")];
+    columns.extend([left("GPU").yielding(), right("AGE")]);
+    columns.extend(wide.then_some(left("UID")));
+    let mut table = Table::new(columns);
+    for workload in found {
+        let products: Vec<&str> = workload.held.keys().chain(workload.slices.keys()).map(String::as_str).collect();
+        let mut cells: Vec<Cell> = vec![
+            workload.top.namespace.clone().into(),
+            workload.top.kind.clone().into(),
+            workload.top.name.clone().into(),
+            Cell::colored(workload.standing.word(), color(workload.standing)),
+            held(workload).to_string().into(),
+            workload.requested.to_string().into(),
+            products.join(",").into(),
+            age(workload.started_at(), now).into(),
+        ];
+        cells.extend(wide.then(|| workload.top.uid.clone().into()));
+        table.row(cells);
+    }
+    table.show(format, headers, look)
+}
+
+/// Devices and slices.
+fn held(workload: &Workload) -> u64 {
+    workload.gpus_held() + workload.slices.values().sum::<u64>()
+}
+
+/// `-o name`: what `describe workload` accepts.
+#[must_use]
+pub fn names(found: &[&Workload]) -> String {
+    let name = |workload: &&Workload| {
+        format!("{}/{}/{}\n", clean(&workload.top.namespace), clean(&workload.top.kind), clean(&workload.top.name))
+    };
+    found.iter().map(name).collect()
+}
+
+/// A page of consumers.
+#[derive(Serialize)]
+pub struct ConsumerList {
+    data: Vec<ConsumerItem>,
+    total: usize,
+    coverage: Option<Coverage>,
+}
+
+#[derive(Serialize)]
+struct ConsumerItem {
+    kind: String,
+    name: String,
+    namespace: String,
+    uid: String,
+    stat: Stat,
+    pods: Option<Vec<String>>,
+    source: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Stat {
+    gpu_request: u64,
+    gpu_allocated: u64,
+    /// Mean over the devices that it holds and that were sampled.
+    gpu_utilization: Option<f64>,
+    gpu_sampled: Option<u64>,
+}
+
+#[must_use]
+pub fn consumers(rows: &[Row<'_>], total: usize, coverage: Option<Coverage>) -> ConsumerList {
+    let item = |row: &Row<'_>| ConsumerItem {
+        kind: row.workload.top.kind.clone(),
+        name: row.workload.top.name.clone(),
+        namespace: row.workload.top.namespace.clone(),
+        uid: row.workload.top.uid.clone(),
+        stat: Stat {
+            gpu_request: row.workload.requested,
+            gpu_allocated: held(row.workload),
+            gpu_utilization: row.figures.and_then(|figures| figures.utilization).map(rate),
+            gpu_sampled: row.figures.map(|figures| figures.sampled),
+        },
+        pods: None,
+        source: SOURCE,
+    };
+    ConsumerList { data: rows.iter().map(item).collect(), total, coverage }
+}
+
+/// Consumers for people.
+#[must_use]
+pub fn consumer_table(rows: &[Row<'_>], format: Format, headers: bool, look: Look) -> String {
+    let mut table = Table::new([
+        left("NAMESPACE"),
+        left("KIND"),
+        left("NAME"),
+        left("STATUS"),
+        right("REQUESTED"),
+        right("HELD"),
+        right("UTIL"),
+        right("MEMORY").yielding(),
+    ]);
+    for Row { workload, figures } in rows {
+        table.row(vec![
+            workload.top.namespace.clone().into(),
+            workload.top.kind.clone().into(),
+            workload.top.name.clone().into(),
+            Cell::colored(workload.standing.word(), color(workload.standing)),
+            workload.requested.to_string().into(),
+            held(workload).to_string().into(),
+            percent(figures.and_then(|figures| figures.utilization)).into(),
+            figures.as_ref().and_then(coverage::memory_of).unwrap_or_default().into(),
+        ]);
+    }
+    table.show(format, headers, look)
+}
+
+/// What filters can be set to.
+#[derive(Serialize)]
+pub struct Metadata {
+    namespaces: BTreeSet<String>,
+    kinds: BTreeSet<String>,
+}
+
+#[must_use]
+pub fn metadata(found: &[Workload]) -> Metadata {
+    Metadata {
+        namespaces: found.iter().map(|workload| workload.top.namespace.clone()).collect(),
+        kinds: found.iter().map(|workload| workload.top.kind.clone()).collect(),
+    }
+}
+
+#[must_use]
+pub fn metadata_text(metadata: &Metadata) -> String {
+    let line = |name: &str, values: &BTreeSet<String>| {
+        status_line(name, &values.iter().map(|value| clean(value).into_owned()).collect::<Vec<_>>().join(", "))
+    };
+    line("namespaces", &metadata.namespaces) + &line("kinds", &metadata.kinds)
+}
+
+/// One workload in full.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadDocument {
+    api_version: String,
+    kind: String,
+    name: String,
+    namespace: String,
+    uid: String,
+    gpu_allocation: BTreeMap<String, u64>,
+    gpu_slices: BTreeMap<String, u64>,
+    gpu_allocated: u64,
+    gpu_requested: u64,
+    /// Mean over the devices that it holds and that were sampled, 0 to 1.
+    gpu_utilization: Option<f64>,
+    gpu_sampled: Option<u64>,
+    memory_usage: Option<String>,
+    status: &'static str,
+    status_color: &'static str,
+    reason: Option<&'static str>,
+    pods: Vec<PodItem>,
+    start_time: Option<i64>,
+    end_time: Option<i64>,
+    source: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodItem {
+    node_name: Option<String>,
+    pod_namespace: String,
+    pod_name: String,
+    gpu: u64,
+}
+
+#[must_use]
+pub fn document(row: &Row<'_>) -> WorkloadDocument {
+    let Row { workload, figures } = row;
+    WorkloadDocument {
+        api_version: workload.top.api_version.clone(),
+        kind: workload.top.kind.clone(),
+        name: workload.top.name.clone(),
+        namespace: workload.top.namespace.clone(),
+        uid: workload.top.uid.clone(),
+        gpu_allocation: workload.held.clone(),
+        gpu_slices: workload.slices.clone(),
+        gpu_allocated: workload.gpus_held(),
+        gpu_requested: workload.requested,
+        gpu_utilization: figures.and_then(|figures| figures.utilization).map(rate),
+        gpu_sampled: figures.map(|figures| figures.sampled),
+        memory_usage: figures.as_ref().and_then(coverage::memory_of),
+        status: workload.standing.word(),
+        status_color: workload.standing.color(),
+        reason: workload.top.resting.filter(|_| workload.standing == Standing::Pending),
+        pods: workload
+            .pods
+            .iter()
+            .map(|pod| PodItem {
+                node_name: pod.node.clone(),
+                pod_namespace: pod.namespace.clone(),
+                pod_name: pod.name.clone(),
+                gpu: pod.gpus,
+            })
+            .collect(),
+        start_time: workload.started_at().map(Timestamp::as_second),
+        end_time: end(workload),
+        source: SOURCE,
+    }
+}
+
+/// One workload for people.
+#[must_use]
+pub fn text(row: &Row<'_>, look: Look, now: Timestamp) -> String {
+    let Row { workload, figures } = row;
+    let top = &workload.top;
+    let status = paint(workload.standing.word(), color(workload.standing), look);
+    let resting = top.resting.map_or(String::new(), |why| format!(" ({why})"));
+    let mut text = format!(
+        "{}   {} {}   {status}{resting}   {}\n",
+        clean(&top.name),
+        clean(&top.api_version),
+        clean(&top.kind),
+        clean(&top.namespace)
+    );
+    let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
+    let part = |(name, count): (&String, &u64)| format!("{count} × {}", clean(name));
+    let held: Vec<String> = workload.held.iter().chain(&workload.slices).map(part).collect();
+    let held = if held.is_empty() { "none held".to_owned() } else { held.join(", ") };
+    line("GPUs", format!("{held}; {} requested", workload.requested));
+    if let Some(use_of) = figures.as_ref().and_then(coverage::use_of) {
+        line("GPU use", use_of);
+    }
+    line("uid", top.uid.clone());
+    line("started", age(workload.started_at(), now));
+    if let Some(at) = workload.ended_at() {
+        line("ended", format!("{} ago", age(Some(at), now)));
+    }
+    if !workload.pods.is_empty() {
+        let mut table = Table::new([left("PODS"), left("NODE"), right("GPUS"), right("AGE")]);
+        for pod in &workload.pods {
+            table.row(vec![
+                pod.name.clone().into(),
+                pod.node.clone().unwrap_or_default().into(),
+                pod.gpus.to_string().into(),
+                age(pod.created_at, now).into(),
+            ]);
+        }
+        text.push_str(&table.show(Format::Table, true, look));
+    }
+    text
+}
