@@ -7,12 +7,14 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gpuctl_sandbox::exporter::Exporter;
 use gpuctl_sandbox::nodes::node;
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, load};
 use serde_json::{Value, json};
 
 const RUNS: usize = 25;
 const JOBS: usize = 200;
+const NODES: usize = 125;
 
 /// The middle of the times of `RUNS` runs, after one that is not counted.
 fn median(command: &mut Command) -> Duration {
@@ -82,8 +84,13 @@ fn job(index: usize) -> Value {
 }
 
 fn main() {
-    let cluster = Cluster::start(&Options::default()).expect("the sandbox starts");
-    cluster.add_nodes(&[node("gpu-1", None, &[("nvidia.com/gpu", 8)])]);
+    let exporter = Exporter::start().expect("a port is free");
+    let options = Options { exporters: vec![exporter.address()], ..Options::default() };
+    let cluster = Cluster::start(&options).expect("the sandbox starts");
+    let product = Some(("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"));
+    let nodes: Vec<Value> = (0..NODES).map(|index| node(&format!("gpu-{index}"), product, &[("nvidia.com/gpu", 8)])).collect();
+    cluster.add_nodes(&nodes);
+    exporter.change(|fleet| fleet.gpus = load::devices(&nodes));
     let admin = cluster.kubectl(Persona::Admin);
     let jobs: Vec<Value> = (0..JOBS).map(job).collect();
     admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": jobs}));
@@ -91,7 +98,7 @@ fn main() {
     let kubeconfig = cluster.kubeconfig(Persona::Admin);
     let gpuctl = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", &kubeconfig).args(arguments);
+        command.env("KUBECONFIG", &kubeconfig).env("GPUCTL_PROMETHEUS", "none").args(arguments);
         median(&mut command)
     };
     let kubectl = |arguments: &[&str]| {
@@ -113,4 +120,17 @@ fn main() {
         "kubectl get jobs -A -l … (without pods or states)",
         kubectl(&["get", "jobs", "-A", "-l", "app.kubernetes.io/managed-by=gpuctl"]),
     );
+
+    println!("\n{} devices on {NODES} nodes\n", NODES * 8);
+    let prometheus = cluster.prometheus();
+    let promtool = |query: &str| {
+        let mut command = Command::new(cluster.binary("promtool"));
+        median(command.args(["query", "instant", &prometheus, query]))
+    };
+    show("gpuctl get heatmap (eleven quantities of each)", gpuctl(&["--prometheus", &prometheus, "get", "heatmap"]));
+    show("promtool query instant (utilization alone)", promtool("DCGM_FI_DEV_GPU_UTIL"));
+    show("gpuctl get overview", gpuctl(&["--prometheus", &prometheus, "get", "overview"]));
+    show("gpuctl get nodes, without metrics", gpuctl(&["get", "nodes"]));
+    show("gpuctl get nodes, with them", gpuctl(&["--prometheus", &prometheus, "get", "nodes"]));
+    show("kubectl get nodes (without GPUs)", kubectl(&["get", "nodes"]));
 }

@@ -187,7 +187,9 @@ impl From<Trouble> for Error {
             Trouble::NotFound => new(Kind::Unreachable, "PrometheusNotFound")
                 .hint("name one with `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` does without"),
             Trouble::BadAddress { cause, .. } => new(Kind::Usage, "InvalidPrometheus").cause(cause),
-            Trouble::Unreachable { cause, .. } => new(Kind::Unreachable, "PrometheusUnreachable").cause(cause),
+            Trouble::Unreachable { cause, .. } => new(Kind::Unreachable, "PrometheusUnreachable")
+                .cause(cause)
+                .hint("name another one with `--prometheus URL`; `-v` says where it was found"),
             Trouble::TimedOut { .. } => {
                 new(Kind::Unreachable, "PrometheusTimeout").hint("try again, raise `--request-timeout`, or ask for less time")
             }

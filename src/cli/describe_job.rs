@@ -99,7 +99,7 @@ async fn work(cells: &Cells<'_>, job: &Job, world: &World) -> Result<Option<Work
     let pods = Pods::named(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
     let asked = cells.optional(async |prometheus| {
-        let moment = metrics::moment(world, prometheus, &OF_JOBS, Some(&pods));
+        let moment = metrics::moment(prometheus, &OF_JOBS, Some(&pods));
         let (moment, series) = join(moment, prometheus.range(&curves, window)).await;
         Ok((moment?, series?))
     });

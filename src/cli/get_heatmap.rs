@@ -59,7 +59,9 @@ pub async fn run(args: &GetHeatmap, world: &World) -> Result<ExitCode, Error> {
     let connection = world.connect().await?;
     let moment = async {
         let prometheus = metrics::find(world, &connection, world.access.request_timeout).await?;
-        metrics::moment(world, &prometheus, &OF_DEVICES, None).await
+        let moment = metrics::moment(&prometheus, &OF_DEVICES, None).await?;
+        metrics::tell_warnings(world, &prometheus);
+        Ok::<_, Error>(moment)
     };
     let (moment, stock) = join(moment, connection.stock()).await;
     let (moment, stock) = (moment?, stock);
@@ -73,7 +75,7 @@ pub async fn run(args: &GetHeatmap, world: &World) -> Result<ExitCode, Error> {
     let coverage = Coverage::from(&readings);
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
     let text = document(format, &heatmap::document(&readings.devices, coverage, top))
-        .unwrap_or_else(|| heatmap::grid(&readings.devices, args.metric.into(), world.terminal.look()));
+        .unwrap_or_else(|| heatmap::grid(&readings.devices, &inventory.hosts, args.metric.into(), world.terminal.look()));
     world.terminal.print(&text)?;
     if readings.devices.is_empty() {
         world.terminal.warn("Prometheus has no samples of GPUs; is an exporter running and scraped?");

@@ -142,7 +142,7 @@ async fn rows(
     let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
     let listed =
         async { if args.watch { patience.ask(|| connection.jobs(wanted)).await } else { connection.jobs(wanted).await } };
-    let (selection, moment) = join(listed, cells.now(&OF_JOBS)).await;
+    let (selection, moment) = join(listed, cells.now(if matches!(args.output, ListFormat::Name) { &[] } else { &OF_JOBS })).await;
     let (selection, moment) = (selection?, moment?);
     let readings = moment.map(|moment| metrics::of_jobs(&moment, selection.jobs.iter()));
     if let Some(namespace) = selection.narrowed_to.filter(|_| first) {

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 use futures::future::join;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::cluster::Connection;
 use crate::error::Error;
-use crate::model::{Job, Workload};
+use crate::model::{Job, Series, Workload};
 use crate::prometheus::Window;
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, History, Lifetimes};
@@ -119,26 +119,23 @@ pub async fn run(args: &GetMetrics, world: &World) -> Result<ExitCode, Error> {
     }
 }
 
-fn hour_before(now: Timestamp) -> Timestamp {
-    now.checked_sub(SignedDuration::from_hours(1)).unwrap_or(now)
-}
-
 async fn job(args: &JobMetrics, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let now = world.now();
     // What is wrong on the command line is told before anybody is asked.
-    args.span.window(now, hour_before(now), None)?;
+    args.span.check(now)?;
     let connection = world.connect().await?;
     let found = lookup::job(&connection, &args.name, Purpose::Read).await?;
-    let begin = found.started_at().or(found.created_at).unwrap_or_else(|| hour_before(now));
-    let window = args.span.window(now, begin, None)?;
-    let pods = Pods::of_job(&found.namespace, &found.name, found.kind);
+    let begin = found.started_at().or(found.created_at).unwrap_or(now);
+    let window = args.span.window(now, (begin, found.finished_at.unwrap_or(now)), None)?;
+    let pods = Pods::of_job(&found.namespace, &found.name, found.kind, found.pods.iter().map(|pod| pod.name.as_str()));
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
     let lifetimes = lifetimes(&found);
     let curves = curves(world, &connection, &quantities, &pods, window, &lifetimes);
     let speakers = speakers(&found);
-    let (history, told) = join(curves, told::by_logs(&connection, &speakers, window, now.as_second())).await;
-    let (history, mut told) = (history?, told);
+    let (curves, told) = join(curves, told::by_logs(&connection, &speakers, window, now.as_second())).await;
+    let (history, exposed) = curves?;
+    let mut told = told::with_exposed(told, &exposed);
     let throughput = [(Measure::TokensPerSecond, "tokens/sec"), (Measure::SamplesPerSecond, "samples/sec")]
         .into_iter()
         .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));
@@ -160,7 +157,7 @@ async fn job(args: &JobMetrics, world: &World) -> Result<ExitCode, Error> {
 async fn workload(args: &WorkloadMetrics, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let now = world.now();
-    let window = args.span.window(now, hour_before(now), Some(WORKLOAD_STEP))?;
+    let window = args.span.window_of_an_hour(now, Some(WORKLOAD_STEP))?;
     let connection = world.connect().await?;
     let found = workloads::read(world, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
@@ -173,8 +170,9 @@ async fn workload(args: &WorkloadMetrics, world: &World) -> Result<ExitCode, Err
         .collect();
     let curves = curves(world, &connection, &quantities, &pods, window, &lifetimes);
     let speakers = speakers_of(workload);
-    let (history, told) = join(curves, told::by_logs(&connection, &speakers, window, now.as_second())).await;
-    let history = history?;
+    let (curves, told) = join(curves, told::by_logs(&connection, &speakers, window, now.as_second())).await;
+    let (history, exposed) = curves?;
+    let told = told::with_exposed(told, &exposed);
     let text = document(args.output.into(), &view::workload(&history, &told))
         .unwrap_or_else(|| view::workload_text(&history, window.start * 1000, window.end * 1000, world.terminal.look()));
     world.terminal.print(&text)?;
@@ -184,13 +182,16 @@ async fn workload(args: &WorkloadMetrics, world: &World) -> Result<ExitCode, Err
 pub async fn training(args: &TrainingPerformance, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let now = world.now();
-    let window = args.span.window(now, hour_before(now), None)?;
+    let window = args.span.window_of_an_hour(now, None)?;
     let connection = world.connect().await?;
     let found = workloads::read(world, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let exposed = async {
         let prometheus = metrics::find(world, &connection, world.access.request_timeout).await?;
-        let series = prometheus.range(&query::exposed(&pods_of(workload)), window).await?;
+        let pods = pods_of(workload);
+        let asked =
+            async { if pods.names.is_empty() { Ok(Vec::new()) } else { prometheus.range(&query::exposed(&pods), window).await } };
+        let series = asked.await?;
         metrics::tell_warnings(world, &prometheus);
         Ok::<_, Error>(series)
     };
@@ -206,7 +207,7 @@ pub async fn training(args: &TrainingPerformance, world: &World) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Curves of the devices of some pods.
+/// Curves of the devices of some pods, and what these expose of their work.
 async fn curves(
     world: &World,
     connection: &Connection,
@@ -214,11 +215,16 @@ async fn curves(
     pods: &Pods,
     window: Window,
     lifetimes: &Lifetimes,
-) -> Result<History, Error> {
+) -> Result<(History, Vec<Series>), Error> {
     let prometheus = metrics::find(world, connection, world.access.request_timeout).await?;
-    let series = prometheus.range(&query::gauges(quantities, Some(pods)), window).await?;
+    // Without a name a selector would mean series of no pod.
+    if pods.names.is_empty() {
+        return Ok((History::default(), Vec::new()));
+    }
+    let (gauges, exposed) = (query::gauges(quantities, Some(pods)), query::exposed(pods));
+    let (series, exposed) = join(prometheus.range(&gauges, window), prometheus.range(&exposed, window)).await;
     metrics::tell_warnings(world, &prometheus);
-    Ok(history::read(&series, &Facts::default(), lifetimes))
+    Ok((history::read(&series?, &Facts::default(), lifetimes), exposed?))
 }
 
 fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
@@ -240,8 +246,11 @@ fn speakers(job: &Job) -> Vec<Speaker> {
     job.current_pods().iter().map(speaker).collect()
 }
 
+/// Pods with devices, or all of them where none is left that has any.
 fn pods_of(workload: &Workload) -> Pods {
-    Pods::named(&workload.top.namespace, workload.pods.iter().map(|pod| pod.name.as_str()))
+    let any = workload.pods.iter().any(|pod| pod.gpus > 0);
+    let meant = workload.pods.iter().filter(|pod| pod.gpus > 0 || !any);
+    Pods::named(&workload.top.namespace, meant.map(|pod| pod.name.as_str()))
 }
 
 /// Pods with devices; a launcher without any speaks where there are none.

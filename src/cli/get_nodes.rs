@@ -143,7 +143,12 @@ pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
 }
 
 fn quantities(args: &GetNodes) -> &'static [Quantity] {
-    if args.gpu_detail { &OF_DEVICES } else { &OF_NODES }
+    match args.output {
+        // Names have no cells.
+        ListFormat::Name => &[],
+        _ if args.gpu_detail => &OF_DEVICES,
+        _ => &OF_NODES,
+    }
 }
 
 /// What of the cluster could not be seen, once.

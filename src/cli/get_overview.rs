@@ -34,8 +34,8 @@ pub async fn run(args: &GetOverview, world: &World) -> Result<ExitCode, Error> {
     let cells = Cells::new(world, &connection);
     let machines = machines::query();
     let asked = cells.optional(async |prometheus| {
-        let moment = metrics::moment(world, prometheus, &OF_NODES, None);
-        let (moment, machines) = join(moment, prometheus.instant(&machines, world.now().as_second())).await;
+        let moment = metrics::moment(prometheus, &OF_NODES, None);
+        let (moment, machines) = join(moment, prometheus.now(&machines)).await;
         Ok((moment?, machines?))
     });
     let (stock, asked) = join(connection.stock(), asked).await;

@@ -12,7 +12,7 @@ use crate::cluster::{Carried, Connection, Failure, Gate, Stock};
 use crate::config::{MetricsFlags, MetricsSource};
 use crate::error::{Error, Kind};
 use crate::model::{Figures, HostUse, Inventory, Job, Readings};
-use crate::prometheus::{self, Address, Prometheus, Reply, Trouble};
+use crate::prometheus::{self, Address, Credentials, Prometheus, Reply, Trouble};
 use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;
 use crate::stats::identity::Facts;
@@ -63,7 +63,7 @@ const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
 /// The Prometheus to ask.
 pub async fn find<'c>(world: &World, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
-    let source = &world.metrics;
+    let source = world.metrics()?;
     if source.is_off() {
         return Err(Error::new(Kind::Unreachable, "MetricsOff", "metrics are switched off by `--prometheus none`"));
     }
@@ -95,8 +95,11 @@ enum Worth {
 }
 
 async fn in_cluster<'c>(world: &World, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
+    if world.metrics()?.credentials.are_given() {
+        world.terminal.warn("credentials go to a Prometheus that `--prometheus URL` names, and to none that was only found");
+    }
     let (gates, listed) = connection.gates().await?;
-    let probes = gates.into_iter().map(|gate| probe(world, connection, gate, within));
+    let probes = gates.into_iter().map(|gate| probe(connection, gate, within));
     let probes = join_all(probes).await;
     let worth = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
     // The first of equals: they are in order of preference.
@@ -124,10 +127,9 @@ async fn in_cluster<'c>(world: &World, connection: &'c Connection, within: Durat
     Err(refused.unwrap_or(Trouble::NotFound).into())
 }
 
-async fn probe<'c>(world: &World, connection: &'c Connection, gate: Gate, within: Duration) -> Probe<'c> {
-    let now = world.now().as_second();
+async fn probe(connection: &Connection, gate: Gate, within: Duration) -> Probe<'_> {
     let ask = async |prometheus: &Prometheus<'_>| {
-        let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.instant(&query::inventory(), now)).await;
+        let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.now(&query::inventory())).await;
         let late = || Trouble::TimedOut { server: prometheus.server.clone(), seconds: PROBE_WITHIN.as_secs() };
         let known = asked.unwrap_or_else(|_| Err(late()))?;
         let is_gpu = |name: &str| name != "kube_node_info";
@@ -147,26 +149,21 @@ async fn probe<'c>(world: &World, connection: &'c Connection, gate: Gate, within
             })
         })
     });
-    // The API server keeps `Authorization` to itself, so what must be shown to Prometheus has to go by another way.
-    let answer = if world.metrics.credentials.are_given() {
-        Err(Trouble::Forbidden { server: gate.name(), told: "credentials do not pass the API server's proxy".to_owned() })
-    } else {
-        ask(&by_proxy).await
-    };
+    let answer = ask(&by_proxy).await;
     if !matches!(answer, Err(Trouble::Forbidden { .. })) {
         return Probe { prometheus: by_proxy, how: "through the API server", answer };
     }
     let Ok(Some((pod, port))) = connection.pod_behind(&gate).await else {
         return Probe { prometheus: by_proxy, how: "", answer };
     };
-    let credentials = world.metrics.credentials.clone();
     let by_pod = Prometheus::through(gate.name(), within, {
         let gate = gate.clone();
         Box::new(move |path| {
-            let (gate, pod, credentials) = (gate.clone(), pod.clone(), credentials.clone());
+            let (gate, pod) = (gate.clone(), pod.clone());
             Box::pin(async move {
                 let fetched = connection.beside_pod(&gate.namespace, &pod, port, async |url| {
-                    let address = Address::parse(&format!("{url}{}", gate.base), credentials)?;
+                    // Whoever has a Service with the right label is no reason to show a password.
+                    let address = Address::parse(&format!("{url}{}", gate.base), Credentials::default())?;
                     prometheus::fetch(&address, &path).await
                 });
                 fetched.await.map_err(|failure| trouble(&failure, gate.name()))?
@@ -202,19 +199,26 @@ impl<'c> Cells<'c> {
 
     /// What devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
     pub async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
-        self.optional(async |prometheus| moment(self.world, prometheus, quantities, None).await).await
+        if quantities.is_empty() {
+            return Ok(None);
+        }
+        self.optional(async |prometheus| moment(prometheus, quantities, None).await).await
     }
 
     /// Asks with a time limit of its own. A failure leaves cells empty.
     pub async fn optional<T>(&self, ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>) -> Result<Option<T>, Error> {
         let Self { world, connection, .. } = self;
-        if world.metrics.is_off() && !world.require_metrics {
+        if world.metrics()?.is_off() && !world.require_metrics {
             return Ok(None);
         }
         let within = CELLS_WITHIN.min(world.access.request_timeout);
         let answered = async { ask(self.found.get_or_try_init(|| find(world, connection, within)).await?).await };
         let late = || Error::from(Trouble::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
-        match tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late())) {
+        let answer = tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late()));
+        if let Some(prometheus) = self.found.get() {
+            tell_warnings(world, prometheus);
+        }
+        match answer {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if world.require_metrics => Err(error),
             Err(error) => {
@@ -278,22 +282,10 @@ pub const OF_DEVICES: [Quantity; 11] = [
 ];
 
 /// What a server says about now.
-pub async fn moment(
-    world: &World,
-    prometheus: &Prometheus<'_>,
-    quantities: &[Quantity],
-    pods: Option<&Pods>,
-) -> Result<Moment, Error> {
-    let now = world.now();
-    let (gauges, sampled_at, counted) = (query::gauges(quantities, pods), query::sampled_at(), query::samples_counted());
-    let at = now.as_second();
-    let (values, sampled, counted) =
-        join3(prometheus.instant(&gauges, at), prometheus.instant(&sampled_at, at), prometheus.instant(&counted, at)).await;
-    let counted = counted?.first().and_then(|series| series.last()).map(|point| point.value);
-    let moment =
-        Moment { values: values?, sampled: sampled?, interval: counted.and_then(query::interval), at: now.as_millisecond() };
-    tell_warnings(world, prometheus);
-    Ok(moment)
+pub async fn moment(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
+    let (gauges, ages, counted) = (query::gauges(quantities, pods), query::ages(), query::samples_counted());
+    let (values, ages, counted) = join3(prometheus.now(&gauges), prometheus.now(&ages), prometheus.now(&counted)).await;
+    Ok(Moment { values: values?, ages: ages?, counted: counted? })
 }
 
 /// What the server itself warned of: partial answers above all.

@@ -177,7 +177,8 @@ impl From<OneFormat> for Format {
 pub struct World {
     pub terminal: Terminal,
     pub access: Access,
-    pub metrics: MetricsSource,
+    /// Where metrics come from; an error waits until somebody asks for them.
+    metrics: Result<MetricsSource, Error>,
     /// True when cells of metrics must not be empty.
     pub require_metrics: bool,
 }
@@ -188,6 +189,11 @@ impl World {
         let connection = Connection::open(&self.access).await?;
         self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
         Ok(connection)
+    }
+
+    /// Where metrics come from.
+    pub fn metrics(&self) -> Result<&MetricsSource, Error> {
+        self.metrics.as_ref().map_err(Clone::clone)
     }
 
     /// The time that ages count from.
@@ -212,13 +218,10 @@ pub fn run() -> ExitCode {
     world.require_metrics = cli.metrics.require_metrics;
     world.terminal.set_task(task::of(&cli.command));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let result = match (cli.metrics.source(), runtime) {
-        (Err(error), _) => Err(error),
-        (Ok(source), Ok(runtime)) => {
-            world.metrics = source;
-            runtime.block_on(dispatch(cli.command, &world))
-        }
-        (_, Err(error)) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
+    world.metrics = cli.metrics.source();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(dispatch(cli.command, &world)),
+        Err(error) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
     };
     match result {
         Ok(code) => code,
@@ -272,7 +275,7 @@ fn world(global: &Global) -> World {
         request_timeout: global.request_timeout,
         interactive: terminal.is_interactive(),
     };
-    World { terminal, access, metrics: MetricsSource::default(), require_metrics: false }
+    World { terminal, access, metrics: Ok(MetricsSource::default()), require_metrics: false }
 }
 
 /// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.

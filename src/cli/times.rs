@@ -24,14 +24,31 @@ pub struct Span {
 
 /// Points of a curve when no step was asked for.
 const POINTS: i64 = 1000;
+/// Points of a curve at most.
+const MOST_POINTS: i64 = 200_000;
 /// No exporter measures more often than this, in seconds.
 const SHORTEST_STEP: i64 = 15;
 
 impl Span {
-    /// The window from `start`, or from what was asked for, with `step` seconds unless another was asked for.
-    pub fn window(&self, now: Timestamp, start: Timestamp, step: Option<i64>) -> Result<Window, Error> {
+    /// Says what is wrong with what was typed, before anybody is asked.
+    pub fn check(&self, now: Timestamp) -> Result<(), Error> {
+        for text in [&self.start, &self.end].into_iter().flatten() {
+            instant(text, now)?;
+        }
+        if self.start.is_some() { self.window(now, (now, now), None).map(|_| ()) } else { Ok(()) }
+    }
+
+    /// The hour before the end, or what was asked for.
+    pub fn window_of_an_hour(&self, now: Timestamp, step: Option<i64>) -> Result<Window, Error> {
+        let end = self.end.as_ref().map_or(Ok(now), |text| instant(text, now))?;
+        let start = end.checked_sub(SignedDuration::from_hours(1)).unwrap_or(end);
+        self.window(now, (start, end), step)
+    }
+
+    /// The window between two times, or what was asked for, with `step` seconds unless others were.
+    pub fn window(&self, now: Timestamp, usual: (Timestamp, Timestamp), step: Option<i64>) -> Result<Window, Error> {
         let at = |text: &Option<String>, default: Timestamp| text.as_ref().map_or(Ok(default), |text| instant(text, now));
-        let (start, end) = (at(&self.start, start)?.as_second(), at(&self.end, now)?.as_second());
+        let (start, end) = (at(&self.start, usual.0)?.as_second(), at(&self.end, usual.1)?.as_second());
         if start > end {
             return Err(Error::usage("the start is after the end"));
         }
@@ -44,6 +61,11 @@ impl Span {
                 step.ok_or_else(|| Error::usage(format!("`{text}` is no step")).hint("such as 60, 30s or 5m"))?
             }
         };
+        // A longer step has one point, as the longest that fits.
+        let step = step.min((end - start).max(1));
+        if (end - start) / step > MOST_POINTS {
+            return Err(Error::usage(format!("{} points are too many", (end - start) / step)).hint("ask for a larger `--step`"));
+        }
         Ok(Window { start, end, step })
     }
 }
@@ -108,11 +130,23 @@ mod tests {
         let now = Timestamp::from_second(100_000).unwrap();
         let of = |start: &str, step: Option<&str>| {
             let span = Span { start: Some(start.into()), end: None, step: step.map(ToOwned::to_owned) };
-            span.window(now, now, None)
+            span.window(now, (now, now), None)
         };
         assert_eq!(of("1h", None).unwrap(), Window { start: 96_400, end: 100_000, step: 15 });
         assert_eq!(of("0", None).unwrap().step, 101);
         assert_eq!((of("1h", Some("5m")).unwrap().step, of("1h", Some("60")).unwrap().step), (300, 60));
         assert!(of("1h", Some("0")).is_err() && of("100001", None).is_err());
+        assert_eq!(of("1h", Some("9223372036854775807")).unwrap().step, 3600);
+        let long = Span { start: Some("0".into()), end: None, step: Some("1".into()) };
+        assert!(
+            long.window(
+                Timestamp::from_second(1_700_000_000).unwrap(),
+                (Timestamp::UNIX_EPOCH, Timestamp::from_second(1_700_000_000).unwrap()),
+                None
+            )
+            .is_err()
+        );
+        let before = Span { start: None, end: Some("2h".into()), step: None };
+        assert_eq!(before.window_of_an_hour(now, Some(60)).unwrap(), Window { start: 89_200, end: 92_800, step: 60 });
     }
 }

@@ -13,6 +13,7 @@ use crate::stats::devices;
 use crate::stats::identity::Facts;
 use crate::terminal::raw;
 use crate::terminal::screen::Screen;
+use crate::view::text::clean;
 use crate::view::top::{self as view, Key, Line, Past};
 
 use super::metrics::{self, OF_DEVICES};
@@ -75,6 +76,8 @@ impl From<SortKey> for Key {
     }
 }
 
+/// Nobody reads faster.
+const SHORTEST: Duration = Duration::from_millis(500);
 /// How far back curves go, in milliseconds.
 const PAST: i64 = 5 * 60 * 1000;
 
@@ -86,7 +89,8 @@ pub async fn run(args: &Top, world: &World) -> Result<ExitCode, Error> {
         What::Jobs => ("JOB", "KIND"),
         What::Gpus => ("GPU", "HOLDER"),
     };
-    let lines = look(args, &connection, &prometheus, world).await?;
+    let lines = look(args, &connection, &prometheus).await?;
+    metrics::tell_warnings(world, &prometheus);
     let look_of = world.terminal.look();
     if args.once || look_of.width.is_none() {
         world.terminal.print(&view::table(&lines, titles, None, look_of))?;
@@ -105,36 +109,42 @@ pub async fn run(args: &Top, world: &World) -> Result<ExitCode, Error> {
         }
         past.values_mut().for_each(|points| points.retain(|point| point.at > now - PAST));
         let head = match &trouble {
-            Some(trouble) => format!("as of the last answer; {trouble}\n"),
+            Some(trouble) => format!("{}\n", clean(trouble)),
             None => format!("{} · {} · every {}s · q quits\n", connection.server(), prometheus.server, args.interval.as_secs()),
         };
         // The width may have changed.
         screen.draw(&(head + &view::table(&lines, titles, Some((&past, now - PAST, now)), world.terminal.look())));
-        let next_key = async {
-            match &mut keys {
-                Some(keys) => keys.recv().await,
-                None => std::future::pending().await,
+        let next = async {
+            tokio::time::sleep(args.interval.max(SHORTEST)).await;
+            look(args, &connection, &prometheus).await
+        };
+        let mut next = std::pin::pin!(next);
+        let found = loop {
+            let next_key = async {
+                match &mut keys {
+                    Some(keys) => keys.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                found = &mut next => break found,
+                _ = &mut ended => return Ok(ExitCode::SUCCESS),
+                // Ctrl-C and Ctrl-D come as letters here.
+                key = next_key => if matches!(key.as_deref(), None | Some([b'q' | b'Q' | 3 | 4, ..])) {
+                    return Ok(ExitCode::SUCCESS);
+                },
             }
         };
-        tokio::select! {
-            () = tokio::time::sleep(args.interval) => {}
-            _ = &mut ended => return Ok(ExitCode::SUCCESS),
-            key = next_key => match key.as_deref() {
-                // Ctrl-C and Ctrl-D come as letters here.
-                None | Some([b'q' | b'Q' | 3 | 4, ..]) => return Ok(ExitCode::SUCCESS),
-                Some(_) => continue,
-            },
-        }
-        match look(args, &connection, &prometheus, world).await {
-            Ok(found) => (lines, trouble) = (found, None),
+        match found {
+            Ok(found) => (lines, trouble) = (found, prometheus.take_warnings().pop()),
             // An outage passes; what was seen last stays.
-            Err(error) => trouble = Some(error.to_string()),
+            Err(error) => trouble = Some(format!("as of the last answer: {error}")),
         }
     }
 }
 
-async fn look(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>, world: &World) -> Result<Vec<Line>, Error> {
-    let moment = metrics::moment(world, prometheus, &OF_DEVICES, None);
+async fn look(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<Line>, Error> {
+    let moment = metrics::moment(prometheus, &OF_DEVICES, None);
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let owners = async { if args.what == What::Jobs { connection.owners(namespace).await.map(Some) } else { Ok(None) } };
     let ((moment, stock), owners) = join(join(moment, connection.stock()), owners).await;

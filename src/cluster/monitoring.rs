@@ -102,8 +102,8 @@ impl Connection {
         let url = format!("/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy{base}/{path}");
         let reply = self.ask(&url).await?;
         // The API server itself answers so; whoever is behind it has no such object.
-        let own = serde_json::from_slice::<Value>(&reply.body).is_ok_and(|status| status["kind"] == "Status");
-        if own && reply.code >= 400 {
+        let is_own = || serde_json::from_slice::<Value>(&reply.body).is_ok_and(|status| status["kind"] == "Status");
+        if reply.code >= 400 && is_own() {
             return Err(self.failure(reply.code, &reply.media, &reply.body));
         }
         Ok(Carried { code: reply.code, media: reply.media, body: reply.body })

@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
+use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::workload::{Forest, OwnerObject, Standing, WorkPod};
+use crate::model::Forest;
+use crate::model::workload::{OwnerObject, Standing, WorkPod};
 
 use super::decode::{Condition, Metadata, Page, PodSpec, PodStatus};
 use super::{Connection, Failure};
@@ -33,6 +35,8 @@ const LISTED: [(&str, &str, &str); 6] = [
     ("batch/v1", "cronjobs", "CronJob"),
 ];
 
+/// Owners that are read at the same time.
+const AT_ONCE: usize = 16;
 /// References that are followed up.
 const HIGHEST: usize = 8;
 
@@ -47,11 +51,29 @@ struct WireObject<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct ObjectSpec<'a> {
     replicas: Option<u64>,
     parallelism: Option<u64>,
     suspend: bool,
+    #[serde(borrow)]
+    template: WireTemplate<'a>,
+    /// Of a CronJob.
+    #[serde(borrow)]
+    job_template: WireJobTemplate<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireJobTemplate<'a> {
+    #[serde(borrow)]
+    spec: WireJobSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireJobSpec<'a> {
+    parallelism: Option<u64>,
     #[serde(borrow)]
     template: WireTemplate<'a>,
 }
@@ -114,13 +136,14 @@ impl Connection {
         let place = &place;
         let lists = LISTED.map(|(api, plural, kind)| async move {
             let mut objects = Vec::new();
-            let mut above = BTreeSet::new();
+            let mut above = BTreeMap::new();
             let listed = self
                 .list(&format!("/apis/{api}{place}/{plural}"), &[], |page| {
                     let page: Page<WireObject<'_>> = serde_json::from_slice(page)?;
                     for object in &page.items {
-                        above.extend(reference(&object.metadata));
-                        objects.push(object.owner(api, kind));
+                        let owner = object.owner(api, kind);
+                        above.extend(reference(&object.metadata).map(|reference| (owner.uid.clone(), reference)));
+                        objects.push(owner);
                     }
                     Ok(())
                 })
@@ -129,19 +152,32 @@ impl Connection {
         });
         let (listed, lists) = join(listing, join_all(lists)).await;
         listed?;
-        let mut owners = BTreeMap::new();
+        let mut owners: BTreeMap<String, OwnerObject> = BTreeMap::new();
+        let mut above_of: BTreeMap<String, Reference> = BTreeMap::new();
         let mut unreadable = Vec::new();
         for (kind, list) in lists {
             match list {
                 Ok((objects, above)) => {
-                    references.extend(above);
+                    above_of.extend(above);
                     owners.extend(objects.into_iter().map(|object| (object.uid.clone(), object)));
                 }
                 Err(failure) if failure.is_forbidden() => unreadable.push(kind.to_owned()),
                 Err(failure) => return Err(failure),
             }
         }
-        self.follow_up(references, &mut owners).await?;
+        // Only what stands above devices is looked at: a cluster is full of other owners.
+        let mut wanted: Vec<String> = owners.values().filter(|owner| owner.gpus > 0).map(|owner| owner.uid.clone()).collect();
+        wanted.extend(references.iter().map(|reference| reference.uid.clone()));
+        let mut looked = BTreeSet::new();
+        while let Some(uid) = wanted.pop() {
+            if looked.insert(uid.clone())
+                && let Some(reference) = above_of.get(&uid)
+            {
+                wanted.push(reference.uid.clone());
+                references.insert(reference.clone());
+            }
+        }
+        self.follow_up(references, &mut owners).await;
         Ok(Owners { forest: Forest { owners, pods }, unreadable, narrowed_to: None })
     }
 
@@ -161,60 +197,56 @@ impl Connection {
         .await
     }
 
-    /// Reads the owners that no list had, then theirs. One that cannot be read stays what its reference says.
-    async fn follow_up(
-        &self,
-        references: BTreeSet<Reference>,
-        owners: &mut BTreeMap<String, OwnerObject>,
-    ) -> Result<(), Failure> {
+    /// Reads the owners that no list had, then theirs. One that cannot be read stays what its reference says: nobody's
+    /// broken object hides those of the others.
+    async fn follow_up(&self, references: BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
         let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
         let mut next = references;
         for _ in 0..HIGHEST {
             next.retain(|reference| !owners.contains_key(&reference.uid));
             if next.is_empty() {
-                return Ok(());
+                return;
             }
             let versions: BTreeSet<String> = next.iter().map(|reference| reference.api_version.clone()).collect();
             let unknown = versions.into_iter().filter(|version| !plurals.keys().any(|(known, _)| known == version));
             for (version, found) in join_all(unknown.map(|version| self.kinds_of(version))).await {
-                plurals.extend(found?.into_iter().map(|(kind, plural)| ((version.clone(), kind), plural)));
+                plurals.extend(found.into_iter().map(|(kind, plural)| ((version.clone(), kind), plural)));
+                // A version that is not served has no kinds, and is not asked for again.
+                plurals.insert((version, String::new()), None);
             }
             let asked = next.iter().map(|reference| {
                 let kind = (reference.api_version.clone(), reference.kind.clone());
                 let plural = plurals.get(&kind).cloned().flatten();
                 async move { self.object(reference, plural.as_deref()).await }
             });
+            let found: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
             let mut above = BTreeSet::new();
-            for found in join_all(asked).await {
-                let (owner, parent) = found?;
+            for (owner, parent) in found {
                 above.extend(parent);
                 owners.insert(owner.uid.clone(), owner);
             }
             next = above;
         }
-        Ok(())
     }
 
     /// Plural names of a version's kinds; none where it is not served or may not be seen.
-    async fn kinds_of(&self, version: String) -> (String, Result<BTreeMap<String, Option<String>>, Failure>) {
+    async fn kinds_of(&self, version: String) -> (String, BTreeMap<String, Option<String>>) {
         let root = if version.contains('/') { "/apis" } else { "/api" };
-        let found = match self.find::<Value>(&format!("{root}/{version}")).await {
-            Err(failure) if failure.is_forbidden() => Ok(None),
-            other => other,
-        };
-        let found = found.map(|list| {
-            let resources = list.as_ref().and_then(|list| list["resources"].as_array()).into_iter().flatten();
-            resources
-                .filter_map(|one| Some((one["kind"].as_str()?, one["name"].as_str()?, one["namespaced"].as_bool()?)))
-                .filter(|(_, plural, _)| !plural.contains('/'))
-                .map(|(kind, plural, namespaced)| (kind.to_owned(), namespaced.then(|| plural.to_owned())))
-                .collect()
-        });
-        (version, found)
+        let found = if is_plain(&version) { self.find::<Value>(&format!("{root}/{version}")).await } else { Ok(None) };
+        let list = found.ok().flatten().unwrap_or_default();
+        let kinds = list["resources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| Some((one["kind"].as_str()?, one["name"].as_str()?, one["namespaced"].as_bool()?)))
+            .filter(|(_, plural, _)| !plural.contains('/'))
+            .map(|(kind, plural, namespaced)| (kind.to_owned(), namespaced.then(|| plural.to_owned())))
+            .collect();
+        (version, kinds)
     }
 
     /// An owner and the reference to its own.
-    async fn object(&self, reference: &Reference, plural: Option<&str>) -> Result<(OwnerObject, Option<Reference>), Failure> {
+    async fn object(&self, reference: &Reference, plural: Option<&str>) -> (OwnerObject, Option<Reference>) {
         let Reference { api_version, kind, namespace, name, uid } = reference;
         let told = || OwnerObject {
             api_version: api_version.clone(),
@@ -224,15 +256,12 @@ impl Connection {
             uid: uid.clone(),
             ..OwnerObject::default()
         };
-        let Some(plural) = plural else { return Ok((told(), None)) };
+        let Some(plural) = plural.filter(|_| is_plain(name)) else { return (told(), None) };
         let root = if api_version.contains('/') { "/apis" } else { "/api" };
         let path = format!("{root}/{api_version}/namespaces/{namespace}/{plural}/{name}");
-        let found = match self.find::<Value>(&path).await {
-            Err(failure) if failure.is_forbidden() => None,
-            other => other?,
-        };
+        let found = self.find::<Value>(&path).await.ok().flatten();
         // Another object of that name may have taken its place.
-        let Some(found) = found.filter(|found| found["metadata"]["uid"] == *uid) else { return Ok((told(), None)) };
+        let Some(found) = found.filter(|found| found["metadata"]["uid"] == *uid) else { return (told(), None) };
         let parent = found["metadata"]["ownerReferences"].as_array().and_then(|owners| {
             let owner = owners.iter().find(|owner| owner["controller"] == true).or_else(|| owners.first())?;
             let text = |key: &str| owner[key].as_str().map(ToOwned::to_owned);
@@ -249,11 +278,30 @@ impl Connection {
             parent: parent.as_ref().map(|parent| parent.uid.clone()),
             created_at: time("/metadata/creationTimestamp"),
             started_at: time("/status/startTime"),
-            ended_at: time("/status/completionTime"),
+            ended_at: time("/status/completionTime").or_else(|| time("/status/finishedAt")),
+            verdict: verdict(&found["status"]),
             ..told()
         };
-        Ok((owner, parent))
+        (owner, parent)
     }
+}
+
+/// What can stand in a path as it is: references are anybody's words.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'/' | b'_')) && !text.contains("..")
+}
+
+/// How a custom object says that it has ended: by a condition, or by a phase under one of several names.
+fn verdict(status: &Value) -> Option<Standing> {
+    let word = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),
+        "failed" | "error" | "aborted" => Some(Standing::Failed),
+        _ => None,
+    };
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let holds = conditions.filter(|condition| condition["status"] == "True").filter_map(|condition| condition["type"].as_str());
+    let phases = ["/phase", "/state/phase", "/jobStatus"].iter().filter_map(|pointer| status.pointer(pointer)?.as_str());
+    holds.chain(phases).find_map(word)
 }
 
 /// The controller of an object. A pod that a kubelet runs by itself is owned by its node, which is no workload.
@@ -271,8 +319,9 @@ fn reference(metadata: &Metadata<'_>) -> Option<Reference> {
 impl WireObject<'_> {
     fn owner(&self, api: &str, kind: &str) -> OwnerObject {
         let Self { metadata, spec, status } = self;
-        let each = spec.template.spec.devices();
+        let each = spec.template.spec.devices() + spec.job_template.spec.template.spec.devices();
         let wanted = match kind {
+            "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
             "Job" => spec.parallelism.unwrap_or(1),
             "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
             _ => spec.replicas.unwrap_or(1),

@@ -53,7 +53,8 @@ impl MetricsSource {
         self.url.as_ref().is_some_and(|(url, _)| url == "none")
     }
 
-    /// Resolves; an error says which file or value is wrong.
+    /// Resolves; an error says which file or value is wrong. What lets us in goes to the address that it was given for: the
+    /// file's with the file's address, the environment's with one that is named, the flags' with any.
     pub fn resolve(flags: &MetricsFlags) -> Result<Self, String> {
         let file = ConfigFile::read(flags.config.as_deref())?;
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
@@ -63,25 +64,39 @@ impl MetricsSource {
             .map(|url| (url, Origin::Flag))
             .or_else(|| Some((variable("GPUCTL_PROMETHEUS").or_else(|| variable("PROM_URL"))?, Origin::Environment)))
             .or_else(|| Some((file.text("url")?, Origin::File)));
-        let token_file = flags.token_file.clone().or_else(|| file.path("token_file"));
-        let token = match token_file {
-            Some(path) => Some(text_of(&path)?.trim().to_owned()),
-            None => variable("GPUCTL_PROMETHEUS_TOKEN"),
-        };
-        let password = match file.path("password_file") {
-            Some(path) => Some(text_of(&path)?.trim().to_owned()),
-            None => variable("GPUCTL_PROMETHEUS_PASSWORD"),
-        };
-        let user = variable("GPUCTL_PROMETHEUS_USER").or_else(|| file.text("user")).zip(password);
-        let authority = flags.authority_file.clone().or_else(|| file.path("ca_file"));
-        let authority = authority.map(|path| bytes_of(&path)).transpose()?;
-        let mut headers = file.headers();
+        let of_file = file_credentials(&file, url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File))?;
+        let named = url.is_some();
+        let flag_token = flags.token_file.as_ref().map(|path| text_of(path)).transpose()?;
+        let own_token =
+            flag_token.map(|text| text.trim().to_owned()).or_else(|| variable("GPUCTL_PROMETHEUS_TOKEN").filter(|_| named));
+        let own_user = variable("GPUCTL_PROMETHEUS_USER").zip(variable("GPUCTL_PROMETHEUS_PASSWORD")).filter(|_| named);
+        let own_authority = flags.authority_file.as_ref().map(|path| bytes_of(path)).transpose()?;
+        let mut headers = of_file.headers;
         for header in &flags.headers {
             let (name, value) = header.split_once(':').ok_or_else(|| "a header is NAME: VALUE".to_owned())?;
             headers.push((name.trim().to_owned(), value.trim().to_owned()));
         }
+        let (user, token) = match (own_user, own_token) {
+            (None, None) => (of_file.user, of_file.token),
+            own => own,
+        };
+        let authority = own_authority.or(of_file.authority);
         Ok(Self { url, credentials: Credentials { user, token, authority, headers } })
     }
+}
+
+/// What the file has to let us in, when its address is the one that is asked.
+fn file_credentials(file: &ConfigFile, asked: bool) -> Result<Credentials, String> {
+    if !asked {
+        return Ok(Credentials::default());
+    }
+    let read = |key: &str| file.path(key).map(|path| text_of(&path).map(|text| text.trim().to_owned())).transpose();
+    Ok(Credentials {
+        user: file.text("user").zip(read("password_file")?),
+        token: read("token_file")?,
+        authority: file.path("ca_file").map(|path| bytes_of(&path)).transpose()?,
+        headers: file.headers(),
+    })
 }
 
 /// The part of the config file that is about metrics.
@@ -97,8 +112,11 @@ impl ConfigFile {
         let usual = || Some(dirs::config_dir()?.join("gpuctl/config.yaml")).filter(|path| path.exists());
         let Some(path) = named.map(Path::to_path_buf).or_else(usual) else { return Ok(Self::default()) };
         let text = text_of(&path)?;
-        let content: Option<Value> =
-            serde_saphyr::from_str(&text).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let content: Option<Value> = serde_saphyr::from_str(&text).map_err(|error| {
+            // The library's words quote the file, which may hold a secret.
+            let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
+            format!("{}{place} is no valid YAML", path.display())
+        })?;
         let prometheus = match content.unwrap_or_default()["prometheus"].take() {
             Value::String(url) => serde_json::json!({ "url": url }),
             other => other,

@@ -1,5 +1,6 @@
 //! What is true of the cluster, in our own words. Nothing here knows Kubernetes structs, clients or text layout.
 
+pub mod forest;
 pub mod gpu;
 pub mod host;
 pub mod inventory;
@@ -16,6 +17,7 @@ mod serving;
 pub mod state;
 pub mod workload;
 
+pub use forest::Forest;
 pub use gpu::GpuType;
 pub use host::{Health, Host, HostCondition};
 pub use inventory::{Consumer, Count, Device, Holder, HostUse, Inventory};
@@ -27,7 +29,7 @@ pub use reading::{Figures, Reading, Readings};
 pub use series::{Point, Series};
 pub use service::{Address, Autoscaler, Scaling};
 pub use state::{State, Status};
-pub use workload::{Forest, Workload};
+pub use workload::Workload;
 
 /// The label that puts a node into a pool, and a job beside it.
 pub const POOL_LABEL: &str = "gpuctl/pool";

@@ -36,8 +36,8 @@ pub struct Reading {
     pub temperature_celsius: Option<f64>,
     /// Why it is broken, when its exporter says so.
     pub fault: Option<String>,
-    /// Unix milliseconds of the newest sample of its utilization, where the server tells.
-    pub sampled_at: Option<i64>,
+    /// How old the newest sample of its utilization is, where the server tells.
+    pub sample_age_seconds: Option<f64>,
     /// True when that sample is older than two scrapes; its values are unknown then.
     pub stale: bool,
 }

@@ -69,9 +69,9 @@ impl Address {
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(bad("an address begins with http:// or https:// and a host"));
         }
-        if !url.username().is_empty() {
-            let password = url.password().unwrap_or_default().to_owned();
-            credentials.user = Some((url.username().to_owned(), password));
+        if !url.username().is_empty() || url.password().is_some() {
+            let password = url.password().unwrap_or_default();
+            credentials.user = Some((decoded(url.username()), decoded(password)));
             let cleared = url.set_username("").and_then(|()| url.set_password(None));
             cleared.map_err(|()| bad("it cannot have a user"))?;
         }
@@ -94,12 +94,20 @@ impl Address {
             .redirect(Policy::custom(|attempt| {
                 let first = attempt.previous().first();
                 let same = first.is_some_and(|first| {
-                    first.host_str() == attempt.url().host_str()
-                        && (first.scheme() == "http" || attempt.url().scheme() == "https")
+                    let next = attempt.url();
+                    // From http to https the port changes with it.
+                    let upgraded = first.scheme() == "http" && next.scheme() == "https" && first.port().is_none();
+                    let there = first.scheme() == next.scheme() && first.port_or_known_default() == next.port_or_known_default();
+                    first.host_str() == next.host_str() && (there || upgraded && next.port().is_none())
                 });
                 // What is let in here is nobody else's business.
                 if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
             }));
+        // What is on this machine is no proxy's business.
+        let here = self.url.host_str().is_some_and(|host| host == "localhost" || host.starts_with("127.") || host == "[::1]");
+        if here {
+            builder = builder.no_proxy();
+        }
         if let Some(pem) = &self.credentials.authority {
             let found = Certificate::from_pem_bundle(pem).map_err(|_| bad("the file holds no certificates".to_owned()))?;
             builder = found.into_iter().fold(builder, ClientBuilder::add_root_certificate);
@@ -107,6 +115,12 @@ impl Address {
         let client = builder.build().map_err(|error| bad(error.to_string()))?;
         Client::from(client, self.url.as_str()).map_err(|error| bad(error.to_string()))
     }
+}
+
+/// `p%40ss` as it was meant.
+fn decoded(text: &str) -> String {
+    let pair = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
+    form_urlencoded::parse(pair.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
 /// The host of an address, without what could be a secret.
@@ -126,6 +140,9 @@ mod tests {
         let headers = address.credentials.headers().unwrap();
         assert_eq!(headers[AUTHORIZATION], "Basic YWxpY2U6c2VjcmV0");
         assert!(!format!("{headers:?}").contains("YWxp"));
+        let address = Address::parse("https://:p%40ss%2B@prom.example.com", Credentials::default()).unwrap();
+        assert_eq!(address.shown(), "https://prom.example.com");
+        assert_eq!(address.credentials.user, Some((String::new(), "p@ss+".to_owned())));
         assert_eq!(Address::parse("10.0.0.1:9090", Credentials::default()).unwrap().shown(), "http://10.0.0.1:9090");
         for bad in ["ftp://x", "http://", "http://al:secret@ho st"] {
             let trouble = Address::parse(bad, Credentials::default()).err().unwrap();

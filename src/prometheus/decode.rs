@@ -18,8 +18,12 @@ pub struct Envelope<'a> {
     pub error_type: String,
     #[serde(default)]
     pub error: String,
+    /// Go writes `null` for an empty list.
     #[serde(default)]
-    pub warnings: Vec<String>,
+    warnings: Option<Vec<String>>,
+    /// How VictoriaMetrics says that a part of its stores did not answer.
+    #[serde(default)]
+    is_partial: bool,
 }
 
 #[derive(Deserialize)]
@@ -55,6 +59,12 @@ impl WirePoint<'_> {
 }
 
 impl Envelope<'_> {
+    /// What the server says of its own answer.
+    pub fn warnings(&self) -> impl Iterator<Item = String> + '_ {
+        let partial = self.is_partial.then(|| "the answer is partial: not every store took part".to_owned());
+        self.warnings.iter().flatten().cloned().chain(partial)
+    }
+
     /// The series of a successful answer.
     pub fn series(&self) -> Result<Vec<Series>, String> {
         let data = self.data.as_ref().ok_or("an answer without data")?;
@@ -95,13 +105,16 @@ mod tests {
         assert_eq!((found[0].label("gpu"), found[0].label("modelA")), (Some("0"), Some("x")));
         assert_eq!(found[0].points, [Point { at: 1_700_000_000_500, value: 97.0 }]);
         assert!(found[1].points[0].value.is_nan() && found[2].points[0].value.is_infinite());
-        assert_eq!(envelope.warnings, ["partial"]);
+        assert_eq!(envelope.warnings().collect::<Vec<_>>(), ["partial"]);
         let matrix = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"],[3,"4"]]}]}}"#;
         let envelope: Envelope<'_> = serde_json::from_str(matrix).unwrap();
         assert_eq!(envelope.series().unwrap()[0].points.len(), 2);
         let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2.5"]}}"#;
         let envelope: Envelope<'_> = serde_json::from_str(scalar).unwrap();
         assert_eq!(envelope.series().unwrap()[0].points[0].value, 2.5);
+        let partial = r#"{"status":"success","isPartial":true,"warnings":null,"data":{"resultType":"vector","result":[]}}"#;
+        let envelope: Envelope<'_> = serde_json::from_str(partial).unwrap();
+        assert_eq!((envelope.warnings().count(), envelope.series().unwrap().len()), (1, 0));
         let error: Envelope<'_> =
             serde_json::from_str(r#"{"status":"error","errorType":"execution","error":"too many"}"#).unwrap();
         assert_eq!((error.error_type.as_str(), error.series().is_err()), ("execution", true));

@@ -69,9 +69,12 @@ impl Window {
         let mut pieces = Vec::new();
         let mut start = self.start;
         while start <= self.end {
-            let end = (start + (MOST_POINTS - 1) * step).min(self.end);
+            let end = start.saturating_add((MOST_POINTS - 1).saturating_mul(step)).min(self.end);
             pieces.push(Self { start, end, step });
-            start += MOST_POINTS * step;
+            start = start.saturating_add(MOST_POINTS.saturating_mul(step));
+            if start == i64::MAX {
+                break;
+            }
         }
         pieces
     }
@@ -95,16 +98,16 @@ impl<'a> Prometheus<'a> {
         std::mem::take(&mut *self.warnings.borrow_mut()).into_iter().collect()
     }
 
-    /// The series of a query at a moment, in Unix seconds.
-    pub async fn instant(&self, query: &str, at: i64) -> Result<Vec<Series>, Trouble> {
+    /// The series of a query as of now, by the server's own clock.
+    pub async fn now(&self, query: &str) -> Result<Vec<Series>, Trouble> {
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
-                    let builder = client.query(query).at(at);
+                    let builder = client.query(query);
                     let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
                     self.straight(sent.map_err(|error| self.unreachable(&error))).await
                 }
-                Road::Through(ask) => ask(path("query", &[("query", query), ("time", &at.to_string())])).await,
+                Road::Through(ask) => ask(path("query", &[("query", query)])).await,
             }
         });
         self.read(&reply.await?)
@@ -191,7 +194,7 @@ impl<'a> Prometheus<'a> {
             }
             return Err(Trouble::Refused { server: server(), code: reply.code, kind: envelope.error_type, told: envelope.error });
         }
-        self.warnings.borrow_mut().extend(envelope.warnings.iter().cloned());
+        self.warnings.borrow_mut().extend(envelope.warnings());
         envelope.series().map_err(|found| Trouble::NotPrometheus { server: server(), found })
     }
 }

@@ -8,18 +8,17 @@ use crate::model::{HostUse, Inventory, Series};
 
 use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{Facts, Place, Reader};
+use super::query;
 
 /// What a metrics server answered about one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
     /// Values of gauges.
     pub values: Vec<Series>,
-    /// When utilizations were sampled, in seconds as values.
-    pub sampled: Vec<Series>,
-    /// Seconds between two samples, where it could be told.
-    pub interval: Option<f64>,
-    /// The moment, in Unix milliseconds.
-    pub at: i64,
+    /// How old the samples of utilizations are, in seconds as values.
+    pub ages: Vec<Series>,
+    /// Samples within five minutes, by scrape job.
+    pub counted: Vec<Series>,
 }
 
 /// Values of one device, by quantity: (rank, whether a pod is named beside it, value).
@@ -29,7 +28,8 @@ struct Slot {
     model: Option<String>,
     values: BTreeMap<Quantity, Vec<(u8, bool, f64)>>,
     holders: BTreeSet<PodKey>,
-    sampled_at: Option<i64>,
+    /// Seconds since the newest sample, and whether that is more than two scrapes of its job.
+    age: Option<(f64, bool)>,
 }
 
 /// Slots by (node, uuid or number, slice).
@@ -53,26 +53,39 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
             continue;
         };
         samples += 1;
+        // Of a partitioned AMD device the first partition tells what the others report as zero.
+        let first_alone =
+            matches!(metric.quantity, Quantity::Utilization | Quantity::MemoryCopy | Quantity::Power | Quantity::Temperature);
+        if first_alone && place.slice.as_ref().is_some_and(|(kind, number)| kind.contains("_nps") && *number > 0) {
+            continue;
+        }
         let holder = reader.holder(series, &place.node);
         let slot = slot(&mut slots, place, &numbers);
         slot.model = slot.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
         slot.values.entry(metric.quantity).or_default().push((metric.rank, holder.is_some(), value));
         slot.holders.extend(holder);
     }
-    for series in &moment.sampled {
+    let intervals: BTreeMap<&str, f64> = moment
+        .counted
+        .iter()
+        .filter_map(|series| Some((series.label("job").unwrap_or_default(), query::interval(series.last()?.value)?)))
+        .collect();
+    for series in &moment.ages {
         let Some((place, point)) = reader.place(series).zip(series.last()) else { continue };
         if point.value.is_finite() && slots.contains_key(&named(place.clone(), &numbers)) {
             let slot = slot(&mut slots, place, &numbers);
-            #[expect(clippy::cast_possible_truncation, reason = "a time in milliseconds fits")]
-            let at = (point.value * 1000.0) as i64;
-            slot.sampled_at = slot.sampled_at.max(Some(at));
+            let interval = intervals.get(series.label("job").unwrap_or_default());
+            let old = interval.is_some_and(|interval| point.value > 2.0 * interval);
+            if slot.age.is_none_or(|(age, _)| point.value < age) {
+                slot.age = Some((point.value, old));
+            }
         }
     }
     let cut: BTreeSet<(String, Option<u32>)> =
         slots.keys().filter(|place| place.slice.is_some()).map(|place| (place.node.clone(), numbered(place, &numbers))).collect();
     // A device that is cut into instances is shown as those.
     slots.retain(|place, _| place.slice.is_some() || !cut.contains(&(place.node.clone(), numbered(place, &numbers))));
-    let mut devices: Vec<Reading> = slots.into_iter().map(|(place, slot)| reading(place, slot, &numbers, moment)).collect();
+    let mut devices: Vec<Reading> = slots.into_iter().map(|(place, slot)| reading(place, slot, &numbers)).collect();
     devices.sort_by(|a, b| (&a.node, a.index, &a.slice, &a.uuid).cmp(&(&b.node, b.index, &b.slice, &b.uuid)));
     let hosts: BTreeMap<&str, &HostUse> = inventory.hosts.iter().map(|host| (host.name(), host)).collect();
     for own in devices.chunk_by_mut(|a, b| a.node == b.node) {
@@ -85,16 +98,22 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
     Readings::new(devices, samples, dropped, elsewhere)
 }
 
-/// Numbers of devices by (node, uuid): some exporters tell one of the two only.
-type Numbers = BTreeMap<(String, String), u32>;
+/// Numbers of devices: some exporters tell the number only, some the UUID, and not all count alike.
+#[derive(Default)]
+struct Numbers {
+    /// By (node, uuid).
+    found: BTreeMap<(String, String), u32>,
+    /// Numbers that several devices of a node have.
+    shared: BTreeSet<(String, u32)>,
+}
 
 fn numbers(reader: &Reader<'_>, values: &[Series]) -> Numbers {
-    let mut found = Numbers::new();
+    let mut found: BTreeMap<(String, String), u32> = BTreeMap::new();
     let mut unnumbered = BTreeSet::new();
     for place in values.iter().filter_map(|series| reader.place(series)) {
         match (place.uuid, place.index) {
             (Some(uuid), Some(index)) => {
-                found.insert((place.node, uuid), index);
+                found.entry((place.node, uuid)).or_insert(index);
             }
             (Some(uuid), None) => {
                 unnumbered.insert((place.node, uuid));
@@ -109,18 +128,23 @@ fn numbers(reader: &Reader<'_>, values: &[Series]) -> Numbers {
             found.insert((node, uuid), free);
         }
     }
-    found
+    let mut devices: BTreeMap<(String, u32), u32> = BTreeMap::new();
+    found.iter().for_each(|((node, _), index)| *devices.entry((node.clone(), *index)).or_default() += 1);
+    let shared = devices.into_iter().filter(|(_, count)| *count > 1).map(|(place, _)| place).collect();
+    Numbers { found, shared }
 }
 
 fn numbered(place: &Place, numbers: &Numbers) -> Option<u32> {
-    let by_uuid = place.uuid.as_ref().and_then(|uuid| numbers.get(&(place.node.clone(), uuid.clone())));
-    place.index.or(by_uuid.copied())
+    let by_uuid = place.uuid.as_ref().and_then(|uuid| numbers.found.get(&(place.node.clone(), uuid.clone())));
+    by_uuid.copied().or(place.index)
 }
 
-/// One name for one device: by its number, which every place of it has in the end.
+/// One name for one device: by its number, and by its UUID too where two devices of a node have that number.
 fn named(place: Place, numbers: &Numbers) -> Place {
     let index = numbered(&place, numbers);
-    Place { uuid: None, index, ..place }
+    let ambiguous = index.is_some_and(|index| numbers.shared.contains(&(place.node.clone(), index)));
+    let uuid = if ambiguous { place.uuid.clone() } else { None };
+    Place { uuid, index, ..place }
 }
 
 fn slot<'s>(slots: &'s mut Slots, place: Place, numbers: &Numbers) -> &'s mut Slot {
@@ -155,10 +179,9 @@ impl Slot {
     }
 }
 
-fn reading(key: Place, slot: Slot, numbers: &Numbers, moment: &Moment) -> Reading {
+fn reading(key: Place, slot: Slot, numbers: &Numbers) -> Reading {
     let index = numbered(&key, numbers).unwrap_or(0);
-    let old = |at: i64| moment.interval.is_some_and(|interval| (moment.at - at) as f64 > 2000.0 * interval);
-    let stale = slot.sampled_at.is_some_and(old);
+    let stale = slot.age.is_some_and(|(_, old)| old);
     let value = |quantity| slot.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);
     let free = value(Quantity::MemoryFree);
@@ -177,7 +200,7 @@ fn reading(key: Place, slot: Slot, numbers: &Numbers, moment: &Moment) -> Readin
         power_limit_watts: value(Quantity::PowerLimit),
         temperature_celsius: value(Quantity::Temperature),
         fault: slot.fault(),
-        sampled_at: slot.sampled_at,
+        sample_age_seconds: slot.age.map(|(age, _)| age),
         stale,
         node: key.node,
         holders: slot.holders.into_iter().collect(),

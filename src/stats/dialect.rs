@@ -51,7 +51,7 @@ const fn metric(name: &'static str, quantity: Quantity, rank: u8, scale: f64) ->
 const BYTES: f64 = 1.0 / 1_048_576.0;
 
 /// Every metric that is understood.
-pub const METRICS: [Metric; 52] = [
+pub const METRICS: [Metric; 53] = [
     metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
     // MIG instances have no GPU_UTIL; the share of time in which the graphics engine is active is 0–1.
     metric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", Quantity::Utilization, 1, 100.0),
@@ -99,10 +99,12 @@ pub const METRICS: [Metric; 52] = [
     metric("DCGM_FI_DEV_ROW_REMAP_FAILURE", Quantity::RowRemapFailure, 0, 1.0),
     metric("gpu_health", Quantity::Health, 0, 1.0),
     metric("amd_gpu_health", Quantity::Health, 0, 1.0),
-    metric("hami_container_device_utilization_ratio", Quantity::Share, 0, 1.0),
-    metric("hami_vgpu_memory_used_bytes", Quantity::Share, 1, 1.0),
-    metric("Device_utilization_desc_of_container", Quantity::Share, 2, 1.0),
-    metric("vGPU_device_memory_usage_in_bytes", Quantity::Share, 3, 1.0),
+    // A pod's part of a device: who asks for the pod alone learns nothing else.
+    metric("hami_container_device_utilization_ratio", Quantity::Utilization, 8, 1.0),
+    metric("Device_utilization_desc_of_container", Quantity::Utilization, 9, 1.0),
+    metric("hami_vgpu_memory_used_bytes", Quantity::MemoryUsed, 8, BYTES),
+    metric("vGPU_device_memory_usage_in_bytes", Quantity::MemoryUsed, 9, BYTES),
+    metric("hami_vgpu_memory_limit_bytes", Quantity::MemoryTotal, 8, BYTES),
     metric("GPUDeviceSharedNum", Quantity::Share, 4, 1.0),
     metric("hami_gpu_shared_count", Quantity::Share, 5, 1.0),
 ];
@@ -194,12 +196,15 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
     pods.chain(rest.into_iter().flatten().copied()).filter(move |label| seen.insert(*label))
 }
 
+/// The codes that [`is_fatal_xid`] means.
+pub const FATAL_XIDS: [u32; 8] = [48, 64, 74, 79, 95, 119, 120, 140];
+
 /// Errors after which a device must not be used before somebody has looked at it (NVIDIA's catalog of XIDs): double bit
 /// errors, row remapping failed, NVLink, fallen off the bus, uncontained errors, a firmware that does not answer,
 /// unrecovered ECC errors. What a program can cause by itself is not among them.
 #[must_use]
 pub fn is_fatal_xid(code: u32) -> bool {
-    matches!(code, 48 | 64 | 74 | 79 | 95 | 119 | 120 | 140)
+    FATAL_XIDS.contains(&code)
 }
 
 #[cfg(test)]

@@ -146,11 +146,12 @@ pub fn unused(history: &History, expected: usize) -> Option<String> {
     let idle = known.iter().filter(|curve| curve.iter().all(|point| point.value <= IDLE)).count();
     match (idle, known.len()) {
         (0, _) => None,
-        (idle, all) if idle == all && all == 1 => Some("its GPU was not used at all in this time".to_owned()),
-        (idle, all) if idle == all => Some(format!("none of its {all} GPUs was used at all in this time")),
-        (idle, all) => {
-            Some(format!("{idle} of its {all} GPUs {} not used at all in this time", if idle == 1 { "was" } else { "were" }))
-        }
+        (idle, all) if idle == all && all == 1 => Some("no sample of this time shows its GPU in use".to_owned()),
+        (idle, all) if idle == all => Some(format!("no sample of this time shows any of its {all} sampled GPUs in use")),
+        (idle, all) => Some(format!(
+            "{idle} of its {all} sampled GPUs {} in use in no sample of this time",
+            if idle == 1 { "was" } else { "were" }
+        )),
     }
 }
 
@@ -201,8 +202,11 @@ mod tests {
                 curves.iter().zip(["0", "1", "2"]).map(|(values, gpu)| series(&util(gpu, "a"), values)).collect();
             unused(&read(&answer, &Facts::default(), &Lifetimes::new()), 4)
         };
-        assert_eq!(of(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(), Some("its GPU was not used at all in this time"));
-        assert_eq!(of(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(), Some("1 of its 2 GPUs was not used at all in this time"));
+        assert_eq!(of(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(), Some("no sample of this time shows its GPU in use"));
+        assert_eq!(
+            of(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(),
+            Some("1 of its 2 sampled GPUs was in use in no sample of this time")
+        );
         assert_eq!(of(&[&[0.0]]), None, "one sample of four is too little");
         assert_eq!(of(&[&[5.0; 4]]), None);
     }

@@ -59,6 +59,9 @@ impl Facts {
     }
 }
 
+/// How many of the labels with the node hold its name; the others hold an address.
+const NAMED: usize = NODE_LABELS.len() - 2;
+
 /// A device as a series names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -86,12 +89,15 @@ impl<'f> Reader<'f> {
     /// The device; `None` when it is in no node of this cluster, or is not told.
     #[must_use]
     pub fn place(&self, series: &Series) -> Option<Place> {
-        let known = NODE_LABELS.iter().filter_map(|label| series.label(label)).find_map(|text| self.facts.node(text));
-        let node = match known {
-            Some(node) => node.to_owned(),
-            // Without a name of its own the exporter's pod tells.
-            None if self.facts.nodes.is_some() => self.own_pod(series)?,
-            None => series.first(&NODE_LABELS)?.to_owned(),
+        let node = match (&self.facts.nodes, series.first(&NODE_LABELS[..NAMED])) {
+            (None, _) => series.first(&NODE_LABELS)?.to_owned(),
+            // A host with a name that is none of ours is another cluster's, unless the name is that of the exporter's pod.
+            (Some(_), Some(name)) => self.facts.node(name).map(ToOwned::to_owned).or_else(|| self.own_pod(series))?,
+            (Some(_), None) => {
+                let addresses = NODE_LABELS[NAMED..].iter().filter_map(|label| series.label(label));
+                let known = addresses.filter_map(|text| self.facts.node(text)).next();
+                known.map(ToOwned::to_owned).or_else(|| self.own_pod(series))?
+            }
         };
         let number = |labels: &[&str]| series.first(labels).and_then(|text| text.parse().ok());
         let (uuid, index) = (series.first(&UUID_LABELS).map(ToOwned::to_owned), number(&INDEX_LABELS));

@@ -3,7 +3,7 @@
 
 use crate::model::JobKind;
 
-use super::dialect::{METRICS, POD_LABELS, Quantity, labels};
+use super::dialect::{FATAL_XIDS, METRICS, POD_LABELS, Quantity, labels};
 use super::training::Measure;
 
 /// A label's value between double quotes.
@@ -51,16 +51,21 @@ impl Pods {
         Self { namespace: namespace.to_owned(), names: names.join("|") }
     }
 
-    /// All pods that a job of this kind ever had: controllers make their names from that of the job.
+    /// All pods that a job of this kind ever had: those that are known, and others by the names that controllers make of
+    /// that of the job.
     #[must_use]
-    pub fn of_job(namespace: &str, job: &str, kind: JobKind) -> Self {
-        let name = literal(job);
-        let names = match kind {
-            JobKind::Training => format!("{name}-[0-9]+-[a-z0-9]{{5}}"),
-            JobKind::Inference | JobKind::Compute => format!("{name}-[a-z0-9]{{1,10}}-[a-z0-9]{{5}}"),
-            JobKind::Notebook => format!("{name}-[0-9]+"),
+    pub fn of_job<'a>(namespace: &str, job: &str, kind: JobKind, known: impl IntoIterator<Item = &'a str>) -> Self {
+        // Controllers cut a long name, and write no vowels and no digits that look like one.
+        const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
+        let cut = |longest: usize| literal(&job.chars().take(longest).collect::<String>());
+        let grown = match kind {
+            JobKind::Training => format!("{}-[0-9]{{1,5}}-{LETTERS}{{5}}", cut(52)),
+            JobKind::Inference | JobKind::Compute => format!("{}-{LETTERS}{{6,10}}-{LETTERS}{{5}}", cut(47)),
+            JobKind::Notebook => format!("{}-[0-9]", literal(job)),
         };
-        Self { namespace: namespace.to_owned(), names }
+        let mut names: Vec<String> = known.into_iter().map(literal).collect();
+        names.push(grown);
+        Self { namespace: namespace.to_owned(), names: names.join("|") }
     }
 }
 
@@ -86,7 +91,19 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
 /// One series per device and metric, whatever copies there are, with the labels that are read and no others.
 #[must_use]
 pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
-    format!("max by (__name__,{}) ({})", keys(), selector(quantities, pods))
+    let plain: Vec<Quantity> = quantities.iter().copied().filter(|quantity| *quantity != Quantity::Xid).collect();
+    let faults = if plain.len() < quantities.len() { format!(" or {}", fatal_xids()) } else { String::new() };
+    format!("max by (__name__,{}) ({}{faults})", keys(), selector(&plain, pods))
+}
+
+/// Fatal errors of the last hour: the next error, or its clean-up, takes the place of one at once.
+fn fatal_xids() -> String {
+    let name = names(&[Quantity::Xid]).concat();
+    let each: Vec<String> = FATAL_XIDS.iter().map(|code| format!("{name} == {code}")).collect();
+    let fatal = each.join(" or ");
+    // `or` leaves out what has the labels of something before it, whatever its name: a label more keeps these apart.
+    let named = format!(r#"label_replace(max_over_time(({fatal})[1h:1m]) or ({fatal}), "__name__", "{name}", "", "")"#);
+    format!(r#"label_replace({named}, "fault", "xid", "", "")"#)
 }
 
 /// What pods expose of their own work, by the end of the metrics' names.
@@ -100,22 +117,22 @@ pub fn exposed(pods: &Pods) -> String {
     format!("max by (__name__,namespace,pod,exported_pod) ({})", own.map(of).collect::<Vec<_>>().join(" or "))
 }
 
-/// When the utilization of each device was sampled last, as Unix seconds.
+/// How many seconds ago the utilization of each device was sampled, by the server's own clock.
 #[must_use]
-pub fn sampled_at() -> String {
-    let each: Vec<String> = names(&[Quantity::Utilization]).iter().map(|name| format!("timestamp({name})")).collect();
-    format!("max by ({}) ({})", keys(), each.join(" or "))
+pub fn ages() -> String {
+    let each: Vec<String> = names(&[Quantity::Utilization]).iter().map(|name| format!("(time() - timestamp({name}))")).collect();
+    format!("min by ({}) ({})", keys(), each.join(" or "))
 }
 
 /// The window in which samples are counted to tell their interval.
 const WINDOW_SECONDS: u32 = 300;
 
-/// How many samples of its utilization the best sampled device had within five minutes.
+/// How many samples of its utilization the best sampled device of each scrape job had within five minutes.
 #[must_use]
 pub fn samples_counted() -> String {
     let each: Vec<String> =
         names(&[Quantity::Utilization]).iter().map(|name| format!("count_over_time({name}[{WINDOW_SECONDS}s])")).collect();
-    format!("max({})", each.join(" or "))
+    format!("max by (job) ({})", each.join(" or "))
 }
 
 /// Seconds between two samples, from the answer to [`samples_counted`].
@@ -142,8 +159,7 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let pods = Pods::named("team-a", ["train-0-x", "a.b"]);
-        for query in [gauges(&ALL, None), gauges(&ALL, Some(&pods)), exposed(&pods), sampled_at(), samples_counted(), inventory()]
-        {
+        for query in [gauges(&ALL, None), gauges(&ALL, Some(&pods)), exposed(&pods), ages(), samples_counted(), inventory()] {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }
         assert!(gauges(&ALL, Some(&pods)).contains(r#"exported_namespace="team-a",exported_pod=~"train-0-x|a\\.b""#));

@@ -51,6 +51,8 @@ struct Pattern {
     name: &'static str,
     /// A line is this trainer's when this matches.
     sign: &'static str,
+    /// And this does not: figures of other data than that of the training.
+    unless: Option<&'static str>,
     /// What to look for in it; each captures a number. The first of several for one measure counts.
     fields: &'static [(Measure, &'static str)],
 }
@@ -69,6 +71,7 @@ const PATTERNS: [Pattern; 6] = [
     Pattern {
         name: "Hugging Face Trainer, LLaMA-Factory",
         sign: r#"\{.*['"](?:loss|train_loss|eval_loss|eval_accuracy|train_samples_per_second)['"]\s*:"#,
+        unless: None,
         fields: &[
             (Measure::Loss, number!(r#"['"](?:train_)?loss['"]\s*:\s*['"]?"#)),
             (Measure::LearningRate, number!(r#"['"]learning_rate['"]\s*:\s*['"]?"#)),
@@ -80,6 +83,7 @@ const PATTERNS: [Pattern; 6] = [
     Pattern {
         name: "Megatron, Primus",
         sign: r"\biteration\s+\d+\s*/\s*\d+\s*\|",
+        unless: None,
         fields: &[
             (Measure::Iteration, r"\biteration\s+(\d+)\s*/"),
             (Measure::Loss, number!(r"\blm loss:\s*")),
@@ -92,6 +96,7 @@ const PATTERNS: [Pattern; 6] = [
     Pattern {
         name: "DeepSpeed",
         sign: r"\bstep=\d+, skipped=\d+, lr=\[|\bCurrSamplesPerSec=|\bRunningAvgSamplesPerSec=",
+        unless: None,
         fields: &[
             (Measure::Iteration, r"\b(?:global_)?step=(\d+)"),
             (Measure::LearningRate, number!(r"\blr=\[")),
@@ -102,21 +107,25 @@ const PATTERNS: [Pattern; 6] = [
     Pattern {
         name: "vLLM",
         sign: r"Avg generation throughput:",
+        unless: None,
         fields: &[(Measure::TokensPerSecond, number!(r"Avg generation throughput:\s*", r"\s*tokens/s"))],
     },
     Pattern {
         name: "tqdm, Lightning",
-        sign: r"\d{1,3}%\|[^|]*\|\s*\d+/\d+ \[",
+        // Every download has a bar: it is a training's by its name, or by what stands at its end.
+        sign: r"^\s*(?i:(?:epoch|train|training|steps?)\b[^%|]*)?\d{1,3}%\|[^|]*\|\s*\d+/\d+ \[|%\|[^|]*\|\s*\d+/\d+ \[.*\bloss=",
+        unless: Some(r"(?i)^\s*(?:eval|valid|test|predict)"),
         fields: &[
             (Measure::Iteration, r"%\|[^|]*\|\s*(\d+)/\d+ \["),
             (Measure::Loss, number!(r"[\[,\s](?:train[_/])?loss(?:_step)?=")),
             (Measure::LearningRate, number!(r"[\[,\s](?:lr|learning_rate)=")),
-            (Measure::Accuracy, number!(r"[\[,\s](?:train[_/]|val[_/])?acc(?:uracy)?(?:_step)?=")),
+            (Measure::Accuracy, number!(r"[\[,\s](?:train[_/])?acc(?:uracy)?(?:_step)?=")),
         ],
     },
     Pattern {
         name: "step and loss",
         sign: r"(?i)\b(?:step|iter(?:ation)?)\b[\s:=\[]*\d+.*\bloss\b\s*[:=]",
+        unless: Some(r"(?i)\b(?:eval|val|valid|validation|test)[_ -]?(?:loss|acc)"),
         fields: &[
             (Measure::Iteration, r"(?i)\b(?:global[_ ]?)?(?:step|iter(?:ation)?)[\s:=\[]*(\d+)"),
             (Measure::Loss, number!(r"(?i)\b(?:train[_ ])?loss\s*[:=]\s*")),
@@ -133,6 +142,7 @@ const PATTERNS: [Pattern; 6] = [
 
 struct Shape {
     sign: Regex,
+    unless: Option<Regex>,
     fields: Vec<(Measure, Regex)>,
 }
 
@@ -140,6 +150,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let regex = |text: &str| Regex::new(text).expect("the patterns are tested");
     let shape = |pattern: &Pattern| Shape {
         sign: regex(pattern.sign),
+        unless: pattern.unless.map(regex),
         fields: pattern.fields.iter().map(|(measure, text)| (*measure, regex(text))).collect(),
     };
     PATTERNS.iter().map(shape).collect()
@@ -164,6 +175,9 @@ pub fn read(line: &str) -> Vec<(Measure, f64)> {
 
 fn read_part(line: &str) -> Vec<(Measure, f64)> {
     let Some(shape) = SHAPES.iter().find(|shape| shape.sign.is_match(line)) else { return Vec::new() };
+    if shape.unless.as_ref().is_some_and(|unless| unless.is_match(line)) {
+        return Vec::new();
+    }
     let number = |regex: &Regex| regex.captures(line)?.get(1)?.as_str().parse::<f64>().ok().filter(|value| value.is_finite());
     let mut found: Vec<(Measure, f64)> = Vec::new();
     for (measure, regex) in &shape.fields {
@@ -185,7 +199,10 @@ fn read_part(line: &str) -> Vec<(Measure, f64)> {
 pub fn exposed(name: &str) -> Option<Measure> {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(['_', ':']).collect();
-    if words.iter().any(|word| matches!(*word, "eval" | "val" | "valid" | "validation" | "test" | "total" | "bucket" | "count")) {
+    if words
+        .iter()
+        .any(|word| matches!(*word, "eval" | "val" | "valid" | "validation" | "test" | "packet" | "total" | "bucket" | "count"))
+    {
         return None;
     }
     let ends = |measure: &Measure| {
@@ -290,6 +307,10 @@ mod tests {
             "",
             "{'loss': nan, 'epoch': 1}",
             "iteration 5 of 9",
+            "Loading checkpoint shards:  50%|█████     | 2/4 [00:10<00:10,  5.0s/it]",
+            "Map:  40%|████      | 400/1000 [00:01<00:02, 300.00 examples/s]",
+            "step 100: eval loss: 0.9",
+            "Validation:  50%|█████ | 1/2 [00:01<00:01, val_loss=0.5, val_acc=0.9]",
             "downloading: 40%|████ | 4.0M/10M [00:01<00:02, 3.9MB/s]",
         ] {
             assert_eq!(read(line), [], "{line}");

@@ -64,15 +64,17 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used_mib, figures.memory_total_mib)
 }
 
-/// `87% mean, 34% lowest, of 15 of 16 GPUs   memory 68Gi/80Gi   312 W`; `None` where nothing was sampled.
+/// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi; 312 W`: of those that are held, whoever names them. `None`
+/// where nothing was sampled.
 #[must_use]
-pub fn use_of(figures: &Figures) -> Option<String> {
+pub fn use_of(figures: &Figures, held: u64) -> Option<String> {
     let mut text = format!("{} mean", percent(Some(figures.utilization?)));
     if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {
         text.push_str(&format!(", {} lowest", percent(Some(lowest))));
     }
-    if figures.devices != figures.sampled || figures.devices > 1 {
-        text.push_str(&format!(", of {} of {} GPUs", figures.sampled, figures.devices));
+    let held = held.max(figures.devices);
+    if held > 1 {
+        text.push_str(&format!(", of {} of {held} GPUs", figures.sampled));
     }
     if let Some(memory) = memory_of(figures) {
         text.push_str(&format!("; memory {memory}"));

@@ -271,7 +271,7 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
         line("throughput", clean(throughput).into_owned());
     }
     if let Some(work) = &description.work {
-        line("GPU use", coverage::use_of(&work.figures).unwrap_or_else(|| "-".to_owned()));
+        line("GPU use", coverage::use_of(&work.figures, job.gpus_held()).unwrap_or_else(|| "-".to_owned()));
         if let Some(note) = &work.note {
             line("note", paint(note, Some(colored::Color::Yellow), look));
         }

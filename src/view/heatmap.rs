@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::Reading;
+use crate::model::{HostUse, Reading};
 use crate::stats::limits;
 
 use super::Look;
@@ -131,11 +131,28 @@ pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap 
     Heatmap { power: map(Metric::Power), temperature: map(Metric::Temperature), utilization: map(Metric::Utilization), coverage }
 }
 
-/// Every device in its place: a row per node, a column per number.
+/// Every device in its place: a row per node, a column per number. Nodes with devices of which nobody tells anything have
+/// their row too.
 #[must_use]
-pub fn grid(devices: &[Reading], metric: Metric, look: Look) -> String {
-    let mut nodes: BTreeMap<&str, Vec<&Reading>> = BTreeMap::new();
-    devices.iter().for_each(|reading| nodes.entry(&reading.node).or_default().push(reading));
+pub fn grid(devices: &[Reading], hosts: &[HostUse], metric: Metric, look: Look) -> String {
+    let mut nodes: BTreeMap<&str, Vec<Option<&Reading>>> = BTreeMap::new();
+    for host in hosts.iter().filter(|host| host.gpus.total > 0) {
+        nodes.insert(host.name(), vec![None; usize::try_from(host.gpus.total).unwrap_or(0).min(WIDEST)]);
+    }
+    for reading in devices {
+        let row = nodes.entry(&reading.node).or_default();
+        let place = usize::try_from(reading.index).unwrap_or(WIDEST);
+        match row.get(place) {
+            // Instances of one device stand beside each other.
+            _ if reading.slice.is_some() || place >= WIDEST => row.push(Some(reading)),
+            Some(Some(_)) => row.push(Some(reading)),
+            Some(None) => row[place] = Some(reading),
+            None => {
+                row.resize(place, None);
+                row.push(Some(reading));
+            }
+        }
+    }
     let widest = nodes.keys().map(|name| name.chars().count()).max().unwrap_or(4).max(4);
     let columns = nodes.values().map(Vec::len).max().unwrap_or(0);
     let (lowest, highest) = metric.axis(devices);
@@ -146,7 +163,7 @@ pub fn grid(devices: &[Reading], metric: Metric, look: Look) -> String {
         let pad = widest.saturating_sub(shown.chars().count());
         text.push_str(&format!("{shown}{}", " ".repeat(pad)));
         for reading in readings {
-            match metric.value(reading) {
+            match reading.and_then(|reading| metric.value(reading)) {
                 None => text.push_str("    -"),
                 Some(value) => {
                     let share = (value - lowest as f64) / (highest - lowest).max(1) as f64;
@@ -155,9 +172,9 @@ pub fn grid(devices: &[Reading], metric: Metric, look: Look) -> String {
                 }
             }
         }
-        let missing = readings.iter().filter(|reading| metric.value(reading).is_none()).count();
+        let missing = readings.iter().filter(|reading| reading.is_none_or(|reading| metric.value(reading).is_none())).count();
         if missing > 0 {
-            let why = if readings.iter().any(|reading| reading.stale) { "no fresh samples" } else { "not measured" };
+            let why = if readings.iter().flatten().any(|reading| reading.stale) { "no fresh samples" } else { "not measured" };
             text.push_str(&format!("   {}", paint(&format!("{missing} {why}"), Some(colored::Color::BrightBlack), look)));
         }
         text.push('\n');
@@ -178,6 +195,9 @@ pub fn grid(devices: &[Reading], metric: Metric, look: Look) -> String {
     }
     text
 }
+
+/// Devices of a node that have a column by their number.
+const WIDEST: usize = 64;
 
 /// A number on its color: blue is cold, red is hot.
 fn tile(text: &str, share: f64, look: Look) -> String {
@@ -222,7 +242,7 @@ mod tests {
         let map = document(&devices, Coverage::default(), 5);
         let values: Vec<_> = map.power.data.iter().map(|spot| (spot.node_name.as_str(), spot.value)).collect();
         assert_eq!(values, [("b", 300.0), ("a", 100.0)]);
-        let text = grid(&devices, Metric::Power, Look { width: None, color: false, plain: false });
+        let text = grid(&devices, &[], Metric::Power, Look { width: None, color: false, plain: false });
         assert!(text.contains("a     100    -   1 not measured\n"), "{text}");
         assert!(text.ends_with("hottest: b/0 300 W\n"), "{text}");
     }

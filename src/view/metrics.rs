@@ -14,6 +14,7 @@ use crate::stats::training::Measure;
 use super::Look;
 use super::chart::{Frame, chart, spark};
 use super::coverage::{percent, rate, rounded};
+use super::text::clean;
 
 /// What the PRD calls them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,7 +160,8 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: Frame, look: Look) ->
 fn names(history: &History) -> Vec<String> {
     let nodes: BTreeSet<&str> = history.traces.iter().map(|trace| trace.node.as_str()).collect();
     let name = |trace: &Trace| if nodes.len() > 1 { format!("{}/{}", trace.node, trace.name()) } else { trace.name() };
-    history.traces.iter().map(name).collect()
+    // Whoever is scraped may call a node anything.
+    history.traces.iter().map(|trace| clean(&name(trace)).into_owned()).collect()
 }
 
 /// A curve that a workload told of itself.

@@ -37,7 +37,7 @@ pub fn text(host: &HostUse, look: Look, now: Timestamp) -> String {
             _ => format!("{}: {} held, {} free", types.join(", "), number(host.gpus.used), number(host.gpus.free())),
         },
     );
-    if let Some(use_of) = coverage::use_of(&host.figures()) {
+    if let Some(use_of) = coverage::use_of(&host.figures(), host.gpus.used.unwrap_or(0)) {
         line("GPU use", use_of);
     }
     for (name, count) in &host.slices {

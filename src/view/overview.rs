@@ -126,7 +126,10 @@ pub fn document(cluster: &Cluster<'_>) -> Overview {
         utilization: figures.utilization.map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
-        gpu_sampled: cluster.coverage.map(|_| figures.sampled),
+        // Of whole devices, as what is allocated counts them.
+        gpu_sampled: cluster
+            .coverage
+            .map(|_| held.iter().filter(|reading| reading.slice.is_none() && reading.utilization.is_some()).count() as u64),
         waiting_pods: waiting.as_ref().map(Vec::len),
         waiting_gpus: waiting.as_ref().map(|waiting| waiting.iter().map(|consumer| devices(consumer)).sum()),
         faults: faulty.iter().map(|host| Fault { node_name: host.name().to_owned(), reason: host.reason.clone() }).collect(),

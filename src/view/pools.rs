@@ -253,7 +253,7 @@ pub fn text(pool: &PoolUse, look: Look) -> String {
     let types: Vec<String> = pool.types().iter().map(|(kind, count)| format!("{count} × {}", clean(kind))).collect();
     let types = if types.is_empty() { "no whole GPUs".to_owned() } else { types.join(", ") };
     line("GPUs", format!("{types}: {} held, {} free", number(gpus.used), number(gpus.free())));
-    if let Some(use_of) = coverage::use_of(&pool.figures()) {
+    if let Some(use_of) = coverage::use_of(&pool.figures(), pool.gpus().used.unwrap_or(0)) {
         line("GPU use", use_of);
     }
     for (name, count) in pool.slices() {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::workload::Branch;
+use crate::model::forest::Branch;
 
 use super::Look;
 use super::text::clean;

@@ -315,13 +315,13 @@ pub fn text(row: &Row<'_>, look: Look, now: Timestamp) -> String {
     );
     let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
     let part = |(name, count): (&String, &u64)| format!("{count} × {}", clean(name));
-    let held: Vec<String> = workload.held.iter().chain(&workload.slices).map(part).collect();
-    let held = if held.is_empty() { "none held".to_owned() } else { held.join(", ") };
-    line("GPUs", format!("{held}; {} requested", workload.requested));
-    if let Some(use_of) = figures.as_ref().and_then(coverage::use_of) {
+    let parts: Vec<String> = workload.held.iter().chain(&workload.slices).map(part).collect();
+    let holds = if parts.is_empty() { "none held".to_owned() } else { parts.join(", ") };
+    line("GPUs", format!("{holds}; {} requested", workload.requested));
+    if let Some(use_of) = figures.as_ref().and_then(|figures| coverage::use_of(figures, held(workload))) {
         line("GPU use", use_of);
     }
-    line("uid", top.uid.clone());
+    line("uid", clean(&top.uid).into_owned());
     line("started", age(workload.started_at(), now));
     if let Some(at) = workload.ended_at() {
         line("ended", format!("{} ago", age(Some(at), now)));

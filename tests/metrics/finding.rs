@@ -103,9 +103,9 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
     grant("proxy", json!([rule(&[""], &["services/proxy"], &["get"]), rule(&[""], &["services"], &["list"])]));
     let proxied = as_user(Persona::Erin, &["-v", "get", "nodes", "-o", "json"]).ok();
     assert!(proxied.err.contains("reached through the API server"), "{}", proxied.err);
-    // Credentials do not pass the API server, so with them the pod is asked itself.
-    let with_header = ["--prometheus-header", "X-Scope-OrgID: team", "-v", "get", "nodes", "-o", "json"];
-    assert!(as_user(Persona::Erin, &with_header).ok().err.contains("reached by a port-forward"));
+    // Credentials are for whom the user names, not for whoever has a Service with the right label.
+    let with_header = ["--prometheus-header", "X-Scope-OrgID: team", "get", "nodes", "-o", "json"];
+    assert!(as_user(Persona::Erin, &with_header).ok().err.contains("and to none that was only found"));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn flags_come_before_the_environment_and_that_before_the_file() {
         environment.iter().for_each(|(key, value)| {
             command.env(key, value);
         });
-        command.args(["--config", config, "-v", "get", "nodes", "-o", "name"]).args(arguments);
+        command.args(["--config", config, "-v", "get", "nodes", "-o", "csv"]).args(arguments);
         run(command, "").ok().err
     };
     assert!(said(&[], &[]).contains("prometheus http://127.0.0.1:1/file, named by the config file"));

@@ -1,0 +1,290 @@
+//! From owners and pods to workloads: who stands at the top of each chain, what stands below, and what all of it asks for and
+//! holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::inventory::{Holder, HostUse, Inventory};
+use super::job::PodPhase;
+use super::workload::{OwnerObject, Standing, WorkPod, Workload};
+
+/// Owners and pods by UID.
+#[derive(Clone, Debug, Default)]
+pub struct Forest {
+    pub owners: BTreeMap<String, OwnerObject>,
+    pub pods: Vec<WorkPod>,
+}
+
+/// An object with what it owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub children: Vec<Branch>,
+}
+
+/// Chains of owners are short; a longer one goes in a circle.
+const DEEPEST: usize = 16;
+
+impl Forest {
+    /// The last owner that is known on the way up.
+    fn top<'f>(&'f self, parent: Option<&'f str>) -> Option<&'f OwnerObject> {
+        let mut found = None;
+        let mut next = parent;
+        for _ in 0..DEEPEST {
+            let Some(owner) = next.and_then(|uid| self.owners.get(uid)) else { break };
+            found = Some(owner);
+            next = owner.parent.as_deref();
+        }
+        found
+    }
+
+    /// Everything that requests devices, in any phase, by namespace and name.
+    #[must_use]
+    pub fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
+        let holders: BTreeMap<(&str, &str), (&HostUse, &Holder)> = inventory
+            .hosts
+            .iter()
+            .flat_map(|host| {
+                host.holders.iter().map(move |holder| ((holder.namespace.as_str(), holder.pod.as_str()), (host, holder)))
+            })
+            .collect();
+        // Where pods of all namespaces may not be listed, what these pods ask for is what they hold.
+        let counted = !inventory.hosts.is_empty() && inventory.gpus().used.is_some();
+        let products: BTreeMap<&str, &str> = inventory.hosts.iter().map(|host| (host.name(), host.host.node.product())).collect();
+        let products = (!counted).then_some(&products);
+        let mut pods: BTreeMap<String, Vec<&WorkPod>> = BTreeMap::new();
+        let mut tops: BTreeMap<String, OwnerObject> = BTreeMap::new();
+        let mut wanted: BTreeSet<String> = BTreeSet::new();
+        for pod in &self.pods {
+            let top = self.top(pod.parent.as_deref()).cloned().unwrap_or_else(|| alone(pod));
+            if pod.gpus > 0 || holders.contains_key(&(pod.namespace.as_str(), pod.name.as_str())) {
+                wanted.insert(top.uid.clone());
+            }
+            pods.entry(top.uid.clone()).or_default().push(pod);
+            tops.entry(top.uid.clone()).or_insert(top);
+        }
+        for owner in self.owners.values().filter(|owner| owner.gpus > 0) {
+            let top = self.top(Some(&owner.uid)).unwrap_or(owner);
+            wanted.insert(top.uid.clone());
+            tops.entry(top.uid.clone()).or_insert_with(|| top.clone());
+        }
+        let mut children: BTreeMap<&str, Vec<&OwnerObject>> = BTreeMap::new();
+        for owner in self.owners.values() {
+            children.entry(owner.parent.as_deref().unwrap_or_default()).or_default().push(owner);
+        }
+        let mut found: Vec<Workload> = tops
+            .into_iter()
+            .filter(|(uid, _)| wanted.contains(uid))
+            .map(|(uid, top)| {
+                let mut own: Vec<WorkPod> = pods.remove(&uid).unwrap_or_default().into_iter().cloned().collect();
+                own.sort_by(|a, b| a.name.cmp(&b.name));
+                let template = self.asked(&top, &children, DEEPEST);
+                workload(top, own, template, &holders, products)
+            })
+            .collect();
+        found.sort_by(|a, b| {
+            let key = |workload: &Workload| (workload.top.namespace.clone(), workload.top.name.clone(), workload.top.uid.clone());
+            key(a).cmp(&key(b))
+        });
+        found
+    }
+
+    /// Devices that templates below an object ask for, those of siblings together; its own where nothing below does.
+    fn asked(&self, top: &OwnerObject, children: &BTreeMap<&str, Vec<&OwnerObject>>, deepest: usize) -> u64 {
+        if top.verdict.is_some() || deepest == 0 {
+            return 0;
+        }
+        let below = children.get(top.uid.as_str()).into_iter().flatten();
+        let below: u64 = below.map(|owner| self.asked(owner, children, deepest - 1)).sum();
+        if below > 0 { below } else { top.gpus }
+    }
+
+    /// An object with all that is known below it.
+    #[must_use]
+    pub fn branch(&self, top: &OwnerObject) -> Branch {
+        self.branch_within(top, DEEPEST)
+    }
+
+    fn branch_within(&self, top: &OwnerObject, deepest: usize) -> Branch {
+        let is_child = |parent: &Option<String>| parent.as_deref() == Some(top.uid.as_str());
+        let owners = self.owners.values().filter(|owner| is_child(&owner.parent) && deepest > 0);
+        let mut children: Vec<Branch> = owners.map(|owner| self.branch_within(owner, deepest - 1)).collect();
+        children.extend(self.pods.iter().filter(|pod| is_child(&pod.parent)).map(|pod| Branch {
+            kind: "Pod".to_owned(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            children: Vec::new(),
+        }));
+        children.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+        Branch {
+            kind: top.kind.clone(),
+            namespace: top.namespace.clone(),
+            name: top.name.clone(),
+            uid: top.uid.clone(),
+            children,
+        }
+    }
+}
+
+/// A pod that nobody owns is its own workload.
+fn alone(pod: &WorkPod) -> OwnerObject {
+    OwnerObject {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        created_at: pod.created_at,
+        ..OwnerObject::default()
+    }
+}
+
+fn workload(
+    top: OwnerObject,
+    pods: Vec<WorkPod>,
+    template: u64,
+    holders: &BTreeMap<(&str, &str), (&HostUse, &Holder)>,
+    products: Option<&BTreeMap<&str, &str>>,
+) -> Workload {
+    let (mut held, mut slices) = (BTreeMap::new(), BTreeMap::new());
+    for (host, holder) in pods.iter().filter_map(|pod| holders.get(&(pod.namespace.as_str(), pod.name.as_str()))) {
+        if holder.gpus > 0 {
+            *held.entry(host.host.node.product().to_owned()).or_default() += holder.gpus;
+        }
+        for (name, count) in &holder.slices {
+            *slices.entry(name.clone()).or_default() += count;
+        }
+    }
+    if let Some(products) = products {
+        for pod in pods.iter().filter(|pod| pod.gpus > 0 && !pod.ended()) {
+            let Some(node) = &pod.node else { continue };
+            let product = products.get(node.as_str()).copied().unwrap_or("unknown");
+            *held.entry(product.to_owned()).or_default() += pod.gpus;
+        }
+    }
+    let living: u64 = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.gpus).sum();
+    let held_now = held.values().sum::<u64>() + slices.values().sum::<u64>();
+    let standing = standing(&top, &pods);
+    let over = matches!(standing, Standing::Completed | Standing::Failed);
+    let requested = living.max(held_now).max(if over { 0 } else { template });
+    Workload { standing, requested, held, slices, pods, top }
+}
+
+/// What the object says of its own end counts; else what its pods do.
+fn standing(top: &OwnerObject, pods: &[WorkPod]) -> Standing {
+    if let Some(verdict) = top.verdict {
+        return verdict;
+    }
+    let any = |phase: PodPhase| pods.iter().any(|pod| pod.phase == phase);
+    if any(PodPhase::Running) {
+        return Standing::Running;
+    }
+    if any(PodPhase::Pending) || top.resting.is_some() {
+        return Standing::Pending;
+    }
+    match () {
+        () if any(PodPhase::Unknown) => Standing::Unknown,
+        () if any(PodPhase::Failed) => Standing::Failed,
+        () if any(PodPhase::Succeeded) => Standing::Completed,
+        // An object that has no pods yet.
+        () => Standing::Pending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(kind: &str, uid: &str, parent: Option<&str>) -> (String, OwnerObject) {
+        let object = OwnerObject {
+            kind: kind.into(),
+            namespace: "ns".into(),
+            name: format!("{uid}-name"),
+            uid: uid.into(),
+            parent: parent.map(ToOwned::to_owned),
+            ..OwnerObject::default()
+        };
+        (uid.to_owned(), object)
+    }
+
+    fn pod(name: &str, parent: Option<&str>, gpus: u64, phase: PodPhase) -> WorkPod {
+        WorkPod {
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: name.into(),
+            parent: parent.map(ToOwned::to_owned),
+            gpus,
+            phase,
+            ..WorkPod::default()
+        }
+    }
+
+    #[test]
+    fn the_top_of_any_chain_is_the_workload() {
+        let forest = Forest {
+            owners: [owner("RayJob", "job", None), owner("RayCluster", "cluster", Some("job")), owner("Deployment", "web", None)]
+                .into(),
+            pods: vec![
+                pod("head", Some("cluster"), 0, PodPhase::Running),
+                pod("worker", Some("cluster"), 4, PodPhase::Pending),
+                pod("orphan", Some("gone"), 1, PodPhase::Failed),
+                pod("cpu", Some("web"), 0, PodPhase::Running),
+            ],
+        };
+        let found = forest.workloads(&Inventory::default());
+        let told: Vec<_> = found.iter().map(|one| (one.top.kind.as_str(), one.requested, one.standing, one.pods.len())).collect();
+        assert_eq!(told, [("RayJob", 4, Standing::Running, 2), ("Pod", 0, Standing::Failed, 1)]);
+        let tree = forest.branch(&found[0].top);
+        assert_eq!((tree.children[0].kind.as_str(), tree.children[0].children.len()), ("RayCluster", 2));
+    }
+
+    #[test]
+    fn an_owner_without_pods_is_a_workload_by_its_template() {
+        let mut paused = owner("Job", "paused", None);
+        (paused.1.gpus, paused.1.resting) = (8, Some("Suspended"));
+        let mut ended = owner("Job", "ended", None);
+        (ended.1.gpus, ended.1.verdict) = (8, Some(Standing::Completed));
+        let forest = Forest { owners: [paused, ended].into(), pods: Vec::new() };
+        let found = forest.workloads(&Inventory::default());
+        let told: Vec<_> = found.iter().map(|one| (one.standing, one.requested, one.gpus_held())).collect();
+        assert_eq!(told, [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]);
+    }
+
+    #[test]
+    fn templates_of_siblings_are_asked_for_together() {
+        let with = |mut one: (String, OwnerObject), gpus| {
+            one.1.gpus = gpus;
+            one
+        };
+        let owners = [
+            owner("JobSet", "set", None),
+            with(owner("Job", "a", Some("set")), 4),
+            with(owner("Job", "b", Some("set")), 4),
+            with(owner("Deployment", "web", None), 2),
+            with(owner("ReplicaSet", "new", Some("web")), 2),
+        ];
+        let found = Forest { owners: owners.into(), pods: Vec::new() }.workloads(&Inventory::default());
+        assert_eq!(found.iter().map(|one| one.requested).collect::<Vec<_>>(), [8, 2]);
+    }
+
+    #[test]
+    fn who_may_not_count_the_cluster_counts_his_own_pods() {
+        let mut running = pod("p", None, 8, PodPhase::Running);
+        running.node = Some("n".into());
+        let found = Forest { owners: BTreeMap::new(), pods: vec![running] }.workloads(&Inventory::default());
+        assert_eq!((found[0].gpus_held(), found[0].held.get("unknown")), (8, Some(&8)));
+    }
+
+    #[test]
+    fn a_circle_of_owners_ends() {
+        let forest = Forest {
+            owners: [owner("A", "a", Some("b")), owner("B", "b", Some("a"))].into(),
+            pods: vec![pod("p", Some("a"), 1, PodPhase::Running)],
+        };
+        assert_eq!(forest.workloads(&Inventory::default()).len(), 1);
+        assert!(!forest.branch(&forest.owners["a"]).children.is_empty());
+    }
+}
