@@ -1,12 +1,15 @@
 //! Flags over environment over file over defaults, resolved once at the start. The only place that reads the environment.
 
+mod file;
 mod metrics;
+mod score;
 
 use std::path::PathBuf;
 
 use crate::terminal::Wishes;
 
 pub use metrics::{MetricsFlags, MetricsSource, Origin};
+pub use score::ScoreSettings;
 
 /// What the environment says.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use crate::error::Error;
 use super::{
     World, auth_check, completion, copy, create, delete, describe_job, describe_node, describe_workload, doctor, events, exec,
     get_heatmap, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node, logs, man, node_labels,
-    open, pool_nodes, quotas, run, scale, top, version,
+    open, pool_nodes, quotas, run, scale, score, top, version,
 };
 
 #[derive(Debug, Subcommand)]
@@ -24,6 +24,7 @@ pub enum Command {
     Describe(Describe),
     Tree(describe_workload::Tree),
     Top(top::Top),
+    Score(score::ScoreArgs),
     Logs(logs::Logs),
     Events(events::Events),
     Open(open::Open),
@@ -113,6 +114,7 @@ pub(super) async fn dispatch(command: Command, world: &World) -> Result<ExitCode
         Command::Get(Get::Metrics(args)) => get_metrics::run(&args, world).await,
         Command::Get(Get::TrainingPerformance(args)) => get_metrics::training(&args, world).await,
         Command::Describe(Describe::Workload(args)) => describe_workload::run(&args, world).await,
+        Command::Score(args) => score::run(&args, world).await,
         Command::Top(args) => top::run(&args, world).await,
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Tree(args) => describe_workload::tree(&args, world).await,

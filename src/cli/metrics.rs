@@ -40,7 +40,7 @@ pub struct MetricsArgs {
     pub require_metrics: bool,
     /// Config file instead of gpuctl/config.yaml in your config folder
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    config: Option<std::path::PathBuf>,
+    pub config: Option<std::path::PathBuf>,
 }
 
 impl MetricsArgs {

@@ -38,6 +38,7 @@ mod quota_changes;
 pub mod quotas;
 pub mod run;
 pub mod scale;
+pub mod score;
 mod shared_documents;
 mod submission;
 mod task;
@@ -179,6 +180,8 @@ pub struct World {
     pub access: Access,
     /// Where metrics come from; an error waits until somebody asks for them.
     metrics: Result<MetricsSource, Error>,
+    /// The config file that was named.
+    pub config: Option<PathBuf>,
     /// True when cells of metrics must not be empty.
     pub require_metrics: bool,
 }
@@ -219,6 +222,7 @@ pub fn run() -> ExitCode {
     world.terminal.set_task(task::of(&cli.command));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     world.metrics = cli.metrics.source();
+    world.config = cli.metrics.config.clone();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(dispatch(cli.command, &world)),
         Err(error) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
@@ -275,7 +279,7 @@ fn world(global: &Global) -> World {
         request_timeout: global.request_timeout,
         interactive: terminal.is_interactive(),
     };
-    World { terminal, access, metrics: Ok(MetricsSource::default()), require_metrics: false }
+    World { terminal, access, metrics: Ok(MetricsSource::default()), config: None, require_metrics: false }
 }
 
 /// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.

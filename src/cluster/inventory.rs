@@ -272,6 +272,7 @@ fn consumer(pod: &WirePod<'_>) -> Consumer {
         name: pod.metadata.name.to_string(),
         node: Some(pod.spec.node_name.to_string()).filter(|node| !node.is_empty()),
         ended: matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed"),
+        started_at: pod.status.start_time,
         job: label(JOB).filter(|_| ours).cloned(),
         devices: total.extended,
         cpu_milli: total.cpu_milli,

@@ -1,12 +1,14 @@
 //! Where metrics come from: flags over environment over file. Whether somebody answers there is not known here.
 
-use std::path::{Path, PathBuf};
-
-use serde_json::Value;
+use std::path::PathBuf;
 
 use crate::prometheus::Credentials;
 
 use super::Environment;
+use super::file::{ConfigFile, bytes_of, text_of};
+
+/// The part of the file that is about metrics.
+const SECTION: &str = "prometheus";
 
 /// What the command line says.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +65,7 @@ impl MetricsSource {
             .clone()
             .map(|url| (url, Origin::Flag))
             .or_else(|| Some((variable("GPUCTL_PROMETHEUS").or_else(|| variable("PROM_URL"))?, Origin::Environment)))
-            .or_else(|| Some((file.text("url")?, Origin::File)));
+            .or_else(|| Some((file.text(SECTION, "url")?, Origin::File)));
         let of_file = file_credentials(&file, url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File))?;
         let named = url.is_some();
         let flag_token = flags.token_file.as_ref().map(|path| text_of(path)).transpose()?;
@@ -90,60 +92,11 @@ fn file_credentials(file: &ConfigFile, asked: bool) -> Result<Credentials, Strin
     if !asked {
         return Ok(Credentials::default());
     }
-    let read = |key: &str| file.path(key).map(|path| text_of(&path).map(|text| text.trim().to_owned())).transpose();
+    let read = |key: &str| file.path(SECTION, key).map(|path| text_of(&path).map(|text| text.trim().to_owned())).transpose();
     Ok(Credentials {
-        user: file.text("user").zip(read("password_file")?),
+        user: file.text(SECTION, "user").zip(read("password_file")?),
         token: read("token_file")?,
-        authority: file.path("ca_file").map(|path| bytes_of(&path)).transpose()?,
-        headers: file.headers(),
+        authority: file.path(SECTION, "ca_file").map(|path| bytes_of(&path)).transpose()?,
+        headers: file.map(SECTION, "headers"),
     })
-}
-
-/// The part of the config file that is about metrics.
-#[derive(Default)]
-struct ConfigFile {
-    prometheus: Value,
-    folder: PathBuf,
-}
-
-impl ConfigFile {
-    /// The file that was named, which has to be there, or the one in the user's folder, which need not.
-    fn read(named: Option<&Path>) -> Result<Self, String> {
-        let usual = || Some(dirs::config_dir()?.join("gpuctl/config.yaml")).filter(|path| path.exists());
-        let Some(path) = named.map(Path::to_path_buf).or_else(usual) else { return Ok(Self::default()) };
-        let text = text_of(&path)?;
-        let content: Option<Value> = serde_saphyr::from_str(&text).map_err(|error| {
-            // The library's words quote the file, which may hold a secret.
-            let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
-            format!("{}{place} is no valid YAML", path.display())
-        })?;
-        let prometheus = match content.unwrap_or_default()["prometheus"].take() {
-            Value::String(url) => serde_json::json!({ "url": url }),
-            other => other,
-        };
-        Ok(Self { prometheus, folder: path.parent().map(Path::to_path_buf).unwrap_or_default() })
-    }
-
-    fn text(&self, key: &str) -> Option<String> {
-        self.prometheus[key].as_str().filter(|text| !text.is_empty()).map(ToOwned::to_owned)
-    }
-
-    /// A path of the file is meant from where the file is.
-    fn path(&self, key: &str) -> Option<PathBuf> {
-        self.text(key).map(|path| self.folder.join(path))
-    }
-
-    fn headers(&self) -> Vec<(String, String)> {
-        let headers = self.prometheus["headers"].as_object().into_iter().flatten();
-        headers.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the configuration")]
-fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
-}
-
-fn text_of(path: &Path) -> Result<String, String> {
-    String::from_utf8(bytes_of(path)?).map_err(|_| format!("{} is no text", path.display()))
 }

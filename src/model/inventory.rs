@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+
 use super::gpu::GpuType;
 use super::host::{Health, Host, Unit, health, unit};
 use super::quantity;
@@ -15,6 +17,8 @@ pub struct Consumer {
     pub name: String,
     pub node: Option<String>,
     pub ended: bool,
+    /// When its node took it.
+    pub started_at: Option<Timestamp>,
     /// The job of ours that it belongs to.
     pub job: Option<String>,
     /// Units per extended resource, as the scheduler counts them.

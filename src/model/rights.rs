@@ -245,6 +245,7 @@ pub const TASKS: &[Task] = &[
     task("get", "workloads", &[OWNERS]),
     task("describe", "workloads", &[OWNERS, METRICS]),
     task("tree", "workloads", &[OWNERS]),
+    task("score", "nodes", &[HOLDERS, METRICS]),
     task("top", "workloads", &[OWNERS, METRICS]),
     task("metrics", "jobs", &[FIND, METRICS, &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")]]),
     task("metrics", "workloads", &[OWNERS, METRICS, &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")]]),

@@ -23,6 +23,8 @@ pub enum Quantity {
     PowerLimit,
     /// Degrees Celsius.
     Temperature,
+    /// Of the multiprocessors, in MHz.
+    Clock,
     /// The last error's number; 0 is none.
     Xid,
     /// 1 when a broken row of memory could not be replaced.
@@ -51,7 +53,7 @@ const fn metric(name: &'static str, quantity: Quantity, rank: u8, scale: f64) ->
 const BYTES: f64 = 1.0 / 1_048_576.0;
 
 /// Every metric that is understood.
-pub const METRICS: [Metric; 53] = [
+pub const METRICS: [Metric; 54] = [
     metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
     // MIG instances have no GPU_UTIL; the share of time in which the graphics engine is active is 0–1.
     metric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", Quantity::Utilization, 1, 100.0),
@@ -95,6 +97,7 @@ pub const METRICS: [Metric; 53] = [
     metric("amd_gpu_junction_temperature", Quantity::Temperature, 0, 1.0),
     metric("amd_gpu_edge_temperature", Quantity::Temperature, 1, 1.0),
     metric("nvidia_gpu_temperature_celsius", Quantity::Temperature, 0, 1.0),
+    metric("DCGM_FI_DEV_SM_CLOCK", Quantity::Clock, 0, 1.0),
     metric("DCGM_FI_DEV_XID_ERRORS", Quantity::Xid, 0, 1.0),
     metric("DCGM_FI_DEV_ROW_REMAP_FAILURE", Quantity::RowRemapFailure, 0, 1.0),
     metric("gpu_health", Quantity::Health, 0, 1.0),
@@ -137,6 +140,7 @@ impl Quantity {
             Self::Power => (0.0, 5000.0),
             Self::PowerLimit => (1.0, 5000.0),
             Self::Temperature => (-40.0, 150.0),
+            Self::Clock => (0.0, 20_000.0),
             Self::Xid => (0.0, 100_000.0),
             Self::RowRemapFailure | Self::Health => (0.0, 1.0),
             Self::Share => (0.0, f64::MAX),

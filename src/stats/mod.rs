@@ -9,4 +9,5 @@ pub mod limits;
 pub mod machines;
 pub mod progress;
 pub mod query;
+pub mod score;
 pub mod training;

@@ -97,15 +97,21 @@ pub fn status_line(name: &str, value: &str) -> String {
 /// A bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
 #[must_use]
 pub fn bar(percent: f64, cells: usize, look: Look) -> String {
+    format!("{} {percent:.0}%", blocks(percent, cells, look))
+}
+
+/// A bar of `cells` for whoever writes its number beside it.
+#[must_use]
+pub fn blocks(percent: f64, cells: usize, look: Look) -> String {
     let eighths = (percent.clamp(0.0, 100.0) / 100.0 * cells as f64 * 8.0).round() as usize;
     if look.plain {
         let full = (eighths / 8).min(cells);
-        return format!("{}{} {percent:.0}%", "#".repeat(full), ".".repeat(cells - full));
+        return format!("{}{}", "#".repeat(full), ".".repeat(cells - full));
     }
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let text = format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8]);
     let pad = cells - text.chars().count().min(cells);
-    format!("{text}{} {percent:.0}%", " ".repeat(pad))
+    format!("{text}{}", " ".repeat(pad))
 }
 
 /// Breaks a long text at words, so that it stays beside its title on a terminal.

@@ -7,5 +7,6 @@ mod dialects;
 mod faults;
 mod finding;
 mod history;
+mod score;
 mod support;
 mod workloads;

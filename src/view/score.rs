@@ -1,0 +1,249 @@
+//! `score`: the answers of the utilization monitor, in its own words, and a table for people.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::model::Reading;
+use crate::stats::score::{Band, Score, TERMS};
+
+use super::coverage::{percent, rounded};
+use super::table::{Cell, Table, left, right};
+use super::text::{blocks, count};
+use super::{Format, Look};
+
+/// A device with its score.
+pub struct Row<'a> {
+    pub reading: &'a Reading,
+    pub score: Score,
+}
+
+impl Row<'_> {
+    pub(super) fn holder(&self) -> (Option<&str>, Option<&str>) {
+        let first = self.reading.holders.first();
+        (first.map(|(namespace, _)| namespace.as_str()), first.map(|(_, pod)| pod.as_str()))
+    }
+
+    pub(super) fn id(&self) -> String {
+        self.reading.uuid.clone().unwrap_or_else(|| format!("{}/{}", self.reading.node, self.reading.id()))
+    }
+}
+
+/// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
+#[derive(Serialize)]
+pub struct Item {
+    gpu_id: String,
+    pod: Option<String>,
+    namespace: Option<String>,
+    hostname: String,
+    model_name: Option<String>,
+    gpu_util: Option<f64>,
+    mem_copy: Option<f64>,
+    mem_used_mb: Option<f64>,
+    power_usage: Option<f64>,
+    sm_clock: Option<f64>,
+    score: Option<f64>,
+    status: &'static str,
+    timestamp: Timestamp,
+    ai_analysis: Option<()>,
+    /// What the score is made of; what is missing was shared among the others.
+    terms: Vec<&'static str>,
+    samples: usize,
+    expected_samples: usize,
+    device_index: u32,
+    slice: Option<String>,
+}
+
+#[must_use]
+pub fn results(rows: &[Row<'_>], now: Timestamp) -> Vec<Item> {
+    rows.iter().map(|row| item(row, now)).collect()
+}
+
+fn item(row: &Row<'_>, now: Timestamp) -> Item {
+    let (namespace, pod) = row.holder();
+    let Row { reading, score } = row;
+    Item {
+        gpu_id: row.id(),
+        pod: pod.map(ToOwned::to_owned),
+        namespace: namespace.map(ToOwned::to_owned),
+        hostname: reading.node.clone(),
+        model_name: reading.model.clone(),
+        gpu_util: score.utilization.map(rounded),
+        mem_copy: score.memory_copy.map(rounded),
+        mem_used_mb: score.memory_used_mib.map(rounded),
+        power_usage: score.power_watts.map(rounded),
+        sm_clock: score.clock_mhz.map(rounded),
+        score: score.value.map(rounded),
+        status: score.band.word(),
+        timestamp: now,
+        ai_analysis: None,
+        terms: score.terms(),
+        samples: score.samples,
+        expected_samples: score.expected,
+        device_index: reading.index,
+        slice: reading.slice.as_ref().map(|(profile, _)| profile.clone()),
+    }
+}
+
+/// Those below the threshold, idle ones among them.
+#[derive(Serialize)]
+pub struct Low {
+    count: usize,
+    threshold: f64,
+    gpus: Vec<Item>,
+}
+
+#[must_use]
+pub fn low(rows: &[Row<'_>], threshold: f64, now: Timestamp) -> Low {
+    let gpus: Vec<Item> = rows.iter().filter(|row| is_low(row)).map(|row| item(row, now)).collect();
+    Low { count: gpus.len(), threshold, gpus }
+}
+
+/// Free devices are nobody's waste.
+#[must_use]
+pub fn is_low(row: &Row<'_>) -> bool {
+    row.score.band.is_low() && row.reading.held == Some(true)
+}
+
+/// Sums and means over the devices that a pod holds; unknown ones are counted, and lower no mean.
+#[derive(Serialize)]
+pub struct Stats {
+    pub(super) total_gpus: usize,
+    pub(super) avg_score: Option<f64>,
+    min_score: Option<f64>,
+    max_score: Option<f64>,
+    pub(super) low_utilization_count: usize,
+    pub(super) idle_count: usize,
+    pub(super) by_status: BTreeMap<&'static str, usize>,
+    pub(super) by_namespace: BTreeMap<String, OfNamespace>,
+}
+
+#[derive(Serialize)]
+pub(super) struct OfNamespace {
+    pub(super) count: usize,
+    pub(super) avg_score: Option<f64>,
+    low_util_count: usize,
+}
+
+#[must_use]
+pub fn stats(rows: &[Row<'_>]) -> Stats {
+    let held: Vec<&Row<'_>> = rows.iter().filter(|row| row.reading.held == Some(true)).collect();
+    let known = |rows: &[&Row<'_>]| -> Vec<f64> {
+        rows.iter().filter(|row| row.score.band != Band::Unknown).filter_map(|row| row.score.value).collect()
+    };
+    let mean = |values: &[f64]| (!values.is_empty()).then(|| rounded(values.iter().sum::<f64>() / values.len() as f64));
+    let values = known(&held);
+    let mut namespaces: BTreeMap<String, Vec<&Row<'_>>> = BTreeMap::new();
+    for row in &held {
+        namespaces.entry(row.holder().0.unwrap_or("unknown").to_owned()).or_default().push(row);
+    }
+    Stats {
+        total_gpus: held.len(),
+        avg_score: mean(&values),
+        min_score: values.iter().copied().reduce(f64::min).map(rounded),
+        max_score: values.iter().copied().reduce(f64::max).map(rounded),
+        low_utilization_count: held.iter().filter(|row| row.score.band.is_low()).count(),
+        idle_count: held.iter().filter(|row| row.score.band == Band::Idle).count(),
+        by_status: Band::ALL
+            .iter()
+            .map(|band| (band.word(), held.iter().filter(|row| row.score.band == *band).count()))
+            .collect(),
+        by_namespace: namespaces
+            .into_iter()
+            .map(|(namespace, rows)| {
+                let low_util_count = rows.iter().filter(|row| row.score.band.is_low()).count();
+                (namespace, OfNamespace { count: rows.len(), avg_score: mean(&known(&rows)), low_util_count })
+            })
+            .collect(),
+    }
+}
+
+fn color(band: Band) -> Option<colored::Color> {
+    match band {
+        Band::Idle | Band::Low => Some(colored::Color::Yellow),
+        Band::Normal | Band::High => Some(colored::Color::Green),
+        Band::Unknown => Some(colored::Color::BrightBlack),
+    }
+}
+
+/// The results for people, with what they come to on a terminal.
+#[must_use]
+pub fn table(rows: &[Row<'_>], format: Format, headers: bool, look: Look) -> String {
+    let people = look.width.is_some() && format == Format::Table;
+    let score = if people { left("SCORE") } else { right("SCORE") };
+    let mut columns = vec![left("NAMESPACE/POD"), left("NODE"), right("GPU"), score, right("UTIL"), right("MEM")];
+    columns.extend([left("STATUS")]);
+    let wide = matches!(format, Format::Wide | Format::Csv);
+    columns.extend(wide.then_some([left("GPU ID"), left("TERMS"), right("SAMPLES")]).into_iter().flatten());
+    let mut table = Table::new(columns);
+    for row in rows {
+        let (namespace, pod) = row.holder();
+        let holder = namespace.zip(pod).map_or_else(|| "-".to_owned(), |(namespace, pod)| format!("{namespace}/{pod}"));
+        let slice = row.reading.slice.as_ref().map_or(String::new(), |(profile, _)| format!(" ({profile})"));
+        let mark = if row.score.value.is_some() && row.score.terms().len() < TERMS.len() { "*" } else { "" };
+        let value = match (row.score.value, people) {
+            (None, _) => "-".to_owned(),
+            (Some(value), true) => format!("{} {value:>5.1}{mark}", blocks(value, 8, look)),
+            (Some(value), false) => format!("{value:.1}"),
+        };
+        let memory = row.score.memory_used_mib.map_or_else(|| "-".to_owned(), |mib| format!("{:.1}Gi", mib / 1024.0));
+        let mut cells: Vec<Cell> = vec![
+            format!("{holder}{slice}").into(),
+            row.reading.node.clone().into(),
+            row.reading.index.to_string().into(),
+            value.into(),
+            percent(row.score.utilization).into(),
+            memory.into(),
+            Cell::colored(row.score.band.word(), color(row.score.band)),
+        ];
+        if wide {
+            cells.extend([
+                row.id().into(),
+                row.score.terms().join("+").into(),
+                format!("{}/{}", row.score.samples, row.score.expected).into(),
+            ]);
+        }
+        table.row(cells);
+    }
+    let mut text = table.show(format, headers, look);
+    if people && !rows.is_empty() {
+        text.push_str(&footer(rows));
+    }
+    text
+}
+
+fn footer(rows: &[Row<'_>]) -> String {
+    let parts: Vec<String> = Band::ALL
+        .iter()
+        .rev()
+        .map(|band| (band.word(), rows.iter().filter(|row| row.score.band == *band).count()))
+        .filter(|(_, number)| *number > 0)
+        .map(|(word, number)| format!("{number} {word}"))
+        .collect();
+    let mut text = format!("{}: {}\n", count(rows.len() as u64, "GPU"), parts.join(", "));
+    if rows.iter().any(|row| row.score.value.is_some() && row.score.terms().len() < TERMS.len()) {
+        text.push_str("* without every term, re-weighted; -o wide says which\n");
+    }
+    text
+}
+
+/// `score stats` for people.
+#[must_use]
+pub fn stats_text(stats: &Stats) -> String {
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+    let mut text = format!(
+        "{}: mean score {}, from {} to {}; {} low, of them {} idle\n",
+        count(stats.total_gpus as u64, "GPU"),
+        number(stats.avg_score),
+        number(stats.min_score),
+        number(stats.max_score),
+        stats.low_utilization_count,
+        stats.idle_count
+    );
+    for (namespace, of) in &stats.by_namespace {
+        let name = super::text::clean(namespace);
+        text.push_str(&format!("  {name:<24} {:>4}  mean {:>5}  {} low\n", of.count, number(of.avg_score), of.low_util_count));
+    }
+    text
+}

@@ -1,0 +1,114 @@
+//! Scores from the real Prometheus, each computed again by plain arithmetic; and nobody becomes idle for lack of samples.
+
+use serde_json::{Value, json};
+
+use crate::support::{Scene, file, near};
+
+/// Long enough for the samples that a test can wait for.
+const SHORT: [&str; 4] = ["--window", "6s", "--step", "1s"];
+
+fn of(list: &Value, index: u64) -> &Value {
+    list.as_array().unwrap().iter().find(|one| one["device_index"] == index).unwrap()
+}
+
+#[test]
+fn scores_low_ones_and_sums() {
+    let scene = Scene::new("scored", 1);
+    let pods = scene.train("work", 1, 4);
+    // Utilization, memory copy, MiB of 80,000, watts of 400.
+    let loads = [(90.0, 60.0, 60_000, 320.0), (50.0, 10.0, 20_000, 160.0), (14.0, 5.0, 8000, 80.0), (0.0, 0.0, 800, 40.0)];
+    scene.load(&pods[0], |place, gpu| {
+        let (utilization, copy, used, watts) = loads[place as usize];
+        (gpu.utilization, gpu.memory_copy, gpu.watts) = (utilization, copy, watts);
+        (gpu.used_mib, gpu.free_mib) = (used, 80_000 - used);
+    });
+    let by_hand: Vec<f64> = loads
+        .iter()
+        .map(|(utilization, copy, used, watts)| {
+            0.5 * utilization + 0.2 * copy + 0.2 * (*used as f64 / 80_000.0 * 100.0) + 0.1 * (watts / 400.0 * 100.0)
+        })
+        .collect();
+    // 80, 36, 12 and 1.2: a band each.
+    assert_eq!(by_hand.iter().map(|score| score.round()).collect::<Vec<_>>(), [80.0, 36.0, 12.0, 1.0]);
+    let arguments = |what: &'static str| [&["score", what], &SHORT[..]].concat();
+    let settled = |list: &Value| {
+        let scores: Vec<f64> = list.as_array().unwrap().iter().filter_map(|one| one["score"].as_f64()).collect();
+        scores.len() == 4 && scores.iter().zip(&by_hand).all(|(found, expected)| (found - expected).abs() < 0.006)
+    };
+    let list = scene.until(&arguments("results"), settled);
+    assert_eq!(list.as_array().unwrap().len(), 4, "those that a pod holds");
+    for (index, (score, status)) in by_hand.iter().zip(["high", "normal", "low", "idle"]).enumerate() {
+        let one = of(&list, index as u64);
+        near(&one["score"], *score);
+        assert_eq!((&one["status"], &one["pod"], &one["namespace"]), (&json!(status), &json!(pods[0]), &json!("scored")));
+        assert_eq!(one["terms"], json!(["gpu_util", "mem_copy", "mem_used", "power_usage"]));
+        assert_eq!((&one["gpu_id"], &one["ai_analysis"]), (&json!(format!("GPU-scored-0-{index}")), &Value::Null));
+    }
+    let low = scene.json(&arguments("low"));
+    assert_eq!((&low["count"], &low["threshold"]), (&json!(2), &json!(20.0)));
+    let stats = scene.json(&arguments("stats"));
+    near(&stats["avg_score"], (by_hand[0] + by_hand[1] + by_hand[2] + by_hand[3]) / 4.0);
+    near(&stats["min_score"], by_hand[3]);
+    near(&stats["max_score"], by_hand[0]);
+    assert_eq!((&stats["total_gpus"], &stats["low_utilization_count"], &stats["idle_count"]), (&json!(4), &json!(2), &json!(1)));
+    assert_eq!(stats["by_status"], json!({"high": 1, "normal": 1, "low": 1, "idle": 1, "unknown": 0}));
+    assert_eq!(
+        (&stats["by_namespace"]["scored"]["count"], &stats["by_namespace"]["scored"]["low_util_count"]),
+        (&json!(4), &json!(2))
+    );
+    // Other thresholds and weights, by flag and by the document's own file.
+    let low = scene.json(&[&["score", "low", "--threshold", "40"], &SHORT[..]].concat());
+    assert_eq!(low["count"], 3);
+    let config = file(
+        "monitor.yaml",
+        "thresholds: {low_utilization: 40, idle: 20}\nscoring: {gpu_util_weight: 1.0, mem_copy_weight: 0, mem_used_weight: 0, power_weight: 0}\nprometheus: {time_window_min: 0.1, step: 1s}\n",
+    );
+    let list = scene.json(&["--config", config.to_str().unwrap(), "score"]);
+    assert_eq!((&of(&list, 2)["score"], &of(&list, 2)["status"]), (&json!(14.0), &json!("idle")));
+    let low = scene.json(&["--config", config.to_str().unwrap(), "score", "low"]);
+    assert_eq!((&low["count"], &low["threshold"]), (&json!(2), &json!(40.0)));
+    // Free devices are shown on request and are nobody's waste.
+    let all = scene.gpuctl(&[&["score", "--all", "-o", "json"], &SHORT[..]].concat()).ok().json();
+    assert_eq!(all.as_array().unwrap().len(), 4, "a namespace was named: free ones are in none");
+    let table = scene.gpuctl(&arguments("results")).ok().out;
+    assert!(table.contains("high") && table.contains("80.0"), "{table}");
+    scene.gpuctl(&["score", "--window", "10s", "--step", "20s"]).exits(2).says("the step is longer than the window");
+    scene.gpuctl(&["score", "--threshold", "5"]).exits(2).says("idle, low and high are in this order");
+
+    // The text format: valid by Prometheus' own tool, with the same numbers.
+    let text = scene.gpuctl(&[&["score", "-o", "prometheus"], &SHORT[..]].concat()).ok().out;
+    let mut check = std::process::Command::new(scene.cluster.binary("promtool"))
+        .args(["check", "metrics"])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut check.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    let checked = check.wait_with_output().unwrap();
+    // Its opinions about names are about those of the document; only what cannot be parsed is wrong.
+    let opinion = String::from_utf8(checked.stderr).unwrap();
+    assert!(!opinion.contains("error while linting") && !opinion.contains("parsing error"), "{opinion}");
+    let pod = &pods[0];
+    let line = format!("gpu_core_utilization{{gpu_id=\"GPU-scored-0-0\",pod=\"{pod}\",namespace=\"scored\"}} 90\n");
+    assert!(text.contains(&line), "{text}");
+    assert!(text.contains("gpu_status_count{status=\"idle\"} 1\n") && text.contains("gpu_low_utilization_count 2\n"), "{text}");
+
+    // Half of what is known goes: what is left keeps its score, the rest is unknown and lowers nothing.
+    scene.exporter.change(|fleet| fleet.gpus.iter_mut().filter(|gpu| gpu.index >= 2).for_each(|gpu| gpu.silent = true));
+    let list = scene
+        .until(&arguments("results"), |list| list.as_array().unwrap().iter().all(|one| one["device_index"].as_u64() < Some(2)));
+    near(&of(&list, 0)["score"], by_hand[0]);
+    let long = scene.json(&["score", "--window", "1h", "--step", "30s"]);
+    for one in long.as_array().unwrap() {
+        assert_eq!(
+            (&one["status"], &one["score"]),
+            (&json!("unknown"), &Value::Null),
+            "an hour of which a minute was sampled: {one:#}"
+        );
+    }
+    let stats = scene.json(&["score", "stats", "--window", "1h"]);
+    assert!(stats["avg_score"].is_null() && stats["idle_count"] == 0 && stats["by_status"]["unknown"] == stats["total_gpus"]);
+    // Without Prometheus there is no answer.
+    let run = scene.asking("http://127.0.0.1:1", &["score", "stats", "-o", "json"], "").exits(6);
+    assert_eq!(run.out, "");
+}
