@@ -141,10 +141,11 @@ async fn probe(connection: &Connection, gate: Gate, within: Duration) -> Probe<'
     };
     let by_proxy = Prometheus::through(gate.name(), within, {
         let gate = gate.clone();
-        Box::new(move |path| {
+        Box::new(move |question| {
             let gate = gate.clone();
             Box::pin(async move {
-                let carried = connection.through_service(&gate, &path).await;
+                let (kind, body) = question.form.map_or_else(Default::default, |form| (prometheus::FORM, form.into()));
+                let carried = connection.through_service(&gate, &question.path, kind, body).await;
                 carried.map(reply).map_err(|failure| trouble(&failure, gate.name()))
             })
         })
@@ -158,13 +159,13 @@ async fn probe(connection: &Connection, gate: Gate, within: Duration) -> Probe<'
     };
     let by_pod = Prometheus::through(gate.name(), within, {
         let gate = gate.clone();
-        Box::new(move |path| {
+        Box::new(move |question| {
             let (gate, pod) = (gate.clone(), pod.clone());
             Box::pin(async move {
                 let fetched = connection.beside_pod(&gate.namespace, &pod, port, async |url| {
                     // Whoever has a Service with the right label is no reason to show a password.
                     let address = Address::parse(&format!("{url}{}", gate.base), Credentials::default())?;
-                    prometheus::fetch(&address, &path).await
+                    prometheus::fetch(&address, question).await
                 });
                 fetched.await.map_err(|failure| trouble(&failure, gate.name()))?
             })

@@ -96,11 +96,11 @@ impl Connection {
         usual.chain(own.into_iter().map(|(service, port)| gate(&self.namespace, service, port))).collect()
     }
 
-    /// Asks through the API server's proxy.
-    pub async fn through_service(&self, gate: &Gate, path: &str) -> Result<Carried, Failure> {
+    /// Asks through the API server's proxy; with a body by POST.
+    pub async fn through_service(&self, gate: &Gate, path: &str, content_type: &str, body: Bytes) -> Result<Carried, Failure> {
         let Gate { namespace, service, port, base } = gate;
         let url = format!("/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy{base}/{path}");
-        let reply = self.ask(&url).await?;
+        let reply = self.ask(&url, content_type, body).await?;
         // The API server itself answers so; whoever is behind it has no such object.
         let is_own = || serde_json::from_slice::<Value>(&reply.body).is_ok_and(|status| status["kind"] == "Status");
         if reply.code >= 400 && is_own() {

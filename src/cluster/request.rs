@@ -139,11 +139,13 @@ impl Connection {
     }
 
     /// Asks once, and takes whatever is answered: behind a proxy of the API server others decide about the status.
-    pub(super) async fn ask(&self, path: &str) -> Result<Reply, Failure> {
+    pub(super) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<Reply, Failure> {
         let used = self.clients.borrow().since;
-        let reply = self.exchange(&Method::GET, path, "", Bytes::new()).await.map_err(|(_, failure)| failure)?;
+        let method = if body.is_empty() { Method::GET } else { Method::POST };
+        let once = async || self.exchange(&method, path, content_type, body.clone()).await.map_err(|(_, failure)| failure);
+        let reply = once().await?;
         if reply.code == 401 && self.renew(used).await? {
-            return self.exchange(&Method::GET, path, "", Bytes::new()).await.map_err(|(_, failure)| failure);
+            return once().await;
         }
         Ok(reply)
     }

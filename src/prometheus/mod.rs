@@ -31,8 +31,15 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// Asks for a path with its query by a road of the caller's, such as the API server's proxy.
-pub type Ask<'a> = Box<dyn Fn(String) -> LocalBoxFuture<'a, Result<Reply, Trouble>> + 'a>;
+/// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or as a part of the path.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub path: String,
+    pub form: Option<String>,
+}
+
+/// Asks by a road of the caller's, such as the API server's proxy.
+pub type Ask<'a> = Box<dyn Fn(Question) -> LocalBoxFuture<'a, Result<Reply, Trouble>> + 'a>;
 
 enum Road<'a> {
     Straight(Client),
@@ -107,7 +114,7 @@ impl<'a> Prometheus<'a> {
                     let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
                     self.straight(sent.map_err(|error| self.unreachable(&error))).await
                 }
-                Road::Through(ask) => ask(path("query", &[("query", query)])).await,
+                Road::Through(ask) => asked(ask, "query", &[("query", query)]).await,
             }
         });
         self.read(&reply.await?)
@@ -132,7 +139,7 @@ impl<'a> Prometheus<'a> {
                 Road::Through(ask) => {
                     let [start, end, step] = [start, end, step].map(|number| number.to_string());
                     let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step)];
-                    ask(path("query_range", &parameters)).await
+                    asked(ask, "query_range", &parameters).await
                 }
             }
         });
@@ -200,10 +207,15 @@ impl<'a> Prometheus<'a> {
 }
 
 /// Asks once for a path below an address.
-pub async fn fetch(address: &Address, path: &str) -> Result<Reply, Trouble> {
+pub async fn fetch(address: &Address, question: Question) -> Result<Reply, Trouble> {
     let once = Prometheus::at(address, Duration::MAX)?;
     let Road::Straight(client) = &once.road else { unreachable!("an address is a straight road") };
-    let sent = client.inner().get(format!("{}/{path}", address.shown())).send().await;
+    let url = format!("{}/{}", address.shown(), question.path);
+    let request = match question.form {
+        None => client.inner().get(url),
+        Some(form) => client.inner().post(url).header("content-type", FORM).body(form),
+    };
+    let sent = request.send().await;
     once.straight(sent.map_err(|error| once.unreachable(&error))).await
 }
 
@@ -212,9 +224,22 @@ fn fits(query: &str) -> bool {
     query.len() < 4000
 }
 
-fn path(verb: &str, parameters: &[(&str, &str)]) -> String {
-    let query: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-    format!("api/v1/{verb}?{query}")
+/// The content type of parameters in a body.
+pub const FORM: &str = "application/x-www-form-urlencoded";
+/// Longer parameters go in the body: a server takes only so much in its address. Through the API server that needs
+/// another right than the rest, so who has not got it tries the address all the same.
+const LONGEST_PATH: usize = 12_000;
+
+async fn asked(ask: &Ask<'_>, verb: &str, parameters: &[(&str, &str)]) -> Result<Reply, Trouble> {
+    let form: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+    let short = Question { path: format!("api/v1/{verb}?{form}"), form: None };
+    if form.len() <= LONGEST_PATH {
+        return ask(short).await;
+    }
+    match ask(Question { path: format!("api/v1/{verb}"), form: Some(form) }).await {
+        Err(Trouble::Forbidden { .. }) => ask(short).await,
+        other => other,
+    }
 }
 
 /// Pieces of a window as one answer: series of the same labels are one.

@@ -31,6 +31,8 @@ pub struct Overview {
     busy_nodes: Option<usize>,
     /// Healthy ones that take no new pods.
     maintaining_nodes: usize,
+    /// Those that were published and may not be seen: how they are is not known.
+    unknown_nodes: usize,
     allocation_rate: Option<f64>,
     /// Mean over the devices that a pod holds and that were sampled.
     utilization: Option<f64>,
@@ -103,7 +105,8 @@ fn bytes(value: f64) -> String {
 pub fn document(cluster: &Cluster<'_>) -> Overview {
     let hosts: Vec<&HostUse> = cluster.inventory.hosts.iter().filter(|host| host.has_gpus()).collect();
     let faulty: Vec<&&HostUse> = hosts.iter().filter(|host| host.health == Health::Faulty).collect();
-    let healthy: Vec<&&HostUse> = hosts.iter().filter(|host| host.health != Health::Faulty).collect();
+    let healthy: Vec<&&HostUse> =
+        hosts.iter().filter(|host| matches!(host.health, Health::Active | Health::Maintaining)).collect();
     let fills: Option<Vec<Fill>> = healthy.iter().map(|host| fill(host)).collect();
     let filled = |wanted: Fill| fills.as_ref().map(|fills| fills.iter().filter(|fill| **fill == wanted).count());
     let gpus = cluster.inventory.gpus();
@@ -122,6 +125,7 @@ pub fn document(cluster: &Cluster<'_>) -> Overview {
         partially_idle_nodes: filled(Fill::Partly),
         busy_nodes: filled(Fill::Full),
         maintaining_nodes: hosts.iter().filter(|host| host.health == Health::Maintaining).count(),
+        unknown_nodes: hosts.iter().filter(|host| host.health == Health::Unknown).count(),
         allocation_rate: gpus.used.filter(|_| gpus.total > 0).map(|used| rate(used as f64 * 100.0 / gpus.total as f64)),
         utilization: figures.utilization.map(rate),
         gpu_total: gpus.total,
@@ -180,6 +184,9 @@ pub fn text(overview: &Overview, look: Look) -> String {
         format!("{} partly used", size(overview.partially_idle_nodes)),
         format!("{} full", size(overview.busy_nodes)),
     ];
+    if overview.unknown_nodes > 0 {
+        parts = vec![format!("how {} of them are is not known", overview.unknown_nodes)];
+    }
     if overview.maintaining_nodes > 0 {
         parts.push(format!("{} cordoned", overview.maintaining_nodes));
     }

@@ -103,6 +103,17 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
     grant("proxy", json!([rule(&[""], &["services/proxy"], &["get"]), rule(&[""], &["services"], &["list"])]));
     let proxied = as_user(Persona::Erin, &["-v", "get", "nodes", "-o", "json"]).ok();
     assert!(proxied.err.contains("reached through the API server"), "{}", proxied.err);
+    // A workload of many pods makes a query that no address has room for: in a body, or, where only reading is allowed, all
+    // the same in the address.
+    let name = format!("many-{}", "x".repeat(40));
+    admin.apply(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"parallelism": 60, "completions": 60, "template": {"spec": {"restartPolicy": "Never", "containers": [
+            {"name": "main", "image": "busybox", "resources": {"limits": {GPU: "1"}}}]}}}}));
+    admin.until(&["get", "pods", "-n", "default"], |list| list["items"].as_array().is_some_and(|pods| pods.len() >= 60));
+    for persona in [Persona::Admin, Persona::Erin] {
+        let run = as_user(persona, &["-n", "default", "get", "metrics", "workload", &format!("Job/{name}"), "-o", "json"]).ok();
+        assert!(run.json()["GPU Utilization"]["series"].is_array(), "{}", run.err);
+    }
     // Credentials are for whom the user names, not for whoever has a Service with the right label.
     let with_header = ["--prometheus-header", "X-Scope-OrgID: team", "get", "nodes", "-o", "json"];
     assert!(as_user(Persona::Erin, &with_header).ok().err.contains("and to none that was only found"));
