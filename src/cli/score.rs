@@ -1,5 +1,6 @@
 //! `score`: who holds GPUs and how much of them is used, over a window. Metrics and nothing else.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use futures::future::join;
 use crate::config::ScoreSettings;
 use crate::error::Error;
 use crate::model::quantity;
+use crate::model::reading::PodKey;
 use crate::prometheus::Window;
 use crate::stats::devices;
 use crate::stats::dialect::Quantity;
@@ -190,14 +192,13 @@ pub async fn run(args: &ScoreArgs, world: &World) -> Result<ExitCode, Error> {
     get_nodes::warn_of(&stock, world);
     let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
-    // What was measured before its pod began was somebody else's.
-    let lifetimes: Lifetimes = stock
+    let starts: BTreeMap<PodKey, i64> = stock
         .consumers
         .iter()
         .flatten()
-        .map(|pod| ((pod.namespace.clone(), pod.name.clone()), (pod.started_at.map(|at| at.as_millisecond()), None)))
+        .filter_map(|pod| Some(((pod.namespace.clone(), pod.name.clone()), pod.started_at?.as_millisecond())))
         .collect();
-    let history = history::read(&series, &facts, &lifetimes);
+    let history = history::read(&series, &facts, &Lifetimes::new());
     let expected = usize::try_from(window / step + 1).unwrap_or(1);
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let meant = |reading: &&crate::model::Reading| {
@@ -212,8 +213,14 @@ pub async fn run(args: &ScoreArgs, world: &World) -> Result<ExitCode, Error> {
             let same = |trace: &&history::Trace| {
                 trace.node == reading.node && trace.index == reading.index && trace.slice == reading.slice
             };
-            let trace = history.traces.iter().find(same);
-            let score = trace.map_or(Score::unknown(expected), |trace| Score::of(trace, expected, weights, thresholds));
+            // What was measured before its pod began was somebody else's, or nobody's, whatever labels it had.
+            let begins: Option<Vec<i64>> = reading.holders.iter().map(|holder| starts.get(holder).copied()).collect();
+            let begin = match (reading.held, begins) {
+                (Some(true), begins) => begins.and_then(|begins| begins.into_iter().max()),
+                _ => Some(i64::MIN),
+            };
+            let trace = history.traces.iter().find(same).zip(begin).map(|(trace, begin)| trace.since(begin));
+            let score = trace.map_or(Score::unknown(expected), |trace| Score::of(&trace, expected, weights, thresholds));
             Row { reading, score }
         })
         .collect();

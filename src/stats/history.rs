@@ -45,6 +45,14 @@ impl Trace {
         self.curves.get(&quantity).map_or(&[], Vec::as_slice)
     }
 
+    /// Without what was measured before a time, in Unix milliseconds.
+    #[must_use]
+    pub fn since(&self, at: i64) -> Self {
+        let mut cut = self.clone();
+        cut.curves.values_mut().for_each(|curve| curve.retain(|point| point.at >= at));
+        cut
+    }
+
     /// `GPU-3`, `GPU-3/1g.10gb-7`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -193,6 +201,12 @@ mod tests {
         let lifetimes = Lifetimes::from([(("ns".to_owned(), "a".to_owned()), (Some(60_000), Some(120_000)))]);
         let history = read(&[series(&util("0", "a"), &[1.0, 2.0, 3.0, 4.0])], &Facts::default(), &lifetimes);
         assert_eq!(values(history.traces[0].curve(Quantity::Utilization)), [2.0, 3.0]);
+    }
+
+    #[test]
+    fn what_was_before_can_be_cut_off() {
+        let history = read(&[series(&util("0", "a"), &[1.0, 2.0, 3.0])], &Facts::default(), &Lifetimes::new());
+        assert_eq!(values(history.traces[0].since(60_000).curve(Quantity::Utilization)), [2.0, 3.0]);
     }
 
     #[test]

@@ -112,3 +112,18 @@ fn scores_low_ones_and_sums() {
     let run = scene.asking("http://127.0.0.1:1", &["score", "stats", "-o", "json"], "").exits(6);
     assert_eq!(run.out, "");
 }
+
+#[test]
+fn a_pod_that_has_just_begun_is_not_idle_for_what_was_before_it() {
+    let scene = Scene::new("begun", 1);
+    // The devices stand idle for longer than the window before anybody has them.
+    let idle_until = std::time::Instant::now() + std::time::Duration::from_secs(14);
+    scene.until(&scene.nodes(), |list| list["coverage"]["gpusSampled"] == 8 && std::time::Instant::now() > idle_until);
+    let pods = scene.train("work", 1, 2);
+    scene.load(&pods[0], |_, gpu| (gpu.utilization, gpu.memory_copy) = (95.0, 95.0));
+    scene.until(&["score", "--window", "12s", "--step", "1s"], |list| {
+        let all = list.as_array().unwrap();
+        assert!(all.iter().all(|one| one["status"] != "idle" && one["status"] != "low"), "{list:#}");
+        all.len() == 2 && all.iter().all(|one| one["gpu_util"] == 95.0)
+    });
+}
