@@ -1,14 +1,21 @@
 //! Flags over environment over file over defaults, resolved once at the start. The only place that reads the environment.
 
 mod file;
+mod found;
+mod keys;
 mod metrics;
+mod outbound;
 mod score;
 
 use std::path::PathBuf;
 
 use crate::terminal::Wishes;
 
-pub use metrics::{MetricsFlags, MetricsSource, Origin};
+pub use file::{set, usual};
+pub use found::{Config, Origin};
+pub use keys::{KEYS, Key, Kind, nearest};
+pub use metrics::{MetricsFlags, MetricsSource};
+pub use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
 pub use score::ScoreSettings;
 
 /// What the environment says.

@@ -23,6 +23,16 @@ pub enum ColorChoice {
     Never,
 }
 
+/// How much is said on stderr; each says what those before it say too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Talk {
+    Errors,
+    Warnings,
+    #[default]
+    Notes,
+    Details,
+}
+
 /// What flags and environment say about output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wishes {
@@ -30,8 +40,7 @@ pub struct Wishes {
     /// From `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, when the flag leaves it open.
     pub environment: Option<bool>,
     pub plain: bool,
-    pub quiet: bool,
-    pub verbose: bool,
+    pub talk: Talk,
     /// Columns that the environment names.
     pub columns: Option<usize>,
 }
@@ -40,6 +49,7 @@ pub struct Wishes {
 #[derive(Debug)]
 pub struct Terminal {
     wishes: Wishes,
+    talk: Cell<Talk>,
     format: RefCell<Format>,
     /// The command as `auth check` names it: `get nodes`.
     task: Cell<Option<&'static str>>,
@@ -52,12 +62,23 @@ impl Terminal {
     pub fn new(wishes: Wishes) -> Self {
         // Each text is painted for its own stream; the library's own guess is about stdout alone.
         colored::control::set_override(true);
-        Self { wishes, format: RefCell::default(), task: Cell::default(), told: Cell::default() }
+        Self { wishes, talk: Cell::new(wishes.talk), format: RefCell::default(), task: Cell::default(), told: Cell::default() }
     }
 
     /// From now on stdout carries this format, and talk follows it.
     pub fn set_format(&self, format: Format) {
         self.format.replace(format);
+    }
+
+    /// From now on this much is said, unless a flag said how much.
+    pub fn set_talk(&self, talk: Talk) {
+        if self.wishes.talk == Talk::default() {
+            self.talk.set(talk);
+        }
+    }
+
+    fn says(&self, talk: Talk) -> bool {
+        self.talk.get() >= talk
     }
 
     /// The command that rights would be needed for.
@@ -137,7 +158,7 @@ impl Terminal {
         self.print(&format!("\u{1b}[H\u{1b}[2J{text}"))
     }
 
-    fn talk(&self, text: &str) {
+    fn say(&self, text: &str) {
         // Nobody is left to be told when stderr is gone.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
@@ -152,7 +173,7 @@ impl Terminal {
             false => error,
         };
         let text = if self.is_document() { error_json(error) } else { error_text(error, self.error_look()) };
-        self.talk(&text);
+        self.say(&text);
     }
 
     pub fn warn(&self, message: &str) {
@@ -175,9 +196,9 @@ impl Terminal {
 
     fn warn_with(&self, message: &str, hint: Option<String>) {
         if self.is_document() {
-            self.talk(&warning_json(message, hint.as_slice()));
-        } else if !self.wishes.quiet {
-            self.talk(&warning_text(message, hint.as_deref(), self.error_look()));
+            self.say(&warning_json(message, hint.as_slice()));
+        } else if self.says(Talk::Warnings) {
+            self.say(&warning_text(message, hint.as_deref(), self.error_look()));
         }
     }
 
@@ -186,38 +207,38 @@ impl Terminal {
         for problem in &problems.list {
             if self.is_document() {
                 self.warn(&format!("{}:{}:{}: {}", problems.file, problem.at.line, problem.at.column, problem.message));
-            } else if !self.wishes.quiet {
-                self.talk(&problem_text(problems, problem, self.error_look()));
+            } else if self.says(Talk::Warnings) {
+                self.say(&problem_text(problems, problem, self.error_look()));
             }
         }
     }
 
     /// The command to type next; for people only.
     pub fn hint(&self, text: &str) {
-        if io::stderr().is_terminal() && !self.wishes.quiet && !self.is_document() {
+        if io::stderr().is_terminal() && self.says(Talk::Notes) && !self.is_document() {
             let word = crate::view::text::paint("hint:", Some(colored::Color::Cyan), self.error_look());
-            self.talk(&format!("{word} {}\n", crate::view::text::clean(text)));
+            self.say(&format!("{word} {}\n", crate::view::text::clean(text)));
         }
     }
 
     /// What people are told when there is no data: «no jobs».
     pub fn note(&self, text: &str) {
-        if !self.wishes.quiet && !self.is_document() {
-            self.talk(&format!("{}\n", crate::view::text::clean(text)));
+        if self.says(Talk::Notes) && !self.is_document() {
+            self.say(&format!("{}\n", crate::view::text::clean(text)));
         }
     }
 
     /// What only `-v` asks for.
     pub fn detail(&self, text: &str) {
-        if self.wishes.verbose {
-            self.talk(&format!("{}\n", crate::view::text::clean(text)));
+        if self.says(Talk::Details) {
+            self.say(&format!("{}\n", crate::view::text::clean(text)));
         }
     }
 
     /// A line that changes while something is awaited; drawn on a terminal only.
     #[must_use]
     pub fn spinner(&self) -> ProgressBar {
-        if self.wishes.quiet || self.is_document() || !io::stderr().is_terminal() {
+        if !self.says(Talk::Notes) || self.is_document() || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new_spinner();

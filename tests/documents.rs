@@ -27,7 +27,7 @@ fn commands_of_the_readme_are_commands() {
     let mut count = 0;
     for block in blocks(&read("README.md"), "console") {
         for line in block.lines().filter_map(|line| line.strip_prefix("$ gpuctl ")) {
-            let words = line.split_whitespace().take_while(|word| *word != ">");
+            let words = line.split_whitespace().take_while(|word| !matches!(*word, ">" | "#"));
             if let Err(error) = Cli::try_parse_from(["gpuctl"].into_iter().chain(words)) {
                 panic!("{line}: {error}");
             }

@@ -1,18 +1,19 @@
-//! Completions, manual pages and the README's list of commands are made from the program itself. `GPUCTL_REWRITE=1 cargo
+//! Completions, manual pages and the table of settings are made from the program itself. `GPUCTL_REWRITE=1 cargo
 //! test --test generated` writes them; without it this test says which are old.
 #![expect(clippy::disallowed_methods, reason = "this test reads and writes committed files")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpuctl::cli::{completion, man};
+use gpuctl::cli::{completion, config_reference, man};
 
 fn files() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let scripts = completion::Shell::ALL
         .map(|shell| (root.join("completions").join(shell.file_name()), completion::script(shell).unwrap()));
     let pages = man::pages().unwrap().into_iter().map(|(name, text)| (root.join("man").join(name), text));
-    scripts.into_iter().chain(pages).collect()
+    let reference = (root.join("docs/configuration.md"), config_reference::text());
+    scripts.into_iter().chain(pages).chain([reference]).collect()
 }
 
 #[test]

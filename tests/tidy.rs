@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 11] = [
+const MAY_NAME: [(&str, &[&str]); 14] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
@@ -15,8 +15,29 @@ const MAY_NAME: [(&str, &[&str]); 11] = [
     ("prometheus", &["prometheus", "model"]),
     ("error", &["error", "cluster", "prometheus", "render", "spec"]),
     ("terminal", &["terminal", "view", "error", "spec"]),
-    ("config", &["config", "prometheus", "terminal"]),
-    ("cli", &["cli", "cluster", "config", "error", "model", "prometheus", "render", "spec", "stats", "terminal", "view"]),
+    ("config", &["config", "files", "model", "prometheus", "terminal"]),
+    ("files", &[]),
+    ("outbound", &["files", "outbound"]),
+    ("serve", &[]),
+    (
+        "cli",
+        &[
+            "cli",
+            "cluster",
+            "config",
+            "error",
+            "files",
+            "model",
+            "outbound",
+            "prometheus",
+            "render",
+            "serve",
+            "spec",
+            "stats",
+            "terminal",
+            "view",
+        ],
+    ),
 ];
 
 /// Module → crates that it never names.

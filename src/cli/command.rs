@@ -7,9 +7,9 @@ use clap::Subcommand;
 use crate::error::Error;
 
 use super::{
-    World, auth_check, completion, copy, create, delete, describe_job, describe_node, describe_workload, doctor, events, exec,
-    get_heatmap, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node, logs, man, node_labels,
-    open, pool_nodes, quotas, run, scale, score, top, version,
+    World, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, doctor, events,
+    exec, get_heatmap, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node, logs, man,
+    node_labels, open, pool_nodes, quotas, run, scale, score, top, version,
 };
 
 #[derive(Debug, Subcommand)]
@@ -51,6 +51,8 @@ pub enum Command {
     Label(label_node::Label),
     #[command(subcommand)]
     Auth(auth_check::Auth),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     Doctor(doctor::Doctor),
     Version(version::Version),
     Completion(completion::Completion),
@@ -116,7 +118,8 @@ pub(super) async fn dispatch(command: Command, world: &World) -> Result<ExitCode
         Command::Describe(Describe::Workload(args)) => describe_workload::run(&args, world).await,
         Command::Score(args) => score::run(&args, world).await,
         Command::Top(args) => top::run(&args, world).await,
-        Command::Doctor(args) => doctor::run(&args, world),
+        Command::Config(args) => config::run(&args, world),
+        Command::Doctor(args) => doctor::run(&args, world).await,
         Command::Tree(args) => describe_workload::tree(&args, world).await,
         Command::Describe(Describe::Quota(args)) => quotas::describe(&args, world).await,
         Command::Describe(Describe::Pool(args)) => get_pools::describe(&args, world).await,

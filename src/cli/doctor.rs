@@ -1,28 +1,97 @@
-//! `doctor`: for now the rules that let autoscaling see GPUs; what they say is tried with a real adapter in the tests.
+//! `doctor`: whether the pieces are there that gpuctl works with, the cluster and Prometheus, and the rules that let
+//! autoscaling see GPUs; what those say is tried with a real adapter in the tests.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Args;
 
+use crate::config::{AiSettings, ScoreSettings};
 use crate::error::Error;
+use crate::stats::query;
+use crate::view::health::{self, Cluster, Health, Metrics, Report};
+use crate::view::{Format, document};
 
-use super::World;
+use super::{OneFormat, World, metrics};
 
-/// Print what a cluster needs for gpuctl's features
+/// Check what gpuctl works with: the cluster and Prometheus
 #[derive(Args, Debug)]
-#[command(after_help = "Example:
+#[command(after_help = "Exit codes: 0 when the cluster answers, also without Prometheus; 6 when it does not.
+
+Examples:
+  gpuctl doctor
+  gpuctl doctor -o json
   gpuctl doctor --adapter-rules > rules.yaml")]
 pub struct Doctor {
     /// Print rules for prometheus-adapter that serve GPU utilization and memory to autoscaling
-    #[arg(long, required = true)]
+    #[arg(long, conflicts_with = "output")]
     adapter_rules: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: OneFormat,
 }
 
 /// What `examples/autoscaling` has: one text, so that both stay the same.
 const ADAPTER_RULES: &str = include_str!("../../examples/autoscaling/prometheus-adapter.yaml");
 
-pub fn run(args: &Doctor, world: &World) -> Result<ExitCode, Error> {
-    debug_assert!(args.adapter_rules, "clap requires the only flag");
-    world.terminal.print(ADAPTER_RULES)?;
-    Ok(ExitCode::SUCCESS)
+pub async fn run(args: &Doctor, world: &World) -> Result<ExitCode, Error> {
+    if args.adapter_rules {
+        world.terminal.print(ADAPTER_RULES)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let format: Format = args.output.into();
+    world.terminal.set_format(format);
+    let config = world.config()?;
+    let interval = ScoreSettings::of(&config).map_err(Error::usage)?.interval.as_secs();
+    let ai_enabled = AiSettings::of(&config).map_err(Error::usage)?.enabled;
+    let (mut cluster, mut prometheus) = (Cluster::default(), Metrics::default());
+    let mut failed = None;
+    match world.connect().await {
+        Err(error) => failed = Some(error),
+        Ok(connection) => {
+            (cluster.server, cluster.context) = (Some(connection.server().to_owned()), world.access.context.clone());
+            let begun = Instant::now();
+            match connection.version().await {
+                Err(failure) => failed = Some(failure.into()),
+                Ok(version) => {
+                    (cluster.connected, cluster.version) = (true, Some(version));
+                    cluster.seconds = Some(milliseconds(begun));
+                }
+            }
+            let begun = Instant::now();
+            let asked = async {
+                let found = metrics::find(world, &connection, world.access.request_timeout).await?;
+                prometheus.server = Some(found.server.clone());
+                Ok::<_, Error>(found.now(&query::inventory()).await?)
+            };
+            match asked.await {
+                Err(error) => prometheus.error = Some(error.to_string()),
+                Ok(known) => {
+                    prometheus.seconds = Some(milliseconds(begun));
+                    prometheus.has_gpus = Some(known.iter().any(|series| series.name() != "kube_node_info"));
+                }
+            }
+        }
+    }
+    cluster.error = failed.as_ref().map(ToString::to_string);
+    let connected = prometheus.seconds.is_some();
+    let status = match (cluster.connected, connected) {
+        (false, _) => "unhealthy",
+        (true, false) => "degraded",
+        (true, true) => "healthy",
+    };
+    let health =
+        Health { status, prometheus_connected: connected, last_analysis: None, analysis_timeout: false, ai_enabled, interval };
+    let report = Report { health, kubernetes: cluster, prometheus };
+    world.terminal.print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
+    match failed {
+        Some(error) if !format.is_document() => Ok(ExitCode::from(error.kind.exit_code())),
+        Some(error) => Err(error),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Seconds to three decimals.
+fn milliseconds(begun: Instant) -> f64 {
+    (begun.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }

@@ -44,6 +44,21 @@ pub struct MetricsArgs {
 }
 
 impl MetricsArgs {
+    /// What the flag of a setting says.
+    pub fn said(&self, key: &str) -> Option<serde_json::Value> {
+        let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
+        let header = |text: &String| Some((text.split_once(':')?.0.trim().to_owned(), "".into()));
+        match key {
+            "prometheus.url" => self.prometheus.clone().map(Into::into),
+            "prometheus.token_file" => path(&self.prometheus_token_file),
+            "prometheus.ca_file" => path(&self.prometheus_ca_file),
+            "prometheus.headers" if !self.prometheus_header.is_empty() => {
+                Some(serde_json::Value::Object(self.prometheus_header.iter().filter_map(header).collect()))
+            }
+            _ => None,
+        }
+    }
+
     pub fn source(&self) -> Result<MetricsSource, Error> {
         let flags = MetricsFlags {
             config: self.config.clone(),

@@ -1,9 +1,12 @@
 //! What the user types. clap lives here and nowhere else; each verb has a file of its own.
 
+mod analysis;
 pub mod archive;
 pub mod auth_check;
 pub mod command;
 pub mod completion;
+pub mod config;
+pub mod config_reference;
 pub mod copy;
 pub mod create;
 pub mod create_secret;
@@ -39,6 +42,9 @@ pub mod quotas;
 pub mod run;
 pub mod scale;
 pub mod score;
+mod score_outbound;
+mod score_settings;
+mod score_watch;
 mod shared_documents;
 mod submission;
 mod task;
@@ -50,7 +56,8 @@ mod waiting;
 mod watch;
 mod workloads;
 
-use std::path::PathBuf;
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,9 +65,9 @@ use clap::{Args, CommandFactory, Parser, ValueEnum};
 use jiff::Timestamp;
 
 use crate::cluster::{Access, Connection};
-use crate::config::{Environment, MetricsSource};
+use crate::config::{Config, Environment, MetricsSource};
 use crate::error::{Error, Kind};
-use crate::terminal::{ColorChoice, Terminal};
+use crate::terminal::{ColorChoice, Talk, Terminal};
 use crate::view::Format;
 
 use command::dispatch;
@@ -179,9 +186,11 @@ pub struct World {
     pub terminal: Terminal,
     pub access: Access,
     /// Where metrics come from; an error waits until somebody asks for them.
-    metrics: Result<MetricsSource, Error>,
-    /// The config file that was named.
-    pub config: Option<PathBuf>,
+    metrics: RefCell<Result<MetricsSource, Error>>,
+    /// What the command line says of it.
+    flags: metrics::MetricsArgs,
+    /// True once somebody was told what the config file has that nobody reads.
+    told: Cell<bool>,
     /// True when cells of metrics must not be empty.
     pub require_metrics: bool,
 }
@@ -194,9 +203,38 @@ impl World {
         Ok(connection)
     }
 
-    /// Where metrics come from.
-    pub fn metrics(&self) -> Result<&MetricsSource, Error> {
-        self.metrics.as_ref().map_err(Clone::clone)
+    /// Where metrics come from. Tells once of keys in the config file that are none.
+    pub fn metrics(&self) -> Result<MetricsSource, Error> {
+        let source = self.metrics.borrow().clone()?;
+        if !self.told.replace(true) {
+            source.unknown.iter().for_each(|unknown| self.terminal.warn(unknown));
+        }
+        Ok(source)
+    }
+
+    /// What environment and config file say now.
+    pub fn config(&self) -> Result<Config, Error> {
+        Config::read(self.flags.config.as_deref()).map_err(Error::usage)
+    }
+
+    /// The config file that was named.
+    #[must_use]
+    pub fn config_file(&self) -> Option<&Path> {
+        self.flags.config.as_deref()
+    }
+
+    /// What a flag of every command says of a setting.
+    #[must_use]
+    pub fn flag(&self, key: &str) -> Option<serde_json::Value> {
+        self.flags.said(key)
+    }
+
+    /// Reads where metrics come from again: the config file has changed.
+    pub fn read_again(&self) -> Result<(), Error> {
+        let source = self.flags.source()?;
+        self.told.set(false);
+        *self.metrics.borrow_mut() = Ok(source);
+        Ok(())
     }
 
     /// The time that ages count from.
@@ -221,8 +259,8 @@ pub fn run() -> ExitCode {
     world.require_metrics = cli.metrics.require_metrics;
     world.terminal.set_task(task::of(&cli.command));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    world.metrics = cli.metrics.source();
-    world.config = cli.metrics.config.clone();
+    world.metrics = RefCell::new(cli.metrics.source());
+    world.flags = cli.metrics;
     let result = match runtime {
         Ok(runtime) => runtime.block_on(dispatch(cli.command, &world)),
         Err(error) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
@@ -268,7 +306,11 @@ fn world(global: &Global) -> World {
         When::Never => ColorChoice::Never,
     };
     wishes.plain |= global.plain;
-    (wishes.quiet, wishes.verbose) = (global.quiet, global.verbose);
+    wishes.talk = match (global.quiet, global.verbose) {
+        (true, _) => Talk::Errors,
+        (_, true) => Talk::Details,
+        _ => Talk::default(),
+    };
     let terminal = Terminal::new(wishes);
     let access = Access {
         kubeconfig: global.kubeconfig.clone().map_or(environment.kubeconfig, |file| vec![file]),
@@ -279,7 +321,14 @@ fn world(global: &Global) -> World {
         request_timeout: global.request_timeout,
         interactive: terminal.is_interactive(),
     };
-    World { terminal, access, metrics: Ok(MetricsSource::default()), config: None, require_metrics: false }
+    World {
+        terminal,
+        access,
+        metrics: RefCell::new(Ok(MetricsSource::default())),
+        flags: metrics::MetricsArgs::default(),
+        told: Cell::new(false),
+        require_metrics: false,
+    }
 }
 
 /// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.

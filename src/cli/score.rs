@@ -1,30 +1,21 @@
 //! `score`: who holds GPUs and how much of them is used, over a window. Metrics and nothing else.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use futures::future::join;
 
-use crate::config::ScoreSettings;
-use crate::error::Error;
-use crate::model::quantity;
-use crate::model::reading::PodKey;
-use crate::prometheus::Window;
-use crate::stats::devices;
-use crate::stats::dialect::Quantity;
-use crate::stats::history::{self, Lifetimes};
-use crate::stats::identity::Facts;
-use crate::stats::query;
-use crate::stats::score::{Score, Thresholds, Weights};
+use crate::error::{Error, Kind};
+use crate::files;
+use crate::stats::scored::Scored;
 use crate::view::exposition::{self, Analyses};
-use crate::view::score::{self as view, Row};
-use crate::view::{Format, document};
+use crate::view::{Format, document, score as view};
 
-use super::metrics::{self, OF_NODES};
-use super::{World, duration, get_nodes};
+use super::analysis::{Analysis, analyze};
+use super::score_settings::{Scoring, Settings, Telling};
+use super::{World, duration, score_outbound, score_watch};
 
 /// Score how much of every held GPU is used: idle, low, normal, high, or unknown
 ///
@@ -37,42 +28,43 @@ use super::{World, duration, get_nodes};
   gpuctl score low -o json
   gpuctl score stats --window 1h
   gpuctl score -n team-a --threshold 30
-  gpuctl score -o prometheus > /var/lib/node_exporter/gpuctl.prom")]
+  gpuctl score --watch=5m --listen 127.0.0.1:9400
+  gpuctl score --textfile /var/lib/node_exporter/gpuctl.prom
+  gpuctl score low --ai --notify https://hooks.slack.com/services/…
+  gpuctl score --control-api https://reclaim.example.com/api/optimize --control-status idle")]
 pub struct ScoreArgs {
     /// All of them, those below the threshold, or sums
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
-    what: What,
+    pub what: What,
     /// GPUs that no pod holds too; never in `low` and `stats`
     #[arg(long)]
     all: bool,
-    /// Time that is looked at, up to now; 10m without it
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    window: Option<Duration>,
-    /// Time between two samples; 30s without it
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    step: Option<Duration>,
-    /// Score below which utilization is low; 20 without it
-    #[arg(long, value_name = "SCORE", value_parser = points)]
-    threshold: Option<f64>,
-    /// Score below which a GPU is idle; 10 without it
-    #[arg(long, value_name = "SCORE", value_parser = points)]
-    idle: Option<f64>,
-    /// Weights of utilization, memory copy, memory used and power
-    #[arg(long, value_name = "N,N,N,N", value_delimiter = ',', num_args = 4)]
-    weights: Option<Vec<f64>>,
+    #[command(flatten)]
+    scoring: Scoring,
     /// Order of the list: the lowest score first
     #[arg(long, value_enum, value_name = "KEY")]
     sort_by: Option<SortKey>,
+    /// Analyze again and again, every 5m without an interval, until SIGTERM; a changed config file is read again
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "INTERVAL", value_parser = seconds)]
+    pub watch: Option<Option<Duration>>,
+    /// Serve /metrics, /health, /results, /results/low and /results/stats at this address
+    #[arg(long, value_name = "HOST:PORT", requires = "watch")]
+    pub listen: Option<String>,
+    /// Write what `-o prometheus` prints to a file at once, for node-exporter's textfile collector
+    #[arg(long, value_name = "PATH")]
+    pub textfile: Option<PathBuf>,
     /// Leave the titles out
     #[arg(long)]
     no_headers: bool,
     /// Output format; prometheus is the text format that it scrapes
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: ScoreFormat,
+    pub output: ScoreFormat,
+    #[command(flatten)]
+    telling: Telling,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum ScoreFormat {
+pub enum ScoreFormat {
     #[default]
     Table,
     Wide,
@@ -95,7 +87,7 @@ impl From<ScoreFormat> for Format {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum What {
+pub enum What {
     #[default]
     Results,
     Low,
@@ -109,155 +101,109 @@ enum SortKey {
     Node,
 }
 
-fn points(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "a number of 0 to 100".to_owned())?;
-    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("a number of 0 to 100".to_owned()) }
+/// `5m`, or seconds as INTERVAL has them.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let span = text.parse().map(Duration::from_secs).or_else(|_| duration(text))?;
+    if span.is_zero() { Err("more than no time".to_owned()) } else { Ok(span) }
 }
 
-/// The document's window and step, in seconds.
-const WINDOW: f64 = 600.0;
-const STEP: f64 = 30.0;
+impl ScoreArgs {
+    /// With what environment and config file say now.
+    pub fn settings(&self, world: &World) -> Result<Settings, Error> {
+        let settings = Settings::of(&self.scoring, &self.telling, self.watch.flatten(), &world.config()?)?;
+        world.terminal.set_talk(settings.talk);
+        Ok(settings)
+    }
 
-/// What a score is made of.
-const QUANTITIES: [Quantity; 8] = [
-    Quantity::Utilization,
-    Quantity::MemoryCopy,
-    Quantity::MemoryUsed,
-    Quantity::MemoryFree,
-    Quantity::MemoryTotal,
-    Quantity::Power,
-    Quantity::PowerLimit,
-    Quantity::Clock,
-];
-
-/// Flags over environment and file over the document.
-struct Settings {
-    window: i64,
-    step: i64,
-    weights: Weights,
-    thresholds: Thresholds,
-}
-
-fn settings(args: &ScoreArgs, file: Option<PathBuf>) -> Result<Settings, Error> {
-    let spelled = |text: &str| quantity::duration(text).map(|span| span.as_secs_f64());
-    let set = ScoreSettings::read(file.as_deref(), spelled).map_err(Error::usage)?;
-    let seconds = |flag: Option<Duration>, set: Option<f64>, usual: f64| {
-        let found = flag.map(|span| span.as_secs_f64()).or(set).unwrap_or(usual);
-        #[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
-        if (1.0..=31_536_000.0).contains(&found) {
-            Ok(found as i64)
-        } else {
-            Err(Error::usage("window and step are at least a second"))
+    /// The devices that are listed, in the order that was asked for.
+    pub fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
+        let all = self.all && self.what == What::Results;
+        let mut list: Vec<Scored> = devices.into_iter().filter(|device| all || device.reading.held == Some(true)).collect();
+        match self.sort_by {
+            None => {}
+            Some(SortKey::Score) => list.sort_by(|a, b| {
+                let key = |row: &Scored| row.score.value.unwrap_or(f64::INFINITY);
+                key(a).total_cmp(&key(b))
+            }),
+            Some(SortKey::Namespace) => list.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders)),
+            Some(SortKey::Node) => list.sort_by(|a, b| a.reading.node.cmp(&b.reading.node)),
         }
-    };
-    let (window, step) = (seconds(args.window, set.window_seconds, WINDOW)?, seconds(args.step, set.step_seconds, STEP)?);
-    if step > window {
-        return Err(Error::usage("the step is longer than the window"));
+        list
     }
-    let usual = Weights::default();
-    let usual = [usual.utilization, usual.memory_copy, usual.memory_used, usual.power];
-    let flags = args.weights.as_deref().unwrap_or_default();
-    let weight = |index: usize| flags.get(index).copied().or(set.weights[index]).unwrap_or(usual[index]);
-    let weights = Weights { utilization: weight(0), memory_copy: weight(1), memory_used: weight(2), power: weight(3) };
-    if (0..4).any(|index| !(weight(index) >= 0.0 && weight(index).is_finite())) || weights.utilization <= 0.0 {
-        return Err(Error::usage("weights are not negative, and that of the utilization is more than 0"));
+
+    /// What stdout gets of an analysis.
+    pub fn text(&self, analysis: &Analysis, analyses: &Analyses, headers: bool, world: &World) -> String {
+        let (format, look) = (self.output.into(), world.terminal.look());
+        let rows = &analysis.devices;
+        let list = |rows: &[Scored]| {
+            if rows.is_empty() && format != Format::Csv {
+                String::new()
+            } else {
+                view::table(rows, format, headers && !self.no_headers, look)
+            }
+        };
+        match self.what {
+            _ if self.output == ScoreFormat::Prometheus => exposition::text(Some((rows, &view::stats(rows))), analyses),
+            What::Results => document(format, &view::results(rows, analysis.at)).unwrap_or_else(|| list(rows)),
+            What::Low => {
+                let low = view::low(rows, analysis.rules.thresholds.low, analysis.at);
+                let kept = || list(&rows.iter().filter(|row| row.is_low()).cloned().collect::<Vec<_>>());
+                document(format, &low).unwrap_or_else(kept)
+            }
+            What::Stats => {
+                let stats = view::stats(rows);
+                document(format, &stats).unwrap_or_else(|| view::stats_text(&stats))
+            }
+        }
     }
-    let thresholds = Thresholds {
-        idle: args.idle.or(set.idle).unwrap_or(Thresholds::default().idle),
-        low: args.threshold.or(set.low).unwrap_or(Thresholds::default().low),
-        ..Thresholds::default()
-    };
-    if thresholds.idle > thresholds.low || thresholds.low > thresholds.high {
-        return Err(Error::usage("idle, low and high are in this order"));
-    }
-    Ok(Settings { window, step, weights, thresholds })
 }
 
 pub async fn run(args: &ScoreArgs, world: &World) -> Result<ExitCode, Error> {
-    let format: Format = args.output.into();
-    world.terminal.set_format(format);
-    let Settings { window, step, weights, thresholds } = settings(args, world.config.clone())?;
-    let connection = world.connect().await?;
-    let now = world.now();
-    let span = Window { start: now.as_second() - window, end: now.as_second(), step };
-    let asked = async {
-        let prometheus = metrics::find(world, &connection, world.access.request_timeout).await?;
-        let curves = query::gauges(&QUANTITIES, None);
-        let (moment, series) = join(metrics::moment(&prometheus, &OF_NODES, None), prometheus.range(&curves, span)).await;
-        metrics::tell_warnings(world, &prometheus);
-        Ok::<_, Error>((moment?, series?))
-    };
-    let (asked, stock) = join(asked, connection.stock()).await;
-    let ((moment, series), stock) = (asked?, stock?);
-    get_nodes::warn_of(&stock, world);
-    let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
-    let readings = devices::read(&moment, &stock.inventory, &facts);
-    let starts: BTreeMap<PodKey, i64> = stock
-        .consumers
-        .iter()
-        .flatten()
-        .filter_map(|pod| Some(((pod.namespace.clone(), pod.name.clone()), pod.started_at?.as_millisecond())))
-        .collect();
-    let history = history::read(&series, &facts, &Lifetimes::new());
-    let expected = usize::try_from(window / step + 1).unwrap_or(1);
-    let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let meant = |reading: &&crate::model::Reading| {
-        (args.all && args.what == What::Results || reading.held == Some(true))
-            && namespace.is_none_or(|namespace| reading.holders.iter().any(|(own, _)| own == namespace))
-    };
-    let mut rows: Vec<Row<'_>> = readings
-        .devices
-        .iter()
-        .filter(meant)
-        .map(|reading| {
-            let same = |trace: &&history::Trace| {
-                trace.node == reading.node && trace.index == reading.index && trace.slice == reading.slice
-            };
-            // What was measured before its pod began was somebody else's, or nobody's, whatever labels it had.
-            let begins: Option<Vec<i64>> = reading.holders.iter().map(|holder| starts.get(holder).copied()).collect();
-            let begin = match (reading.held, begins) {
-                (Some(true), begins) => begins.and_then(|begins| begins.into_iter().max()),
-                _ => Some(i64::MIN),
-            };
-            let trace = history.traces.iter().find(same).zip(begin).map(|(trace, begin)| trace.since(begin));
-            let score = trace.map_or(Score::unknown(expected), |trace| Score::of(&trace, expected, weights, thresholds));
-            Row { reading, score }
-        })
-        .collect();
-    match args.sort_by {
-        None => {}
-        Some(SortKey::Score) => rows.sort_by(|a, b| {
-            let key = |row: &Row<'_>| row.score.value.unwrap_or(f64::INFINITY);
-            key(a).total_cmp(&key(b))
-        }),
-        Some(SortKey::Namespace) => rows.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders)),
-        Some(SortKey::Node) => rows.sort_by(|a, b| a.reading.node.cmp(&b.reading.node)),
+    world.terminal.set_format(args.output.into());
+    let settings = args.settings(world)?;
+    if args.watch.is_some() {
+        return score_watch::run(args, settings, world).await;
     }
-    let (headers, look) = (!args.no_headers, world.terminal.look());
-    let list = |rows: &[Row<'_>]| {
-        if rows.is_empty() && format != Format::Csv { String::new() } else { view::table(rows, format, headers, look) }
+    let mut analysis = analyze(&settings, world, &Cell::default()).await?;
+    score_outbound::ask(&settings, &mut analysis, world).await;
+    let mut analyses = Analyses::default();
+    analyses.succeeded(analysis.took.as_secs_f64());
+    // Others are told of what is held; what is listed here is another question.
+    let told = analysis.clone();
+    analysis.devices = args.list(std::mem::take(&mut analysis.devices));
+    world.terminal.print(&args.text(&analysis, &analyses, true, world))?;
+    if args.output != ScoreFormat::Prometheus {
+        if analysis.devices.is_empty() {
+            world.terminal.note("no GPU is held");
+        } else if args.what == What::Low && !analysis.devices.iter().any(Scored::is_low) {
+            world.terminal.note("no GPU that is held is low");
+        }
+    }
+    if let Some(path) = &args.textfile {
+        let text = exposition::text(Some((&analysis.devices, &view::stats(&analysis.devices))), &analyses);
+        write(path, &text)?;
+    }
+    let notified = match &settings.notify {
+        Some(plan) => score_outbound::notify(plan, &mut None, &told, world).await,
+        None => Ok(()),
     };
-    let text = match args.what {
-        _ if args.output == ScoreFormat::Prometheus => {
-            let took = Duration::try_from(world.now().duration_since(now)).unwrap_or_default();
-            exposition::text(&rows, &view::stats(&rows), Analyses { total: 1, errors: 0, took })
-        }
-        What::Results => document(format, &view::results(&rows, now)).unwrap_or_else(|| list(&rows)),
-        What::Low => {
-            let low = document(format, &view::low(&rows, thresholds.low, now));
-            low.unwrap_or_else(|| {
-                rows.retain(view::is_low);
-                list(&rows)
-            })
-        }
-        What::Stats => {
-            let stats = view::stats(&rows);
-            document(format, &stats).unwrap_or_else(|| view::stats_text(&stats))
-        }
+    let controlled = match &settings.control {
+        Some(plan) => score_outbound::control(plan, settings.workers, &told, world).await,
+        None => Ok(()),
     };
-    world.terminal.print(&text)?;
-    if rows.is_empty() && args.output != ScoreFormat::Prometheus {
-        world.terminal.note(if args.what == What::Low { "no GPU that is held is low" } else { "no GPU is held" });
+    // Both were tried, whatever became of the first.
+    match (notified, controlled) {
+        (Err(first), Err(second)) => {
+            world.terminal.fail(&first);
+            return Err(second);
+        }
+        (notified, controlled) => notified.and(controlled)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Everybody may read it: node-exporter is somebody else.
+pub fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let written = files::replace(path, text.as_bytes(), 0o644);
+    written.map_err(|told| Error::new(Kind::Request, "TextfileFailed", told))
 }

@@ -40,7 +40,12 @@ pub fn of(command: &Command) -> Option<&'static str> {
         Command::Remove(_) => "remove nodes",
         Command::Label(_) => "label nodes",
         Command::Create(args) => args.task()?,
-        Command::Auth(_) | Command::Doctor(_) | Command::Version(_) | Command::Completion(_) | Command::Man(_) => return None,
+        Command::Auth(_)
+        | Command::Config(_)
+        | Command::Doctor(_)
+        | Command::Version(_)
+        | Command::Completion(_)
+        | Command::Man(_) => return None,
     })
 }
 

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
+use crate::config::Key;
 use crate::error::Error;
+use crate::view::config::without_credentials;
 use crate::view::document;
 
 use super::{OneFormat, World};
@@ -23,11 +25,16 @@ pub struct Version {
 pub fn run(args: &Version, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
     let version = env!("CARGO_PKG_VERSION");
+    // A broken config file is no reason to keep the version secret.
+    let config = world.config().unwrap_or_default();
+    let value = |key: &str| config.find(Key::named(key)).map(|(value, _)| value).unwrap_or_default();
+    let url = world.flag("prometheus.url").unwrap_or_else(|| value("prometheus.url"));
+    let url = url.as_str().map(without_credentials);
     let value = json!({
         "service": "gpuctl",
         "version": version,
-        "features": {"ai_analysis": false, "prometheus_metrics": false, "control_api": false},
-        "config": {"prometheus_url": null, "threshold": null, "interval": null},
+        "features": {"ai_analysis": value("ai.enabled"), "prometheus_metrics": true, "control_api": value("control.enabled")},
+        "config": {"prometheus_url": url, "threshold": value("thresholds.low_utilization"), "interval": value("scheduler.interval")},
     });
     let text = document(args.output.into(), &value).unwrap_or_else(|| format!("gpuctl {version}\n"));
     world.terminal.print(&text)?;

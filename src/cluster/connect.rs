@@ -104,6 +104,12 @@ impl Connection {
         &self.server
     }
 
+    /// The version of the API server.
+    pub async fn version(&self) -> Result<String, Failure> {
+        let version: serde_json::Value = self.get("/version").await?;
+        Ok(version["gitVersion"].as_str().unwrap_or("of no version").to_owned())
+    }
+
     /// The `Warning:` headers of all answers so far, each once.
     #[must_use]
     pub fn take_warnings(&self) -> BTreeSet<String> {

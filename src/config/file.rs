@@ -1,32 +1,49 @@
-//! The config file: found, read, and asked by section and key. What keys mean is not known here.
+//! The config file: found, read, asked by key, and changed without losing its comments. What keys mean is not known here.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde_json::Value;
+use yaml_edit::YamlFile;
+use yaml_edit::path::YamlPath;
+
+use crate::files::{replace, text_of};
+
+use super::keys::{KEYS, Key, nearest};
 
 /// What the file says; nothing where there is none.
-#[derive(Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct ConfigFile {
     content: Value,
-    folder: PathBuf,
+    path: Option<PathBuf>,
 }
 
 impl ConfigFile {
     /// The file that was named, which has to be there, or the one in the user's folder, which need not.
     pub fn read(named: Option<&Path>) -> Result<Self, String> {
-        let usual = || Some(dirs::config_dir()?.join("gpuctl/config.yaml")).filter(|path| path.exists());
-        let Some(path) = named.map(Path::to_path_buf).or_else(usual) else { return Ok(Self::default()) };
-        let text = text_of(&path)?;
-        let content: Option<Value> = serde_saphyr::from_str(&text).map_err(|error| {
-            // The library's words quote the file, which may hold a secret.
-            let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
-            format!("{}{place} is no valid YAML", path.display())
-        })?;
-        let mut content = content.unwrap_or_default();
-        if let Some(url) = content["prometheus"].as_str().map(ToOwned::to_owned) {
-            content["prometheus"] = serde_json::json!({ "url": url });
+        let Some(path) = named.map(Path::to_path_buf).or_else(|| usual().filter(|path| path.exists())) else {
+            return Ok(Self::default());
+        };
+        let content = parsed(&text_of(&path)?, &path)?;
+        Ok(Self { content, path: Some(path) })
+    }
+
+    /// Where it is; `None` when there is none.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// What it says of a key; an error says what the key wants.
+    pub fn value(&self, key: &Key) -> Result<Option<Value>, String> {
+        let (section, name) = key.path();
+        match &self.content[section][name] {
+            Value::Null => Ok(None),
+            value => {
+                let wrong = || format!("`{}` of the config file is no {}", key.name, key.kind.wants().trim_start_matches("a "));
+                key.kind.accept(value).map(Some).ok_or_else(wrong)
+            }
         }
-        Ok(Self { content, folder: path.parent().map(Path::to_path_buf).unwrap_or_default() })
     }
 
     /// A text that is not empty.
@@ -34,17 +51,10 @@ impl ConfigFile {
         self.content[section][key].as_str().filter(|text| !text.is_empty()).map(ToOwned::to_owned)
     }
 
-    /// A number; an error says which key has something else.
-    pub fn number(&self, section: &str, key: &str) -> Result<Option<f64>, String> {
-        match &self.content[section][key] {
-            Value::Null => Ok(None),
-            value => value.as_f64().map(Some).ok_or_else(|| format!("`{section}.{key}` of the config file is no number")),
-        }
-    }
-
     /// A path, meant from where the file is.
-    pub fn path(&self, section: &str, key: &str) -> Option<PathBuf> {
-        self.text(section, key).map(|path| self.folder.join(path))
+    pub fn file(&self, section: &str, key: &str) -> Option<PathBuf> {
+        let folder = self.path.as_deref().and_then(Path::parent).map(Path::to_path_buf).unwrap_or_default();
+        self.text(section, key).map(|path| folder.join(path))
     }
 
     /// Names and texts below a key.
@@ -52,13 +62,149 @@ impl ConfigFile {
         let map = self.content[section][key].as_object().into_iter().flatten();
         map.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
+
+    /// What nobody reads, each with the nearest key.
+    #[must_use]
+    pub fn unknown(&self) -> Vec<String> {
+        let place = self.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+        let told = |name: &str, near: Option<&str>| {
+            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            format!("{place}: unknown key `{name}`{near}")
+        };
+        let mut unknown = Vec::new();
+        match &self.content {
+            Value::Null => {}
+            Value::Object(sections) => {
+                for (section, keys) in sections {
+                    let of: Vec<&str> =
+                        KEYS.iter().map(|key| key.path()).filter(|(own, _)| own == section).map(|(_, name)| name).collect();
+                    if of.is_empty() {
+                        unknown.push(told(section, nearest(section, Key::sections().into_iter())));
+                        continue;
+                    }
+                    match keys {
+                        Value::Object(keys) => {
+                            for name in keys.keys().filter(|name| !of.contains(&name.as_str())) {
+                                // The key may be right and the section wrong.
+                                let elsewhere = KEYS.iter().find(|key| key.path().1 == name).map(|key| key.name.to_owned());
+                                let near = elsewhere
+                                    .or_else(|| nearest(name, of.iter().copied()).map(|near| format!("{section}.{near}")));
+                                unknown.push(told(&format!("{section}.{name}"), near.as_deref()));
+                            }
+                        }
+                        Value::Null => {}
+                        _ => unknown.push(format!("{place}: `{section}` has no keys and is not read")),
+                    }
+                }
+            }
+            _ => unknown.push(format!("{place} has no keys and is not read")),
+        }
+        unknown
+    }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the configuration")]
-pub fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+/// Mode of a file that comes to be: it may get a key.
+const PRIVATE: u32 = 0o600;
+
+/// The file in the user's folder.
+#[must_use]
+pub fn usual() -> Option<PathBuf> {
+    Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
 }
 
-pub fn text_of(path: &Path) -> Result<String, String> {
-    String::from_utf8(bytes_of(path)?).map_err(|_| format!("{} is no text", path.display()))
+fn parsed(text: &str, path: &Path) -> Result<Value, String> {
+    let content: Option<Value> = serde_saphyr::from_str(text).map_err(|error| {
+        // The library's words quote the file, which may hold a secret.
+        let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
+        format!("{}{place} is no valid YAML", path.display())
+    })?;
+    let mut content = content.unwrap_or_default();
+    if let Some(url) = content["prometheus"].as_str().map(ToOwned::to_owned) {
+        content["prometheus"] = serde_json::json!({ "url": url });
+    }
+    Ok(content)
+}
+
+/// Writes a value into the file at a path, or into the one in the user's folder, which comes to be. Comments stay. Returns
+/// where it was written.
+pub fn set(named: Option<&Path>, key: &Key, value: &Value) -> Result<PathBuf, String> {
+    let path = named.map(Path::to_path_buf).or_else(usual).ok_or("there is no config folder; --config names a file")?;
+    let old = if path.exists() { text_of(&path)? } else { String::new() };
+    let before = parsed(&old, &path)?;
+    let new = changed(&old, key, value)
+        .ok_or_else(|| format!("{} has a form that cannot be changed; write it by hand", path.display()))?;
+    let mut wanted = if before.is_object() { before } else { serde_json::json!({}) };
+    let (section, name) = key.path();
+    if !wanted[section].is_object() {
+        wanted[section] = serde_json::json!({});
+    }
+    wanted[section][name] = value.clone();
+    // Whatever the editor made of it, the file must say what was said and nothing else.
+    if parsed(&new, &path).ok().as_ref() != Some(&wanted) {
+        return Err(format!("{} has a form that cannot be changed; write `{}` by hand", path.display(), key.name));
+    }
+    replace(&path, new.as_bytes(), PRIVATE)?;
+    Ok(path)
+}
+
+fn changed(old: &str, key: &Key, value: &Value) -> Option<String> {
+    if old.trim().is_empty() {
+        let (section, name) = key.path();
+        return Some(format!("{old}{section}:\n  {name}: {value}\n"));
+    }
+    let file = YamlFile::from_str(old).ok()?;
+    let Some(document) = file.document() else {
+        // Comments alone.
+        let (section, name) = key.path();
+        return Some(format!("{}\n{section}:\n  {name}: {value}\n", old.trim_end()));
+    };
+    match value {
+        Value::Bool(switch) => document.try_set_path(key.name, *switch),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => document.try_set_path(key.name, whole),
+            None => document.try_set_path(key.name, number.as_f64()?),
+        },
+        Value::String(text) => document.try_set_path(key.name, text.as_str()),
+        _ => return None,
+    }
+    .ok()?;
+    Some(file.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn after(old: &str, name: &str, value: &Value) -> String {
+        changed(old, Key::named(name), value).unwrap()
+    }
+
+    #[test]
+    fn a_change_keeps_what_else_is_there() {
+        let old = "# ours\nprometheus:\n  url: http://a   # the address\n\nthresholds: {idle: 10}\n";
+        let new = after(old, "thresholds.idle", &json!(12.5));
+        assert_eq!(new, old.replace("10", "12.5"));
+        assert_eq!(after(old, "prometheus.url", &json!("http://b")), old.replace("http://a", "http://b"));
+        let new = after(old, "ai.enabled", &json!(true));
+        assert!(new.starts_with(old.trim_end()) && new.ends_with("ai:\n  enabled: true\n"), "{new}");
+        assert_eq!(after("", "ai.max", &json!(3)), "ai:\n  max: 3\n");
+        assert_eq!(after("# only words\n", "ai.max", &json!(3)), "# only words\nai:\n  max: 3\n");
+    }
+
+    #[test]
+    fn unknown_keys_have_near_ones() {
+        let file = |text: &str| ConfigFile { content: parsed(text, Path::new("c")).unwrap(), path: Some("c".into()) };
+        assert_eq!(file("promethues: {url: x}").unknown(), ["c: unknown key `promethues`; did you mean `prometheus`?"]);
+        assert_eq!(
+            file("scoring: {gpu_weight: 1}").unknown(),
+            ["c: unknown key `scoring.gpu_weight`; did you mean `scoring.gpu_util_weight`?"]
+        );
+        assert_eq!(file("ai: {modl: x}").unknown(), ["c: unknown key `ai.modl`; did you mean `ai.model`?"]);
+        assert_eq!(file("ai: {interval: 3}").unknown(), ["c: unknown key `ai.interval`; did you mean `scheduler.interval`?"]);
+        assert_eq!(file("ai: 3").unknown(), ["c: `ai` has no keys and is not read"]);
+        assert_eq!(file("- 3").unknown(), ["c has no keys and is not read"]);
+        assert!(file("prometheus: http://a\nai:\n").unknown().is_empty());
+    }
 }

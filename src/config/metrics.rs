@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use crate::files::{bytes_of, text_of};
 use crate::prometheus::Credentials;
 
 use super::Environment;
-use super::file::{ConfigFile, bytes_of, text_of};
+use super::file::ConfigFile;
+use super::found::{Config, Origin};
+use super::keys::Key;
 
 /// The part of the file that is about metrics.
 const SECTION: &str = "prometheus";
@@ -21,31 +24,14 @@ pub struct MetricsFlags {
     pub headers: Vec<String>,
 }
 
-/// Who named the address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    Flag,
-    Environment,
-    File,
-}
-
-impl Origin {
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Flag => "`--prometheus`",
-            Self::Environment => "the environment",
-            Self::File => "the config file",
-        }
-    }
-}
-
 /// Where to ask, and how to be let in.
 #[derive(Clone, Default)]
 pub struct MetricsSource {
     /// `None`: to be found in the cluster. The word `none`: nowhere.
     pub url: Option<(String, Origin)>,
     pub credentials: Credentials,
+    /// What the config file has that nobody reads.
+    pub unknown: Vec<String>,
 }
 
 impl MetricsSource {
@@ -58,15 +44,12 @@ impl MetricsSource {
     /// Resolves; an error says which file or value is wrong. What lets us in goes to the address that it was given for: the
     /// file's with the file's address, the environment's with one that is named, the flags' with any.
     pub fn resolve(flags: &MetricsFlags) -> Result<Self, String> {
-        let file = ConfigFile::read(flags.config.as_deref())?;
+        let config = Config::read(flags.config.as_deref())?;
+        let file = &config.file;
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
-        let url = flags
-            .url
-            .clone()
-            .map(|url| (url, Origin::Flag))
-            .or_else(|| Some((variable("GPUCTL_PROMETHEUS").or_else(|| variable("PROM_URL"))?, Origin::Environment)))
-            .or_else(|| Some((file.text(SECTION, "url")?, Origin::File)));
-        let of_file = file_credentials(&file, url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File))?;
+        let (named, origin) = config.find(Key::named("prometheus.url"))?;
+        let url = flags.url.clone().map(|url| (url, Origin::Flag)).or_else(|| Some((named.as_str()?.to_owned(), origin)));
+        let of_file = file_credentials(file, url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File))?;
         let named = url.is_some();
         let flag_token = flags.token_file.as_ref().map(|path| text_of(path)).transpose()?;
         let own_token =
@@ -83,7 +66,8 @@ impl MetricsSource {
             own => own,
         };
         let authority = own_authority.or(of_file.authority);
-        Ok(Self { url, credentials: Credentials { user, token, authority, headers } })
+        let unknown = file.unknown();
+        Ok(Self { url, credentials: Credentials { user, token, authority, headers }, unknown })
     }
 }
 
@@ -92,11 +76,11 @@ fn file_credentials(file: &ConfigFile, asked: bool) -> Result<Credentials, Strin
     if !asked {
         return Ok(Credentials::default());
     }
-    let read = |key: &str| file.path(SECTION, key).map(|path| text_of(&path).map(|text| text.trim().to_owned())).transpose();
+    let read = |key: &str| file.file(SECTION, key).map(|path| text_of(&path).map(|text| text.trim().to_owned())).transpose();
     Ok(Credentials {
         user: file.text(SECTION, "user").zip(read("password_file")?),
         token: read("token_file")?,
-        authority: file.path(SECTION, "ca_file").map(|path| bytes_of(&path)).transpose()?,
+        authority: file.file(SECTION, "ca_file").map(|path| bytes_of(&path)).transpose()?,
         headers: file.map(SECTION, "headers"),
     })
 }

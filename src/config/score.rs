@@ -1,46 +1,51 @@
-//! How scores are computed: flags over environment over file over the document's defaults.
+//! How scores are computed and told of: environment over file over the document's defaults. Flags are not known here.
 
-use std::path::Path;
+use std::time::Duration;
 
-use super::Environment;
-use super::file::ConfigFile;
+use super::found::Config;
 
-/// What was set somewhere; the rest is as the document has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// The settings of a score.
+#[derive(Clone, Debug, PartialEq)]
 pub struct ScoreSettings {
-    pub window_seconds: Option<f64>,
-    pub step_seconds: Option<f64>,
+    pub window_seconds: f64,
+    pub step_seconds: f64,
     /// Of utilization, memory copy, memory used, power.
-    pub weights: [Option<f64>; 4],
-    pub idle: Option<f64>,
-    pub low: Option<f64>,
+    pub weights: [f64; 4],
+    pub idle: f64,
+    pub low: f64,
+    pub high: f64,
+    /// From one analysis to the next.
+    pub interval: Duration,
+    /// Calls to others at the same time.
+    pub workers: usize,
+    /// Address to serve at.
+    pub listen: Option<String>,
+    /// How much is said: debug, info, warning, error, critical.
+    pub level: String,
 }
 
 /// The document's keys of the weights, in their order.
-const WEIGHTS: [&str; 4] = ["gpu_util_weight", "mem_copy_weight", "mem_used_weight", "power_weight"];
+const WEIGHTS: [&str; 4] =
+    ["scoring.gpu_util_weight", "scoring.mem_copy_weight", "scoring.mem_used_weight", "scoring.power_weight"];
 
 impl ScoreSettings {
     /// What environment and file say; an error names the key or variable.
-    pub fn read(file: Option<&Path>, duration: impl Fn(&str) -> Option<f64>) -> Result<Self, String> {
-        let file = ConfigFile::read(file)?;
-        let threshold = match Environment::variable("THRESHOLD").filter(|text| !text.is_empty()) {
-            None => None,
-            Some(text) => Some(text.parse().map_err(|_| format!("THRESHOLD is `{text}`, which is no number"))?),
-        };
-        let step = match file.text("prometheus", "step") {
-            None => file.number("prometheus", "step")?,
-            Some(text) => Some(duration(&text).ok_or("`prometheus.step` of the config file is no duration such as 30s")?),
-        };
-        let mut weights = [None; 4];
+    pub fn of(config: &Config) -> Result<Self, String> {
+        let mut weights = [0.0; 4];
         for (weight, key) in weights.iter_mut().zip(WEIGHTS) {
-            *weight = file.number("scoring", key)?;
+            *weight = config.number(key)?;
         }
         Ok(Self {
-            window_seconds: file.number("prometheus", "time_window_min")?.map(|minutes| minutes * 60.0),
-            step_seconds: step,
+            window_seconds: config.number("prometheus.time_window_min")? * 60.0,
+            step_seconds: config.duration("prometheus.step")?.as_secs_f64(),
             weights,
-            idle: file.number("thresholds", "idle")?,
-            low: threshold.or(file.number("thresholds", "low_utilization")?),
+            idle: config.number("thresholds.idle")?,
+            low: config.number("thresholds.low_utilization")?,
+            high: config.number("thresholds.high")?,
+            interval: config.duration("scheduler.interval")?,
+            workers: config.whole("scheduler.max_workers")?,
+            listen: config.text("server.listen")?,
+            level: config.text("log.level")?.unwrap_or_default(),
         })
     }
 }

@@ -15,6 +15,7 @@ pub struct Trace {
     pub index: u32,
     pub slice: Option<(String, u32)>,
     pub model: Option<String>,
+    pub uuid: Option<String>,
     /// Pods that held it in the window.
     pub pods: BTreeSet<PodKey>,
     curves: BTreeMap<Quantity, Vec<Point>>,
@@ -89,6 +90,7 @@ pub fn read(answer: &[Series], facts: &Facts, lifetimes: &Lifetimes) -> History 
         let key = (place.node.clone(), place.index, uuid, place.slice.clone());
         let (trace, quantities) = found.entry(key).or_default();
         trace.model = trace.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
+        trace.uuid = trace.uuid.take().or_else(|| place.uuid.clone());
         let named = pod.is_some();
         trace.pods.extend(pod);
         let best = quantities.entry(metric.quantity).or_default();

@@ -2,6 +2,7 @@
 //! a change inside changes no script.
 
 pub mod chart;
+pub mod config;
 pub mod copied;
 pub mod coverage;
 pub mod created;
@@ -10,6 +11,7 @@ pub mod describe;
 pub mod errors;
 pub mod events;
 pub mod exposition;
+pub mod health;
 pub mod heatmap;
 pub mod jobs;
 pub mod labels;

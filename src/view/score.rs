@@ -5,35 +5,20 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::Reading;
+use crate::stats::opinion::Opinion;
 use crate::stats::score::{Band, Score, TERMS};
+use crate::stats::scored::Scored;
 
 use super::coverage::{percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::{blocks, count};
 use super::{Format, Look};
 
-/// A device with its score.
-pub struct Row<'a> {
-    pub reading: &'a Reading,
-    pub score: Score,
-}
-
-impl Row<'_> {
-    pub(super) fn holder(&self) -> (Option<&str>, Option<&str>) {
-        let first = self.reading.holders.first();
-        (first.map(|(namespace, _)| namespace.as_str()), first.map(|(_, pod)| pod.as_str()))
-    }
-
-    pub(super) fn id(&self) -> String {
-        self.reading.uuid.clone().unwrap_or_else(|| format!("{}/{}", self.reading.node, self.reading.id()))
-    }
-}
-
 /// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub struct Item {
-    gpu_id: String,
+    /// Null for a device that a pod holds and no exporter tells of.
+    gpu_id: Option<String>,
     pod: Option<String>,
     namespace: Option<String>,
     hostname: String,
@@ -46,23 +31,24 @@ pub struct Item {
     score: Option<f64>,
     status: &'static str,
     timestamp: Timestamp,
-    ai_analysis: Option<()>,
+    ai_analysis: Option<Opinion>,
     /// What the score is made of; what is missing was shared among the others.
     terms: Vec<&'static str>,
     samples: usize,
     expected_samples: usize,
-    device_index: u32,
+    device_index: Option<u32>,
     slice: Option<String>,
 }
 
 #[must_use]
-pub fn results(rows: &[Row<'_>], now: Timestamp) -> Vec<Item> {
+pub fn results(rows: &[Scored], now: Timestamp) -> Vec<Item> {
     rows.iter().map(|row| item(row, now)).collect()
 }
 
-fn item(row: &Row<'_>, now: Timestamp) -> Item {
+#[must_use]
+pub fn item(row: &Scored, now: Timestamp) -> Item {
     let (namespace, pod) = row.holder();
-    let Row { reading, score } = row;
+    let Scored { reading, score, .. } = row;
     Item {
         gpu_id: row.id(),
         pod: pod.map(ToOwned::to_owned),
@@ -77,11 +63,11 @@ fn item(row: &Row<'_>, now: Timestamp) -> Item {
         score: score.value.map(rounded),
         status: score.band.word(),
         timestamp: now,
-        ai_analysis: None,
+        ai_analysis: row.opinion.clone(),
         terms: score.terms(),
         samples: score.samples,
         expected_samples: score.expected,
-        device_index: reading.index,
+        device_index: row.measured.then_some(reading.index),
         slice: reading.slice.as_ref().map(|(profile, _)| profile.clone()),
     }
 }
@@ -95,15 +81,51 @@ pub struct Low {
 }
 
 #[must_use]
-pub fn low(rows: &[Row<'_>], threshold: f64, now: Timestamp) -> Low {
-    let gpus: Vec<Item> = rows.iter().filter(|row| is_low(row)).map(|row| item(row, now)).collect();
+pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
+    let gpus: Vec<Item> = rows.iter().filter(|row| row.is_low()).map(|row| item(row, now)).collect();
     Low { count: gpus.len(), threshold, gpus }
 }
 
-/// Free devices are nobody's waste.
+/// What a control system is told of a device: the document's body.
 #[must_use]
-pub fn is_low(row: &Row<'_>) -> bool {
-    row.score.band.is_low() && row.reading.held == Some(true)
+pub fn control_body(row: &Scored, now: Timestamp) -> String {
+    let Item { gpu_id, pod, namespace, hostname, score, status, timestamp, .. } = item(row, now);
+    let body = serde_json::json!({
+        "gpu_id": gpu_id, "pod": pod, "namespace": namespace, "hostname": hostname,
+        "score": score, "status": status, "timestamp": timestamp,
+    });
+    body.to_string()
+}
+
+/// What people are told of low devices in a chat, in at most so many bytes.
+#[must_use]
+pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> String {
+    let mut text = format!("{} with a utilization score below {threshold}\n", count(rows.len() as u64, "GPU"));
+    for (told, row) in rows.iter().enumerate() {
+        let (namespace, pod) = row.holder();
+        let score = row.score.value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        let Scored { reading, score: Score { band, .. }, .. } = row;
+        let mut line = format!(
+            "- {}/{}: score {score} ({}), {} on {}\n",
+            namespace.unwrap_or("-"),
+            pod.unwrap_or("-"),
+            band.word(),
+            row.id().unwrap_or_default(),
+            reading.node
+        );
+        if let Some(opinion) = &row.opinion {
+            line.push_str(&format!("  AI: {}, {}\n", opinion.verdict.word(), opinion.reason));
+        }
+        let rest = format!("and {} more\n", rows.len() - told);
+        // The last one may take the room of the sentence about the rest.
+        let room = if told + 1 == rows.len() { longest } else { longest.saturating_sub(rest.len()) };
+        if text.len() + line.len() > room {
+            text.push_str(&rest);
+            break;
+        }
+        text.push_str(&line);
+    }
+    text
 }
 
 /// Sums and means over the devices that a pod holds; unknown ones are counted, and lower no mean.
@@ -127,14 +149,14 @@ pub(super) struct OfNamespace {
 }
 
 #[must_use]
-pub fn stats(rows: &[Row<'_>]) -> Stats {
-    let held: Vec<&Row<'_>> = rows.iter().filter(|row| row.reading.held == Some(true)).collect();
-    let known = |rows: &[&Row<'_>]| -> Vec<f64> {
+pub fn stats(rows: &[Scored]) -> Stats {
+    let held: Vec<&Scored> = rows.iter().filter(|row| row.reading.held == Some(true)).collect();
+    let known = |rows: &[&Scored]| -> Vec<f64> {
         rows.iter().filter(|row| row.score.band != Band::Unknown).filter_map(|row| row.score.value).collect()
     };
     let mean = |values: &[f64]| (!values.is_empty()).then(|| rounded(values.iter().sum::<f64>() / values.len() as f64));
     let values = known(&held);
-    let mut namespaces: BTreeMap<String, Vec<&Row<'_>>> = BTreeMap::new();
+    let mut namespaces: BTreeMap<String, Vec<&Scored>> = BTreeMap::new();
     for row in &held {
         namespaces.entry(row.holder().0.unwrap_or("unknown").to_owned()).or_default().push(row);
     }
@@ -169,11 +191,13 @@ fn color(band: Band) -> Option<colored::Color> {
 
 /// The results for people, with what they come to on a terminal.
 #[must_use]
-pub fn table(rows: &[Row<'_>], format: Format, headers: bool, look: Look) -> String {
+pub fn table(rows: &[Scored], format: Format, headers: bool, look: Look) -> String {
     let people = look.width.is_some() && format == Format::Table;
     let score = if people { left("SCORE") } else { right("SCORE") };
     let mut columns = vec![left("NAMESPACE/POD"), left("NODE"), right("GPU"), score, right("UTIL"), right("MEM")];
     columns.extend([left("STATUS")]);
+    let opinions = rows.iter().any(|row| row.opinion.is_some());
+    columns.extend(opinions.then_some([left("AI"), left("REASON")]).into_iter().flatten());
     let wide = matches!(format, Format::Wide | Format::Csv);
     columns.extend(wide.then_some([left("GPU ID"), left("TERMS"), right("SAMPLES")]).into_iter().flatten());
     let mut table = Table::new(columns);
@@ -191,15 +215,20 @@ pub fn table(rows: &[Row<'_>], format: Format, headers: bool, look: Look) -> Str
         let mut cells: Vec<Cell> = vec![
             format!("{holder}{slice}").into(),
             row.reading.node.clone().into(),
-            row.reading.index.to_string().into(),
+            if row.measured { row.reading.index.to_string() } else { "-".to_owned() }.into(),
             value.into(),
             percent(row.score.utilization).into(),
             memory.into(),
             Cell::colored(row.score.band.word(), color(row.score.band)),
         ];
+        if opinions {
+            let of = |text: fn(&Opinion) -> String| row.opinion.as_ref().map_or_else(|| "-".to_owned(), text);
+            let verdict = of(|opinion| format!("{} {:.0}%", opinion.verdict.word(), opinion.confidence * 100.0));
+            cells.extend([verdict.into(), of(|opinion| opinion.reason.clone()).into()]);
+        }
         if wide {
             cells.extend([
-                row.id().into(),
+                row.id().unwrap_or_else(|| "-".to_owned()).into(),
                 row.score.terms().join("+").into(),
                 format!("{}/{}", row.score.samples, row.score.expected).into(),
             ]);
@@ -213,7 +242,7 @@ pub fn table(rows: &[Row<'_>], format: Format, headers: bool, look: Look) -> Str
     text
 }
 
-fn footer(rows: &[Row<'_>]) -> String {
+fn footer(rows: &[Scored]) -> String {
     let parts: Vec<String> = Band::ALL
         .iter()
         .rev()
@@ -224,6 +253,9 @@ fn footer(rows: &[Row<'_>]) -> String {
     let mut text = format!("{}: {}\n", count(rows.len() as u64, "GPU"), parts.join(", "));
     if rows.iter().any(|row| row.score.value.is_some() && row.score.terms().len() < TERMS.len()) {
         text.push_str("* without every term, re-weighted; -o wide says which\n");
+    }
+    if rows.iter().any(|row| row.score.band == Band::Unknown) {
+        text.push_str("unknown: less than half of the window was sampled since the pod began\n");
     }
     text
 }

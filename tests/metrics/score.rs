@@ -95,9 +95,22 @@ fn scores_low_ones_and_sums() {
 
     // Half of what is known goes: what is left keeps its score, the rest is unknown and lowers nothing.
     scene.exporter.change(|fleet| fleet.gpus.iter_mut().filter(|gpu| gpu.index >= 2).for_each(|gpu| gpu.silent = true));
-    let list = scene
-        .until(&arguments("results"), |list| list.as_array().unwrap().iter().all(|one| one["device_index"].as_u64() < Some(2)));
+    let nameless = |list: &Value| list.as_array().unwrap().iter().filter(|one| one["gpu_id"].is_null()).count();
+    let list = scene.until(&arguments("results"), |list| {
+        // On the way there they are what they were, then unknown; never lower.
+        for one in list.as_array().unwrap().iter().filter(|one| one["device_index"].as_u64() >= Some(2)) {
+            assert!(one["status"] == "unknown" || one["score"].as_f64() >= Some(by_hand[3] - 0.006), "{one:#}");
+        }
+        nameless(list) == 2
+    });
     near(&of(&list, 0)["score"], by_hand[0]);
+    assert_eq!(list.as_array().unwrap().len(), 4, "held ones that nobody measures are there");
+    for one in list.as_array().unwrap().iter().filter(|one| one["gpu_id"].is_null()) {
+        assert_eq!((&one["status"], &one["pod"], &one["score"]), (&json!("unknown"), &json!(pods[0]), &Value::Null));
+    }
+    let stats = scene.json(&arguments("stats"));
+    assert_eq!((&stats["total_gpus"], &stats["by_status"]["unknown"], &stats["idle_count"]), (&json!(4), &json!(2), &json!(0)));
+    near(&stats["avg_score"], (by_hand[0] + by_hand[1]) / 2.0);
     let long = scene.json(&["score", "--window", "1h", "--step", "30s"]);
     for one in long.as_array().unwrap() {
         assert_eq!(

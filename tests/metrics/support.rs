@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use gpuctl::config::KEYS;
 use gpuctl_sandbox::exporter::{Dialect, Exporter, Gpu};
 use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Cluster, Options, Persona};
@@ -160,11 +161,11 @@ pub fn gpu(node: &str, index: u32) -> Gpu {
 
 pub fn gpuctl(cluster: &Cluster, persona: Persona) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-    for name in ["GPUCTL_PROMETHEUS", "PROM_URL"] {
+    for name in KEYS.iter().flat_map(|key| key.variables) {
         command.env_remove(name);
     }
     command.env("KUBECONFIG", cluster.kubeconfig(persona)).env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
-    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_STATE_HOME", "/nonexistent");
     command
 }
 

@@ -1,0 +1,35 @@
+//! The documentation of the config file, made from the table of keys, so that neither says what the other does not.
+
+use crate::config::KEYS;
+
+const OPENING: &str = "# Configuration
+
+A setting comes from a flag, else from the environment, else from the config file, else from its default. The file is
+`gpuctl/config.yaml` in your config folder (`~/.config` on Linux), or the one that `--config FILE` names. `gpuctl config view
+--show-origin` says who gave each value, with secrets masked; `gpuctl config set KEY VALUE` writes one and keeps the file's comments.
+Unknown keys are warned of with the nearest one. A running `gpuctl score --watch` reads its file again when it changes; a file that
+is wrong then changes nothing.
+
+A config file of the GPU utilization monitor works as it stands: `prometheus`, `scoring`, `thresholds`, `scheduler`, `ai` and
+`control` have its names, units and defaults. `THRESHOLD`, `INTERVAL` and `LOG_LEVEL` are such common names that only `score` acts
+on them. No setting stands for `--execute`: without that flag a control system is never called.
+
+Times are `30s`, `5m`, `2h`, or a number of seconds; `prometheus.time_window_min` is in minutes. Files are meant from where the config file is.
+
+| Key | Default | Environment | Flag | Meaning |
+|---|---|---|---|---|
+";
+
+/// All of it, as Markdown.
+#[must_use]
+pub fn text() -> String {
+    let mut text = OPENING.to_owned();
+    for key in &KEYS {
+        let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+        let variables: Vec<String> = key.variables.iter().map(|name| code(name)).collect();
+        let flags: Vec<String> = key.flag.split(", ").map(code).collect();
+        let cells = [code(key.name), code(key.default), variables.join(", "), flags.join(", "), key.meaning.to_owned()];
+        text.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    text
+}

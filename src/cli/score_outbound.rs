@@ -1,0 +1,151 @@
+//! What `score` tells others: an AI that is asked for its opinion, a chat, a control system. None of them can change a
+//! score; whoever fails leaves it as it is, and that is said.
+
+use std::cell::RefCell;
+
+use futures::stream::{self, StreamExt};
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use crate::config::state_folder;
+use crate::error::{Error, Kind};
+use crate::outbound::chat::Robot;
+use crate::outbound::memory::Memory;
+use crate::outbound::{Call, Caller, Patience};
+use crate::stats::opinion::{self, Verdict};
+use crate::stats::score::Band;
+use crate::stats::scored::Scored;
+use crate::view::score as view;
+
+use super::World;
+use super::analysis::Analysis;
+use super::score_settings::{AiPlan, ControlPlan, NotifyPlan, Settings};
+
+/// Asks for opinions on the lowest scores. A device without a score is not asked about.
+pub async fn ask(settings: &Settings, analysis: &mut Analysis, world: &World) {
+    let Some(plan) = &settings.ai else { return };
+    let rules = analysis.rules;
+    let mut asked: Vec<&mut Scored> = analysis
+        .devices
+        .iter_mut()
+        .filter(|device| device.reading.held == Some(true) && device.score.band != Band::Unknown)
+        .collect();
+    asked.sort_by(|a, b| a.score.value.unwrap_or(f64::MAX).total_cmp(&b.score.value.unwrap_or(f64::MAX)));
+    if asked.len() > plan.most {
+        world.terminal.detail(&format!("{} of {} GPUs are asked about; --ai-max says how many", plan.most, asked.len()));
+        asked.truncate(plan.most);
+    }
+    let caller = match Caller::new() {
+        Ok(caller) => caller,
+        Err(told) => return world.terminal.warn(&format!("no opinion: {told}")),
+    };
+    let (total, failed) = (asked.len(), RefCell::new(Vec::new()));
+    stream::iter(asked)
+        .for_each_concurrent(settings.workers, async |device| {
+            let question = opinion::question(device, &rules, plan.redact).to_string();
+            let call = plan.ai.call(&opinion::instruction(&plan.language), &question);
+            // Who refuses a key refuses it every time.
+            let refused = failed.borrow().iter().any(|told: &String| told.contains("the key is"));
+            let said = if refused { Err("the key is refused".to_owned()) } else { said(plan, &caller, &call).await };
+            match said
+                .and_then(|text| opinion::read(&text).map_err(|told| format!("{} babbles: {told}", plan.ai.address.shown())))
+            {
+                Ok(opinion) => {
+                    device.spared = opinion.verdict == Verdict::Active && opinion.confidence >= plan.threshold;
+                    device.opinion = Some(opinion);
+                }
+                Err(told) => failed.borrow_mut().push(told),
+            }
+        })
+        .await;
+    let failed = failed.into_inner();
+    if let Some(first) = failed.first() {
+        world.terminal.warn(&format!("no opinion on {} of {total} GPUs, whose scores stay as they are: {first}", failed.len()));
+    }
+}
+
+async fn said(plan: &AiPlan, caller: &Caller, call: &Call) -> Result<String, String> {
+    let patience = Patience { timeout: plan.timeout, retries: plan.retries, repeatable: true };
+    plan.ai.said(&caller.post(call, patience).await?)
+}
+
+/// Tells a chat of low devices that it was not told of lately.
+pub async fn notify(plan: &NotifyPlan, memory: &mut Option<Memory>, analysis: &Analysis, world: &World) -> Result<(), Error> {
+    let low: Vec<&Scored> = analysis.devices.iter().filter(|device| device.is_low()).collect();
+    let about = |device: &Scored| {
+        let (namespace, pod) = device.holder();
+        format!("{} {}/{}", device.id().unwrap_or_default(), namespace.unwrap_or_default(), pod.unwrap_or_default())
+    };
+    let (now, repeat) = (analysis.at.as_second(), i64::try_from(plan.repeat.as_secs()).unwrap_or(i64::MAX));
+    let memory = memory.get_or_insert_with(|| Memory::of(&plan.address, state_folder().as_deref()));
+    let still: Vec<String> = low.iter().map(|device| about(device)).collect();
+    let new: Vec<&Scored> = low.iter().copied().filter(|device| !memory.knows(&about(device), now, repeat)).collect();
+    let local = analysis.at.to_zoned(TimeZone::system());
+    let minute = u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
+    let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
+        world.terminal.detail("quiet hours: nothing is sent");
+        Vec::new()
+    } else if new.is_empty() {
+        Vec::new()
+    } else {
+        send(plan, &new, analysis, world)
+            .await
+            .map_err(|told| Error::new(Kind::Request, "NotifyFailed", "no message was sent").cause(told))?;
+        new.iter().map(|device| about(device)).collect()
+    };
+    if let Err(told) = memory.keep(&still, &told, now) {
+        world.terminal.warn(&format!("the next run will send the same message again: {told}"));
+    }
+    Ok(())
+}
+
+async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, world: &World) -> Result<(), String> {
+    let robot = Robot::named(&plan.format, &plan.address);
+    let threshold = analysis.rules.thresholds.low;
+    let text = view::message(low, threshold, robot.longest());
+    let gpus: Vec<_> = low.iter().map(|device| view::item(device, analysis.at)).collect();
+    let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
+    let call = robot.call(&plan.address, plan.secret.as_deref(), world.now().as_millisecond(), &text, payload);
+    let patience = Patience { timeout: plan.timeout, retries: 2, repeatable: false };
+    let answer = Caller::new()?.post(&call, patience).await?;
+    robot.took(&plan.address, &answer)?;
+    world.terminal.detail(&format!("told {} of {} low GPUs", plan.address.shown(), low.len()));
+    Ok(())
+}
+
+/// Tells a control system of every low device whose data are complete, or says what would be told.
+pub async fn control(plan: &ControlPlan, workers: usize, analysis: &Analysis, world: &World) -> Result<(), Error> {
+    let meant = |device: &&Scored| device.is_low() && (!plan.idle_alone || device.score.band == Band::Idle);
+    let (certain, doubtful): (Vec<&Scored>, Vec<&Scored>) =
+        analysis.devices.iter().filter(meant).partition(|device| device.is_certain());
+    let shown = plan.address.shown();
+    if !doubtful.is_empty() {
+        world
+            .terminal
+            .warn(&format!("{} low GPUs are left alone: their data are incomplete or younger than the window", doubtful.len()));
+    }
+    let bodies: Vec<String> = certain.iter().map(|device| view::control_body(device, analysis.at)).collect();
+    if !plan.execute {
+        bodies.iter().for_each(|body| world.terminal.note(&format!("would post to {shown}: {body}")));
+        if !bodies.is_empty() {
+            world.terminal.warn(&format!("nothing was posted to {shown}: {} calls are for --execute", bodies.len()));
+        }
+        return Ok(());
+    }
+    let caller = Caller::new().map_err(|told| Error::new(Kind::Request, "ControlFailed", told))?;
+    let (total, patience) = (bodies.len(), Patience { timeout: plan.timeout, retries: 2, repeatable: false });
+    let posted = stream::iter(bodies).map(async |body| {
+        let call = Call { address: plan.address.clone(), headers: plan.headers.clone(), body };
+        let answer = caller.post(&call, patience).await?;
+        if (200..300).contains(&answer.code) { Ok(()) } else { Err(format!("{shown} answers {}", answer.code)) }
+    });
+    let failed: Vec<String> = posted.buffered(workers).filter_map(async |result| result.err()).collect().await;
+    world.terminal.note(&format!("posted {} of {total} low GPUs to {shown}", total - failed.len()));
+    match failed.into_iter().collect::<std::collections::BTreeSet<_>>() {
+        none if none.is_empty() => Ok(()),
+        failed => {
+            let error = Error::new(Kind::Request, "ControlFailed", "not every low GPU could be posted");
+            Err(failed.into_iter().fold(error, Error::cause))
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! One key's value and who gave it: environment over file over default. Flags come on top, where they are known.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::model::quantity;
+
+use super::Environment;
+use super::file::ConfigFile;
+use super::keys::Key;
+
+/// Who gave a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Flag,
+    /// The variable.
+    Environment(&'static str),
+    File,
+    Default,
+}
+
+impl Origin {
+    /// For people, in a sentence.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Flag => "a flag",
+            Self::Environment(_) => "the environment",
+            Self::File => "the config file",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// The file and the environment, asked by key.
+#[derive(Clone, Default, PartialEq)]
+pub struct Config {
+    pub file: ConfigFile,
+}
+
+impl Config {
+    pub fn read(named: Option<&Path>) -> Result<Self, String> {
+        Ok(Self { file: ConfigFile::read(named)? })
+    }
+
+    /// A key's value, null when nobody gives one; an error names the variable or the key that holds something else.
+    pub fn find(&self, key: &Key) -> Result<(Value, Origin), String> {
+        let set = |name: &&'static str| Some((*name, Environment::variable(name).filter(|text| !text.trim().is_empty())?));
+        if let Some((variable, text)) = key.variables.iter().find_map(set) {
+            let shown = if key.secret { String::new() } else { format!(" is `{text}`, which") };
+            let wrong = || format!("{variable}{shown} is no {}", key.kind.wants().trim_start_matches("a "));
+            return Ok((key.kind.parse(&text).ok_or_else(wrong)?, Origin::Environment(variable)));
+        }
+        let empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
+        Ok(match self.file.value(key)?.filter(|value| !empty(value)) {
+            Some(value) => (value, Origin::File),
+            None => (key.usual(), Origin::Default),
+        })
+    }
+
+    fn value(&self, name: &str) -> Result<Value, String> {
+        Ok(self.find(Key::named(name))?.0)
+    }
+
+    /// A text or a word; `None` when nobody gives one.
+    pub fn text(&self, name: &str) -> Result<Option<String>, String> {
+        Ok(self.value(name)?.as_str().map(ToOwned::to_owned))
+    }
+
+    /// A number of a key with a default.
+    pub fn number(&self, name: &str) -> Result<f64, String> {
+        Ok(self.value(name)?.as_f64().expect("a key of numbers has a default"))
+    }
+
+    /// A whole number of a key with a default.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the table bounds it")]
+    pub fn whole(&self, name: &str) -> Result<usize, String> {
+        Ok(self.number(name)? as usize)
+    }
+
+    pub fn switch(&self, name: &str) -> Result<bool, String> {
+        Ok(self.value(name)?.as_bool().unwrap_or(false))
+    }
+
+    /// A time of a key with a default.
+    pub fn duration(&self, name: &str) -> Result<Duration, String> {
+        let value = self.value(name)?;
+        let seconds = value.as_f64().or_else(|| value.as_str()?.parse().ok()).map(Duration::from_secs_f64);
+        Ok(seconds.or_else(|| quantity::duration(value.as_str()?)).expect("a key of times has a default"))
+    }
+
+    /// Names with their texts, of the file.
+    #[must_use]
+    pub fn map(&self, name: &str) -> Vec<(String, String)> {
+        let (section, key) = Key::named(name).path();
+        self.file.map(section, key)
+    }
+}

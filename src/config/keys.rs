@@ -1,0 +1,263 @@
+//! Every key of the config file in one table: its kind, its default, what comes before it, what it means. Readers, `config`,
+//! the warning about unknown keys and the documentation all live on it.
+//!
+//! The sections of the utilization monitor keep its names, units and defaults, so that a file of that system works here.
+
+use serde_json::{Value, json};
+
+use crate::model::quantity;
+
+/// What a key may hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Lowest and highest.
+    Number(f64, f64),
+    /// A number without a fraction, lowest and highest.
+    Whole(f64, f64),
+    /// true or false.
+    Switch,
+    /// `30s`, or seconds as a number.
+    Duration,
+    /// Texts by name.
+    Map,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// `prometheus.url`.
+    pub name: &'static str,
+    pub kind: Kind,
+    /// As it would be written; empty when there is none.
+    pub default: &'static str,
+    /// Variables of the environment that come before the file, the first that is set counts.
+    pub variables: &'static [&'static str],
+    /// The flag that comes before everything.
+    pub flag: &'static str,
+    pub meaning: &'static str,
+    /// True when its value is never shown.
+    pub secret: bool,
+}
+
+const NONE: &[&str] = &[];
+const MANY: f64 = 31_536_000.0;
+
+const fn key(name: &'static str, kind: Kind, default: &'static str, flag: &'static str, meaning: &'static str) -> Key {
+    Key { name, kind, default, variables: NONE, flag, meaning, secret: false }
+}
+
+impl Key {
+    const fn before(self, variables: &'static [&'static str]) -> Self {
+        Self { variables, ..self }
+    }
+
+    const fn hidden(self) -> Self {
+        Self { secret: true, ..self }
+    }
+}
+
+/// All of them, by section.
+#[rustfmt::skip]
+pub const KEYS: [Key; 41] = [
+    key("prometheus.url", Kind::Text, "", "--prometheus", "address of Prometheus; found in the cluster without one; `none` asks nobody").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
+    key("prometheus.user", Kind::Text, "", "", "user for it").before(&["GPUCTL_PROMETHEUS_USER"]),
+    key("prometheus.password_file", Kind::Text, "", "", "file with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
+    key("prometheus.token_file", Kind::Text, "", "--prometheus-token-file", "file with a bearer token; the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
+    key("prometheus.ca_file", Kind::Text, "", "--prometheus-ca-file", "file with the certificates that sign its certificate"),
+    key("prometheus.headers", Kind::Map, "", "--prometheus-header", "headers to send to it").hidden(),
+    key("prometheus.time_window_min", Kind::Number(1.0 / 60.0, MANY / 60.0), "10", "--window", "time that a score looks back, in minutes"),
+    key("prometheus.step", Kind::Duration, "30s", "--step", "time between two samples of it"),
+    key("scoring.gpu_util_weight", Kind::Number(0.0, 1e6), "0.5", "--weights", "weight of the utilization; more than 0"),
+    key("scoring.mem_copy_weight", Kind::Number(0.0, 1e6), "0.2", "--weights", "weight of the memory copy utilization"),
+    key("scoring.mem_used_weight", Kind::Number(0.0, 1e6), "0.2", "--weights", "weight of the share of memory that is used"),
+    key("scoring.power_weight", Kind::Number(0.0, 1e6), "0.1", "--weights", "weight of the share of power that is drawn"),
+    key("thresholds.low_utilization", Kind::Number(0.0, 100.0), "20", "--threshold", "score below which utilization is low").before(&["THRESHOLD"]),
+    key("thresholds.idle", Kind::Number(0.0, 100.0), "10", "--idle", "score below which a GPU is idle"),
+    key("thresholds.high", Kind::Number(0.0, 100.0), "70", "--high", "score above which utilization is high"),
+    key("scheduler.interval", Kind::Duration, "300", "--watch=", "time from one analysis of `--watch` to the next").before(&["INTERVAL"]),
+    key("scheduler.max_workers", Kind::Whole(1.0, 64.0), "8", "", "calls to an AI or a control system at the same time"),
+    key("ai.enabled", Kind::Switch, "false", "--ai", "ask an AI for its opinion").before(&["AI_ENABLED"]),
+    key("ai.api_url", Kind::Text, "", "--ai-url", "address for chat completions, or for Anthropic's messages"),
+    key("ai.api_key", Kind::Text, "", "", "key for it; better in the environment").before(&["AI_API_KEY"]).hidden(),
+    key("ai.model", Kind::Text, "gpt-4", "--ai-model", "model to ask"),
+    key("ai.threshold", Kind::Number(0.0, 1.0), "0.7", "", "confidence below which a verdict is shown and changes nothing"),
+    key("ai.language", Kind::Text, "zh", "--ai-language", "language of its reasons"),
+    key("ai.max", Kind::Whole(0.0, 10_000.0), "20", "--ai-max", "GPUs that are asked about in one analysis, the lowest scores first"),
+    key("ai.timeout", Kind::Duration, "30s", "", "longest time of one call"),
+    key("ai.retries", Kind::Whole(0.0, 10.0), "2", "", "further tries of a call that failed for the moment"),
+    key("ai.redact", Kind::Switch, "false", "--ai-redact", "leave names of pods, namespaces and nodes out of the question"),
+    key("control.enabled", Kind::Switch, "false", "--control-api", "call a control system; it is still a dry run without `--execute`"),
+    key("control.api_url", Kind::Text, "", "--control-api", "address that a low GPU is posted to"),
+    key("control.timeout", Kind::Duration, "5", "", "longest time of one call"),
+    key("control.status", Kind::Word(&["low", "idle"]), "low", "--control-status", "low GPUs, idle ones among them, or idle ones alone"),
+    key("control.headers", Kind::Map, "", "", "headers to send to it").hidden(),
+    key("notify.enabled", Kind::Switch, "false", "--notify", "send a message about low GPUs"),
+    key("notify.url", Kind::Text, "", "--notify", "webhook that gets it").hidden(),
+    key("notify.format", Kind::Word(&["auto", "feishu", "lark", "slack", "dingtalk", "wecom", "generic"]), "auto", "--notify-format", "whose format; `auto` goes by the host"),
+    key("notify.secret", Kind::Text, "", "", "secret that signs messages to Feishu, Lark and DingTalk").before(&["GPUCTL_NOTIFY_SECRET"]).hidden(),
+    key("notify.quiet_hours", Kind::Text, "", "--notify-quiet-hours", "local time in which nothing is sent, such as 22:00-08:00"),
+    key("notify.repeat", Kind::Duration, "24h", "--notify-repeat", "time after which a GPU that is still low is named again"),
+    key("notify.timeout", Kind::Duration, "5s", "", "longest time of one message"),
+    key("server.listen", Kind::Text, "", "--listen", "address that `score --watch` serves /metrics and /results at"),
+    key("log.level", Kind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "how much `score` says on stderr").before(&["LOG_LEVEL"]),
+];
+
+impl Key {
+    /// The key of this name.
+    ///
+    /// # Panics
+    /// When there is none, for names in the program come from the table.
+    #[must_use]
+    pub fn named(name: &str) -> &'static Self {
+        Self::find(name).unwrap_or_else(|| panic!("the table of keys has `{name}`"))
+    }
+
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// Section and name within it.
+    #[must_use]
+    pub fn path(&self) -> (&'static str, &'static str) {
+        self.name.split_once('.').expect("a key is in a section")
+    }
+
+    /// Sections in their order.
+    #[must_use]
+    pub fn sections() -> Vec<&'static str> {
+        let mut sections: Vec<&str> = KEYS.iter().map(|key| key.path().0).collect();
+        sections.dedup();
+        sections
+    }
+
+    /// The value where nobody says anything; null when there is none.
+    #[must_use]
+    pub fn usual(&self) -> Value {
+        if self.default.is_empty() { Value::Null } else { self.kind.parse(self.default).expect("a default is valid") }
+    }
+}
+
+/// What is nearest to a word that is none of these.
+#[must_use]
+pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let close = |other: &&str| strsim::damerau_levenshtein(word, other) <= (other.len() / 3).max(1);
+    among.filter(close).min_by_key(|other| strsim::damerau_levenshtein(word, other))
+}
+
+impl Kind {
+    /// What the key wants, for people.
+    #[must_use]
+    pub fn wants(self) -> String {
+        match self {
+            Self::Text => "a text".to_owned(),
+            Self::Word(words) => format!("one of {}", words.join(", ")),
+            Self::Number(low, high) if high > 1000.0 => format!("a number of at least {}", (low * 1000.0).round() / 1000.0),
+            Self::Number(low, high) => format!("a number of {low} to {high}"),
+            Self::Whole(low, high) => format!("a whole number of {low} to {high}"),
+            Self::Switch => "true or false".to_owned(),
+            Self::Duration => "a time such as 30s, 5m or 2h, or seconds".to_owned(),
+            Self::Map => "names with a text each".to_owned(),
+        }
+    }
+
+    /// A value as somebody types it, in a variable or after `config set`. `None` when it is not what the key wants.
+    #[must_use]
+    pub fn parse(self, text: &str) -> Option<Value> {
+        let text = text.trim();
+        match self {
+            Self::Text => Some(json!(text)),
+            Self::Word(words) => {
+                let word = text.to_ascii_lowercase();
+                // Python's own name for it.
+                let word = if word == "warn" { "warning".to_owned() } else { word };
+                words.contains(&word.as_str()).then(|| json!(word))
+            }
+            Self::Number(..) | Self::Whole(..) => self.accept(&number(text.parse().ok()?)),
+            Self::Switch => match text.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" => Some(json!(true)),
+                "false" | "0" | "no" | "off" => Some(json!(false)),
+                _ => None,
+            },
+            Self::Duration => match text.parse() {
+                Ok(seconds) => self.accept(&number(seconds)),
+                Err(_) => self.accept(&json!(text)),
+            },
+            Self::Map => None,
+        }
+    }
+
+    /// A value of the file. `None` when it is not what the key wants.
+    #[must_use]
+    pub fn accept(self, value: &Value) -> Option<Value> {
+        match (self, value) {
+            (Self::Number(low, high), Value::Number(found)) => (low..=high).contains(&found.as_f64()?).then(|| value.clone()),
+            (Self::Whole(low, high), Value::Number(found)) => {
+                let found = found.as_f64()?;
+                ((low..=high).contains(&found) && found.fract() == 0.0).then(|| number(found))
+            }
+            (Self::Duration, Value::Number(found)) => (0.1..=MANY).contains(&found.as_f64()?).then(|| value.clone()),
+            (Self::Duration, Value::String(text)) => match text.parse::<f64>() {
+                Ok(seconds) => self.accept(&number(seconds)),
+                Err(_) => quantity::duration(text).filter(|span| !span.is_zero()).map(|_| value.clone()),
+            },
+            (Self::Switch, Value::Bool(_)) => Some(value.clone()),
+            (Self::Map, Value::Object(map)) => map.values().all(Value::is_string).then(|| value.clone()),
+            (_, Value::String(text)) => self.parse(text),
+            // A word that YAML takes for something else: `model: 4`, `language: no`.
+            (Self::Text, Value::Number(_) | Value::Bool(_)) => Some(json!(value.to_string())),
+            _ => None,
+        }
+    }
+}
+
+/// A number as people write it: 5 and not 5.0.
+fn number(value: f64) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+    if value.fract() == 0.0 && value.abs() < 1e15 { json!(value as i64) } else { json!(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_there_once_with_a_default_that_it_accepts() {
+        for (index, key) in KEYS.iter().enumerate() {
+            assert!(KEYS[..index].iter().all(|other| other.name != key.name), "{}", key.name);
+            assert!(key.default.is_empty() || !key.usual().is_null(), "{}", key.name);
+        }
+        assert_eq!(
+            Key::sections(),
+            ["prometheus", "scoring", "thresholds", "scheduler", "ai", "control", "notify", "server", "log"]
+        );
+    }
+
+    #[test]
+    fn values_are_what_their_key_wants() {
+        let parse = |name: &str, text: &str| Key::named(name).kind.parse(text);
+        assert_eq!(parse("thresholds.idle", "12.5"), Some(json!(12.5)));
+        assert_eq!(parse("thresholds.idle", "112"), None);
+        assert_eq!(parse("thresholds.idle", "NaN"), None);
+        assert_eq!(parse("scheduler.interval", "600"), Some(json!(600)));
+        assert_eq!(parse("scheduler.interval", "5m"), Some(json!("5m")));
+        assert_eq!(parse("scheduler.interval", "soon"), None);
+        assert_eq!(parse("scheduler.interval", "0"), None);
+        assert_eq!(parse("scheduler.max_workers", "2.5"), None);
+        assert_eq!(parse("ai.enabled", "True"), Some(json!(true)));
+        assert_eq!(parse("log.level", "WARN"), Some(json!("warning")));
+        assert_eq!(Key::named("ai.model").kind.accept(&json!(4)), Some(json!("4")));
+        assert_eq!(Key::named("ai.enabled").kind.accept(&json!("yes")), Some(json!(true)));
+        assert_eq!(Key::named("ai.enabled").kind.accept(&json!(3)), None);
+        assert_eq!(Key::named("prometheus.headers").kind.accept(&json!({"a": 1})), None);
+    }
+
+    #[test]
+    fn a_slip_has_a_near_name() {
+        assert_eq!(nearest("promethues", Key::sections().into_iter()), Some("prometheus"));
+        assert_eq!(nearest("banana", Key::sections().into_iter()), None);
+    }
+}

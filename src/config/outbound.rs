@@ -1,0 +1,155 @@
+//! Whom a score is told to: an AI, a chat, a control system. Environment over file; flags are not known here, and nothing
+//! here lets a control system act.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::found::{Config, Origin};
+use super::keys::Key;
+
+/// An AI that gives its opinion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AiSettings {
+    pub enabled: bool,
+    pub url: Option<String>,
+    pub key: Option<String>,
+    /// True when the key is the file's, and goes to the file's address.
+    pub key_of_file: bool,
+    pub model: String,
+    /// Confidence from which a verdict counts, 0 to 1.
+    pub threshold: f64,
+    pub language: String,
+    /// Devices that are asked about in one analysis.
+    pub most: usize,
+    pub timeout: Duration,
+    pub retries: usize,
+    pub redact: bool,
+}
+
+/// A control system that is told which devices are low.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControlSettings {
+    pub enabled: bool,
+    pub url: Option<String>,
+    pub timeout: Duration,
+    /// True when it is told of idle ones alone.
+    pub idle_alone: bool,
+    pub headers: Vec<(String, String)>,
+}
+
+/// A chat that is told which devices are low.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NotifySettings {
+    pub enabled: bool,
+    pub url: Option<String>,
+    /// The name of a format, or `auto`.
+    pub format: String,
+    pub secret: Option<String>,
+    pub quiet_hours: Option<QuietHours>,
+    pub repeat: Duration,
+    pub timeout: Duration,
+}
+
+/// Minutes of the local day from which and to which nothing is sent; over midnight when the first is later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuietHours {
+    from: u16,
+    to: u16,
+}
+
+impl QuietHours {
+    /// `22:00-08:00`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let minutes = |text: &str| {
+            let (hours, minutes) = text.trim().split_once(':')?;
+            let (hours, minutes): (u16, u16) = (hours.parse().ok()?, minutes.parse().ok()?);
+            (hours < 24 && minutes < 60 || (hours, minutes) == (24, 0)).then_some(hours * 60 + minutes)
+        };
+        let (from, to) = text.split_once('-')?;
+        Some(Self { from: minutes(from)?, to: minutes(to)? })
+    }
+
+    /// Whether a minute of the day is within.
+    #[must_use]
+    pub fn hold(self, minute: u16) -> bool {
+        match self.from <= self.to {
+            true => (self.from..self.to).contains(&minute),
+            false => minute >= self.from || minute < self.to,
+        }
+    }
+}
+
+impl AiSettings {
+    pub fn of(config: &Config) -> Result<Self, String> {
+        Ok(Self {
+            enabled: config.switch("ai.enabled")?,
+            url: config.text("ai.api_url")?,
+            key: config.text("ai.api_key")?,
+            key_of_file: config.find(Key::named("ai.api_key"))?.1 == Origin::File,
+            model: config.text("ai.model")?.unwrap_or_default(),
+            threshold: config.number("ai.threshold")?,
+            language: config.text("ai.language")?.unwrap_or_default(),
+            most: config.whole("ai.max")?,
+            timeout: config.duration("ai.timeout")?,
+            retries: config.whole("ai.retries")?,
+            redact: config.switch("ai.redact")?,
+        })
+    }
+}
+
+impl ControlSettings {
+    pub fn of(config: &Config) -> Result<Self, String> {
+        Ok(Self {
+            enabled: config.switch("control.enabled")?,
+            url: config.text("control.api_url")?,
+            timeout: config.duration("control.timeout")?,
+            idle_alone: config.text("control.status")?.as_deref() == Some("idle"),
+            headers: config.map("control.headers"),
+        })
+    }
+}
+
+impl NotifySettings {
+    pub fn of(config: &Config) -> Result<Self, String> {
+        let quiet_hours = match config.text("notify.quiet_hours")? {
+            None => None,
+            Some(text) => {
+                Some(QuietHours::parse(&text).ok_or("`notify.quiet_hours` of the config file is no time such as 22:00-08:00")?)
+            }
+        };
+        Ok(Self {
+            enabled: config.switch("notify.enabled")?,
+            url: config.text("notify.url")?,
+            format: config.text("notify.format")?.unwrap_or_default(),
+            secret: config.text("notify.secret")?,
+            quiet_hours,
+            repeat: config.duration("notify.repeat")?,
+            timeout: config.duration("notify.timeout")?,
+        })
+    }
+}
+
+/// Where what is known from one run to the next may be kept.
+#[must_use]
+pub fn state_folder() -> Option<PathBuf> {
+    Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("gpuctl"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_hours_go_over_midnight() {
+        let night = QuietHours::parse("22:00-08:30").unwrap();
+        let quiet: Vec<u16> = (0..1440).filter(|minute| night.hold(*minute)).collect();
+        assert_eq!((quiet.len(), night.hold(22 * 60), night.hold(8 * 60 + 30), night.hold(12 * 60)), (630, true, false, false));
+        let noon = QuietHours::parse("12:00-13:00").unwrap();
+        assert!(noon.hold(720) && !noon.hold(780) && !noon.hold(0));
+        assert!(QuietHours::parse("00:00-24:00").unwrap().hold(1439));
+        for bad in ["", "22:00", "22-8", "25:00-08:00", "22:60-08:00"] {
+            assert!(QuietHours::parse(bad).is_none(), "{bad}");
+        }
+    }
+}

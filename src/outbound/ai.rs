@@ -1,0 +1,119 @@
+//! How AIs are asked: OpenAI's chat completions, which most others speak too, and Anthropic's messages. What is asked and
+//! whether the answer makes sense is not known here.
+
+use serde_json::{Value, json};
+
+use super::{Address, Answer, Call};
+
+/// Whom to ask, and as what.
+#[derive(Clone, Debug)]
+pub struct Ai {
+    pub address: Address,
+    pub model: String,
+    /// Never shown.
+    pub key: Option<String>,
+}
+
+/// Anthropic wants to know how long an answer may get; ours are a few lines.
+const MOST_TOKENS: u32 = 1024;
+
+impl Ai {
+    /// Anthropic's own API, by its host or its path.
+    fn is_anthropic(&self) -> bool {
+        let host = self.address.host();
+        host == "anthropic.com" || host.ends_with(".anthropic.com") || self.address.path().ends_with("/v1/messages")
+    }
+
+    fn is_azure(&self) -> bool {
+        let host = self.address.host();
+        [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"].iter().any(|end| host.ends_with(end))
+    }
+
+    /// A question as a call.
+    #[must_use]
+    pub fn call(&self, instruction: &str, question: &str) -> Call {
+        let user = json!({"role": "user", "content": question});
+        let body = if self.is_anthropic() {
+            json!({"model": self.model, "max_tokens": MOST_TOKENS, "system": instruction, "messages": [user]})
+        } else {
+            json!({"model": self.model, "messages": [{"role": "system", "content": instruction}, user]})
+        };
+        let mut headers = Vec::new();
+        if self.is_anthropic() {
+            headers.push(("anthropic-version".to_owned(), "2023-06-01".to_owned()));
+        }
+        if let Some(key) = &self.key {
+            headers.push(if self.is_anthropic() {
+                ("x-api-key".to_owned(), key.clone())
+            } else if self.is_azure() {
+                ("api-key".to_owned(), key.clone())
+            } else {
+                ("authorization".to_owned(), format!("Bearer {key}"))
+            });
+        }
+        Call { address: self.address.clone(), headers, body: body.to_string() }
+    }
+
+    /// What it said. An error tells what came instead, without quoting what was sent.
+    pub fn said(&self, answer: &Answer) -> Result<String, String> {
+        let shown = self.address.shown();
+        if answer.code != 200 {
+            let hint = match answer.code {
+                401 | 403 => ": the key is missing or refused",
+                404 => ": no such address or model",
+                _ => "",
+            };
+            return Err(format!("{shown} answers {}{hint}", answer.code));
+        }
+        let body: Value = serde_json::from_str(&answer.body).map_err(|_| format!("{shown} answers no JSON"))?;
+        let text = if self.is_anthropic() {
+            let parts = body["content"].as_array().into_iter().flatten();
+            parts.filter(|part| part["type"] == "text").find_map(|part| part["text"].as_str())
+        } else {
+            body["choices"][0]["message"]["content"].as_str()
+        };
+        text.map(ToOwned::to_owned).ok_or_else(|| format!("{shown} answers without a message"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ai(address: &str) -> Ai {
+        Ai { address: Address::parse(address).unwrap(), model: "m".to_owned(), key: Some("sk-x".to_owned()) }
+    }
+
+    #[test]
+    fn each_is_asked_in_its_own_way() {
+        let header = |address: &str| ai(address).call("i", "q").headers.pop().unwrap();
+        assert_eq!(header("https://api.openai.com/v1/chat/completions"), ("authorization".into(), "Bearer sk-x".into()));
+        assert_eq!(
+            header("https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=1"),
+            ("api-key".into(), "sk-x".into())
+        );
+        assert_eq!(header("https://api.anthropic.com/v1/messages"), ("x-api-key".into(), "sk-x".into()));
+        assert_eq!(
+            ai("http://127.0.0.1:1/v1/chat/completions").call("i", "q").body,
+            r#"{"model":"m","messages":[{"role":"system","content":"i"},{"role":"user","content":"q"}]}"#
+        );
+        assert_eq!(
+            ai("http://127.0.0.1:1/v1/messages").call("i", "q").body,
+            r#"{"model":"m","max_tokens":1024,"system":"i","messages":[{"role":"user","content":"q"}]}"#
+        );
+        // A host that only sounds like it gets no key of the other's.
+        assert_eq!(header("https://notanthropic.com/v1/chat/completions").0, "authorization");
+        assert_eq!(header("https://openai.azure.com.example.org/v1/chat/completions").0, "authorization");
+    }
+
+    #[test]
+    fn its_words_are_where_its_format_has_them() {
+        let said = |address: &str, code, body: &str| ai(address).said(&Answer { code, body: body.to_owned() });
+        let (open, messages) = ("http://h/v1/chat/completions", "http://h/v1/messages");
+        assert_eq!(said(open, 200, r#"{"choices":[{"message":{"content":"a"}}]}"#).unwrap(), "a");
+        assert_eq!(said(messages, 200, r#"{"content":[{"type":"thinking"},{"type":"text","text":"a"}]}"#).unwrap(), "a");
+        assert_eq!(said(open, 200, r#"{"choices":[]}"#).unwrap_err(), "http://h answers without a message");
+        assert_eq!(said(open, 200, "<html>").unwrap_err(), "http://h answers no JSON");
+        assert_eq!(said(open, 401, "sk-x").unwrap_err(), "http://h answers 401: the key is missing or refused");
+    }
+}

@@ -1,0 +1,163 @@
+//! Messages to chats: each with the body and the signature that its robots want, and what they answer when they do not take
+//! one, which most of them tell with status 200.
+//!
+//! Sources: Feishu/Lark «custom bot usage guide», DingTalk «custom robot security settings», WeCom «group robot», Slack
+//! «incoming webhooks».
+
+use serde_json::{Value, json};
+
+use super::{Address, Answer, Call, signature};
+
+/// Whose robot it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Robot {
+    /// Lark is the same outside China.
+    Feishu,
+    Slack,
+    DingTalk,
+    Wecom,
+    /// Anybody who takes JSON.
+    Generic,
+}
+
+impl Robot {
+    /// By its name in the configuration; `auto` goes by the host.
+    #[must_use]
+    pub fn named(name: &str, address: &Address) -> Self {
+        let host = address.host();
+        let at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
+        match name {
+            "feishu" | "lark" => Self::Feishu,
+            "slack" => Self::Slack,
+            "dingtalk" => Self::DingTalk,
+            "wecom" => Self::Wecom,
+            "generic" => Self::Generic,
+            _ if at("feishu.cn") || at("larksuite.com") || at("larkoffice.com") => Self::Feishu,
+            _ if at("slack.com") => Self::Slack,
+            _ if at("dingtalk.com") => Self::DingTalk,
+            _ if at("qyapi.weixin.qq.com") => Self::Wecom,
+            _ => Self::Generic,
+        }
+    }
+
+    /// Bytes of text that it takes.
+    #[must_use]
+    pub fn longest(self) -> usize {
+        match self {
+            Self::Wecom => 2048,
+            Self::Feishu | Self::DingTalk => 18_000,
+            Self::Slack => 30_000,
+            Self::Generic => 1 << 20,
+        }
+    }
+
+    /// A message as a call at a time in Unix milliseconds. `payload` is for whoever takes JSON and gets the text too.
+    #[must_use]
+    pub fn call(self, address: &Address, secret: Option<&str>, now: i64, text: &str, mut payload: Value) -> Call {
+        let mut address = address.clone();
+        let body = match self {
+            Self::Feishu => {
+                let mut body = serde_json::Map::new();
+                if let Some(secret) = secret {
+                    let seconds = (now / 1000).to_string();
+                    // The text to sign is the key, and nothing is signed.
+                    let sign = signature(&format!("{seconds}\n{secret}"), "");
+                    body.insert("timestamp".to_owned(), json!(seconds));
+                    body.insert("sign".to_owned(), json!(sign));
+                }
+                body.insert("msg_type".to_owned(), json!("text"));
+                body.insert("content".to_owned(), json!({ "text": text }));
+                Value::Object(body)
+            }
+            Self::Slack => json!({ "text": text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") }),
+            Self::DingTalk => {
+                if let Some(secret) = secret {
+                    let now = now.to_string();
+                    let sign = signature(secret, &format!("{now}\n{secret}"));
+                    address = address.with(&[("timestamp", &now), ("sign", &sign)]);
+                }
+                json!({"msgtype": "text", "text": {"content": text}})
+            }
+            Self::Wecom => json!({"msgtype": "text", "text": {"content": text}}),
+            Self::Generic => {
+                payload["text"] = json!(text);
+                payload
+            }
+        };
+        Call { address, headers: Vec::new(), body: body.to_string() }
+    }
+
+    /// Whether it took the message; an error says what it answered.
+    pub fn took(self, address: &Address, answer: &Answer) -> Result<(), String> {
+        let shown = address.shown();
+        if !(200..300).contains(&answer.code) {
+            return Err(format!("{shown} answers {}", answer.code));
+        }
+        let keys: &[&str] = match self {
+            Self::Feishu => &["code", "StatusCode"],
+            Self::DingTalk | Self::Wecom => &["errcode"],
+            Self::Slack | Self::Generic => return Ok(()),
+        };
+        let body: Value = serde_json::from_str(&answer.body).map_err(|_| format!("{shown} answers no JSON"))?;
+        match keys.iter().find_map(|key| body[key].as_i64()) {
+            Some(0) => Ok(()),
+            Some(code) => {
+                let why = ["msg", "errmsg", "StatusMessage"].iter().find_map(|key| body[key].as_str()).unwrap_or_default();
+                let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
+                Err(format!("{shown} refuses the message: {code} {why}"))
+            }
+            None => Err(format!("{shown} does not say whether it took the message")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Address {
+        Address::parse(text).unwrap()
+    }
+
+    #[test]
+    fn signatures_are_as_openssl_makes_them() {
+        // printf '' | openssl dgst -sha256 -hmac "$(printf '1599360473\nabc')" -binary | base64
+        let call = Robot::Feishu.call(&at("http://h/x"), Some("abc"), 1_599_360_473_123, "t", json!({}));
+        assert_eq!(
+            call.body,
+            r#"{"timestamp":"1599360473","sign":"cgtpJzI2j6bUDggbdGYjskCK3FPgKpTkwosfWsMzKqM=","msg_type":"text","content":{"text":"t"}}"#
+        );
+        // printf '1599360473123\nabc' | openssl dgst -sha256 -hmac abc -binary | base64
+        let call = Robot::DingTalk.call(&at("http://h/x?access_token=1"), Some("abc"), 1_599_360_473_123, "t", json!({}));
+        assert_eq!(
+            call.address.whole(),
+            "http://h/x?access_token=1&timestamp=1599360473123&sign=tncF%2ByZDoVSGohY%2F0S9s%2B2OsFI3mrG8axyNtxv%2FjLwo%3D"
+        );
+        assert_eq!(call.body, r#"{"msgtype":"text","text":{"content":"t"}}"#);
+    }
+
+    #[test]
+    fn a_robot_is_known_by_its_host() {
+        let of = |url: &str| Robot::named("auto", &at(url));
+        assert_eq!(of("https://open.feishu.cn/open-apis/bot/v2/hook/x"), Robot::Feishu);
+        assert_eq!(of("https://open.larksuite.com/open-apis/bot/v2/hook/x"), Robot::Feishu);
+        assert_eq!(of("https://hooks.slack.com/services/x"), Robot::Slack);
+        assert_eq!(of("https://oapi.dingtalk.com/robot/send?access_token=x"), Robot::DingTalk);
+        assert_eq!(of("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=x"), Robot::Wecom);
+        assert_eq!(of("https://notslack.com/x"), Robot::Generic);
+        assert_eq!(Robot::named("slack", &at("http://127.0.0.1:1/")), Robot::Slack);
+    }
+
+    #[test]
+    fn a_refusal_comes_with_status_200() {
+        let took = |robot: Robot, code, body: &str| robot.took(&at("http://h/secret"), &Answer { code, body: body.to_owned() });
+        assert_eq!(took(Robot::Feishu, 200, r#"{"code":0,"msg":"success"}"#), Ok(()));
+        assert_eq!(took(Robot::Feishu, 200, r#"{"StatusCode":0}"#), Ok(()));
+        let refused = took(Robot::Feishu, 200, r#"{"code":19021,"msg":"sign match fail"}"#).unwrap_err();
+        assert_eq!(refused, "http://h refuses the message: 19021 sign match fail");
+        assert!(took(Robot::Wecom, 200, r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#).is_err());
+        assert!(took(Robot::DingTalk, 200, "{}").is_err() && took(Robot::DingTalk, 200, "ok").is_err());
+        assert_eq!(took(Robot::Slack, 200, "ok"), Ok(()));
+        assert_eq!(took(Robot::Generic, 500, ""), Err("http://h answers 500".to_owned()));
+    }
+}

@@ -1,0 +1,57 @@
+//! What was told already, so that nobody is told the same every five minutes: a small file per webhook, with the time of
+//! each. A file that cannot be read is as good as none; one that is lost costs a message too many.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use crate::files;
+
+use super::Address;
+
+/// What was told, by what it is about, in Unix seconds.
+#[derive(Debug)]
+pub struct Memory {
+    path: Option<PathBuf>,
+    told: BTreeMap<String, i64>,
+}
+
+/// Written into the file; another version's is not read.
+const VERSION: u64 = 1;
+
+impl Memory {
+    /// Of an address, in a folder; without one it lasts as long as the program.
+    #[must_use]
+    pub fn of(address: &Address, folder: Option<&Path>) -> Self {
+        let hash = digest(&SHA256, address.whole().as_bytes());
+        let name: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let path = folder.map(|folder| folder.join(format!("told-{name}.json")));
+        let told = path.as_deref().and_then(read).unwrap_or_default();
+        Self { path, told }
+    }
+
+    /// True when it was told less than `seconds` ago. A time to come is a clock that was wrong.
+    #[must_use]
+    pub fn knows(&self, what: &str, now: i64, seconds: i64) -> bool {
+        self.told.get(what).is_some_and(|at| *at <= now && now - at < seconds)
+    }
+
+    /// Keeps what is still true, with what was told now. An error says why it lasts no longer than the program.
+    pub fn keep(&mut self, true_still: &[String], told_now: &[String], now: i64) -> Result<(), String> {
+        self.told.retain(|what, _| true_still.contains(what));
+        self.told.extend(told_now.iter().map(|what| (what.clone(), now)));
+        let Some(path) = &self.path else { return Ok(()) };
+        let text = json!({"version": VERSION, "told": self.told}).to_string();
+        files::replace(path, text.as_bytes(), 0o600)
+    }
+}
+
+fn read(path: &Path) -> Option<BTreeMap<String, i64>> {
+    let value: Value = serde_json::from_str(&files::text_of(path).ok()?).ok()?;
+    if value["version"] != VERSION {
+        return None;
+    }
+    serde_json::from_value(value["told"].clone()).ok()
+}

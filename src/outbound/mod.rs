@@ -1,0 +1,211 @@
+//! What is told to others on the user's word: an AI, a chat, a control system. Texts and JSON go out, answers come back;
+//! what they are about is not known here. Addresses of such systems are secrets below their host, and are never shown whole.
+
+pub mod ai;
+pub mod chat;
+pub mod memory;
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, Url};
+
+/// An address that was given for calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address(Url);
+
+impl Address {
+    /// Of `http` or `https`; an error does not quote it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text.trim()).map_err(|error| format!("an address that is none: {error}"))?;
+        match (url.scheme(), url.host_str()) {
+            ("http" | "https", Some(host)) if !host.is_empty() => Ok(Self(url)),
+            _ => Err("an address begins with http:// or https:// and a host".to_owned()),
+        }
+    }
+
+    /// Without what may be a secret: `https://hooks.example.com`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.0.origin().ascii_serialization()
+    }
+
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.0.host_str().unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    /// All of it, for what has to tell it from others and shows it to nobody.
+    #[must_use]
+    pub fn whole(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// With parameters added.
+    #[must_use]
+    fn with(&self, parameters: &[(&str, &str)]) -> Self {
+        let mut url = self.0.clone();
+        url.query_pairs_mut().extend_pairs(parameters);
+        Self(url)
+    }
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub address: Address,
+    pub headers: Vec<(String, String)>,
+    /// JSON.
+    pub body: String,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub code: u16,
+    pub body: String,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Of one try.
+    pub timeout: Duration,
+    /// Further tries after one that failed for the moment.
+    pub retries: usize,
+    /// True when the other side may get the same call twice: else it is repeated only where it was surely not acted on.
+    pub repeatable: bool,
+}
+
+/// The first wait between two tries; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// The longest wait, whatever the other side asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// More than any of them has to say.
+const LONGEST_ANSWER: usize = 1 << 20;
+
+/// Why a try failed.
+struct Failure {
+    told: String,
+    /// How sure it is that the call was not acted on.
+    again: Again,
+    wait: Option<Duration>,
+}
+
+#[derive(PartialEq)]
+enum Again {
+    Never,
+    IfRepeatable,
+    Always,
+}
+
+/// The way out.
+pub struct Caller(Client);
+
+impl Caller {
+    pub fn new() -> Result<Self, String> {
+        // A key or a body goes to where it was given for and nowhere else.
+        let builder = Client::builder().redirect(Policy::none()).user_agent(concat!("gpuctl/", env!("CARGO_PKG_VERSION")));
+        Ok(Self(builder.build().map_err(|error| format!("no calls can be made: {}", innermost(&error)))?))
+    }
+
+    /// Posts JSON. An answer of whatever status but those that ask for another try, which are errors at the end.
+    pub async fn post(&self, call: &Call, patience: Patience) -> Result<Answer, String> {
+        let mut wait = FIRST_WAIT;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let tried = tokio::time::timeout(patience.timeout, self.once(call)).await;
+            let late = || Failure {
+                told: format!("did not answer within {:?}", patience.timeout),
+                again: Again::IfRepeatable,
+                wait: None,
+            };
+            let failure = match tried.unwrap_or_else(|_| Err(late())) {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            let may = failure.again == Again::Always || (failure.again == Again::IfRepeatable && patience.repeatable);
+            if !may || tries > patience.retries {
+                let often = if tries > 1 { format!(" ({tries} tries)") } else { String::new() };
+                return Err(format!("{} {}{often}", call.address.shown(), failure.told));
+            }
+            tokio::time::sleep(failure.wait.unwrap_or(wait).min(LONGEST_WAIT)).await;
+            wait *= 2;
+        }
+    }
+
+    async fn once(&self, call: &Call) -> Result<Answer, Failure> {
+        let fatal = |told: String| Failure { told, again: Again::Never, wait: None };
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        for (name, value) in &call.headers {
+            let name: HeaderName = name.parse().map_err(|_| fatal(format!("cannot be called: `{name}` is no header")))?;
+            let value = HeaderValue::from_str(value.trim());
+            let mut value = value.map_err(|_| fatal(format!("cannot be called: the value of `{name}` cannot be sent")))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let sent = self.0.post(call.address.0.clone()).headers(headers).body(call.body.clone()).send().await;
+        let mut response = sent.map_err(|error| {
+            let again = if error.is_connect() { Again::Always } else { Again::IfRepeatable };
+            Failure { told: format!("cannot be reached: {}", innermost(&error)), again, wait: None }
+        })?;
+        let code = response.status().as_u16();
+        let told = |told: String, again| Err(Failure { told, again, wait: asked_wait(&response) });
+        match code {
+            300..400 => {
+                let to = response.headers().get("location").and_then(|to| to.to_str().ok());
+                let to = to.and_then(|to| call.address.0.join(to).ok()).map(|to| Address(to).shown());
+                return told(
+                    format!("redirects to {}, which is not followed", to.as_deref().unwrap_or("elsewhere")),
+                    Again::Never,
+                );
+            }
+            429 | 503 => return told(format!("answers {code}"), Again::Always),
+            500..600 => return told(format!("answers {code}"), Again::IfRepeatable),
+            _ => {}
+        }
+        let mut body = Vec::new();
+        let half = |error: reqwest::Error| Failure {
+            told: format!("broke off in its answer: {}", innermost(&error)),
+            again: Again::IfRepeatable,
+            wait: None,
+        };
+        while let Some(piece) = response.chunk().await.map_err(half)? {
+            body.extend_from_slice(&piece);
+            if body.len() > LONGEST_ANSWER {
+                return Err(fatal("answers without an end".to_owned()));
+            }
+        }
+        Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned() })
+    }
+}
+
+fn asked_wait(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The layers above quote the URL.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut source = error;
+    while let Some(inner) = source.source() {
+        source = inner;
+    }
+    source.to_string()
+}
+
+/// HMAC-SHA256 in Base64.
+fn signature(key: &str, message: &str) -> String {
+    use aws_lc_rs::hmac;
+    use base64::prelude::{BASE64_STANDARD, Engine};
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+    BASE64_STANDARD.encode(hmac::sign(&key, message.as_bytes()))
+}

@@ -1,0 +1,115 @@
+//! `config view`: settings with who gave them, secrets masked. Which settings there are is not known here.
+
+use serde_json::{Map, Value, json};
+
+use super::table::{Table, left};
+use super::{Format, Look};
+
+/// One setting.
+pub struct Setting {
+    /// `prometheus.url`.
+    pub name: &'static str,
+    pub value: Value,
+    /// `file /path`, `environment PROM_URL`, `default`.
+    pub origin: String,
+    pub secret: bool,
+}
+
+/// In place of a secret, whatever its length.
+const MASK: &str = "********";
+
+impl Setting {
+    /// The value, without what nobody may see.
+    fn masked(&self) -> Value {
+        match &self.value {
+            Value::Null => Value::Null,
+            Value::Object(map) => map.keys().map(|name| (name.clone(), json!(MASK))).collect::<Map<_, _>>().into(),
+            _ if self.secret => json!(MASK),
+            Value::String(text) if text.contains("://") => json!(without_credentials(text)),
+            value => value.clone(),
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self.masked() {
+            Value::Null => "-".to_owned(),
+            Value::String(text) => text,
+            Value::Object(map) => map.keys().map(|name| format!("{name}: {MASK}")).collect::<Vec<_>>().join(", "),
+            value => value.to_string(),
+        }
+    }
+}
+
+/// An address without user, password and parameters, which may hold a key.
+#[must_use]
+pub fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (rest, parameters) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = host.rsplit_once('@').map_or_else(|| host.to_owned(), |(_, host)| format!("{MASK}@{host}"));
+    format!("{scheme}://{host}{path}{parameters}")
+}
+
+/// Section → key → value, or value and origin.
+#[must_use]
+pub fn nested(settings: &[Setting], origins: bool) -> Value {
+    let mut all = Map::new();
+    for setting in settings {
+        let (section, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
+        let value = setting.masked();
+        let value = if origins { json!({"value": value, "origin": setting.origin}) } else { value };
+        let section = all.entry(section).or_insert_with(|| json!({}));
+        section[key] = value;
+    }
+    Value::Object(all)
+}
+
+/// As a config file would say it; what has no value is left out.
+#[must_use]
+pub fn yaml(settings: &[Setting]) -> String {
+    let known: Map<String, Value> = match nested(settings, false) {
+        Value::Object(sections) => sections
+            .into_iter()
+            .filter_map(|(section, keys)| {
+                let Value::Object(keys) = keys else { return None };
+                let keys: Map<String, Value> = keys.into_iter().filter(|(_, value)| !value.is_null()).collect();
+                (!keys.is_empty()).then_some((section, Value::Object(keys)))
+            })
+            .collect(),
+        _ => Map::new(),
+    };
+    super::document(Format::Yaml, &known).unwrap_or_default()
+}
+
+#[must_use]
+pub fn table(settings: &[Setting], format: Format, look: Look) -> String {
+    let mut table = Table::new(vec![left("KEY"), left("VALUE"), left("ORIGIN")]);
+    for setting in settings {
+        table.row(vec![setting.name.to_owned().into(), setting.shown().into(), setting.origin.clone().into()]);
+    }
+    table.show(format, true, look)
+}
+
+/// What `config set` did.
+#[must_use]
+pub fn one(setting: &Setting) -> Value {
+    json!({"key": setting.name, "value": setting.masked(), "origin": setting.origin})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_sees_a_secret() {
+        let shown = |value: Value, secret| Setting { name: "a.b", value, origin: String::new(), secret }.shown();
+        assert_eq!(shown(json!("sk-1"), true), MASK);
+        assert_eq!(shown(json!({"X-Key": "sk-1"}), true), format!("X-Key: {MASK}"));
+        assert_eq!(shown(json!("https://al:pw@h:1/p?key=sk-1"), false), "https://********@h:1/p?…");
+        assert_eq!(shown(json!("http://h:9090"), false), "http://h:9090");
+        assert_eq!(shown(Value::Null, true), "-");
+        assert_eq!(shown(json!(20), false), "20");
+    }
+}

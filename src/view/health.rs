@@ -1,0 +1,80 @@
+//! How the pieces are that a score needs: the answer of `doctor -o json` and of `/health`, in the monitor's own words.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::text::clean;
+
+/// What is known of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Health {
+    /// `healthy`; `degraded` without Prometheus; `unhealthy` when nothing goes on.
+    pub status: &'static str,
+    pub prometheus_connected: bool,
+    /// Null before the first one has succeeded, and where nobody analyzes.
+    pub last_analysis: Option<Timestamp>,
+    /// True when none has ended for three intervals.
+    pub analysis_timeout: bool,
+    pub ai_enabled: bool,
+    /// Seconds from one analysis to the next.
+    pub interval: u64,
+}
+
+/// The cluster as a caller meets it.
+#[derive(Debug, Default, Serialize)]
+pub struct Cluster {
+    pub connected: bool,
+    pub server: Option<String>,
+    pub version: Option<String>,
+    /// The context that was named.
+    pub context: Option<String>,
+    /// Of one small request.
+    pub seconds: Option<f64>,
+    pub error: Option<String>,
+}
+
+/// Prometheus as a caller meets it.
+#[derive(Debug, Default, Serialize)]
+pub struct Metrics {
+    pub server: Option<String>,
+    /// Null when it did not answer.
+    pub has_gpus: Option<bool>,
+    /// To find it and to ask once.
+    pub seconds: Option<f64>,
+    pub error: Option<String>,
+}
+
+/// The answer of `doctor`: the document's fields, and what they rest on.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    #[serde(flatten)]
+    pub health: Health,
+    pub kubernetes: Cluster,
+    pub prometheus: Metrics,
+}
+
+/// One line per piece.
+#[must_use]
+pub fn text(report: &Report) -> String {
+    let Report { health, kubernetes, prometheus } = report;
+    let line = |word: &str, piece: &str, told: String| format!("{word:<5} {piece:<11} {}\n", clean(&told));
+    let milliseconds = |seconds: Option<f64>| seconds.map_or(String::new(), |seconds| format!(", {:.0} ms", seconds * 1000.0));
+    let mut text = match (&kubernetes.version, &kubernetes.error) {
+        (Some(version), _) => {
+            let server = kubernetes.server.as_deref().unwrap_or_default();
+            line("ok", "kubernetes", format!("{version} at {server}{}", milliseconds(kubernetes.seconds)))
+        }
+        (None, error) => line("fail", "kubernetes", error.clone().unwrap_or_default()),
+    };
+    let server = prometheus.server.as_deref().unwrap_or_default();
+    text.push_str(&match (prometheus.has_gpus, &prometheus.error) {
+        (Some(true), _) => line("ok", "prometheus", format!("{server}{}", milliseconds(prometheus.seconds))),
+        (Some(false), _) => {
+            line("warn", "prometheus", format!("{server} has no metrics of GPUs; is an exporter running and scraped?"))
+        }
+        (None, Some(error)) => line("warn", "prometheus", format!("{error}; what GPUs do is not known")),
+        (None, None) => line("warn", "prometheus", "not asked: it is found through the cluster".to_owned()),
+    });
+    text.push_str(&format!("{}\n", health.status));
+    text
+}
