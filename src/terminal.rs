@@ -228,6 +228,11 @@ impl Terminal {
         }
     }
 
+    /// What people are told, and a program with `-v`.
+    pub fn announce(&self, text: &str) {
+        if self.is_document() { self.detail(text) } else { self.note(text) }
+    }
+
     /// What only `-v` asks for.
     pub fn detail(&self, text: &str) {
         if self.says(Talk::Details) {

@@ -59,7 +59,7 @@ pub async fn run(args: &ScoreArgs, settings: Settings, world: &World) -> Result<
         let refused = |told| Error::new(Kind::Request, "ListenFailed", told);
         let server = Server::open(address, watch.pages.clone()).await.map_err(refused)?;
         if let Some(address) = server.address() {
-            world.terminal.note(&format!("listening at http://{address}"));
+            world.terminal.announce(&format!("listening at http://{address}"));
         }
         server.run().await;
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -100,7 +100,16 @@ pub struct Cluster {
     binaries: Binaries,
     ports: Ports,
     roads: Roads,
-    _group: Group,
+    group: Group,
+    /// What can be stopped and started again, by its name.
+    running: Mutex<HashMap<String, Part>>,
+}
+
+/// A process with what it was started with.
+struct Part {
+    program: PathBuf,
+    arguments: Vec<String>,
+    child: Child,
 }
 
 #[derive(Clone, Debug)]
@@ -172,7 +181,8 @@ impl Cluster {
             binaries: binaries.clone(),
             ports: Ports::free()?,
             roads: Arc::new(Mutex::new(HashMap::new())),
-            _group: group,
+            group,
+            running: Mutex::new(HashMap::new()),
         };
         cluster.write_files(&options.exporters)?;
         egress::serve(&cluster.folder.join("egress.sock"), Arc::clone(&cluster.roads))?;
@@ -221,8 +231,7 @@ impl Cluster {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let config = format!("{name}.yml");
         self.write(&config, &json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}).to_string())?;
-        let mut command = Command::new(self.binaries.path("prometheus"));
-        command.current_dir(&self.folder).args([
+        let arguments = [
             "--config.file",
             &self.file(&config),
             "--storage.tsdb.path",
@@ -231,8 +240,8 @@ impl Cluster {
             &format!("127.0.0.1:{port}"),
             "--log.level",
             "warn",
-        ]);
-        self._group.spawn(command, &self.folder.join(format!("{name}.log")))?;
+        ];
+        self.launch(name, &self.binaries.path("prometheus"), arguments.map(ToOwned::to_owned).to_vec())?;
         self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
@@ -366,10 +375,33 @@ impl Cluster {
     }
 
     fn spawn(&self, name: &str, arguments: &[&str]) -> Result<()> {
-        let mut command = Command::new(self.binaries.path(name));
-        command.args(arguments).current_dir(&self.folder);
-        self._group.spawn(command, &self.folder.join(format!("{name}.log")))?;
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self.launch(name, &self.binaries.path(name), arguments)
+    }
+
+    fn launch(&self, name: &str, program: &Path, arguments: Vec<String>) -> Result<()> {
+        let mut command = Command::new(program);
+        command.args(&arguments).current_dir(&self.folder);
+        let child = self.group.spawn(command, &self.folder.join(format!("{name}.log")))?;
+        let part = Part { program: program.to_owned(), arguments, child };
+        self.running.lock().expect("no holder panics").insert(name.to_owned(), part);
         Ok(())
+    }
+
+    /// Kills a part of the cluster, such as `kube-apiserver` or a further Prometheus, without a warning.
+    pub fn stop(&self, name: &str) -> Result<()> {
+        let mut running = self.running.lock().expect("no holder panics");
+        let part = running.get_mut(name).with_context(|| format!("nothing called {name} was started"))?;
+        part.child.kill().with_context(|| format!("cannot stop {name}"))?;
+        part.child.wait().with_context(|| format!("cannot wait for {name}"))?;
+        Ok(())
+    }
+
+    /// Starts a part again that was stopped, on what it left.
+    pub fn start_again(&self, name: &str) -> Result<()> {
+        let part = self.running.lock().expect("no holder panics").remove(name);
+        let Part { program, arguments, .. } = part.with_context(|| format!("nothing called {name} was started"))?;
+        self.launch(name, &program, arguments)
     }
 
     fn start_control_plane(&self) -> Result<()> {

@@ -1,0 +1,127 @@
+//! A webhook, a control system or an AI, played by a server that writes down every request and answers as it is told,
+//! also in ways that a healthy one never does.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How it answers.
+#[derive(Clone)]
+pub enum Reply {
+    /// With a status and a body.
+    Text(u16, String),
+    /// The same with a further header.
+    Header(u16, String, String),
+    /// The first half of an answer, then the end.
+    Half,
+    /// Nothing for longer than anybody waits.
+    Silence,
+    /// The connection breaks.
+    Reset,
+}
+
+/// One request as it came.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// `POST /path`.
+    pub line: String,
+    /// In lower case.
+    pub headers: Vec<String>,
+    pub body: String,
+}
+
+impl Asked {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find_map(|header| header.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+pub struct Other {
+    port: u16,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Other {
+    /// `answer` gets the request and how many there were before it.
+    pub fn start(answer: impl Fn(&Asked, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let (log, answer) = (Arc::clone(&asked), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+                std::thread::spawn(move || serve(stream, &log, &*answer));
+            }
+        });
+        Self { port, asked }
+    }
+
+    /// That always answers the same.
+    pub fn saying(code: u16, body: &str) -> Self {
+        let reply = Reply::Text(code, body.to_owned());
+        Self::start(move |_, _| reply.clone())
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// What was asked since the last look.
+    pub fn take(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+}
+
+fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked, usize) -> Reply) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        if line == "\r\n" {
+            break;
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    let first = lines.remove(0);
+    let headers: Vec<String> = lines
+        .iter()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| format!("{}: {value}", name.to_lowercase()))
+        .collect();
+    let length = headers.iter().find_map(|header| header.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let line = first.trim_end_matches(" HTTP/1.1").to_owned();
+    let asked = Asked { line, headers, body: String::from_utf8(body).unwrap() };
+    let before = {
+        let mut log = log.lock().unwrap();
+        log.push(asked.clone());
+        log.len() - 1
+    };
+    let whole = |code: u16, header: &str, body: &str| {
+        format!("HTTP/1.1 {code} X\r\n{header}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+    };
+    let text = match answer(&asked, before) {
+        Reply::Text(code, body) => whole(code, "", &body),
+        Reply::Header(code, header, body) => whole(code, &format!("{header}\r\n"), &body),
+        Reply::Half => "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"half\":".to_owned(),
+        Reply::Silence => {
+            std::thread::sleep(Duration::from_secs(60));
+            return;
+        }
+        Reply::Reset => return,
+    };
+    // Whoever asked may have left.
+    let _ = stream.write_all(text.as_bytes());
+}
