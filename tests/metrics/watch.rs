@@ -246,7 +246,7 @@ fn it_survives_restarts_and_serves_what_it_knows() {
     let mut wrong = Watch::start(&scene, &["--watch=1s", "--prometheus", "none"]);
     until("it is still there", || wrong.err().contains("analysis failed").then_some(()));
     assert_eq!(wrong.ends("-INT"), 130);
-    let taken = gpuctl(scene.cluster, Persona::Admin).args(["score", "--watch", "--listen", &host.to_owned()]).output().unwrap();
+    let taken = gpuctl(scene.cluster, Persona::Admin).args(["score", "--watch", "--listen", host]).output().unwrap();
     assert_eq!(taken.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&taken.stderr).contains("cannot listen at"));
     let interval = gpuctl(scene.cluster, Persona::Admin).args(["score", "--listen", "127.0.0.1:0"]).output().unwrap();
