@@ -127,7 +127,7 @@ async fn job(args: &JobMetrics, world: &World) -> Result<ExitCode, Error> {
     let connection = world.connect().await?;
     let found = lookup::job(&connection, &args.name, Purpose::Read).await?;
     let begin = found.started_at().or(found.created_at).unwrap_or(now);
-    let window = args.span.window(now, (begin, found.finished_at.unwrap_or(now)), None)?;
+    let window = args.span.window(now, (begin, found.ended_at().unwrap_or(now)), None)?;
     let pods = Pods::of_job(&found.namespace, &found.name, found.kind, found.pods.iter().map(|pod| pod.name.as_str()));
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
     let lifetimes = lifetimes(&found);

@@ -32,8 +32,8 @@ pub struct Scoring {
     #[arg(long, value_name = "SCORE", value_parser = points)]
     high: Option<f64>,
     /// Weights of utilization, memory copy, memory used and power
-    #[arg(long, value_name = "N,N,N,N", value_delimiter = ',', num_args = 4)]
-    weights: Option<Vec<f64>>,
+    #[arg(long, value_name = "N,N,N,N", value_parser = four)]
+    weights: Option<[f64; 4]>,
 }
 
 /// Whom scores are told to.
@@ -101,6 +101,11 @@ enum ControlStatus {
 fn points(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "a number of 0 to 100".to_owned())?;
     if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("a number of 0 to 100".to_owned()) }
+}
+
+fn four(text: &str) -> Result<[f64; 4], String> {
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| "four numbers such as 0.5,0.2,0.2,0.1".to_owned())
 }
 
 fn url(text: &str) -> Result<String, String> {
@@ -216,8 +221,8 @@ fn span(scoring: &Scoring, set: &ScoreSettings) -> Result<(i64, i64), Error> {
 }
 
 fn weights(scoring: &Scoring, set: &ScoreSettings) -> Result<Weights, Error> {
-    let flags = scoring.weights.as_deref().unwrap_or_default();
-    let weight = |index: usize| flags.get(index).copied().unwrap_or(set.weights[index]);
+    let found = scoring.weights.unwrap_or(set.weights);
+    let weight = |index: usize| found[index];
     let weights = Weights { utilization: weight(0), memory_copy: weight(1), memory_used: weight(2), power: weight(3) };
     if (0..4).any(|index| !(weight(index) >= 0.0 && weight(index).is_finite())) || weights.utilization <= 0.0 {
         return Err(Error::usage("weights are not negative, and that of the utilization is more than 0"));

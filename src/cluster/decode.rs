@@ -244,6 +244,7 @@ impl WirePod<'_> {
         let rank = self.metadata.labels.get(index).or_else(|| self.metadata.annotations.get(index));
         let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
         let starts = status.container_statuses.iter().filter_map(ContainerStatus::started_at);
+        let ends = status.container_statuses.iter().filter_map(|one| one.state.terminated.as_ref()?.finished_at);
         Pod {
             name: self.metadata.name.to_string(),
             uid: self.metadata.uid.to_string(),
@@ -254,6 +255,7 @@ impl WirePod<'_> {
             deleting: self.metadata.deletion_timestamp.is_some(),
             created_at: self.metadata.creation_timestamp,
             started_at: starts.min(),
+            ended_at: ends.max(),
             ready: condition("Ready").is_some_and(Condition::holds),
             gpus: self.spec.devices(),
             unscheduled: unscheduled.map(|condition| (condition.reason.to_string(), condition.message.to_string())),

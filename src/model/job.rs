@@ -132,6 +132,16 @@ impl Job {
         self.pods.iter().filter_map(|pod| pod.started_at).min()
     }
 
+    /// When it ended. The controller writes that down a moment after the last pod has succeeded.
+    #[must_use]
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        let pods = self.current_pods();
+        let succeeded = !self.kind.serves()
+            && pods.len() as u64 >= u64::from(self.pods_wanted)
+            && pods.iter().all(|pod| pod.phase == PodPhase::Succeeded);
+        self.finished_at.or_else(|| pods.iter().filter_map(|pod| pod.ended_at).max().filter(|_| succeeded))
+    }
+
     /// The newest pod of each rank, in rank order; pods without a rank all.
     #[must_use]
     pub fn current_pods(&self) -> Vec<&Pod> {
@@ -171,6 +181,8 @@ pub struct Pod {
     pub created_at: Option<Timestamp>,
     /// When its first container began to run.
     pub started_at: Option<Timestamp>,
+    /// When its last container ended, of those that have.
+    pub ended_at: Option<Timestamp>,
     pub ready: bool,
     pub gpus: u64,
     /// Why the scheduler has not placed it: (reason, message).

@@ -177,7 +177,7 @@ pub fn document(description: &Description) -> JobDocument<'_> {
         metrics: metrics(description),
         created_at: job.created_at,
         started_at: job.started_at(),
-        finished_at: job.finished_at,
+        finished_at: job.ended_at(),
         k8s_resources: KubernetesResources {
             job_name: &job.name,
             pods: job.current_pods().into_iter().map(|pod| pod.name.as_str()).collect(),
@@ -287,7 +287,7 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
         line("user", clean(user).into_owned());
     }
     line("created", format!("{} ago", age(job.created_at, now)));
-    if let Some(at) = job.finished_at {
+    if let Some(at) = job.ended_at() {
         line("finished", format!("{} ago", age(Some(at), now)));
     }
     if !job.conditions.is_empty() {

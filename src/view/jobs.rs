@@ -81,7 +81,7 @@ impl From<&Row> for JobItem {
             pods_wanted: state.wanted,
             created_at: job.created_at,
             started_at: job.started_at(),
-            finished_at: job.finished_at,
+            finished_at: job.ended_at(),
             progress: progress.map(whole_percent),
             gpu_utilization: figures.and_then(|figures| figures.utilization).map(rounded),
             gpu_sampled: figures.map(|figures| figures.sampled),
