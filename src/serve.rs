@@ -32,6 +32,8 @@ pub type Pages = Rc<RefCell<BTreeMap<&'static str, Page>>>;
 
 /// A reader that takes longer to ask is none.
 const ASKS_WITHIN: Duration = Duration::from_secs(10);
+/// A connection is kept for the next question no longer than this, and for who does not read the answer.
+const READS_WITHIN: Duration = Duration::from_secs(120);
 /// Readers at the same time; more wait.
 const MOST_READERS: usize = 64;
 
@@ -74,7 +76,8 @@ impl Server {
                     let mut connection = http1::Builder::new();
                     connection.timer(TokioTimer::new()).header_read_timeout(ASKS_WITHIN);
                     // A reader that went away is no trouble of ours.
-                    let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
+                    let served = connection.serve_connection(TokioIo::new(stream), answer);
+                    let _ = tokio::time::timeout(READS_WITHIN, served).await;
                     drop(place);
                 });
             }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::error::Error;
 use crate::prometheus::Window;
+use crate::stats::devices::Moment;
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, Lifetimes};
 use crate::stats::identity::Facts;
@@ -31,6 +32,9 @@ const QUANTITIES: [Quantity; 8] = [
     Quantity::Clock,
 ];
 
+/// What Prometheus itself would repeat a value for, in seconds.
+const LONGEST_LOOKBACK: i64 = 300;
+
 /// Devices with their scores as of a time.
 #[derive(Clone, Debug)]
 pub struct Analysis {
@@ -41,33 +45,53 @@ pub struct Analysis {
     pub took: Duration,
 }
 
+/// Seconds for which a sample stands: two of the scrapes that came in lately, and no less than two steps.
+fn lookback(moment: &Moment, step: i64) -> i64 {
+    let intervals = moment.counted.iter().filter_map(|series| query::interval(series.last()?.value));
+    #[expect(clippy::cast_possible_truncation, reason = "at most five minutes")]
+    let scrapes = intervals.fold(0.0, f64::max).ceil() as i64;
+    (2 * scrapes + 1).max(2 * step).min(LONGEST_LOOKBACK)
+}
+
 /// Analyzes once. `connected` is told whether Prometheus answered, whatever else failed.
 pub async fn analyze(settings: &Settings, world: &World, connected: &Cell<bool>) -> Result<Analysis, Error> {
     connected.set(false);
     let connection = world.connect().await?;
     let begun = world.now();
     let Settings { window, step, weights, thresholds, .. } = *settings;
-    let rules = Rules { start: begun.as_second() - window, end: begun.as_second(), step, weights, thresholds };
-    let span = Window { start: rules.start, end: rules.end, step };
+    let (start, end) = (begun.as_second() - window, begun.as_second());
+    let span = Window { start, end, step };
     let asked = async {
         let prometheus = metrics::find(world, &connection, world.access.request_timeout).await?;
-        let curves = query::gauges(&QUANTITIES, None);
-        let (moment, series) = join(metrics::moment(&prometheus, &OF_NODES, None), prometheus.range(&curves, span)).await;
+        let moment = metrics::moment(&prometheus, &OF_NODES, None).await?;
+        let lookback = lookback(&moment, step);
+        let series = prometheus.range(&query::recent(&QUANTITIES, lookback), span).await?;
         metrics::tell_warnings(world, &prometheus);
-        let answers = (moment?, series?);
         connected.set(true);
-        Ok::<_, Error>(answers)
+        Ok::<_, Error>((moment, series, lookback))
     };
     let (asked, stock) = join(asked, connection.stock()).await;
-    let ((moment, series), stock) = (asked?, stock?);
+    let ((moment, series, lookback), stock) = (asked?, stock?);
+    let rules = Rules { start, end, step, lookback, weights, thresholds };
     get_nodes::warn_of(&stock, world);
     let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
     let history = history::read(&series, &facts, &Lifetimes::new());
-    let mut devices = scored(&readings, &history, &stock.inventory, stock.consumers.as_deref(), &rules);
+    let own = match stock.consumers {
+        Some(_) => None,
+        // Since when a pod runs is known of one's own namespace at least.
+        None => connection.consumers(&connection.namespace).await.ok(),
+    };
+    let pods = stock.consumers.as_deref().or(own.as_deref());
+    if stock.consumers.is_none() {
+        world.terminal.warn("since when other namespaces' pods run is not known, so their GPUs are unknown");
+    }
+    let mut devices = scored(&readings, &history, &stock.inventory, pods, &rules);
     if connection.namespace_is_explicit {
         let namespace = &connection.namespace;
-        devices.retain(|device| device.reading.holders.iter().any(|(own, _)| own == namespace));
+        // Of a shared device this namespace's pods are the ones that are meant.
+        devices.iter_mut().for_each(|device| device.reading.holders.retain(|(own, _)| own == namespace));
+        devices.retain(|device| !device.reading.holders.is_empty());
     }
     let at = Timestamp::from_second(begun.as_second()).unwrap_or(begun);
     let took = Duration::try_from(world.now().duration_since(begun)).unwrap_or_default();

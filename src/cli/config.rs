@@ -1,5 +1,6 @@
 //! `config`: which setting has which value, who gave it, and how to change it in the file. Asks no cluster.
 
+use std::cell::Cell;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -7,7 +8,7 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use serde_json::Value;
 
 use crate::config::{KEYS, Key, Kind as Wants, Origin, nearest, set, usual};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::view::config::{self as view, Setting};
 use crate::view::document;
 
@@ -70,10 +71,16 @@ fn view(args: &View, world: &World) -> Result<ExitCode, Error> {
     let config = world.config()?;
     config.file.unknown().iter().for_each(|unknown| world.terminal.warn(unknown));
     let file = config.file.path().map(|path| path.display().to_string());
+    // What is wrong is told, and does not hide the rest.
+    let wrong = Cell::new(false);
     let setting = |key: &'static Key| {
         let (value, origin) = match world.flag(key.name) {
             Some(value) => (value, Origin::Flag),
-            None => config.find(key).map_err(Error::usage)?,
+            None => config.find(key).unwrap_or_else(|told| {
+                world.terminal.warn(&told);
+                wrong.set(true);
+                (Value::Null, Origin::Default)
+            }),
         };
         let origin = match origin {
             Origin::Flag => format!("flag {}", key.flag),
@@ -83,9 +90,9 @@ fn view(args: &View, world: &World) -> Result<ExitCode, Error> {
         };
         // A variable holds what the file keeps in a file of its own.
         let secret = key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
-        Ok(Setting { name: key.name, value, origin, secret })
+        Setting { name: key.name, value, origin, secret }
     };
-    let settings: Vec<Setting> = KEYS.iter().map(setting).collect::<Result<_, Error>>()?;
+    let settings: Vec<Setting> = KEYS.iter().map(setting).collect();
     let document = document(format, &view::nested(&settings, args.show_origin));
     let text = document.unwrap_or_else(|| match args.show_origin {
         true => view::table(&settings, format, world.terminal.look()),
@@ -96,7 +103,7 @@ fn view(args: &View, world: &World) -> Result<ExitCode, Error> {
         let place = usual().map_or_else(|| "in no config folder".to_owned(), |path| format!("at {}", path.display()));
         world.terminal.hint(&format!("there is no config file {place}: gpuctl config set KEY VALUE makes one"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if wrong.get() { ExitCode::from(Kind::Usage.exit_code()) } else { ExitCode::SUCCESS })
 }
 
 fn write(args: &Set, world: &World) -> Result<ExitCode, Error> {

@@ -2,12 +2,12 @@
 //! autoscaling see GPUs; what those say is tried with a real adapter in the tests.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::config::{AiSettings, ScoreSettings};
 use crate::error::Error;
+use crate::prometheus::Prometheus;
 use crate::stats::query;
 use crate::view::health::{self, Cluster, Health, Metrics, Report};
 use crate::view::{Format, document};
@@ -31,6 +31,9 @@ pub struct Doctor {
     output: OneFormat,
 }
 
+/// The default of `scheduler.interval`.
+const USUAL_INTERVAL: Duration = Duration::from_secs(300);
+
 /// What `examples/autoscaling` has: one text, so that both stay the same.
 const ADAPTER_RULES: &str = include_str!("../../examples/autoscaling/prometheus-adapter.yaml");
 
@@ -42,10 +45,13 @@ pub async fn run(args: &Doctor, world: &World) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     world.terminal.set_format(format);
     let config = world.config()?;
-    let interval = ScoreSettings::of(&config).map_err(Error::usage)?.interval.as_secs();
-    let ai_enabled = AiSettings::of(&config).map_err(Error::usage)?.enabled;
+    // What is wrong there is told, and is no reason to tell nothing else.
+    let told = |error: String| world.terminal.warn(&error);
+    let interval = config.duration("scheduler.interval").map_err(told).unwrap_or(USUAL_INTERVAL).as_secs();
+    let ai_enabled = config.switch("ai.enabled").map_err(told).unwrap_or(false);
     let (mut cluster, mut prometheus) = (Cluster::default(), Metrics::default());
     let mut failed = None;
+    let named = world.metrics()?.url.is_some();
     match world.connect().await {
         Err(error) => failed = Some(error),
         Ok(connection) => {
@@ -58,20 +64,14 @@ pub async fn run(args: &Doctor, world: &World) -> Result<ExitCode, Error> {
                     cluster.seconds = Some(milliseconds(begun));
                 }
             }
-            let begun = Instant::now();
-            let asked = async {
-                let found = metrics::find(world, &connection, world.access.request_timeout).await?;
-                prometheus.server = Some(found.server.clone());
-                Ok::<_, Error>(found.now(&query::inventory()).await?)
-            };
-            match asked.await {
-                Err(error) => prometheus.error = Some(error.to_string()),
-                Ok(known) => {
-                    prometheus.seconds = Some(milliseconds(begun));
-                    prometheus.has_gpus = Some(known.iter().any(|series| series.name() != "kube_node_info"));
-                }
+            if !named {
+                ask(&mut prometheus, metrics::find(world, &connection, world.access.request_timeout)).await;
             }
         }
+    }
+    if named {
+        // One with an address of its own is there without the cluster too.
+        ask(&mut prometheus, std::future::ready(metrics::named(world, world.access.request_timeout))).await;
     }
     cluster.error = failed.as_ref().map(ToString::to_string);
     let connected = prometheus.seconds.is_some();
@@ -88,6 +88,22 @@ pub async fn run(args: &Doctor, world: &World) -> Result<ExitCode, Error> {
         Some(error) if !format.is_document() => Ok(ExitCode::from(error.kind.exit_code())),
         Some(error) => Err(error),
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+async fn ask(told: &mut Metrics, found: impl Future<Output = Result<Prometheus<'_>, Error>>) {
+    let begun = Instant::now();
+    let asked = async {
+        let found = found.await?;
+        told.server = Some(found.server.clone());
+        Ok::<_, Error>(found.now(&query::inventory()).await?)
+    };
+    match asked.await {
+        Err(error) => told.error = Some(error.to_string()),
+        Ok(known) => {
+            told.seconds = Some(milliseconds(begun));
+            told.has_gpus = Some(known.iter().any(|series| series.name() != "kube_node_info"));
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use futures::future::{join, join_all, join3};
 use tokio::sync::OnceCell;
 
 use crate::cluster::{Carried, Connection, Failure, Gate, Stock};
-use crate::config::{MetricsFlags, MetricsSource};
+use crate::config::{MetricsFlags, MetricsSource, Origin};
 use crate::error::{Error, Kind};
 use crate::model::{Figures, HostUse, Inventory, Job, Readings};
 use crate::prometheus::{self, Address, Credentials, Prometheus, Reply, Trouble};
@@ -78,19 +78,23 @@ const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
 /// The Prometheus to ask.
 pub async fn find<'c>(world: &World, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
+    match world.metrics()?.url {
+        Some(_) => named(world, within),
+        None => in_cluster(world, connection, within).await,
+    }
+}
+
+/// The Prometheus whose address was given.
+pub fn named<'c>(world: &World, within: Duration) -> Result<Prometheus<'c>, Error> {
     let source = world.metrics()?;
     if source.is_off() {
         return Err(Error::new(Kind::Unreachable, "MetricsOff", "metrics are switched off by `--prometheus none`"));
     }
-    let found = match &source.url {
-        Some((url, origin)) => {
-            let address = Address::parse(url, source.credentials.clone())?;
-            world.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), origin.word()));
-            Prometheus::at(&address, within)?
-        }
-        None => in_cluster(world, connection, within).await?,
-    };
-    Ok(found)
+    let Some((url, origin)) = &source.url else { return Err(Trouble::NotFound.into()) };
+    let address = Address::parse(url, source.credentials.clone())?;
+    let by = if *origin == Origin::Flag { "`--prometheus`" } else { origin.word() };
+    world.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), by));
+    Ok(Prometheus::at(&address, within)?)
 }
 
 /// A Service that may be a Prometheus, and what became of asking it.

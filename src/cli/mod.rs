@@ -229,6 +229,13 @@ impl World {
         self.flags.said(key)
     }
 
+    /// Reads files with tokens again, for those are replaced while a program runs. What cannot be read stays as it was.
+    pub fn renew_credentials(&self) {
+        if let Ok(source) = self.flags.source() {
+            *self.metrics.borrow_mut() = Ok(source);
+        }
+    }
+
     /// Reads where metrics come from again: the config file has changed.
     pub fn read_again(&self) -> Result<(), Error> {
         let source = self.flags.source()?;

@@ -165,7 +165,7 @@ pub async fn run(args: &ScoreArgs, world: &World) -> Result<ExitCode, Error> {
         return score_watch::run(args, settings, world).await;
     }
     let mut analysis = analyze(&settings, world, &Cell::default()).await?;
-    score_outbound::ask(&settings, &mut analysis, world).await;
+    score_outbound::ask(&settings, &mut analysis, None, world).await;
     let mut analyses = Analyses::default();
     analyses.succeeded(analysis.took.as_secs_f64());
     // Others are told of what is held; what is listed here is another question.
@@ -179,27 +179,22 @@ pub async fn run(args: &ScoreArgs, world: &World) -> Result<ExitCode, Error> {
             world.terminal.note("no GPU that is held is low");
         }
     }
+    // All of it is tried, whatever became of the first.
+    let mut outcomes = Vec::new();
     if let Some(path) = &args.textfile {
         let text = exposition::text(Some((&analysis.devices, &view::stats(&analysis.devices))), &analyses);
-        write(path, &text)?;
+        outcomes.push(write(path, &text));
     }
-    let notified = match &settings.notify {
-        Some(plan) => score_outbound::notify(plan, &mut None, &told, world).await,
-        None => Ok(()),
-    };
-    let controlled = match &settings.control {
-        Some(plan) => score_outbound::control(plan, settings.workers, &told, world).await,
-        None => Ok(()),
-    };
-    // Both were tried, whatever became of the first.
-    match (notified, controlled) {
-        (Err(first), Err(second)) => {
-            world.terminal.fail(&first);
-            return Err(second);
-        }
-        (notified, controlled) => notified.and(controlled)?,
+    if let Some(plan) = &settings.notify {
+        outcomes.push(score_outbound::notify(plan, &mut None, &told, world).await);
     }
-    Ok(ExitCode::SUCCESS)
+    if let Some(plan) = &settings.control {
+        outcomes.push(score_outbound::control(plan, settings.workers, &told, &Cell::default(), world).await);
+    }
+    let mut errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();
+    let last = errors.pop();
+    errors.iter().for_each(|error| world.terminal.fail(error));
+    last.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Everybody may read it: node-exporter is somebody else.

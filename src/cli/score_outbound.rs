@@ -1,7 +1,8 @@
 //! What `score` tells others: an AI that is asked for its opinion, a chat, a control system. None of them can change a
 //! score; whoever fails leaves it as it is, and that is said.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use jiff::tz::TimeZone;
@@ -13,7 +14,7 @@ use crate::outbound::chat::Robot;
 use crate::outbound::memory::Memory;
 use crate::outbound::{Call, Caller, Patience};
 use crate::stats::opinion::{self, Verdict};
-use crate::stats::score::Band;
+use crate::stats::score::{Band, Thresholds};
 use crate::stats::scored::Scored;
 use crate::view::score as view;
 
@@ -21,8 +22,8 @@ use super::World;
 use super::analysis::Analysis;
 use super::score_settings::{AiPlan, ControlPlan, NotifyPlan, Settings};
 
-/// Asks for opinions on the lowest scores. A device without a score is not asked about.
-pub async fn ask(settings: &Settings, analysis: &mut Analysis, world: &World) {
+/// Asks for opinions on the lowest scores, for so long in all. A device without a score is not asked about.
+pub async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Duration>, world: &World) {
     let Some(plan) = &settings.ai else { return };
     let rules = analysis.rules;
     let mut asked: Vec<&mut Scored> = analysis
@@ -40,24 +41,27 @@ pub async fn ask(settings: &Settings, analysis: &mut Analysis, world: &World) {
         Err(told) => return world.terminal.warn(&format!("no opinion: {told}")),
     };
     let (total, failed) = (asked.len(), RefCell::new(Vec::new()));
-    stream::iter(asked)
-        .for_each_concurrent(settings.workers, async |device| {
-            let question = opinion::question(device, &rules, plan.redact).to_string();
-            let call = plan.ai.call(&opinion::instruction(&plan.language), &question);
-            // Who refuses a key refuses it every time.
-            let refused = failed.borrow().iter().any(|told: &String| told.contains("the key is"));
-            let said = if refused { Err("the key is refused".to_owned()) } else { said(plan, &caller, &call).await };
-            match said
-                .and_then(|text| opinion::read(&text).map_err(|told| format!("{} babbles: {told}", plan.ai.address.shown())))
-            {
-                Ok(opinion) => {
-                    device.spared = opinion.verdict == Verdict::Active && opinion.confidence >= plan.threshold;
-                    device.opinion = Some(opinion);
-                }
-                Err(told) => failed.borrow_mut().push(told),
+    let done = Cell::new(0);
+    let all = stream::iter(asked).for_each_concurrent(settings.workers, async |device| {
+        let question = opinion::question(device, &rules, plan.redact).to_string();
+        let call = plan.ai.call(&opinion::instruction(&plan.language), &question);
+        // Who refuses a key refuses it every time.
+        let refused = failed.borrow().iter().any(|told: &String| told.contains("the key is"));
+        let said = if refused { Err("the key is refused".to_owned()) } else { said(plan, &caller, &call).await };
+        match said.and_then(|text| opinion::read(&text).map_err(|told| format!("{} babbles: {told}", plan.ai.address.shown()))) {
+            Ok(opinion) => {
+                device.spared = opinion.verdict == Verdict::Active && opinion.confidence >= plan.threshold;
+                device.opinion = Some(opinion);
             }
-        })
-        .await;
+            Err(told) => failed.borrow_mut().push(told),
+        }
+        done.set(done.get() + 1);
+    });
+    let within = within.unwrap_or(Duration::MAX);
+    if tokio::time::timeout(within, all).await.is_err() {
+        let late = (done.get()..total).map(|_| format!("{} did not answer within {within:?}", plan.ai.address.shown()));
+        failed.borrow_mut().extend(late);
+    }
     let failed = failed.into_inner();
     if let Some(first) = failed.first() {
         world.terminal.warn(&format!("no opinion on {} of {total} GPUs, whose scores stay as they are: {first}", failed.len()));
@@ -78,7 +82,6 @@ pub async fn notify(plan: &NotifyPlan, memory: &mut Option<Memory>, analysis: &A
     };
     let (now, repeat) = (analysis.at.as_second(), i64::try_from(plan.repeat.as_secs()).unwrap_or(i64::MAX));
     let memory = memory.get_or_insert_with(|| Memory::of(&plan.address, state_folder().as_deref()));
-    let still: Vec<String> = low.iter().map(|device| about(device)).collect();
     let new: Vec<&Scored> = low.iter().copied().filter(|device| !memory.knows(&about(device), now, repeat)).collect();
     let local = analysis.at.to_zoned(TimeZone::system());
     let minute = u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
@@ -88,21 +91,24 @@ pub async fn notify(plan: &NotifyPlan, memory: &mut Option<Memory>, analysis: &A
     } else if new.is_empty() {
         Vec::new()
     } else {
-        send(plan, &new, analysis, world)
-            .await
-            .map_err(|told| Error::new(Kind::Request, "NotifyFailed", "no message was sent").cause(told))?;
-        new.iter().map(|device| about(device)).collect()
+        let sent = send(plan, &new, analysis, world).await;
+        let named = sent.map_err(|told| Error::new(Kind::Request, "NotifyFailed", "no message was sent").cause(told))?;
+        // Those that the message had no room for are named by the next one.
+        new.iter().take(named).map(|device| about(device)).collect()
     };
-    if let Err(told) = memory.keep(&still, &told, now) {
+    if told.is_empty() {
+        return Ok(());
+    }
+    if let Err(told) = memory.keep(&told, now, repeat) {
         world.terminal.warn(&format!("the next run will send the same message again: {told}"));
     }
     Ok(())
 }
 
-async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, world: &World) -> Result<(), String> {
+async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, world: &World) -> Result<usize, String> {
     let robot = Robot::named(&plan.format, &plan.address);
     let threshold = analysis.rules.thresholds.low;
-    let text = view::message(low, threshold, robot.longest());
+    let (text, named) = view::message(low, threshold, robot.longest());
     let gpus: Vec<_> = low.iter().map(|device| view::item(device, analysis.at)).collect();
     let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
     let call = robot.call(&plan.address, plan.secret.as_deref(), world.now().as_millisecond(), &text, payload);
@@ -110,14 +116,24 @@ async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, world: &W
     let answer = Caller::new()?.post(&call, patience).await?;
     robot.took(&plan.address, &answer)?;
     world.terminal.detail(&format!("told {} of {} low GPUs", plan.address.shown(), low.len()));
-    Ok(())
+    Ok(named)
 }
 
 /// Tells a control system of every low device whose data are complete, or says what would be told.
-pub async fn control(plan: &ControlPlan, workers: usize, analysis: &Analysis, world: &World) -> Result<(), Error> {
+///
+/// Nothing more is posted once `ending` is set.
+pub async fn control(
+    plan: &ControlPlan,
+    workers: usize,
+    analysis: &Analysis,
+    ending: &Cell<bool>,
+    world: &World,
+) -> Result<(), Error> {
+    let Thresholds { idle, low, .. } = analysis.rules.thresholds;
+    let below = if plan.idle_alone { idle } else { low };
     let meant = |device: &&Scored| device.is_low() && (!plan.idle_alone || device.score.band == Band::Idle);
     let (certain, doubtful): (Vec<&Scored>, Vec<&Scored>) =
-        analysis.devices.iter().filter(meant).partition(|device| device.is_certain());
+        analysis.devices.iter().filter(meant).partition(|device| device.is_certain(below));
     let shown = plan.address.shown();
     if !doubtful.is_empty() {
         world
@@ -135,6 +151,9 @@ pub async fn control(plan: &ControlPlan, workers: usize, analysis: &Analysis, wo
     let caller = Caller::new().map_err(|told| Error::new(Kind::Request, "ControlFailed", told))?;
     let (total, patience) = (bodies.len(), Patience { timeout: plan.timeout, retries: 2, repeatable: false });
     let posted = stream::iter(bodies).map(async |body| {
+        if ending.get() {
+            return Err("not posted any more: it was told to end".to_owned());
+        }
         let call = Call { address: plan.address.clone(), headers: plan.headers.clone(), body };
         let answer = caller.post(&call, patience).await?;
         if (200..300).contains(&answer.code) { Ok(()) } else { Err(format!("{shown} answers {}", answer.code)) }

@@ -47,12 +47,14 @@ struct Watch<'a> {
     settings: RefCell<Settings>,
     state: RefCell<State>,
     pages: Pages,
+    /// Set once a signal came: what was begun for others is ended, and nothing more begun.
+    ending: Cell<bool>,
 }
 
 pub async fn run(args: &ScoreArgs, settings: Settings, world: &World) -> Result<ExitCode, Error> {
     let state = RefCell::new(State { ended: Some(Instant::now()), ..State::default() });
     let listen = args.listen.clone().or(settings.listen.clone());
-    let watch = Watch { args, world, settings: RefCell::new(settings), state, pages: Pages::default() };
+    let watch = Watch { args, world, settings: RefCell::new(settings), state, pages: Pages::default(), ending: Cell::default() };
     watch.refresh();
     let server = async {
         let Some(address) = &listen else { return std::future::pending().await };
@@ -82,19 +84,36 @@ impl Watch<'_> {
     async fn rounds(&self) -> Result<ExitCode, Error> {
         let mut ended = std::pin::pin!(raw::ended_from_outside());
         let mut memory = None;
-        let mut config = self.world.config().map_err(|error| error.to_string());
+        let config = self.world.config().map_err(|error| error.to_string());
+        let mut config = (config.clone(), config);
         let mut first = true;
         loop {
             let settings = self.settings.borrow().clone();
             let begun = Instant::now();
             let connected = Cell::default();
+            self.world.renew_credentials();
             let analyzed = tokio::select! {
-                analyzed = self.analyzed(&settings, &connected) => analyzed,
+                analyzed = analyze(&settings, self.world, &connected) => analyzed,
                 signal = &mut ended => return code(signal),
             };
             self.state.borrow_mut().connected = connected.get();
             match analyzed {
-                Ok(analysis) => self.succeeded(analysis, &settings, first, &mut memory).await?,
+                Ok(analysis) => {
+                    let mut rest = std::pin::pin!(self.succeeded(analysis, &settings, first, &mut memory));
+                    let mut signal = None;
+                    loop {
+                        tokio::select! {
+                            done = &mut rest => break done?,
+                            came = &mut ended, if signal.is_none() => {
+                                signal = Some(came);
+                                self.ending.set(true);
+                            }
+                        }
+                    }
+                    if let Some(signal) = signal {
+                        return code(signal);
+                    }
+                }
                 // What a person has to mend does not mend itself.
                 Err(error) if first && !is_outage(&error) => return Err(error),
                 Err(error) => self.failed(&error, &settings),
@@ -117,12 +136,6 @@ impl Watch<'_> {
         }
     }
 
-    async fn analyzed(&self, settings: &Settings, connected: &Cell<bool>) -> Result<Analysis, Error> {
-        let mut analysis = analyze(settings, self.world, connected).await?;
-        score_outbound::ask(settings, &mut analysis, self.world).await;
-        Ok(analysis)
-    }
-
     async fn succeeded(
         &self,
         mut analysis: Analysis,
@@ -130,34 +143,59 @@ impl Watch<'_> {
         first: bool,
         memory: &mut Option<Memory>,
     ) -> Result<(), Error> {
-        let told = analysis.clone();
-        analysis.devices = self.args.list(std::mem::take(&mut analysis.devices));
+        self.state.borrow_mut().analyses.succeeded(analysis.took.as_secs_f64());
+        if settings.ai.is_some() {
+            // What was measured is there for all to see while the AI thinks.
+            self.publish(analysis.clone());
+            let asked = score_outbound::ask(settings, &mut analysis, Some(settings.interval / 2), self.world);
+            tokio::select! {
+                () = asked => {}
+                () = self.until_ending() => {}
+            }
+        }
         let text = {
-            let mut state = self.state.borrow_mut();
-            state.analyses.succeeded(analysis.took.as_secs_f64());
-            (state.ended, state.succeeded) = (Some(Instant::now()), Some(Instant::now()));
-            let text = self.shown(&analysis, &state.analyses, first);
-            state.last = Some(analysis);
+            let listed = Analysis { devices: self.args.list(analysis.devices.clone()), ..analysis.clone() };
+            let text = self.shown(&listed, &self.state.borrow().analyses, first);
+            self.publish(listed);
             text
         };
-        self.refresh();
         self.textfile();
         if self.world.terminal.out_is_terminal() && self.args.output == ScoreFormat::Table {
             self.world.terminal.redraw(&text)?;
         } else {
             self.world.terminal.print(&text)?;
         }
+        if self.ending.get() {
+            return Ok(());
+        }
         if let Some(plan) = &settings.notify
-            && let Err(error) = score_outbound::notify(plan, memory, &told, self.world).await
+            && let Err(error) = score_outbound::notify(plan, memory, &analysis, self.world).await
         {
             self.world.terminal.warn(&error.to_string());
         }
         if let Some(plan) = &settings.control
-            && let Err(error) = score_outbound::control(plan, settings.workers, &told, self.world).await
+            && let Err(error) = score_outbound::control(plan, settings.workers, &analysis, &self.ending, self.world).await
         {
             self.world.terminal.warn(&error.to_string());
         }
         Ok(())
+    }
+
+    /// Makes an analysis the last one.
+    fn publish(&self, mut analysis: Analysis) {
+        analysis.devices = self.args.list(std::mem::take(&mut analysis.devices));
+        {
+            let mut state = self.state.borrow_mut();
+            (state.ended, state.succeeded) = (Some(Instant::now()), Some(Instant::now()));
+            state.last = Some(analysis);
+        }
+        self.refresh();
+    }
+
+    async fn until_ending(&self) {
+        while !self.ending.get() {
+            tokio::time::sleep(TICK / 4).await;
+        }
     }
 
     fn failed(&self, error: &Error, settings: &Settings) {
@@ -191,12 +229,14 @@ impl Watch<'_> {
     }
 
     /// Reads the config file again when it has changed. One that is wrong changes nothing. True when there is something new.
-    fn read_again(&self, config: &mut Result<Config, String>) -> bool {
+    fn read_again(&self, (present, seen): &mut (Result<Config, String>, Result<Config, String>)) -> bool {
         let new = self.world.config().map_err(|error| error.to_string());
-        if new == *config {
+        // One that is being written may be half there, or empty.
+        let still = std::mem::replace(seen, new.clone()) == new;
+        if new == *present || !still {
             return false;
         }
-        *config = new;
+        *present = new;
         let settings = self.args.settings(self.world).and_then(|settings| self.world.read_again().map(|()| settings));
         match settings {
             Ok(settings) => {
@@ -220,7 +260,7 @@ impl Watch<'_> {
 
     /// True while what was found last may be shown as present.
     fn is_fresh(&self, state: &State) -> bool {
-        let most = self.settings.borrow().interval * STALE;
+        let most = self.settings.borrow().interval.saturating_mul(STALE);
         state.succeeded.is_some_and(|at| at.elapsed() <= most)
     }
 
@@ -234,7 +274,8 @@ impl Watch<'_> {
 
     fn health(&self) -> Health {
         let (state, settings) = (self.state.borrow(), self.settings.borrow());
-        let late = state.ended.is_some_and(|at| at.elapsed() > settings.interval * STALE + self.world.access.request_timeout);
+        let patience = settings.interval.saturating_mul(STALE).saturating_add(self.world.access.request_timeout);
+        let late = state.ended.is_some_and(|at| at.elapsed() > patience);
         Health {
             status: match (late, state.connected && self.is_fresh(&state)) {
                 (true, _) => "unhealthy",
@@ -265,7 +306,7 @@ impl Watch<'_> {
         let of = |text: &dyn Fn(&[Scored], Timestamp) -> String| {
             last.map_or_else(none, |last| page(200, text(&last.devices, last.at)))
         };
-        let threshold = self.settings.borrow().thresholds.low;
+        let threshold = last.map_or(0.0, |last| last.rules.thresholds.low);
         let metrics = Page { code: 200, media: "text/plain; version=0.0.4; charset=utf-8", text: self.exposition() };
         let mut pages = self.pages.borrow_mut();
         pages.insert("/metrics", metrics);

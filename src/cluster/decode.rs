@@ -223,6 +223,14 @@ impl Condition<'_> {
 }
 
 impl PodStatus<'_> {
+    /// When the last of its containers began that run; `None` while one of them does not. A pod has its devices while it
+    /// pulls its image, and does nothing with them.
+    pub fn runs_since(&self) -> Option<Timestamp> {
+        let starts = self.container_statuses.iter().map(|status| status.state.running.as_ref()?.started_at);
+        let starts: Option<Vec<Timestamp>> = starts.collect();
+        starts?.into_iter().max()
+    }
+
     pub fn phase(&self) -> PodPhase {
         match self.phase.as_ref() {
             "Running" => PodPhase::Running,

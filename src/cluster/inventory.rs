@@ -157,6 +157,19 @@ impl Connection {
         Ok(Stock { inventory, consumers, unreadable, refused })
     }
 
+    /// Pods of one namespace that have not ended.
+    pub async fn consumers(&self, namespace: &str) -> Result<Vec<Consumer>, Failure> {
+        let mut consumers = Vec::new();
+        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
+        self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
+            let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
+            consumers.extend(page.items.iter().map(consumer));
+            Ok(())
+        })
+        .await?;
+        Ok(consumers)
+    }
+
     /// Objects of dynamic resource allocation; none where the API is not served, `None` where they may not be read.
     async fn optional(&self, plural: &str) -> Result<Option<Vec<Value>>, Failure> {
         let mut found = Vec::new();
@@ -272,7 +285,7 @@ fn consumer(pod: &WirePod<'_>) -> Consumer {
         name: pod.metadata.name.to_string(),
         node: Some(pod.spec.node_name.to_string()).filter(|node| !node.is_empty()),
         ended: matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed"),
-        started_at: pod.status.start_time,
+        runs_since: pod.status.runs_since(),
         job: label(JOB).filter(|_| ours).cloned(),
         devices: total.extended,
         cpu_milli: total.cpu_milli,

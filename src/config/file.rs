@@ -57,12 +57,6 @@ impl ConfigFile {
         self.text(section, key).map(|path| folder.join(path))
     }
 
-    /// Names and texts below a key.
-    pub fn map(&self, section: &str, key: &str) -> Vec<(String, String)> {
-        let map = self.content[section][key].as_object().into_iter().flatten();
-        map.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
-    }
-
     /// What nobody reads, each with the nearest key.
     #[must_use]
     pub fn unknown(&self) -> Vec<String> {

@@ -92,9 +92,9 @@ impl Config {
     }
 
     /// Names with their texts, of the file.
-    #[must_use]
-    pub fn map(&self, name: &str) -> Vec<(String, String)> {
-        let (section, key) = Key::named(name).path();
-        self.file.map(section, key)
+    pub fn map(&self, name: &str) -> Result<Vec<(String, String)>, String> {
+        let value = self.value(name)?;
+        let pairs = value.as_object().into_iter().flatten();
+        Ok(pairs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())
     }
 }

@@ -202,10 +202,21 @@ impl Kind {
             (Self::Duration, Value::Number(found)) => (0.1..=MANY).contains(&found.as_f64()?).then(|| value.clone()),
             (Self::Duration, Value::String(text)) => match text.parse::<f64>() {
                 Ok(seconds) => self.accept(&number(seconds)),
-                Err(_) => quantity::duration(text).filter(|span| !span.is_zero()).map(|_| value.clone()),
+                Err(_) => {
+                    quantity::duration(text).filter(|span| (0.1..=MANY).contains(&span.as_secs_f64())).map(|_| value.clone())
+                }
             },
             (Self::Switch, Value::Bool(_)) => Some(value.clone()),
-            (Self::Map, Value::Object(map)) => map.values().all(Value::is_string).then(|| value.clone()),
+            (Self::Map, Value::Object(map)) => {
+                // A number that a header has is a text.
+                let text = |value: &Value| match value {
+                    Value::String(text) => Some(json!(text)),
+                    Value::Number(_) | Value::Bool(_) => Some(json!(value.to_string())),
+                    _ => None,
+                };
+                let texts = map.iter().map(|(name, value)| Some((name.clone(), text(value)?)));
+                texts.collect::<Option<serde_json::Map<_, _>>>().map(Value::Object)
+            }
             (_, Value::String(text)) => self.parse(text),
             // A word that YAML takes for something else: `model: 4`, `language: no`.
             (Self::Text, Value::Number(_) | Value::Bool(_)) => Some(json!(value.to_string())),
@@ -252,7 +263,8 @@ mod tests {
         assert_eq!(Key::named("ai.model").kind.accept(&json!(4)), Some(json!("4")));
         assert_eq!(Key::named("ai.enabled").kind.accept(&json!("yes")), Some(json!(true)));
         assert_eq!(Key::named("ai.enabled").kind.accept(&json!(3)), None);
-        assert_eq!(Key::named("prometheus.headers").kind.accept(&json!({"a": 1})), None);
+        assert_eq!(Key::named("prometheus.headers").kind.accept(&json!({"a": 1})), Some(json!({"a": "1"})));
+        assert_eq!(Key::named("prometheus.headers").kind.accept(&json!({"a": [1]})), None);
     }
 
     #[test]

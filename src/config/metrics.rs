@@ -6,7 +6,6 @@ use crate::files::{bytes_of, text_of};
 use crate::prometheus::Credentials;
 
 use super::Environment;
-use super::file::ConfigFile;
 use super::found::{Config, Origin};
 use super::keys::Key;
 
@@ -49,7 +48,7 @@ impl MetricsSource {
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
         let (named, origin) = config.find(Key::named("prometheus.url"))?;
         let url = flags.url.clone().map(|url| (url, Origin::Flag)).or_else(|| Some((named.as_str()?.to_owned(), origin)));
-        let of_file = file_credentials(file, url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File))?;
+        let of_file = file_credentials(&config, url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File))?;
         let named = url.is_some();
         let flag_token = flags.token_file.as_ref().map(|path| text_of(path)).transpose()?;
         let own_token =
@@ -72,7 +71,8 @@ impl MetricsSource {
 }
 
 /// What the file has to let us in, when its address is the one that is asked.
-fn file_credentials(file: &ConfigFile, asked: bool) -> Result<Credentials, String> {
+fn file_credentials(config: &Config, asked: bool) -> Result<Credentials, String> {
+    let file = &config.file;
     if !asked {
         return Ok(Credentials::default());
     }
@@ -81,6 +81,6 @@ fn file_credentials(file: &ConfigFile, asked: bool) -> Result<Credentials, Strin
         user: file.text(SECTION, "user").zip(read("password_file")?),
         token: read("token_file")?,
         authority: file.file(SECTION, "ca_file").map(|path| bytes_of(&path)).transpose()?,
-        headers: file.map(SECTION, "headers"),
+        headers: config.map("prometheus.headers")?,
     })
 }

@@ -105,7 +105,7 @@ impl ControlSettings {
             url: config.text("control.api_url")?,
             timeout: config.duration("control.timeout")?,
             idle_alone: config.text("control.status")?.as_deref() == Some("idle"),
-            headers: config.map("control.headers"),
+            headers: config.map("control.headers")?,
         })
     }
 }

@@ -17,8 +17,8 @@ pub struct Consumer {
     pub name: String,
     pub node: Option<String>,
     pub ended: bool,
-    /// When its node took it.
-    pub started_at: Option<Timestamp>,
+    /// When the last of its containers began to run; `None` while one of them does not.
+    pub runs_since: Option<Timestamp>,
     /// The job of ours that it belongs to.
     pub job: Option<String>,
     /// Units per extended resource, as the scheduler counts them.

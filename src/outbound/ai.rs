@@ -20,13 +20,17 @@ const MOST_TOKENS: u32 = 1024;
 impl Ai {
     /// Anthropic's own API, by its host or its path.
     fn is_anthropic(&self) -> bool {
-        let host = self.address.host();
-        host == "anthropic.com" || host.ends_with(".anthropic.com") || self.address.path().ends_with("/v1/messages")
+        let (host, path) = (self.address.host(), self.address.path());
+        // It speaks the others' language too, at their path.
+        let own = host == "anthropic.com" || host.ends_with(".anthropic.com");
+        path.ends_with("/v1/messages") || (own && !path.ends_with("/chat/completions"))
     }
 
     fn is_azure(&self) -> bool {
         let host = self.address.host();
-        [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"].iter().any(|end| host.ends_with(end))
+        [".openai.azure.com", ".openai.azure.cn", ".openai.azure.us", ".cognitiveservices.azure.com", ".services.ai.azure.com"]
+            .iter()
+            .any(|end| host.ends_with(end))
     }
 
     /// A question as a call.
@@ -101,6 +105,8 @@ mod tests {
             ai("http://127.0.0.1:1/v1/messages").call("i", "q").body,
             r#"{"model":"m","max_tokens":1024,"system":"i","messages":[{"role":"user","content":"q"}]}"#
         );
+        assert_eq!(header("https://x.openai.azure.cn/openai/deployments/d/chat/completions").0, "api-key");
+        assert_eq!(header("https://api.anthropic.com/v1/chat/completions").0, "authorization");
         // A host that only sounds like it gets no key of the other's.
         assert_eq!(header("https://notanthropic.com/v1/chat/completions").0, "authorization");
         assert_eq!(header("https://openai.azure.com.example.org/v1/chat/completions").0, "authorization");

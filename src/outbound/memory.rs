@@ -18,6 +18,8 @@ pub struct Memory {
     told: BTreeMap<String, i64>,
 }
 
+/// Seconds for which a message is remembered at least: the next run may have another idea of how often is too often.
+const KEPT: i64 = 7 * 86_400;
 /// Written into the file; another version's is not read.
 const VERSION: u64 = 1;
 
@@ -38,10 +40,13 @@ impl Memory {
         self.told.get(what).is_some_and(|at| *at <= now && now - at < seconds)
     }
 
-    /// Keeps what is still true, with what was told now. An error says why it lasts no longer than the program.
-    pub fn keep(&mut self, true_still: &[String], told_now: &[String], now: i64) -> Result<(), String> {
-        self.told.retain(|what, _| true_still.contains(what));
+    /// Keeps what was told now, and what was told less than `seconds` ago, by others too. An error says why it lasts no
+    /// longer than the program.
+    pub fn keep(&mut self, told_now: &[String], now: i64, seconds: i64) -> Result<(), String> {
+        // Another run may have told something meanwhile.
+        self.told.extend(self.path.as_deref().and_then(read).unwrap_or_default());
         self.told.extend(told_now.iter().map(|what| (what.clone(), now)));
+        self.told.retain(|_, at| *at <= now && now - *at < seconds.max(KEPT));
         let Some(path) = &self.path else { return Ok(()) };
         let text = json!({"version": VERSION, "told": self.told}).to_string();
         files::replace(path, text.as_bytes(), 0o600)

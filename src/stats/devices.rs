@@ -53,10 +53,7 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
             continue;
         };
         samples += 1;
-        // Of a partitioned AMD device the first partition tells what the others report as zero.
-        let first_alone =
-            matches!(metric.quantity, Quantity::Utilization | Quantity::MemoryCopy | Quantity::Power | Quantity::Temperature);
-        if first_alone && place.slice.as_ref().is_some_and(|(kind, number)| kind.contains("_nps") && *number > 0) {
+        if !place.tells(metric.quantity) {
             continue;
         }
         let holder = reader.holder(series, &place.node);

@@ -7,6 +7,7 @@ use crate::model::{Point, Series};
 
 use super::dialect::{Quantity, metric_of};
 use super::identity::{Facts, Reader};
+use super::limits;
 
 /// What one device measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,8 +69,12 @@ impl Trace {
     pub fn memory_share(&self) -> Vec<Point> {
         let free: BTreeMap<i64, f64> = self.curve(Quantity::MemoryFree).iter().map(|point| (point.at, point.value)).collect();
         let total: BTreeMap<i64, f64> = self.curve(Quantity::MemoryTotal).iter().map(|point| (point.at, point.value)).collect();
+        // What the model has, where nobody measures it.
+        let whole = self.slice.is_none() && free.is_empty() && total.is_empty();
+        let usual = self.model.as_deref().filter(|_| whole).and_then(limits::mib);
         let share = |point: &Point| {
-            let all = free.get(&point.at).map(|free| free + point.value).or_else(|| total.get(&point.at).copied())?;
+            let measured = free.get(&point.at).map(|free| free + point.value).or_else(|| total.get(&point.at).copied());
+            let all = measured.or(usual)?;
             (all > 0.0).then(|| Point { at: point.at, value: (point.value / all * 100.0).min(100.0) })
         };
         self.curve(Quantity::MemoryUsed).iter().filter_map(share).collect()
@@ -84,6 +89,9 @@ pub fn read(answer: &[Series], facts: &Facts, lifetimes: &Lifetimes) -> History 
     let mut found: BTreeMap<Key, (Trace, BTreeMap<Quantity, Best>)> = BTreeMap::new();
     for series in answer {
         let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
+        if !place.tells(metric.quantity) {
+            continue;
+        }
         let pod = reader.named_pod(series);
         let (from, to) = pod.as_ref().and_then(|pod| lifetimes.get(pod)).copied().unwrap_or_default();
         let uuid = if place.index.is_none() { place.uuid.clone().unwrap_or_default() } else { String::new() };
@@ -233,5 +241,33 @@ mod tests {
         let answer = [memory("DCGM_FI_DEV_FB_USED", 300.0), memory("DCGM_FI_DEV_FB_FREE", 100.0)];
         let history = read(&answer, &Facts::default(), &Lifetimes::new());
         assert_eq!(values(&history.traces[0].memory_share()), [75.0]);
+    }
+
+    #[test]
+    fn partitions_after_the_first_tell_nothing_of_what_they_report_as_zero() {
+        let series = |partition: &str, name: &str, value: f64| Series {
+            labels: [
+                ("__name__", name),
+                ("gpu_id", "0"),
+                ("hostname", "n"),
+                ("gpu_compute_partition_type", "cpx"),
+                ("gpu_memory_partition_type", "nps4"),
+                ("gpu_partition_id", partition),
+            ]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+            points: vec![Point { at: 0, value }],
+        };
+        let answer = [
+            series("0", "gpu_gfx_activity", 90.0),
+            series("3", "gpu_gfx_activity", 0.0),
+            series("3", "gpu_package_power", 0.0),
+            series("3", "gpu_used_vram", 2000.0),
+        ];
+        let history = read(&answer, &Facts::default(), &Lifetimes::new());
+        let of = |number: u32| history.traces.iter().find(|trace| trace.slice == Some(("cpx_nps4".to_owned(), number))).unwrap();
+        assert_eq!(of(0).curve(Quantity::Utilization).len(), 1);
+        assert!(of(3).curve(Quantity::Utilization).is_empty() && of(3).curve(Quantity::Power).is_empty());
+        assert_eq!(of(3).curve(Quantity::MemoryUsed)[0].value, 2000.0);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::reading::PodKey;
 use crate::model::{Consumer, Inventory, Series};
 
-use super::dialect::{CONTAINER_LABELS, EXPORTERS, INDEX_LABELS, MODEL_LABELS, NODE_LABELS, POD_LABELS, UUID_LABELS};
+use super::dialect::{CONTAINER_LABELS, EXPORTERS, INDEX_LABELS, MODEL_LABELS, NODE_LABELS, POD_LABELS, Quantity, UUID_LABELS};
 
 /// What the API server knows, as far as labels need it.
 #[derive(Debug, Default)]
@@ -70,6 +70,16 @@ pub struct Place {
     pub index: Option<u32>,
     /// Profile and number of an instance.
     pub slice: Option<(String, u32)>,
+}
+
+impl Place {
+    /// Of a partitioned AMD device the first partition tells what the others report as zero.
+    #[must_use]
+    pub fn tells(&self, quantity: Quantity) -> bool {
+        let first_alone =
+            matches!(quantity, Quantity::Utilization | Quantity::MemoryCopy | Quantity::Power | Quantity::Temperature);
+        !(first_alone && self.slice.as_ref().is_some_and(|(kind, number)| kind.contains("_nps") && *number > 0))
+    }
 }
 
 /// Reads identities of one answer.

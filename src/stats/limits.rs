@@ -1,11 +1,12 @@
-//! What a device can draw at most, where no exporter tells: the makers' figures by model. Sites set other limits, so a
-//! measured limit always comes first.
+//! What a device can draw at most and how much memory it has, where no exporter tells: the makers' figures by model. Sites
+//! set other limits, so a measured one always comes first.
 
 /// Model, as a part of its normalised name, and watts. A longer name is tried before a shorter one.
-const WATTS: [(&str, f64); 46] = [
+const WATTS: [(&str, f64); 49] = [
     ("a100 80gb pcie", 300.0),
     ("a100 pcie", 250.0),
     ("a100", 400.0),
+    ("a800 80gb pcie", 300.0),
     ("a800", 400.0),
     ("a10g", 300.0),
     ("a10", 150.0),
@@ -17,6 +18,7 @@ const WATTS: [(&str, f64); 46] = [
     ("h100 nvl", 400.0),
     ("h100 pcie", 350.0),
     ("h100", 700.0),
+    ("h800 pcie", 350.0),
     ("h800", 700.0),
     ("h200 nvl", 600.0),
     ("h200", 700.0),
@@ -28,6 +30,7 @@ const WATTS: [(&str, f64); 46] = [
     ("t4", 70.0),
     ("v100 pcie", 250.0),
     ("v100", 300.0),
+    ("v100s pcie", 250.0),
     ("rtx 4090", 450.0),
     ("rtx 5090", 575.0),
     ("rtx 6000 ada", 300.0),
@@ -52,12 +55,53 @@ const WATTS: [(&str, f64); 46] = [
     ("rtx a6000", 300.0),
 ];
 
+/// Model, in the same way, and the MiB of its memory.
+const MIB: [(&str, f64); 27] = [
+    ("t4", 15_360.0),
+    ("v100 sxm2 16gb", 16_384.0),
+    ("v100 sxm2 32gb", 32_768.0),
+    ("v100 pcie 16gb", 16_384.0),
+    ("v100 pcie 32gb", 32_768.0),
+    ("v100s pcie 32gb", 32_768.0),
+    ("a10", 23_028.0),
+    ("a30", 24_576.0),
+    ("a40", 46_068.0),
+    ("a100 sxm4 40gb", 40_960.0),
+    ("a100 pcie 40gb", 40_960.0),
+    ("a100 sxm4 80gb", 81_920.0),
+    ("a100 80gb pcie", 81_920.0),
+    ("a800 sxm4 80gb", 81_920.0),
+    ("l4", 23_034.0),
+    ("l20", 46_068.0),
+    ("l40", 46_068.0),
+    ("l40s", 46_068.0),
+    ("h100 80gb hbm3", 81_559.0),
+    ("h100 pcie", 81_559.0),
+    ("h100 nvl", 95_830.0),
+    ("h800", 81_559.0),
+    ("h20", 97_871.0),
+    ("h200", 143_771.0),
+    ("b200", 183_359.0),
+    ("gb200", 189_471.0),
+    ("rtx 4090", 24_564.0),
+];
+
+/// MiB that a model has; `None` for one that is not in the table.
+#[must_use]
+pub fn mib(model: &str) -> Option<f64> {
+    of(&MIB, model)
+}
+
 /// Watts that a model draws at most; `None` for one that is not in the table.
 #[must_use]
 pub fn watts(model: &str) -> Option<f64> {
+    of(&WATTS, model)
+}
+
+fn of(table: &[(&str, f64)], model: &str) -> Option<f64> {
     let words = words(model);
     let known = |name: &&(&str, f64)| words.contains(&format!(" {} ", name.0));
-    WATTS.iter().filter(known).max_by_key(|(name, _)| name.len()).map(|(_, watts)| *watts)
+    table.iter().filter(known).max_by_key(|(name, _)| name.len()).map(|(_, value)| *value)
 }
 
 /// Lower case, each word between blanks; the form factor's generation is none.
@@ -89,5 +133,8 @@ mod tests {
         ] {
             assert_eq!(watts(model), expected, "{model}");
         }
+        assert_eq!((mib("NVIDIA A100-SXM4-80GB"), mib("NVIDIA A100-SXM4-40GB")), (Some(81_920.0), Some(40_960.0)));
+        assert_eq!((mib("Tesla V100S-PCIE-32GB"), watts("Tesla V100S-PCIE-32GB")), (Some(32_768.0), Some(250.0)));
+        assert_eq!(mib("NVIDIA A100"), None, "it comes in two sizes");
     }
 }

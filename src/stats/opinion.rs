@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_curve_is_condensed_and_its_gaps_are_told() {
-        let rules = Rules { start: 0, end: 400, step: 10, weights: Default::default(), thresholds: Default::default() };
+        let rules =
+            Rules { start: 0, end: 400, step: 10, lookback: 20, weights: Default::default(), thresholds: Default::default() };
         // Forty points, the pieces of 20 s hold two each; nothing in the fifth.
         let points: Vec<Point> = (0..40_i32)
             .filter(|index| !(8..10).contains(index))

@@ -96,6 +96,13 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     format!("max by (__name__,{}) ({}{faults})", keys(), selector(&plain, pods))
 }
 
+/// The same for a window, where a value is not older than some seconds: else the server repeats what it had last for five
+/// minutes, and a gap looks like a device that does nothing.
+#[must_use]
+pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
+    format!("max by (__name__,{}) (last_over_time({}[{seconds}s]))", keys(), selector(quantities, None))
+}
+
 /// Fatal errors of the last hour: the next error, or its clean-up, takes the place of one at once.
 fn fatal_xids() -> String {
     let name = names(&[Quantity::Xid]).concat();

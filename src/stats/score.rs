@@ -96,6 +96,8 @@ pub struct Score {
     pub clock_mhz: Option<f64>,
     /// Weighted mean of the terms that are known, 0 to 100.
     pub value: Option<f64>,
+    /// What it would be if every term that is not known were 100.
+    pub at_most: Option<f64>,
     pub band: Band,
     /// Samples of the utilization.
     pub samples: usize,
@@ -129,6 +131,8 @@ impl Score {
         let known = || terms.iter().filter_map(|(weight, term)| Some((*weight, (*term)?)));
         let weight: f64 = known().map(|(weight, _)| weight).sum();
         let value = (weight > 0.0).then(|| known().map(|(weight, term)| weight * term).sum::<f64>() / weight);
+        let whole: f64 = terms.iter().map(|(weight, _)| weight).sum();
+        let at_most = value.map(|_| terms.iter().map(|(weight, term)| weight * term.unwrap_or(100.0)).sum::<f64>() / whole);
         // Without its first term a score says little of whether somebody works there.
         let band = utilization.and(value).map_or(Band::Unknown, |value| thresholds.band(value));
         Self {
@@ -140,6 +144,7 @@ impl Score {
             power,
             clock_mhz: curve(Quantity::Clock),
             value,
+            at_most,
             band,
             samples: trace.curve(Quantity::Utilization).len(),
             expected,
@@ -158,6 +163,7 @@ impl Score {
             power: None,
             clock_mhz: None,
             value: None,
+            at_most: None,
             band: Band::Unknown,
             samples: 0,
             expected,

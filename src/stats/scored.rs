@@ -49,10 +49,12 @@ impl Scored {
         self.score.band.is_low() && self.reading.held == Some(true) && !self.spared
     }
 
-    /// True when a machine may act on it: its data are complete, and as old as the window.
+    /// True when a machine may act on it: it is below a threshold whatever was not measured, and its data cover the window.
     #[must_use]
-    pub fn is_certain(&self) -> bool {
-        self.whole && self.measured && !self.reading.stale && self.score.band != Band::Unknown
+    pub fn is_certain(&self, threshold: f64) -> bool {
+        // Terms that nobody measured might be anything.
+        let surely = self.score.at_most.is_some_and(|highest| highest < threshold);
+        surely && self.whole && self.measured && !self.reading.stale && self.score.band != Band::Unknown
     }
 }
 
@@ -64,6 +66,8 @@ pub struct Rules {
     /// In Unix seconds.
     pub end: i64,
     pub step: i64,
+    /// Seconds for which a value stands for what came after it.
+    pub lookback: i64,
     pub weights: Weights,
     pub thresholds: Thresholds,
 }
@@ -102,22 +106,24 @@ pub fn scored(
     let starts: BTreeMap<PodKey, i64> = consumers
         .into_iter()
         .flatten()
-        .filter_map(|pod| Some(((pod.namespace.clone(), pod.name.clone()), pod.started_at?.as_millisecond())))
+        .filter_map(|pod| Some(((pod.namespace.clone(), pod.name.clone()), pod.runs_since?.as_millisecond())))
         .collect();
-    let traces: BTreeMap<_, &Trace> =
-        history.traces.iter().map(|trace| ((&trace.node, trace.index, &trace.slice), trace)).collect();
+    let traces = Traces::of(history);
     let lost = inventory.hosts.iter().flat_map(|host| lost(host, readings, history));
     let all = readings.devices.iter().map(|reading| (reading.clone(), true)).chain(lost);
     let mut scored: Vec<Scored> = all
         .map(|(reading, measured)| {
-            let found = traces.get(&(&reading.node, reading.index, &reading.slice)).filter(|_| measured);
+            let found = traces.find(&reading).filter(|_| measured);
             // What was measured before its pod began was somebody else's, or nobody's, whatever labels it had.
             let begins: Option<Vec<i64>> = reading.holders.iter().map(|holder| starts.get(holder).copied()).collect();
             let begin = match (reading.held, begins) {
                 (Some(true), begins) => begins.and_then(|begins| begins.into_iter().max()),
-                _ => Some(i64::MIN),
+                (Some(false), _) => Some(i64::MIN),
+                // Somebody may have it since a moment ago.
+                (None, _) => None,
             };
-            let trace = found.zip(begin).map(|(trace, begin)| trace.since(begin));
+            // What stands for a time may be a little older than it.
+            let trace = found.zip(begin).map(|(trace, begin)| trace.since(begin.saturating_add(rules.lookback * 1000)));
             let expected = rules.expected();
             let of = |trace: &Trace| Score::of(trace, expected, rules.weights, rules.thresholds);
             let score = trace.as_ref().map_or_else(|| Score::unknown(expected), of);
@@ -135,6 +141,36 @@ pub fn scored(
     scored
 }
 
+/// Curves by who they are of.
+struct Traces<'h> {
+    by_uuid: BTreeMap<Key<'h, &'h str>, &'h Trace>,
+    by_index: BTreeMap<Key<'h, u32>, &'h Trace>,
+}
+
+/// Node, UUID or number, slice.
+type Key<'h, I> = (&'h str, I, Option<&'h (String, u32)>);
+
+impl<'h> Traces<'h> {
+    fn of(history: &'h History) -> Self {
+        let named = |trace: &'h Trace| Some(((trace.node.as_str(), trace.uuid.as_deref()?, trace.slice.as_ref()), trace));
+        let by_uuid = history.traces.iter().filter_map(named).collect();
+        let by_index =
+            history.traces.iter().map(|trace| ((trace.node.as_str(), trace.index, trace.slice.as_ref()), trace)).collect();
+        Self { by_uuid, by_index }
+    }
+
+    /// Numbers are made up where an exporter tells none, so a UUID comes first.
+    fn find(&self, reading: &Reading) -> Option<&'h Trace> {
+        let (node, slice) = (reading.node.as_str(), reading.slice.as_ref());
+        let named = reading.uuid.as_deref().and_then(|uuid| self.by_uuid.get(&(node, uuid, slice)));
+        let numbered = || {
+            let found = self.by_index.get(&(node, reading.index, slice))?;
+            (found.uuid.is_none() || reading.uuid.is_none()).then_some(found)
+        };
+        named.or_else(numbered).copied()
+    }
+}
+
 /// Devices that pods of a node hold and that measure nothing now: as they were in the window, else without a name.
 fn lost(host: &HostUse, readings: &Readings, history: &History) -> Vec<(Reading, bool)> {
     let own: Vec<&Reading> = readings.devices.iter().filter(|reading| reading.node == host.name()).collect();
@@ -149,7 +185,12 @@ fn lost(host: &HostUse, readings: &Readings, history: &History) -> Vec<(Reading,
         })
         .collect();
     let mut missing = wants.iter().map(|(_, count)| count).sum::<u64>().saturating_sub(held);
-    let seen = |trace: &&Trace| own.iter().any(|reading| (reading.index, &reading.slice) == (trace.index, &trace.slice));
+    let seen = |trace: &&Trace| {
+        own.iter().any(|reading| match (&reading.uuid, &trace.uuid) {
+            (Some(ours), Some(theirs)) => (ours, &reading.slice) == (theirs, &trace.slice),
+            _ => (reading.index, &reading.slice) == (trace.index, &trace.slice),
+        })
+    };
     let mut silent: Vec<&Trace> =
         history.traces.iter().filter(|trace| trace.node == host.name()).filter(|trace| !seen(trace)).collect();
     let mut lost = Vec::new();
@@ -184,6 +225,7 @@ mod tests {
         start: 0,
         end: 600,
         step: 30,
+        lookback: 60,
         weights: Weights { utilization: 0.5, memory_copy: 0.2, memory_used: 0.2, power: 0.1 },
         thresholds: Thresholds { idle: 10.0, low: 20.0, high: 70.0 },
     };
@@ -244,6 +286,6 @@ mod tests {
         assert!(lost(&host, &readings, &History::default()).is_empty());
         let inventory = Inventory { hosts: vec![host] };
         let all = scored(&Readings::default(), &History::default(), &inventory, None, &RULES);
-        assert_eq!((all.len(), all[0].score.band, all[0].id(), all[0].is_certain()), (1, Band::Unknown, None, false));
+        assert_eq!((all.len(), all[0].score.band, all[0].id(), all[0].is_certain(20.0)), (1, Band::Unknown, None, false));
     }
 }

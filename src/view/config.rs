@@ -25,7 +25,7 @@ impl Setting {
             Value::Null => Value::Null,
             Value::Object(map) => map.keys().map(|name| (name.clone(), json!(MASK))).collect::<Map<_, _>>().into(),
             _ if self.secret => json!(MASK),
-            Value::String(text) if text.contains("://") => json!(without_credentials(text)),
+            Value::String(text) if self.name.ends_with("url") => json!(without_credentials(text)),
             value => value.clone(),
         }
     }
@@ -45,11 +45,11 @@ impl Setting {
 /// An address without user, password and parameters, which may hold a key.
 #[must_use]
 pub fn without_credentials(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (&url[..scheme.len() + 3], rest));
     let (rest, parameters) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = host.rsplit_once('@').map_or_else(|| host.to_owned(), |(_, host)| format!("{MASK}@{host}"));
-    format!("{scheme}://{host}{path}{parameters}")
+    format!("{scheme}{host}{path}{parameters}")
 }
 
 /// Section → key → value, or value and origin.
@@ -104,11 +104,13 @@ mod tests {
 
     #[test]
     fn nobody_sees_a_secret() {
-        let shown = |value: Value, secret| Setting { name: "a.b", value, origin: String::new(), secret }.shown();
+        let shown = |value: Value, secret| Setting { name: "a.url", value, origin: String::new(), secret }.shown();
         assert_eq!(shown(json!("sk-1"), true), MASK);
         assert_eq!(shown(json!({"X-Key": "sk-1"}), true), format!("X-Key: {MASK}"));
         assert_eq!(shown(json!("https://al:pw@h:1/p?key=sk-1"), false), "https://********@h:1/p?…");
         assert_eq!(shown(json!("http://h:9090"), false), "http://h:9090");
+        assert_eq!(shown(json!("al:pw@h:9090"), false), format!("{MASK}@h:9090"));
+        assert_eq!(shown(json!("h:9090"), false), "h:9090");
         assert_eq!(shown(Value::Null, true), "-");
         assert_eq!(shown(json!(20), false), "20");
     }

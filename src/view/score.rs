@@ -86,6 +86,9 @@ pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
     Low { count: gpus.len(), threshold, gpus }
 }
 
+/// Letters of an AI's reason in a message.
+const REASON: usize = 120;
+
 /// What a control system is told of a device: the document's body.
 #[must_use]
 pub fn control_body(row: &Scored, now: Timestamp) -> String {
@@ -97,9 +100,9 @@ pub fn control_body(row: &Scored, now: Timestamp) -> String {
     body.to_string()
 }
 
-/// What people are told of low devices in a chat, in at most so many bytes.
+/// What people are told of low devices in a chat, in at most so many bytes, and how many of them are named.
 #[must_use]
-pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> String {
+pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
     let mut text = format!("{} with a utilization score below {threshold}\n", count(rows.len() as u64, "GPU"));
     for (told, row) in rows.iter().enumerate() {
         let (namespace, pod) = row.holder();
@@ -114,18 +117,19 @@ pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> String {
             reading.node
         );
         if let Some(opinion) = &row.opinion {
-            line.push_str(&format!("  AI: {}, {}\n", opinion.verdict.word(), opinion.reason));
+            let reason: String = opinion.reason.chars().take(REASON).collect();
+            line.push_str(&format!("  AI: {}, {reason}\n", opinion.verdict.word()));
         }
         let rest = format!("and {} more\n", rows.len() - told);
         // The last one may take the room of the sentence about the rest.
         let room = if told + 1 == rows.len() { longest } else { longest.saturating_sub(rest.len()) };
         if text.len() + line.len() > room {
             text.push_str(&rest);
-            break;
+            return (text, told);
         }
         text.push_str(&line);
     }
-    text
+    (text, rows.len())
 }
 
 /// Sums and means over the devices that a pod holds; unknown ones are counted, and lower no mean.

@@ -100,6 +100,13 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
     assert_eq!(copies.len(), 1, "one device, whatever copies its series has: {copies:#?}");
     near(&copies[0]["utilization"], 64.0);
     assert_eq!(copies[0]["holders"].as_array().unwrap().len(), 2);
+    // Its score is one as well, and names a pod of the namespace that was asked for.
+    let scores = scene.until(&["score", "--window", "6s", "--step", "1s"], |list| {
+        list.as_array().unwrap().iter().filter(|one| one["score"].is_number()).count() == 2
+    });
+    let shared: Vec<&Value> = scores.as_array().unwrap().iter().filter(|one| one["hostname"] == "sliced-time").collect();
+    assert_eq!((shared.len(), &shared[0]["pod"]), (1, &json!("one")), "{scores:#}");
+    near(&shared[0]["gpu_util"], 64.0);
     let heat = scene.json(&["get", "heatmap", "--top", "3"]);
     assert_eq!(heat["utilization"]["data"][0]["value"], 64.0);
     assert_eq!(

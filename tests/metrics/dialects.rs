@@ -37,6 +37,33 @@ fn answers(scene: &Scene, prometheus: &str) -> Value {
     all
 }
 
+/// Who has which device, and what it did for the last seconds: what a score rests on. Power is left out, for not every
+/// dialect has its limit.
+fn scores(scene: &Scene, prometheus: &str) -> Vec<Value> {
+    let end = Instant::now() + Duration::from_secs(40);
+    loop {
+        let run = scene.asking(prometheus, &["score", "--window", "6s", "--step", "1s", "-o", "json"], "").ok();
+        let list = run.json();
+        let rows = list.as_array().unwrap();
+        if rows.len() == 8 && rows.iter().all(|row| row["status"] != "unknown") {
+            let of = |row: &Value| {
+                json!([
+                    row["hostname"],
+                    row["device_index"],
+                    row["pod"],
+                    row["namespace"],
+                    row["gpu_util"],
+                    row["mem_copy"],
+                    row["mem_used_mb"]
+                ])
+            };
+            return rows.iter().map(of).collect();
+        }
+        assert!(Instant::now() < end, "{prometheus}: {list:#}{}", run.err);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
 fn strip(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -62,6 +89,10 @@ fn settled(scene: &Scene, prometheus: &str, gpus: u64) {
         assert!(Instant::now() < end, "{prometheus} never has {gpus} devices: {:#}", answer["coverage"]);
         std::thread::sleep(Duration::from_millis(300));
     }
+}
+
+fn all_of(big: &[f64], wide: &[[f64; 2]]) -> Vec<f64> {
+    big.iter().chain(wide.as_flattened()).copied().collect()
 }
 
 #[test]
@@ -91,13 +122,22 @@ fn one_cluster_in_every_dialect() {
         assert!(Instant::now() < end, "{:#}", found["get jobs --no-progress"]);
         std::thread::sleep(Duration::from_millis(300));
     };
+    // Until the window is full of what they do now.
+    let busy = |row: &Value| all_of(&of_big, &of_wide).contains(&row[4].as_f64().unwrap_or(-1.0));
+    let scored = loop {
+        let found = scores(&scene, &scene.prometheus);
+        if found.iter().all(busy) {
+            break found;
+        }
+        assert!(Instant::now() < end, "{found:#?}");
+    };
     // By hand: means over the devices that are held.
     let jobs = &truth["get jobs --no-progress"]["items"];
     near(&jobs[0]["gpuUtilization"], (91.0 + 85.0 + 40.0 + 96.0) / 4.0);
     near(&jobs[1]["gpuUtilization"], (10.0 + 20.0 + 30.0 + 44.0) / 4.0);
     // 41,500 of 80,000 MiB, in GiB with one decimal.
     assert_eq!(jobs[0]["memoryUsage"], "40.5Gi/78.1Gi");
-    let all: Vec<f64> = of_big.iter().chain(of_wide.as_flattened()).copied().collect();
+    let all = all_of(&of_big, &of_wide);
     let overview = &truth["get overview"];
     near(&overview["utilization"], mean(&all) / 100.0);
     near(&overview["allocationRate"], 8.0 / 16.0);
@@ -129,6 +169,8 @@ fn one_cluster_in_every_dialect() {
         let scrapes = json!([scrape(&scene.exporter, dialect, honors)]);
         let prometheus = scene.cluster.another_prometheus(&name, &scrapes).unwrap();
         settled(&scene, &prometheus, 16);
+        let legacy = dialect == Dialect::Legacy;
+        assert!(legacy || scores(&scene, &prometheus) == scored, "{name}: {:#?} is not {scored:#?}", scores(&scene, &prometheus));
         let found = answers(&scene, &prometheus);
         for (command, expected) in truth.as_object().unwrap() {
             assert_eq!(&found[command], expected, "{name}: {command}");
@@ -144,6 +186,7 @@ fn one_cluster_in_every_dialect() {
     let prometheus = scene.cluster.another_prometheus("replicas", &json!(twice)).unwrap();
     settled(&scene, &prometheus, 16);
     assert_eq!(answers(&scene, &prometheus), truth, "copies count once");
+    assert_eq!(scores(&scene, &prometheus), scored, "copies count once");
 
     // The order of series is nobody's business, and garbage is counted and changes nothing else.
     scene.exporter.change(|fleet| (fleet.reversed, fleet.garbage) = (true, true));
@@ -158,6 +201,7 @@ fn one_cluster_in_every_dialect() {
         std::thread::sleep(Duration::from_millis(300));
     }
     assert_eq!(answers(&scene, &scene.prometheus), truth);
+    assert_eq!(scores(&scene, &scene.prometheus), scored);
 
     // Half of the samples gone: means are over the rest, and nothing becomes idle.
     scene.exporter.change(|fleet| {

@@ -67,6 +67,28 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
         found.err
     );
 
+    // The same score by either road.
+    let score = |arguments: &[&str]| {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(40);
+        loop {
+            let run = as_user(
+                Persona::Admin,
+                &[&["score", "--all", "--window", "6s", "--step", "1s", "-o", "json"], arguments].concat(),
+            );
+            let mut list = run.ok().json();
+            for one in list.as_array_mut().unwrap() {
+                (one["timestamp"], one["samples"]) = (json!(null), json!(null));
+            }
+            if list.as_array().unwrap().iter().all(|one| one["score"].is_number()) {
+                return list;
+            }
+            assert!(std::time::Instant::now() < end, "{list:#}");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+    };
+    let found = score(&[]);
+    assert_eq!((found.as_array().unwrap().len(), &found), (2, &score(&["--prometheus", &cluster.prometheus()])));
+
     // Rights of a user who may look at nodes and pods, and at nothing of Prometheus.
     let grant = |name: &str, rules: serde_json::Value| {
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -31,6 +31,8 @@ pub struct Asked {
     /// In lower case.
     pub headers: Vec<String>,
     pub body: String,
+    /// When it was there whole.
+    pub at: Instant,
 }
 
 impl Asked {
@@ -103,7 +105,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked,
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let line = first.trim_end_matches(" HTTP/1.1").to_owned();
-    let asked = Asked { line, headers, body: String::from_utf8(body).unwrap() };
+    let asked = Asked { line, headers, body: String::from_utf8(body).unwrap(), at: Instant::now() };
     let before = {
         let mut log = log.lock().unwrap();
         log.push(asked.clone());

@@ -39,6 +39,8 @@ fn each_term_missing_in_turn() {
     };
     let all = settled(&scene, &scene.prometheus, 1);
     near(&all[0]["score"], 0.5 * 60.0 + 0.2 * 30.0 + 0.2 * 25.0 + 0.1 * 50.0);
+    let weighed = scene.json(&[&SHORT[..], &["--weights", "1,3,0,0"]].concat());
+    near(&weighed[0]["score"], (60.0 + 3.0 * 30.0) / 4.0);
     for (metric, score, terms) in [
         (
             "DCGM_FI_DEV_MEM_COPY_UTIL",
@@ -59,10 +61,9 @@ fn each_term_missing_in_turn() {
     // Without its first term a score says nothing: the device is unknown, and never low.
     let list = settled(&scene, &without("DCGM_FI_DEV_GPU_UTIL"), 1);
     assert_eq!((&list[0]["status"], &list[0]["gpu_util"]), (&json!("unknown"), &Value::Null));
-    // Used memory without what there is of it is no share.
+    // What there is of memory is known of the model where nobody measures it: 81,920 MiB.
     let list = settled(&scene, &without("DCGM_FI_DEV_FB_FREE"), 1);
-    assert_eq!(list[0]["terms"], json!(["gpu_util", "mem_copy", "power_usage"]));
-    near(&list[0]["mem_used_mb"], 20_000.0);
+    near(&list[0]["score"], 0.5 * 60.0 + 0.2 * 30.0 + 0.2 * (20_000.0 / 81_920.0 * 100.0) + 0.1 * 50.0);
     // The power that the model may draw, where no limit is exported, is 400 W for this one as well.
     let list = settled(&scene, &without("DCGM_FI_DEV_(ENFORCED_)?POWER_(MGMT_)?LIMIT"), 1);
     near(&list[0]["score"], 46.0);
@@ -71,6 +72,9 @@ fn each_term_missing_in_turn() {
     let list = settled(&scene, &unheard, 1);
     assert_eq!(list[0]["terms"], json!(["gpu_util", "mem_copy", "mem_used"]), "of an unknown model, the share is unknown");
     near(&list[0]["power_usage"], 200.0);
+    let list = settled(&scene, &without("(DCGM_FI_DEV_FB_FREE)"), 1);
+    assert_eq!(list[0]["terms"], json!(["gpu_util", "mem_copy"]), "neither is its memory");
+    near(&list[0]["mem_used_mb"], 20_000.0);
 }
 
 #[test]
