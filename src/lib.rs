@@ -7,6 +7,7 @@
 //!
 //! ARCHITECTURE.md says which module may know which; the modules follow in reading order.
 
+pub mod cache;
 pub mod cli;
 pub mod cluster;
 pub mod config;

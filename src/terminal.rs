@@ -240,6 +240,16 @@ impl Terminal {
         }
     }
 
+    /// How far something long is; drawn on a terminal only.
+    #[must_use]
+    pub fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
+        if !self.says(Talk::Notes) || self.is_document() || !io::stderr().is_terminal() || steps < 2 {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left").expect("the template is valid");
+        ProgressBar::new(steps).with_style(style).with_message(what)
+    }
+
     /// A line that changes while something is awaited; drawn on a terminal only.
     #[must_use]
     pub fn spinner(&self) -> ProgressBar {

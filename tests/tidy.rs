@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 14] = [
+const MAY_NAME: [(&str, &[&str]); 15] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
@@ -16,12 +16,14 @@ const MAY_NAME: [(&str, &[&str]); 14] = [
     ("error", &["error", "cluster", "prometheus", "render", "spec"]),
     ("terminal", &["terminal", "view", "error", "spec"]),
     ("config", &["config", "files", "model", "prometheus", "terminal"]),
+    ("cache", &["files"]),
     ("files", &[]),
     ("outbound", &["files", "outbound"]),
     ("serve", &[]),
     (
         "cli",
         &[
+            "cache",
             "cli",
             "cluster",
             "config",

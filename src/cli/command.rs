@@ -8,8 +8,8 @@ use crate::error::Error;
 
 use super::{
     World, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, doctor, events,
-    exec, get_heatmap, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node, logs, man,
-    node_labels, open, pool_nodes, quotas, run, scale, score, top, version,
+    exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node, logs,
+    man, node_labels, open, pool_nodes, quotas, run, scale, score, snapshot, stats, top, version,
 };
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +25,12 @@ pub enum Command {
     Tree(describe_workload::Tree),
     Top(top::Top),
     Score(score::ScoreArgs),
+    /// Show what hours came to: GPUs held, weighted by time, and how much of them was used
+    #[command(subcommand)]
+    Stats(stats::Stats),
+    /// Show who held which GPUs at a time
+    #[command(subcommand)]
+    Snapshot(snapshot::Snapshot),
     Logs(logs::Logs),
     Events(events::Events),
     Open(open::Open),
@@ -73,6 +79,10 @@ pub enum Get {
     #[command(visible_alias = "consumer")]
     Consumers(get_workloads::GetConsumers),
     Heatmap(get_heatmap::GetHeatmap),
+    Clusters(get_history::GetClusters),
+    Namespaces(get_history::GetNamespaces),
+    DimensionKeys(get_history::GetDimensionKeys),
+    DimensionValues(get_history::GetDimensionValues),
     #[command(visible_alias = "workload")]
     Workloads(get_workloads::GetWorkloads),
     WorkloadMetadata(get_workloads::GetWorkloadMetadata),
@@ -116,6 +126,12 @@ pub(super) async fn dispatch(command: Command, world: &World) -> Result<ExitCode
         Command::Get(Get::Metrics(args)) => get_metrics::run(&args, world).await,
         Command::Get(Get::TrainingPerformance(args)) => get_metrics::training(&args, world).await,
         Command::Describe(Describe::Workload(args)) => describe_workload::run(&args, world).await,
+        Command::Snapshot(args) => snapshot::run(&args, world).await,
+        Command::Get(Get::Clusters(args)) => get_history::get_clusters(&args, world),
+        Command::Get(Get::Namespaces(args)) => get_history::namespaces(&args, world).await,
+        Command::Get(Get::DimensionKeys(args)) => get_history::keys(&args, world).await,
+        Command::Get(Get::DimensionValues(args)) => get_history::values(&args, world).await,
+        Command::Stats(args) => stats::run(&args, world).await,
         Command::Score(args) => score::run(&args, world).await,
         Command::Top(args) => top::run(&args, world).await,
         Command::Config(args) => config::run(&args, world),

@@ -94,7 +94,7 @@ pub fn named<'c>(world: &World, within: Duration) -> Result<Prometheus<'c>, Erro
     let address = Address::parse(url, source.credentials.clone())?;
     let by = if *origin == Origin::Flag { "`--prometheus`" } else { origin.word() };
     world.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), by));
-    Ok(Prometheus::at(&address, within)?)
+    Ok(Prometheus::straight_to(&address, within)?)
 }
 
 /// A Service that may be a Prometheus, and what became of asking it.

@@ -98,6 +98,12 @@ impl Connection {
         (clients.streams.clone(), clients.since)
     }
 
+    /// Contexts of the kubeconfig in their order, and the present one.
+    pub fn contexts(access: &Access) -> Result<(Vec<String>, Option<String>), Failure> {
+        let Some(kubeconfig) = read(access)? else { return Ok((Vec::new(), None)) };
+        Ok((kubeconfig.contexts.into_iter().map(|context| context.name).collect(), kubeconfig.current_context))
+    }
+
     /// Where the API server is.
     #[must_use]
     pub fn server(&self) -> &str {

@@ -89,7 +89,7 @@ impl Window {
 
 impl<'a> Prometheus<'a> {
     /// At an address of its own.
-    pub fn at(address: &Address, timeout: Duration) -> Result<Self, Trouble> {
+    pub fn straight_to(address: &Address, timeout: Duration) -> Result<Self, Trouble> {
         let road = Road::Straight(address.client()?);
         Ok(Self { road, server: address.shown(), timeout, warnings: RefCell::default() })
     }
@@ -115,6 +115,21 @@ impl<'a> Prometheus<'a> {
                     self.straight(sent.map_err(|error| self.unreachable(&error))).await
                 }
                 Road::Through(ask) => asked(ask, "query", &[("query", query)]).await,
+            }
+        });
+        self.read(&reply.await?)
+    }
+
+    /// The series of a query at a time in Unix seconds; of a range its samples as they were scraped.
+    pub async fn at(&self, query: &str, time: i64) -> Result<Vec<Series>, Trouble> {
+        let reply = self.within(async {
+            match &self.road {
+                Road::Straight(client) => {
+                    let builder = client.query(query).at(time);
+                    let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
+                    self.straight(sent.map_err(|error| self.unreachable(&error))).await
+                }
+                Road::Through(ask) => asked(ask, "query", &[("query", query), ("time", &time.to_string())]).await,
             }
         });
         self.read(&reply.await?)
@@ -208,7 +223,7 @@ impl<'a> Prometheus<'a> {
 
 /// Asks once for a path below an address.
 pub async fn fetch(address: &Address, question: Question) -> Result<Reply, Trouble> {
-    let once = Prometheus::at(address, Duration::MAX)?;
+    let once = Prometheus::straight_to(address, Duration::MAX)?;
     let Road::Straight(client) = &once.road else { unreachable!("an address is a straight road") };
     let url = format!("{}/{}", address.shown(), question.path);
     let request = match question.form {

@@ -46,6 +46,12 @@ impl Facts {
         Self { nodes: None, holders: pods.keys().cloned().collect(), pods: Some(pods) }
     }
 
+    /// From pods that held devices at some time, and the names and addresses of nodes, as far as they are known.
+    #[must_use]
+    pub fn of_past(nodes: BTreeMap<String, String>, pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
+        Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), ..Self::of_pods(pods) }
+    }
+
     /// The node that a label's value means.
     fn node(&self, text: &str) -> Option<&str> {
         let Some(nodes) = &self.nodes else { return None };

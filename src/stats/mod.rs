@@ -4,7 +4,10 @@
 pub mod devices;
 pub mod dialect;
 pub mod history;
+pub mod hourly;
 pub mod identity;
+pub mod kube_state;
+pub mod ledger;
 pub mod limits;
 pub mod machines;
 pub mod opinion;
@@ -13,3 +16,4 @@ pub mod query;
 pub mod score;
 pub mod scored;
 pub mod training;
+pub mod usage;

@@ -69,6 +69,19 @@ impl Pods {
     }
 }
 
+/// Samples as they were scraped within some seconds before the time of evaluation: its begin belongs to it, its end does not.
+#[must_use]
+pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
+    format!("{{__name__=~\"{}\"}}[{seconds}s] offset 1ms", names(quantities).join("|"))
+}
+
+/// How many samples of devices an hour has.
+#[must_use]
+pub fn samples_of_an_hour() -> String {
+    let all = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree];
+    format!("sum(count_over_time({{__name__=~\"{}\"}}[1h] offset 1ms))", names(&all).join("|"))
+}
+
 /// Names of metrics with one of these quantities.
 fn names(quantities: &[Quantity]) -> Vec<&'static str> {
     METRICS.iter().filter(|metric| quantities.contains(&metric.quantity)).map(|metric| metric.name).collect()

@@ -9,6 +9,7 @@ mod finding;
 mod history;
 mod other;
 mod outbound;
+mod past;
 mod score;
 mod support;
 mod terms;

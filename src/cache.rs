@@ -1,0 +1,52 @@
+//! Answers about what is over, kept on disk: what a closed hour came to does not change. A file that is broken, of another
+//! version or of another question is as good as none; several programs may read and write at once.
+
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use crate::files;
+
+/// What the arithmetic is: a change of it makes all that was kept worthless.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+
+/// A folder with answers; nothing is kept without one.
+#[derive(Clone, Debug, Default)]
+pub struct Cache(Option<PathBuf>);
+
+impl Cache {
+    /// In the user's cache folder.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
+    }
+
+    /// That keeps nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    fn path(&self, question: &str) -> Option<PathBuf> {
+        let hash = digest(&SHA256, question.as_bytes());
+        let name: String = hash.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        Some(self.0.as_deref()?.join(format!("{name}.json")))
+    }
+
+    /// What was answered to the same question.
+    #[must_use]
+    pub fn get(&self, question: &str) -> Option<Value> {
+        let path = self.path(question)?;
+        let mut kept: Value = serde_json::from_str(&files::text_of(&path).ok()?).ok()?;
+        let same = kept["version"] == VERSION && kept["question"] == question;
+        same.then(|| kept["answer"].take()).filter(|answer| !answer.is_null())
+    }
+
+    /// Keeps an answer. Whoever cannot keep it asks again the next time.
+    pub fn put(&self, question: &str, answer: &Value) {
+        let Some(path) = self.path(question) else { return };
+        let kept = json!({"version": VERSION, "question": question, "answer": answer}).to_string();
+        let _ = files::replace(Path::new(&path), kept.as_bytes(), 0o600);
+    }
+}

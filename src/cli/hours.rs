@@ -1,0 +1,146 @@
+//! Rows of hours of one cluster: what was kept of those that are over, the rest from history. What the rows are about is
+//! asked; whom they are shown to is not known here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cache::Cache;
+use crate::cluster::{Access, Connection};
+use crate::error::Error;
+use crate::stats::hourly::{sum, workloads};
+use crate::stats::ledger::{Ledger, Tenure};
+use crate::stats::usage::Usage;
+use crate::stats::{kube_state, query};
+use crate::view::hourly::{self as view, Hour, Kind};
+
+use super::World;
+use super::past::{Past, Want, uids};
+use super::stats::Dimension;
+
+/// Seconds of an hour.
+const HOUR: i64 = 3600;
+/// Hours that are computed at the same time.
+const AT_ONCE: usize = 3;
+/// Seconds after which no sample of an hour is still on its way.
+const SETTLED: i64 = 900;
+/// Samples that take long enough to say so first.
+const MANY: f64 = 1e7;
+
+/// What rows are made of.
+pub struct Question<'a> {
+    pub kind: Kind,
+    pub dimension: Option<(Dimension, &'a str)>,
+}
+
+impl Question<'_> {
+    /// As it is remembered.
+    fn text(&self) -> String {
+        let dimension = self.dimension.map_or(String::new(), |(dimension, key)| format!(" {} {key}", dimension.word()));
+        format!("{:?}{dimension}", self.kind)
+    }
+
+    fn want(&self) -> Want {
+        Want { memory: self.kind == Kind::Workloads, names: matches!(self.kind, Kind::Workloads | Kind::Labels) }
+    }
+
+    fn rows(&self, hour: &Hour<'_>, ledger: &Ledger, usage: &Usage) -> Vec<Value> {
+        match self.kind {
+            Kind::Cluster => {
+                let all = sum(ledger, usage, |_| true, true);
+                vec![view::of_cluster(hour, ledger.capacity, all.as_ref())]
+            }
+            Kind::Namespaces => {
+                let names: BTreeSet<&str> = ledger.tenures.iter().map(|tenure| tenure.pod.0.as_str()).collect();
+                let of = |name: &&str| sum(ledger, usage, |tenure| tenure.pod.0 == **name, false);
+                let row = |name: &str| Some(view::of_namespace(hour, ledger.capacity, name, &of(&name)?));
+                names.into_iter().filter_map(row).collect()
+            }
+            Kind::Labels => {
+                let Some((dimension, key)) = self.dimension else { return Vec::new() };
+                let written = kube_state::written(key);
+                let value = |tenure: &Tenure| named(tenure, dimension)?.get(&written).cloned();
+                let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
+                let row = |found: &String| {
+                    let sum = sum(ledger, usage, |tenure| value(tenure).as_ref() == Some(found), false)?;
+                    Some(view::of_dimension(hour, [dimension.word(), key, found], &sum))
+                };
+                values.iter().filter_map(row).collect()
+            }
+            Kind::Workloads => workloads(ledger, usage).iter().map(|one| view::of_workload(hour, one)).collect(),
+        }
+    }
+}
+
+/// Labels or annotations of a tenure.
+fn named(tenure: &Tenure, dimension: Dimension) -> Option<&BTreeMap<String, String>> {
+    match dimension {
+        Dimension::Label => tenure.labels.as_ref(),
+        Dimension::Annotation => tenure.annotations.as_ref(),
+    }
+}
+
+/// Rows of one cluster in order of time.
+pub async fn of_cluster(
+    question: &Question<'_>,
+    cluster: String,
+    access: &Access,
+    (first, last, now): (i64, i64, i64),
+    no_cache: bool,
+    world: &World,
+) -> Result<Vec<Value>, Error> {
+    let connection = Connection::open(access).await?;
+    let past = Past::of(cluster, world, &connection).await?;
+    let cache = if no_cache { Cache::none() } else { Cache::usual() };
+    let begins: Vec<i64> = (first..last.min(now)).step_by(usize::try_from(HOUR).unwrap_or(3600)).collect();
+    warn_of_many(&past, begins.len(), last.min(now), world).await;
+    let bar = world.terminal.progress(begins.len() as u64, "hours");
+    let server = format!("{} {}", connection.server(), past.prometheus.server);
+    let one = async |start: i64| {
+        let end = (start + HOUR).min(now);
+        let closed = start + HOUR + SETTLED < now;
+        let key = format!("{server} {} {} {start}", past.cluster, question.text());
+        if let Some(Value::Array(kept)) = cache.get(&key).filter(|_| closed) {
+            bar.inc(1);
+            return Ok(kept);
+        }
+        let (ledger, usage) = past.look(start, end, question.want()).await?;
+        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();
+        let hour = Hour { cluster: &past.cluster, start: at(start), end: at(end), partial: start + HOUR > now };
+        let rows = question.rows(&hour, &ledger, &usage);
+        // What nobody saw may still be told by a store that was away.
+        if closed && ledger.looks() > 0 {
+            cache.put(&key, &Value::Array(rows.clone()));
+        }
+        bar.inc(1);
+        Ok::<_, Error>(rows)
+    };
+    let found: Vec<Result<Vec<Value>, Error>> = stream::iter(begins).map(one).buffered(AT_ONCE).collect().await;
+    bar.finish_and_clear();
+    super::metrics::tell_warnings(world, &past.prometheus);
+    let mut rows: Vec<Value> = found.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    if question.kind == Kind::Workloads {
+        let uids = uids(&connection).await;
+        for row in &mut rows {
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let uid = uids.get(&(text("namespace"), text("workload_type"), text("workload_name")));
+            row["owner_uid"] = uid.map_or(Value::Null, |uid| Value::String(uid.clone()));
+        }
+    }
+    Ok(rows)
+}
+
+/// Says how much there is to read, when it is much.
+async fn warn_of_many(past: &Past<'_>, hours: usize, end: i64, world: &World) {
+    if hours < 24 {
+        return;
+    }
+    let Ok(found) = past.prometheus.at(&query::samples_of_an_hour(), end).await else { return };
+    let per_hour = found.first().and_then(crate::model::Series::last).map_or(0.0, |point| point.value);
+    let all = per_hour * hours as f64;
+    if all > MANY {
+        world.terminal.note(&format!("about {:.0} million samples of {hours} hours are read; this takes a while", all / 1e6));
+    }
+}

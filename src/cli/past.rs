@@ -1,0 +1,134 @@
+//! Reads what a stretch of time left behind in Prometheus: who held devices, and what those did. Asks little at a time, so
+//! that a month fits into memory; what the answers mean is computed elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::{join, join3};
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use crate::cluster::{Access, Connection};
+use crate::error::Error;
+use crate::model::Series;
+use crate::prometheus::Prometheus;
+use crate::stats::dialect::Quantity;
+use crate::stats::kube_state::{self, About};
+use crate::stats::ledger::{Ledger, Stretch, Witness};
+use crate::stats::query;
+use crate::stats::usage::{Nodes, Usage};
+
+use super::{World, metrics};
+
+/// A cluster whose history is read.
+pub struct Past<'c> {
+    /// Its context in the kubeconfig.
+    pub cluster: String,
+    pub prometheus: Prometheus<'c>,
+    /// Nodes as the API server knows them now.
+    nodes: Nodes,
+}
+
+/// What is asked for beside who held what.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Want {
+    pub memory: bool,
+    pub names: bool,
+}
+
+/// Pods that one query names.
+const AT_ONCE: usize = 150;
+/// Queries about pods at the same time.
+const BESIDE: usize = 4;
+
+/// Which clusters are meant: the one of the context, or several.
+pub fn clusters(named: Option<&str>, all: bool, world: &World) -> Result<Vec<(String, Access)>, Error> {
+    let (contexts, current) = Connection::contexts(&world.access)?;
+    let of = |name: &String| (name.clone(), Access { context: Some(name.clone()), ..world.access.clone() });
+    if all {
+        return Ok(contexts.iter().map(of).collect());
+    }
+    match named.map(ToOwned::to_owned).or_else(|| world.access.context.clone()) {
+        Some(name) => Ok(vec![of(&name)]),
+        // Inside a pod there are no contexts.
+        None => Ok(vec![(current.unwrap_or_else(|| "in-cluster".to_owned()), world.access.clone())]),
+    }
+}
+
+impl<'c> Past<'c> {
+    pub async fn of(cluster: String, world: &World, connection: &'c Connection) -> Result<Self, Error> {
+        let found = metrics::find(world, connection, world.access.request_timeout);
+        let (prometheus, stock) = join(found, connection.stock()).await;
+        // Which nodes share their devices is known of the present alone, and without rights to it not at all.
+        let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
+        let shared = inventory.hosts.iter().filter(|host| host.gpus.total == 0 && !host.slices.is_empty());
+        let shared: BTreeSet<String> = shared.map(|host| host.name().to_owned()).collect();
+        let aliases = inventory
+            .hosts
+            .iter()
+            .flat_map(|host| host.host.addresses.iter().map(|alias| (alias.clone(), host.name().to_owned())));
+        Ok(Self { cluster, prometheus: prometheus?, nodes: Nodes { shared, aliases: aliases.collect() } })
+    }
+
+    /// Who held what between two times in Unix seconds, and what it did; the end is not a part of it.
+    pub async fn look(&self, start: i64, end: i64, want: Want) -> Result<(Ledger, Usage), Error> {
+        let seconds = (end - start).max(1);
+        let at = async |query: String| self.prometheus.at(&query, end).await;
+        let quantities: &[Quantity] = match want.memory {
+            true => &[Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal],
+            false => &[Quantity::Utilization],
+        };
+        let (requests, capacity, devices) =
+            join3(at(kube_state::requests(seconds)), at(kube_state::capacity(seconds)), at(query::samples(quantities, seconds)))
+                .await;
+        let mut witness = Witness { requests: requests?, capacity: capacity?, ..Witness::default() };
+        self.ask_about_pods(&mut witness, seconds, end, want).await?;
+        let stretch = Stretch { start: start * 1000, end: end * 1000 };
+        let ledger = Ledger::of(&witness, stretch, &self.nodes.shared);
+        let usage = Usage::of(&devices?, &ledger, &self.nodes);
+        Ok((ledger, usage))
+    }
+
+    async fn ask_about_pods(&self, witness: &mut Witness, seconds: i64, end: i64, want: Want) -> Result<(), Error> {
+        let pods = names(&witness.requests, "pod");
+        let label = kube_state::label_name(&witness.requests, "pod");
+        witness.phases = self.about(About::Phases, &pods, &label, seconds, end).await?;
+        witness.owners = self.about(About::Owners, &pods, &label, seconds, end).await?;
+        if want.names {
+            witness.labels = self.about(About::Labels, &pods, &label, seconds, end).await?;
+            witness.annotations = self.about(About::Annotations, &pods, &label, seconds, end).await?;
+        }
+        let owners = |kind: &str| -> BTreeSet<String> {
+            witness.owners.iter().filter_map(kube_state::owner).filter(|(own, _)| own == kind).map(|(_, name)| name).collect()
+        };
+        let (sets, jobs) = (owners("ReplicaSet"), owners("Job"));
+        witness.replica_sets = self.about(About::ReplicaSets, &sets, "replicaset", seconds, end).await?;
+        witness.jobs = self.about(About::Jobs, &jobs, "job_name", seconds, end).await?;
+        Ok(())
+    }
+
+    /// What is known of these pods, ReplicaSets or Jobs, by the label that holds their names.
+    pub async fn about(
+        &self,
+        what: About,
+        names: &BTreeSet<String>,
+        label: &str,
+        seconds: i64,
+        end: i64,
+    ) -> Result<Vec<Series>, Error> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let ask = async |names: &[&str]| self.prometheus.at(&kube_state::about(what, names, label, seconds), end).await;
+        let parts: Vec<Vec<Series>> = stream::iter(names.chunks(AT_ONCE)).map(ask).buffered(BESIDE).try_collect().await?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+}
+
+/// What all series have under a label.
+fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
+    answer.iter().filter_map(|series| kube_state::label(series, label)).map(ToOwned::to_owned).collect()
+}
+
+/// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.
+pub async fn uids(connection: &Connection) -> BTreeMap<(String, String, String), String> {
+    let Ok(owners) = connection.owners(None).await else { return BTreeMap::new() };
+    let found = owners.forest.workloads(&crate::model::Inventory::default());
+    found.into_iter().map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid)).collect()
+}

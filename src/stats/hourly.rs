@@ -1,0 +1,222 @@
+//! What an hour came to for a cluster, a namespace, the bearers of a label, a workload: devices held, weighted by time, and
+//! how much of them was used. Arithmetic alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::Point;
+
+use super::ledger::{Ledger, Tenure, Top, interval};
+use super::usage::Usage;
+
+/// Milliseconds of one of the means that rows are made of: the document samples every five minutes.
+pub const WINDOW: i64 = 300_000;
+
+/// Mean, extremes and percentiles of some values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    pub count: usize,
+    pub mean: f64,
+    pub max: f64,
+    pub min: f64,
+    pub p50: f64,
+    pub p95: f64,
+}
+
+impl Summary {
+    /// `None` of nothing.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        Some(Self {
+            count: sorted.len(),
+            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            max,
+            min,
+            p50: percentile(&sorted, 0.5),
+            p95: percentile(&sorted, 0.95),
+        })
+    }
+}
+
+/// Between the two values beside it in proportion: the median of 10, 20, …, 100 is 55, their 95th percentile 95.5.
+fn percentile(sorted: &[f64], part: f64) -> f64 {
+    let place = part * (sorted.len() - 1) as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the list")]
+    let below = place.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+}
+
+/// What a group of pods came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sum {
+    /// Devices held, weighted by time.
+    pub allocated: f64,
+    /// Devices requested, waiting ones included.
+    pub requested: f64,
+    /// Over the five-minute means of the group.
+    pub windows: Option<Summary>,
+    /// Over the samples of its devices.
+    pub samples: Option<Summary>,
+    /// Workloads that held a device at some time.
+    pub workloads: usize,
+}
+
+/// What a workload came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfWorkload {
+    pub top: Top,
+    pub sum: Sum,
+    /// Over its devices' samples, in MiB.
+    pub memory_used: Option<Summary>,
+    pub memory_total: Option<Summary>,
+    /// Pods at each time at which it had one.
+    pub replicas: Option<Summary>,
+    /// `Running`, `Pending`, `Completed`, `Failed`, as it was seen last.
+    pub status: Option<&'static str>,
+    pub labels: Option<BTreeMap<String, String>>,
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+/// Devices held by some pods, weighted by time over what was seen.
+#[must_use]
+pub fn allocated<'t>(
+    ledger: &Ledger,
+    tenures: impl Iterator<Item = &'t Tenure>,
+    slots: impl Fn(&'t Tenure) -> &'t [bool],
+) -> Option<f64> {
+    let looks = ledger.looks();
+    let of = |tenure: &'t Tenure| {
+        let held = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
+        held as f64 * tenure.gpus as f64
+    };
+    (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
+}
+
+/// What a group came to; `None` when nobody looked.
+#[must_use]
+pub fn sum(ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool, everybody: bool) -> Option<Sum> {
+    let own: BTreeSet<usize> =
+        ledger.tenures.iter().enumerate().filter(|(_, tenure)| group(tenure)).map(|(index, _)| index).collect();
+    let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
+    let of =
+        |sample: &super::usage::Sample| (everybody && sample.held) || sample.holders.iter().any(|holder| own.contains(holder));
+    let workloads: BTreeSet<&Top> =
+        tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
+    Some(Sum {
+        allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
+        requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
+        windows: Summary::of(&usage.means(ledger.stretch, &of)),
+        samples: Summary::of(&usage.values(&of)),
+        workloads: workloads.len(),
+    })
+}
+
+/// Every workload that requested devices, in order of its name.
+#[must_use]
+pub fn workloads(ledger: &Ledger, usage: &Usage) -> Vec<OfWorkload> {
+    let tops: BTreeSet<&Top> =
+        ledger.tenures.iter().filter(|tenure| tenure.requested.iter().any(|one| *one)).map(|tenure| &tenure.top).collect();
+    let of = |top: &&Top| {
+        let own: Vec<usize> = (0..ledger.tenures.len()).filter(|index| ledger.tenures[*index].top == **top).collect();
+        let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
+        let ours = |holders: &[usize]| holders.iter().any(|holder| own.contains(holder));
+        let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
+        let pods: Vec<f64> = slots
+            .map(|slot| {
+                tenures().filter(|tenure| tenure.requested[slot]).map(|tenure| &tenure.pod).collect::<BTreeSet<_>>().len() as f64
+            })
+            .filter(|pods| *pods > 0.0)
+            .collect();
+        let first = |of: fn(&Tenure) -> &Option<BTreeMap<String, String>>| {
+            tenures()
+                .find_map(|tenure| of(tenure).clone().filter(|map| !map.is_empty()))
+                .or_else(|| tenures().find_map(|tenure| of(tenure).clone()))
+        };
+        Some(OfWorkload {
+            top: (*top).clone(),
+            sum: sum(ledger, usage, |tenure| tenure.top == **top, false)?,
+            memory_used: Summary::of(&usage.memory_used(&ours)),
+            memory_total: Summary::of(&usage.memory_total(&ours)),
+            replicas: Summary::of(&pods),
+            status: status(tenures()),
+            labels: first(|tenure| &tenure.labels),
+            annotations: first(|tenure| &tenure.annotations),
+        })
+    };
+    tops.iter().filter_map(of).collect()
+}
+
+/// What its pods were in when they were last seen: the newest look counts, and of it the busiest.
+fn status<'t>(tenures: impl Iterator<Item = &'t Tenure>) -> Option<&'static str> {
+    let rank = |phase: &str| match phase {
+        "Running" => 4,
+        "Pending" => 3,
+        "Failed" => 2,
+        "Succeeded" => 1,
+        _ => 0,
+    };
+    let last = tenures.filter_map(|tenure| tenure.phase.as_ref()).max_by_key(|(slot, phase)| (*slot, rank(phase)))?;
+    Some(match last.1.as_str() {
+        "Running" => "Running",
+        "Pending" => "Pending",
+        "Failed" => "Failed",
+        "Succeeded" => "Completed",
+        _ => "Unknown",
+    })
+}
+
+/// Values of one device, one per scrape, where several collectors tell of it: what comes within half a scrape of another's
+/// sample is a copy.
+#[must_use]
+pub fn once(mut told: Vec<(u32, Point)>) -> Vec<Point> {
+    told.sort_by_key(|(source, point)| (point.at, *source));
+    let first = told.first().map(|(source, _)| *source);
+    if told.iter().all(|(source, _)| Some(*source) == first) {
+        return told.into_iter().map(|(_, point)| point).collect();
+    }
+    let mut sources: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
+    told.iter().for_each(|(source, point)| sources.entry(*source).or_default().push(*point));
+    let apart = interval(sources.values().map(Vec::as_slice)).unwrap_or(0) / 2;
+    let mut kept: Vec<(u32, Point)> = Vec::new();
+    for (source, point) in told {
+        let copy = kept.last().is_some_and(|(last, before)| *last != source && point.at - before.at < apart.max(1));
+        if !copy {
+            kept.push((source, point));
+        }
+    }
+    kept.into_iter().map(|(_, point)| point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_between_their_neighbors() {
+        let tens: Vec<f64> = (1..=10).map(|value| f64::from(value) * 10.0).collect();
+        let summary = Summary::of(&tens).unwrap();
+        assert_eq!((summary.mean, summary.min, summary.max), (55.0, 10.0, 100.0));
+        assert!((summary.p50 - 55.0).abs() < 1e-9 && (summary.p95 - 95.5).abs() < 1e-9);
+        assert_eq!(Summary::of(&[7.0]).unwrap().p95, 7.0);
+        assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn copies_of_another_collector_count_once() {
+        let point = |at: i64| Point { at, value: 1.0 };
+        let told = |shift: i64| {
+            (0..4).flat_map(|step| [(0, point(step * 30_000)), (1, point(step * 30_000 + shift))]).collect::<Vec<_>>()
+        };
+        for shift in [0, 1, 10_000, 20_000, 29_999] {
+            let kept = once(told(shift));
+            assert!((4..=5).contains(&kept.len()), "{shift}: {kept:?}");
+        }
+        // Where one is silent the other speaks.
+        let mut gap = told(10_000);
+        gap.retain(|(source, point)| *source == 1 || point.at < 60_000);
+        assert_eq!(once(gap).len(), 4);
+    }
+}

@@ -1,0 +1,153 @@
+//! What kube-state-metrics remembers of pods: queries for it, and how its series name things. It is the only witness of pods
+//! that are gone. What pods come to is not computed here.
+//!
+//! Source: kube-state-metrics' docs/metrics/workload/pod-metrics.md and internal/store/utils.go for what becomes of names.
+
+use std::collections::BTreeMap;
+
+use crate::model::gpu::WHOLE;
+use crate::model::reading::PodKey;
+use crate::model::series::Series;
+
+use super::query::literal;
+
+/// A window of history that a query looks at: it ends at the time of evaluation and holds its begin, not its end.
+///
+/// A millisecond is taken away, for windows of Prometheus 3 leave their begin out and those of Prometheus 2 hold both.
+fn window(seconds: i64) -> String {
+    format!("[{seconds}s] offset 1ms")
+}
+
+/// Resources whose units are whole devices, as kube-state-metrics writes them.
+fn resources() -> String {
+    let clean = |name: &str| name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect::<String>();
+    WHOLE.map(clean).join("|")
+}
+
+/// Devices that containers request, bound or not.
+#[must_use]
+pub fn requests(seconds: i64) -> String {
+    let resources = resources();
+    format!(
+        "{{__name__=~\"kube_pod_container_resource_requests|kube_pod_init_container_resource_requests\",resource=~\"{resources}\"}}{}",
+        window(seconds)
+    )
+}
+
+/// Pods that requested devices at some time, each once.
+#[must_use]
+pub fn holders(seconds: i64) -> String {
+    let labels = "namespace,pod,exported_namespace,exported_pod";
+    let selector = format!("kube_pod_container_resource_requests{{resource=~\"{}\"}}", resources());
+    format!("group by ({labels}) (last_over_time({selector}{}))", window(seconds))
+}
+
+/// Devices that nodes have.
+#[must_use]
+pub fn capacity(seconds: i64) -> String {
+    format!("kube_node_status_capacity{{resource=~\"{}\"}}{}", resources(), window(seconds))
+}
+
+/// What is known of single pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    Phases,
+    Owners,
+    Labels,
+    Annotations,
+    ReplicaSets,
+    Jobs,
+}
+
+/// The same of these pods, ReplicaSets or Jobs, by the label that holds their name.
+#[must_use]
+pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
+    let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
+    // Back-slashes are doubled once more between quotes.
+    let names = names.join("|").replace('\\', "\\\\");
+    let metric = match what {
+        About::Phases => "kube_pod_status_phase",
+        About::Owners => "kube_pod_owner",
+        About::Labels => "kube_pod_labels",
+        About::Annotations => "kube_pod_annotations",
+        About::ReplicaSets => "kube_replicaset_owner",
+        About::Jobs => "kube_job_owner",
+    };
+    let selector = format!("{metric}{{{label}=~\"{names}\"}}{}", window(seconds));
+    // Of what does not change one sample is enough.
+    if what == About::Phases { selector } else { format!("last_over_time({selector})") }
+}
+
+/// Where a series has what kube-state-metrics calls `namespace` and `pod`: under that name, or as `exported_…` where the
+/// scrape put its own label in its place.
+#[must_use]
+pub fn label<'a>(series: &'a Series, name: &str) -> Option<&'a str> {
+    series.label(&format!("exported_{name}")).or_else(|| series.label(name))
+}
+
+/// The label under which all of these have it.
+#[must_use]
+pub fn label_name(answer: &[Series], name: &str) -> String {
+    let exported = format!("exported_{name}");
+    if answer.iter().any(|series| series.label(&exported).is_some()) { exported } else { name.to_owned() }
+}
+
+/// The pod of a series, with its UID where that is told.
+#[must_use]
+pub fn pod(series: &Series) -> Option<(PodKey, String)> {
+    let key = (label(series, "namespace")?.to_owned(), label(series, "pod")?.to_owned());
+    Some((key, label(series, "uid").unwrap_or_default().to_owned()))
+}
+
+/// The owner that a series tells of; `None` for one that has none.
+#[must_use]
+pub fn owner(series: &Series) -> Option<(String, String)> {
+    let told = |name: &str| series.label(name).filter(|text| !text.is_empty() && *text != "<none>");
+    Some((told("owner_kind")?.to_owned(), told("owner_name")?.to_owned()))
+}
+
+/// Labels or annotations of a pod, without what is put before them. Their names are as kube-state-metrics writes them: what
+/// is no letter or digit is an underscore.
+#[must_use]
+pub fn names(series: &Series, before: &str) -> BTreeMap<String, String> {
+    let own = series.labels.iter().filter_map(|(name, value)| Some((name.strip_prefix(before)?.to_owned(), value.clone())));
+    own.collect()
+}
+
+/// A key as kube-state-metrics writes it: `app.kubernetes.io/name` is `app_kubernetes_io_name`, `costCenter` is `cost_center`.
+#[must_use]
+pub fn written(key: &str) -> String {
+    let mut text = String::new();
+    let mut lower = false;
+    for c in key.chars() {
+        if c.is_ascii_uppercase() && lower {
+            text.push('_');
+        }
+        lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+        text.push(if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_query_is_promql() {
+        let mut queries = vec![requests(3600), capacity(60), holders(86_400)];
+        for what in [About::Phases, About::Owners, About::Labels, About::Annotations, About::ReplicaSets, About::Jobs] {
+            queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
+        }
+        for query in queries {
+            promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        }
+    }
+
+    #[test]
+    fn keys_are_written_as_kube_state_metrics_does() {
+        assert_eq!(written("app.kubernetes.io/name"), "app_kubernetes_io_name");
+        assert_eq!(written("costCenter"), "cost_center");
+        assert_eq!(written("team"), "team");
+    }
+}

@@ -1,0 +1,561 @@
+//! Statistics of hours that are over, from a history that is written before Prometheus starts. Every number is computed
+//! again here from the samples that were written, one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use gpuctl_sandbox::Persona;
+use serde_json::{Value, json};
+
+use crate::support::{Run, cluster, gpuctl, near, run};
+
+const HOUR: i64 = 3600;
+/// Seconds between two scrapes.
+const SCRAPE: i64 = 30;
+
+/// A number on its node, and the utilization at a second.
+type Device = (u32, fn(i64) -> f64);
+/// What a device measured: node, number, pod, second, percent.
+type Measured = (String, u32, usize, i64, f64);
+
+/// A pod as kube-state-metrics tells of it, from one second to another.
+#[derive(Clone)]
+struct Pod {
+    namespace: &'static str,
+    name: &'static str,
+    /// Empty while it waits for one.
+    node: &'static str,
+    gpus: u64,
+    owner: (&'static str, &'static str),
+    team: Option<&'static str>,
+    /// Its object is there in these seconds after the begin.
+    there: (i64, i64),
+    /// Phase from a second on.
+    phases: Vec<(i64, &'static str)>,
+    /// Its devices: number on the node, and the utilization at a second.
+    devices: Vec<Device>,
+}
+
+impl Pod {
+    fn phase(&self, at: i64) -> &'static str {
+        self.phases.iter().rev().find(|(from, _)| *from <= at).map_or("Pending", |(_, phase)| phase)
+    }
+
+    fn requests(&self, at: i64) -> bool {
+        (self.there.0..self.there.1).contains(&at) && matches!(self.phase(at), "Pending" | "Running")
+    }
+
+    fn holds(&self, at: i64) -> bool {
+        self.requests(at) && !self.node.is_empty()
+    }
+}
+
+/// Seconds at which kube-state-metrics was down.
+fn quiet(at: i64) -> bool {
+    (HOUR + 2400..HOUR + 2700).contains(&at) || at >= 2 * HOUR
+}
+
+/// Seconds at which the exporter of a node was down.
+fn silent(node: &str, at: i64) -> bool {
+    node == "n1" && (600..900).contains(&at)
+}
+
+fn pods() -> Vec<Pod> {
+    let pod = |namespace, name, node, gpus, owner, there| Pod {
+        namespace,
+        name,
+        node,
+        gpus,
+        owner,
+        team: None,
+        there,
+        phases: vec![(0, "Running")],
+        devices: Vec::new(),
+    };
+    vec![
+        // A job of half an hour on four devices, busy to different degrees and never twice the same.
+        Pod {
+            team: Some("research"),
+            devices: vec![(0, |at| 90.0 + (at % 7) as f64), (1, |_| 50.0), (2, |at| (at % 90) as f64), (3, |_| 10.5)],
+            ..pod("ml", "bert-0", "n1", 4, ("Job", "bert"), (0, 1800))
+        },
+        // A service of two replicas, of which one moves to another node in the second hour.
+        Pod {
+            team: Some("web"),
+            devices: vec![(0, |_| 30.0)],
+            ..pod("inf", "web-5d9-a", "n2", 1, ("ReplicaSet", "web-5d9"), (0, 2 * HOUR))
+        },
+        Pod {
+            team: Some("web"),
+            devices: vec![(1, |_| 70.0)],
+            ..pod("inf", "web-5d9-b", "n2", 1, ("ReplicaSet", "web-5d9"), (0, HOUR + 1200))
+        },
+        Pod {
+            team: Some("web"),
+            devices: vec![(0, |_| 20.0)],
+            ..pod("inf", "web-5d9-c", "n1", 1, ("ReplicaSet", "web-5d9"), (HOUR + 1200, 2 * HOUR))
+        },
+        // Stuck pulling its image: it holds two devices and does nothing.
+        Pod {
+            phases: vec![(0, "Pending")],
+            devices: vec![(2, |_| 0.0), (3, |_| 0.0)],
+            ..pod("ml", "stuck", "n2", 2, ("<none>", "<none>"), (0, HOUR))
+        },
+        // Waiting for a node.
+        Pod { phases: vec![(0, "Pending")], ..pod("ml", "waits", "", 8, ("Job", "waits"), (0, HOUR)) },
+        // It ended after a quarter of an hour; its object is there for the rest of it.
+        Pod {
+            phases: vec![(0, "Running"), (900, "Succeeded")],
+            devices: vec![(4, |_| 99.0)],
+            ..pod("ml", "done", "n2", 1, ("CronJobless", "done"), (0, HOUR))
+        },
+    ]
+}
+
+/// How the same history is told.
+#[derive(Clone, Copy, PartialEq)]
+enum Telling {
+    Plain,
+    /// Labels of the scrape clash with those of the exporters.
+    Exported,
+    /// Two servers scrape the same ten seconds apart.
+    Twice,
+    /// Other names for devices, and no labels of pods.
+    Amd,
+}
+
+/// One sample.
+struct Written {
+    series: String,
+    at: i64,
+    value: String,
+}
+
+/// What is written, by series. Also what a device measured, as (node, number, pod, second, value), garbage left out.
+fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
+    let (mut written, mut truth) = (Vec::new(), Vec::new());
+    let exported = telling == Telling::Exported;
+    let (space, name) = if exported { ("exported_namespace", "exported_pod") } else { ("namespace", "pod") };
+    let own = if exported { ",namespace=\"monitoring\",pod=\"exporter-x\"" } else { "" };
+    let shifts: &[(i64, &str)] = if telling == Telling::Twice {
+        &[(0, ",prometheus_replica=\"a\""), (10, ",prometheus_replica=\"b\"")]
+    } else {
+        &[(0, "")]
+    };
+    for (shift, replica) in shifts {
+        let mut put = |series: String, at: i64, value: String| written.push(Written { series, at, value });
+        for at in (0..3 * HOUR).step_by(30).map(|at| at + shift).filter(|at| !quiet(*at)) {
+            for node in ["n1", "n2"] {
+                let labels = format!("node=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"{own}{replica}");
+                put(format!("kube_node_status_capacity{{{labels}}}"), at, "8".to_owned());
+            }
+            for pod in pods().iter().filter(|pod| (pod.there.0..pod.there.1).contains(&(at - shift))) {
+                let id = format!("{space}=\"{}\",{name}=\"{}\",uid=\"uid-{}\"{own}{replica}", pod.namespace, pod.name, pod.name);
+                let request =
+                    format!("{id},container=\"main\",node=\"{}\",resource=\"nvidia_com_gpu\",unit=\"integer\"", pod.node);
+                put(format!("kube_pod_container_resource_requests{{{request}}}"), at, pod.gpus.to_string());
+                // A memory of it is no device.
+                let memory = request.replace("nvidia_com_gpu", "nvidia_com_gpumem");
+                put(format!("kube_pod_container_resource_requests{{{memory}}}"), at, "4000".to_owned());
+                for phase in ["Pending", "Running", "Succeeded", "Failed"] {
+                    let value = i32::from(pod.phase(at - shift) == phase).to_string();
+                    put(format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"), at, value);
+                }
+                let (kind, owner) = pod.owner;
+                put(
+                    format!("kube_pod_owner{{{id},owner_kind=\"{kind}\",owner_name=\"{owner}\",owner_is_controller=\"true\"}}"),
+                    at,
+                    "1".to_owned(),
+                );
+                if telling != Telling::Amd {
+                    let team = pod.team.map_or(String::new(), |team| format!(",label_team=\"{team}\""));
+                    put(format!("kube_pod_labels{{{id}{team}}}"), at, "1".to_owned());
+                    put(
+                        format!("kube_pod_annotations{{{id},annotation_cost_center=\"cc-{}\"}}", pod.namespace),
+                        at,
+                        "1".to_owned(),
+                    );
+                }
+            }
+            let above = format!(
+                "{space}=\"inf\",replicaset=\"web-5d9\",owner_kind=\"Deployment\",owner_name=\"web\",owner_is_controller=\"true\"{own}{replica}"
+            );
+            put(format!("kube_replicaset_owner{{{above}}}"), at, "1".to_owned());
+            let above = format!(
+                "{space}=\"ml\",job_name=\"bert\",owner_kind=\"CronJob\",owner_name=\"nightly\",owner_is_controller=\"true\"{own}{replica}"
+            );
+            put(format!("kube_job_owner{{{above}}}"), at, "1".to_owned());
+        }
+        // Devices are scraped seven seconds later.
+        for (place, pod) in pods().iter().enumerate() {
+            for (number, utilization) in &pod.devices {
+                for at in (7..2 * HOUR).step_by(30).filter(|at| pod.holds(*at) && !silent(pod.node, *at)) {
+                    let labels = match telling {
+                        Telling::Amd => format!(
+                            "hostname=\"{}\",gpu_id=\"{number}\",serial_number=\"s-{}-{number}\",card_model=\"m\"",
+                            pod.node, pod.node
+                        ),
+                        _ => format!(
+                            "Hostname=\"{}\",gpu=\"{number}\",UUID=\"GPU-{}-{number}\",modelName=\"m\"",
+                            pod.node, pod.node
+                        ),
+                    };
+                    let id = format!(
+                        "{{{labels},{space}=\"{}\",{name}=\"{}\",container=\"main\"{own}{replica}}}",
+                        pod.namespace, pod.name
+                    );
+                    let [busy, used, rest] = match telling {
+                        Telling::Amd => ["gpu_gfx_activity", "gpu_used_vram", "gpu_free_vram"],
+                        _ => ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"],
+                    };
+                    let value = utilization(at);
+                    // Once an hour a sample is garbage.
+                    let garbage = ["NaN", "9223372036854775794", "101"][(at / 30 % 3) as usize];
+                    let spoilt = at % HOUR == 307;
+                    put(format!("{busy}{id}"), at + shift, if spoilt { garbage.to_owned() } else { value.to_string() });
+                    put(format!("{used}{id}"), at + shift, (1024 * (number + 1)).to_string());
+                    put(format!("{rest}{id}"), at + shift, (16_384 - 1024 * (number + 1)).to_string());
+                    if *shift == 0 && !spoilt {
+                        truth.push((pod.node.to_owned(), *number, place, at, value));
+                    }
+                }
+            }
+        }
+    }
+    (written, truth)
+}
+
+/// A Prometheus that begins with a history. Returns its address.
+fn prometheus(name: &str, telling: Telling, begin: i64) -> String {
+    let mut by_series: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
+    for Written { series, at, value } in history(telling).0 {
+        by_series.entry(series).or_default().push((begin + at, value));
+    }
+    let mut text = String::new();
+    for (series, mut samples) in by_series {
+        samples.sort();
+        for (at, value) in samples {
+            writeln!(text, "{series} {value} {at}").unwrap();
+        }
+    }
+    text.push_str("# EOF\n");
+    let folder = cluster().folder();
+    let file = folder.join(format!("{name}.om"));
+    std::fs::write(&file, text).unwrap();
+    let made = Command::new(cluster().binary("promtool"))
+        .args(["tsdb", "create-blocks-from", "openmetrics"])
+        .args([&file, &folder.join(format!("{name}-tsdb"))])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}{}", String::from_utf8_lossy(&made.stdout), String::from_utf8_lossy(&made.stderr));
+    cluster().another_prometheus(name, &json!([])).unwrap()
+}
+
+/// Asks as a user with a cache of their own.
+fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
+    let mut command = gpuctl(cluster(), Persona::Admin);
+    command.env("XDG_CACHE_HOME", cache).args(["--prometheus", prometheus]).args(arguments);
+    run(command, "")
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The value below which a share of them is, in proportion between two of them.
+fn percentile(values: &[f64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = part * (sorted.len() as f64 - 1.0);
+    let (below, above) = (place.floor() as usize, place.ceil() as usize);
+    sorted[below] * (1.0 - place.fract()) + sorted[above] * place.fract()
+}
+
+/// Twelve five-minute means of an hour, over the devices of some pods: of each device first.
+fn windows(truth: &[Measured], hour: i64, ours: &dyn Fn(usize) -> bool) -> Vec<f64> {
+    let mut found = Vec::new();
+    for window in 0..12 {
+        let (from, to) = (hour * HOUR + window * 300, hour * HOUR + (window + 1) * 300);
+        let mut devices: BTreeMap<(&str, u32), Vec<f64>> = BTreeMap::new();
+        for (node, number, pod, at, value) in truth {
+            if ours(*pod) && (from..to).contains(at) {
+                devices.entry((node, *number)).or_default().push(*value);
+            }
+        }
+        let means: Vec<f64> = devices.values().map(|values| mean(values)).collect();
+        if !means.is_empty() {
+            found.push(mean(&means));
+        }
+    }
+    found
+}
+
+/// Devices held in an hour by some pods, weighted by time: seen every thirty seconds, except when nobody looked.
+fn held(hour: i64, ours: &dyn Fn(usize) -> bool, what: fn(&Pod, i64) -> bool) -> f64 {
+    let (mut looks, mut sum) = (0.0, 0.0);
+    for at in (hour * HOUR..(hour + 1) * HOUR).step_by(SCRAPE as usize).filter(|at| !quiet(*at)) {
+        looks += 1.0;
+        for (place, pod) in pods().iter().enumerate() {
+            if ours(place) && what(pod, at) {
+                sum += pod.gpus as f64;
+            }
+        }
+    }
+    sum / looks
+}
+
+#[track_caller]
+fn check(row: &Value, hour: i64, truth: &[Measured], ours: &dyn Fn(usize) -> bool) {
+    near(&row["allocated_gpu_count"], held(hour, ours, Pod::holds));
+    let means = windows(truth, hour, ours);
+    assert_eq!(row["sample_count"], means.len(), "{row:#}");
+    let samples: Vec<f64> =
+        truth.iter().filter(|(_, _, pod, at, _)| ours(*pod) && at / HOUR == hour).map(|(.., value)| *value).collect();
+    assert_eq!(row["device_sample_count"], samples.len());
+    if means.is_empty() {
+        assert!(row["avg_utilization"].is_null() && row["max_utilization"].is_null() && row["p50_utilization"].is_null());
+        return;
+    }
+    near(&row["avg_utilization"], mean(&means));
+    near(&row["max_utilization"], means.iter().copied().fold(f64::MIN, f64::max));
+    near(&row["min_utilization"], means.iter().copied().fold(f64::MAX, f64::min));
+    near(&row["p50_utilization"], percentile(&means, 0.5));
+    near(&row["p95_utilization"], percentile(&means, 0.95));
+    near(&row["device_p50_utilization"], percentile(&samples, 0.5));
+    near(&row["device_p95_utilization"], percentile(&samples, 0.95));
+}
+
+/// The hour that is `hours` before the present one, in Unix seconds.
+fn before(hours: i64) -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    (i64::try_from(now).unwrap() / HOUR - hours) * HOUR
+}
+
+fn rows(list: &Value) -> &Vec<Value> {
+    list.as_array().unwrap()
+}
+
+#[test]
+fn hours_that_are_over_in_every_telling() {
+    let begin = before(6);
+    let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
+    let span = ["--start", start.as_str(), "--end", end.as_str(), "-o", "json"];
+    let truth = history(Telling::Plain).1;
+    let plain = prometheus("past-plain", Telling::Plain, begin);
+    let cache = cluster().folder().join("past-cache");
+    let stats = |arguments: &[&str]| ask(&plain, &cache, &[&["stats"], arguments, &span[..]].concat()).ok().json();
+    let pods = pods();
+
+    let list = stats(&["cluster"]);
+    assert_eq!(rows(&list).len(), 3);
+    for hour in 0..2 {
+        let row = &list[hour as usize];
+        check(row, hour, &truth, &|_| true);
+        near(&row["allocation_rate"], held(hour, &|_| true, Pod::holds) / 16.0 * 100.0);
+        assert_eq!((&row["total_gpu_capacity"], &row["partial"]), (&json!(16), &json!(false)));
+        assert_eq!(row["created_at"], row["updated_at"]);
+    }
+    // 750 of 120 looks: 4 for half an hour, 2 + 1 + 1 for all of it, 1 for a quarter.
+    near(&list[0]["allocated_gpu_count"], 2.0 + 4.0 + 0.25);
+    // Of the third hour nobody knows anything, and nothing is zero.
+    for key in ["total_gpu_capacity", "allocated_gpu_count", "allocation_rate", "avg_utilization", "p95_utilization"] {
+        assert!(list[2][key].is_null(), "{key}: {:#}", list[2]);
+    }
+    assert_eq!(list[2]["sample_count"], 0);
+
+    let list = stats(&["namespaces"]);
+    let named: Vec<(&str, &str)> =
+        rows(&list).iter().map(|row| (row["stat_hour"].as_str().unwrap(), row["namespace"].as_str().unwrap())).collect();
+    assert_eq!(named.iter().map(|(_, name)| *name).collect::<Vec<_>>(), ["inf", "ml", "inf"]);
+    for (row, (hour, name)) in rows(&list).iter().zip([(0, "inf"), (0, "ml"), (1, "inf")]) {
+        check(row, hour, &truth, &|place| pods[place].namespace == name);
+    }
+    assert_eq!((&list[0]["active_workload_count"], &list[1]["active_workload_count"]), (&json!(1), &json!(3)));
+    let one = stats(&["namespaces", "-n", "inf"]);
+    assert_eq!((rows(&one).len(), &one[0]), (2, &list[0]));
+
+    let list = stats(&["labels", "--dimension-type", "label", "--dimension-key", "team"]);
+    let of: Vec<(&str, i64)> = vec![("research", 0), ("web", 0), ("web", 1)];
+    assert_eq!(rows(&list).len(), 3);
+    for (row, (team, hour)) in rows(&list).iter().zip(of) {
+        assert_eq!(
+            (&row["dimension_value"], &row["dimension_key"], &row["dimension_type"]),
+            (&json!(team), &json!("team"), &json!("label"))
+        );
+        check(row, hour, &truth, &|place| pods[place].team == Some(team));
+    }
+    let list =
+        stats(&["labels", "--dimension-type", "annotation", "--dimension-key", "cost-center", "--dimension-value", "cc-ml"]);
+    assert_eq!(rows(&list).len(), 1);
+    check(&list[0], 0, &truth, &|place| pods[place].namespace == "ml");
+
+    // Workloads by the top of their chain, over the samples of their devices.
+    let page = stats(&["workloads", "--order-direction", "asc"]);
+    assert_eq!(
+        (&page["total"], &page["page"], &page["page_size"], &page["total_pages"]),
+        (&json!(6), &json!(1), &json!(20), &json!(1))
+    );
+    let workload = |name: &str, hour: i64| {
+        let at =
+            |row: &&Value| row["workload_name"] == name && row["stat_hour"].as_str() == stamp(begin + hour * HOUR).as_deref();
+        rows(&page["data"]).iter().find(at).unwrap_or_else(|| panic!("{name} {hour}: {page:#}"))
+    };
+    for (name, kind, hour, places, status) in [
+        ("nightly", "CronJob", 0, vec![0], "Running"),
+        ("web", "Deployment", 0, vec![1, 2], "Running"),
+        ("web", "Deployment", 1, vec![1, 2, 3], "Running"),
+        ("stuck", "Pod", 0, vec![4], "Pending"),
+        ("waits", "Job", 0, vec![5], "Pending"),
+        ("done", "CronJobless", 0, vec![6], "Completed"),
+    ] {
+        let row = workload(name, hour);
+        let ours = |place: usize| places.contains(&place);
+        assert_eq!(
+            (&row["workload_type"], &row["workload_status"], &row["owner_name"]),
+            (&json!(kind), &json!(status), &json!(name))
+        );
+        near(&row["allocated_gpu_count"], held(hour, &ours, Pod::holds));
+        near(&row["requested_gpu_count"], held(hour, &ours, Pod::requests));
+        let samples: Vec<f64> =
+            truth.iter().filter(|(_, _, pod, at, _)| ours(*pod) && at / HOUR == hour).map(|(.., value)| *value).collect();
+        assert_eq!(row["sample_count"], samples.len());
+        if !samples.is_empty() {
+            near(&row["avg_utilization"], mean(&samples));
+            near(&row["p50_utilization"], percentile(&samples, 0.5));
+            near(&row["p95_utilization"], percentile(&samples, 0.95));
+            near(&row["avg_gpu_memory_total"], 16.0);
+        }
+        assert!(row["owner_uid"].is_null(), "it is in no cluster any more");
+    }
+    // Of four devices 1, 2, 3 and 4 GiB, as often as each was sampled.
+    near(&workload("nightly", 0)["avg_gpu_memory_used"], 2.5);
+    near(&workload("nightly", 0)["max_gpu_memory_used"], 4.0);
+    assert_eq!((&workload("web", 1)["max_replica_count"], &workload("web", 1)["min_replica_count"]), (&json!(2), &json!(2)));
+    assert_eq!(workload("nightly", 0)["labels"], json!({"team": "research"}));
+    assert_eq!(workload("nightly", 0)["annotations"], json!({"cost_center": "cc-ml"}));
+    let best = stats(&["workloads", "--order-by", "utilization", "--order-direction", "desc", "--page-size", "2"]);
+    assert_eq!((&best["data"][0]["workload_name"], &best["total_pages"]), (&json!("done"), &json!(3)));
+    let last = stats(&["workloads", "--order-by", "utilization", "--page", "3", "--page-size", "2"]);
+    assert_eq!(last["data"][1]["workload_name"], "waits", "what is not known comes last");
+    assert_eq!(stats(&["workloads", "--workload-type", "deployment", "--workload-name", "web"])["total"], 2);
+
+    // Snapshots: what was held at the end of five minutes.
+    let list = ask(
+        &plain,
+        &cache,
+        &["snapshot", "list", "--start", &(begin + 300).to_string(), "--end", &(begin + 2 * HOUR).to_string(), "-o", "json"],
+    )
+    .ok()
+    .json();
+    assert_eq!(rows(&list).len(), 24);
+    for (index, row) in rows(&list).iter().enumerate() {
+        let at = (index as i64 + 1) * 300;
+        // The last look before it; in the gap of kube-state-metrics the one before that.
+        let look = (0..at).rev().find(|at| at % SCRAPE == 0 && !quiet(*at)).unwrap();
+        let all: u64 = pods.iter().filter(|pod| pod.holds(look)).map(|pod| pod.gpus).sum();
+        let expected = if at - look > 300 { Value::Null } else { json!(all) };
+        assert_eq!((&row["allocated_gpu_count"], &row["allocation_details"]), (&expected, &json!({})), "{at}: {row:#}");
+    }
+    let at = (begin + 1200).to_string();
+    let details = ask(
+        &plain,
+        &cache,
+        &["snapshot", "list", "--start", &at, "--end", &at, "--details", "--annotation", "cost-center", "-o", "json"],
+    )
+    .ok()
+    .json();
+    let ml = &details[0]["allocation_details"]["namespaces"]["ml"];
+    assert_eq!((&ml["allocated_gpu"], &ml["workload_count"]), (&json!(6), &json!(2)));
+    let five = |ours: &dyn Fn(usize) -> bool| windows(&truth, 0, ours)[3];
+    near(&ml["utilization"], five(&|place| pods[place].namespace == "ml"));
+    assert_eq!(details[0]["allocation_details"]["annotations"]["cc-inf"]["allocated_gpu"], 2);
+
+    // The same history told in other ways gives the same rows.
+    let compared = |prometheus: &str, cache: &PathBuf| -> Vec<Value> {
+        let of = |arguments: &[&str]| ask(prometheus, cache, &[&["stats"], arguments, &span[..]].concat()).ok().json();
+        vec![of(&["cluster"]), of(&["namespaces"]), of(&["labels", "--dimension-key", "team"]), of(&["workloads"])]
+    };
+    let expected = compared(&plain, &cache);
+    for (name, telling) in [("past-exported", Telling::Exported), ("past-twice", Telling::Twice), ("past-amd", Telling::Amd)] {
+        let found = compared(&prometheus(name, telling, begin), &cache);
+        if telling == Telling::Amd {
+            assert_eq!(found[..2], expected[..2], "{name}");
+            assert_eq!(found[2], json!([]), "kube-state-metrics serves no labels");
+            let first = &found[3]["data"][0];
+            assert!(
+                first["labels"].is_null()
+                    && first["annotations"].is_null()
+                    && first["avg_utilization"] == expected[3]["data"][0]["avg_utilization"]
+            );
+        } else {
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    // What is over is remembered: the same bytes, without anybody being asked, however many ask.
+    let csv = |cache: &PathBuf| {
+        ask(&plain, cache, &[&["stats", "workloads", "--page-size", "1000"], &span[..4], &["-o", "csv"]].concat()).ok().out
+    };
+    let text = csv(&cache);
+    assert_eq!(text.lines().count(), 7);
+    cluster().stop("past-plain").unwrap();
+    let known = (begin + 2 * HOUR).to_string();
+    let offline = ask(&plain, &cache, &["stats", "namespaces", "--start", &start, "--end", &known, "-o", "json"]).ok().json();
+    assert_eq!(offline, expected[1]);
+    ask(&plain, &cache, &[&["stats", "cluster", "--no-cache"], &span[..]].concat()).exits(6);
+    ask(&plain, &cluster().folder().join("no-cache-yet"), &[&["stats", "cluster"], &span[..]].concat()).exits(6);
+    cluster().start_again("past-plain").unwrap();
+    let ready = std::time::Instant::now() + std::time::Duration::from_secs(40);
+    while std::net::TcpStream::connect(plain.trim_start_matches("http://")).is_err() {
+        assert!(std::time::Instant::now() < ready);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // A writer that was killed, and another version.
+    let files: Vec<PathBuf> =
+        std::fs::read_dir(cache.join("gpuctl/history")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() > 6);
+    for (index, file) in files.iter().enumerate() {
+        let text = std::fs::read_to_string(file).unwrap();
+        let broken =
+            if index % 2 == 0 { text[..text.len() / 2].to_owned() } else { text.replace("\"version\":\"", "\"version\":\"0.0.") };
+        std::fs::write(file, broken.replace("16", "17")).unwrap();
+    }
+    let runs: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = gpuctl(cluster(), Persona::Admin);
+            command.env("XDG_CACHE_HOME", &cache).args(["--prometheus", &plain, "stats", "cluster"]).args(span);
+            command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for child in runs {
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), expected[0]);
+    }
+    assert_eq!(csv(&cache), text);
+
+    // What can be asked about.
+    let list = |arguments: &[&str]| ask(&plain, &cache, &[arguments, &["--since", "12h", "-o", "json"]].concat()).ok().json();
+    assert_eq!(list(&["get", "namespaces"]), json!(["inf", "ml"]));
+    assert_eq!(list(&["get", "dimension-keys"]), json!(["team"]));
+    assert_eq!(list(&["get", "dimension-keys", "--type", "annotation"]), json!(["cost_center"]));
+    assert_eq!(list(&["get", "dimension-values", "team"]), json!(["research", "web"]));
+    let contexts = ask(&plain, &cache, &["get", "clusters", "-o", "json"]).ok().json();
+    assert_eq!(contexts, json!(["admin"]));
+    // Nothing of it without Prometheus, and nothing for a wrong time.
+    let none = ask("http://127.0.0.1:1", &cluster().folder().join("nothing"), &["stats", "cluster", "-o", "json"]).exits(6);
+    assert_eq!(none.out, "");
+    ask(&plain, &cache, &["stats", "cluster", "--start", "soon"]).exits(2).says("`soon` is no time");
+    ask(&plain, &cache, &["stats", "cluster", "--start", &end, "--end", &start]).exits(2).says("the start is after the end");
+    ask(&plain, &cache, &["snapshot", "list", "--step", "7m"]).exits(2).says("a multiple of 5m");
+    ask(&plain, &cache, &["snapshot", "latest"]).exits(4).says("knows nothing of pods");
+    let distinct: BTreeSet<u64> = expected.iter().take(3).flat_map(rows).map(|row| row["id"].as_u64().unwrap()).collect();
+    assert_eq!(distinct.len(), 9, "a number is of one row");
+}
+
+/// A time as JSON has it.
+fn stamp(second: i64) -> Option<String> {
+    let made = Command::new("date").args(["-u", "-d", &format!("@{second}"), "+%Y-%m-%dT%H:%M:%SZ"]).output().ok()?;
+    Some(String::from_utf8(made.stdout).ok()?.trim().to_owned())
+}
