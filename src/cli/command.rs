@@ -7,9 +7,9 @@ use clap::Subcommand;
 use crate::error::Error;
 
 use super::{
-    World, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, doctor, events,
-    exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node, logs,
-    man, node_labels, open, pool_nodes, quotas, run, scale, score, snapshot, stats, top, version,
+    World, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, doctor, eff,
+    events, exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node,
+    logs, man, node_labels, open, pool_nodes, quotas, report, run, scale, score, snapshot, stats, top, version,
 };
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +28,8 @@ pub enum Command {
     /// Show what hours came to: GPUs held, weighted by time, and how much of them was used
     #[command(subcommand)]
     Stats(stats::Stats),
+    Eff(eff::Eff),
+    Report(report::Report),
     /// Show who held which GPUs at a time
     #[command(subcommand)]
     Snapshot(snapshot::Snapshot),
@@ -126,6 +128,8 @@ pub(super) async fn dispatch(command: Command, world: &World) -> Result<ExitCode
         Command::Get(Get::Metrics(args)) => get_metrics::run(&args, world).await,
         Command::Get(Get::TrainingPerformance(args)) => get_metrics::training(&args, world).await,
         Command::Describe(Describe::Workload(args)) => describe_workload::run(&args, world).await,
+        Command::Eff(args) => eff::run(&args, world).await,
+        Command::Report(args) => report::run(&args, world).await,
         Command::Snapshot(args) => snapshot::run(&args, world).await,
         Command::Get(Get::Clusters(args)) => get_history::get_clusters(&args, world),
         Command::Get(Get::Namespaces(args)) => get_history::namespaces(&args, world).await,

@@ -43,7 +43,11 @@ impl Question<'_> {
     }
 
     fn want(&self) -> Want {
-        Want { memory: self.kind == Kind::Workloads, names: matches!(self.kind, Kind::Workloads | Kind::Labels) }
+        Want {
+            memory: self.kind == Kind::Workloads,
+            names: matches!(self.kind, Kind::Workloads | Kind::Labels),
+            ..Want::default()
+        }
     }
 
     fn rows(&self, hour: &Hour<'_>, ledger: &Ledger, usage: &Usage) -> Vec<Value> {

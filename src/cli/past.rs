@@ -31,6 +31,7 @@ pub struct Past<'c> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Want {
     pub memory: bool,
+    pub power: bool,
     pub names: bool,
 }
 
@@ -72,12 +73,15 @@ impl<'c> Past<'c> {
     pub async fn look(&self, start: i64, end: i64, want: Want) -> Result<(Ledger, Usage), Error> {
         let seconds = (end - start).max(1);
         let at = async |query: String| self.prometheus.at(&query, end).await;
-        let quantities: &[Quantity] = match want.memory {
-            true => &[Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal],
-            false => &[Quantity::Utilization],
-        };
+        let mut quantities = vec![Quantity::Utilization];
+        if want.memory {
+            quantities.extend([Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal]);
+        }
+        if want.power {
+            quantities.push(Quantity::Power);
+        }
         let (requests, capacity, devices) =
-            join3(at(kube_state::requests(seconds)), at(kube_state::capacity(seconds)), at(query::samples(quantities, seconds)))
+            join3(at(kube_state::requests(seconds)), at(kube_state::capacity(seconds)), at(query::samples(&quantities, seconds)))
                 .await;
         let mut witness = Witness { requests: requests?, capacity: capacity?, ..Witness::default() };
         self.ask_about_pods(&mut witness, seconds, end, want).await?;

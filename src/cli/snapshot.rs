@@ -104,7 +104,7 @@ async fn latest(args: &Latest, world: &World) -> Result<ExitCode, Error> {
     let connection = Connection::open(&access).await?;
     let past = Past::of(cluster, world, &connection).await?;
     let now = world.now().as_second();
-    let want = Want { memory: false, names: args.annotation.is_some() };
+    let want = Want { names: args.annotation.is_some(), ..Want::default() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let uids = uids(&connection).await;
     let details = Details { uids: &uids, annotation: annotation.as_deref() };
@@ -159,7 +159,7 @@ async fn list(args: &List, world: &World) -> Result<ExitCode, Error> {
     let groups: Vec<Vec<i64>> =
         times.chunk_by(|a, b| (a - 1).div_euclid(HOUR) == (b - 1).div_euclid(HOUR)).map(<[i64]>::to_vec).collect();
     let bar = world.terminal.progress(groups.len() as u64, "hours");
-    let want = Want { memory: false, names: args.annotation.is_some() };
+    let want = Want { names: args.annotation.is_some(), ..Want::default() };
     let of_group = async |times: Vec<i64>| {
         let (first, last) = (times[0] - STEP, times[times.len() - 1]);
         let (ledger, usage) = past.look(first, last, want).await?;

@@ -247,6 +247,8 @@ pub const TASKS: &[Task] = &[
     task("tree", "workloads", &[OWNERS]),
     task("score", "nodes", &[HOLDERS, METRICS]),
     task("stats", "nodes", &[METRICS]),
+    task("report", "nodes", &[METRICS]),
+    task("eff", "workloads", &[METRICS]),
     task("snapshot", "nodes", &[METRICS]),
     task("get", "namespaces", &[METRICS]),
     task("top", "workloads", &[OWNERS, METRICS]),

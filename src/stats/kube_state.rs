@@ -42,6 +42,25 @@ pub fn holders(seconds: i64) -> String {
     format!("group by ({labels}) (last_over_time({selector}{}))", window(seconds))
 }
 
+/// Devices that namespaces may request now.
+#[must_use]
+pub fn quotas() -> String {
+    let names = WHOLE.map(|name| format!("requests.{}", literal(name))).join("|").replace('\\', "\\\\");
+    format!(
+        "sum by (namespace,exported_namespace) (max by (namespace,exported_namespace,resourcequota,resource) (kube_resourcequota{{type=\"hard\",resource=~\"{names}\"}}))"
+    )
+}
+
+/// Times at which pods existed that this object owns, or one that it made.
+#[must_use]
+pub fn lives(name: &str) -> String {
+    let name = literal(name).replace('\\', "\\\\");
+    let labels = "namespace,exported_namespace";
+    format!(
+        "max by ({labels}) (kube_pod_owner{{owner_name=~\"{name}(-[a-z0-9]+)?\"}} or kube_pod_owner{{pod=~\"{name}\"}} or kube_pod_owner{{exported_pod=~\"{name}\"}})"
+    )
+}
+
 /// Devices that nodes have.
 #[must_use]
 pub fn capacity(seconds: i64) -> String {
@@ -135,7 +154,7 @@ mod tests {
 
     #[test]
     fn every_query_is_promql() {
-        let mut queries = vec![requests(3600), capacity(60), holders(86_400)];
+        let mut queries = vec![requests(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
         for what in [About::Phases, About::Owners, About::Labels, About::Annotations, About::ReplicaSets, About::Jobs] {
             queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
         }

@@ -1,6 +1,7 @@
 //! What follows from samples and logs: which devices they are of, and what they come to. Arithmetic, patterns, and the text
 //! of the queries whose answers are read here; asks nobody.
 
+pub mod account;
 pub mod devices;
 pub mod dialect;
 pub mod history;

@@ -9,7 +9,7 @@ use crate::model::series::Series;
 use super::dialect::{Quantity, metric_of};
 use super::hourly::{WINDOW, once};
 use super::identity::{Facts, Place, Reader};
-use super::ledger::{Ledger, Stretch};
+use super::ledger::{Ledger, Stretch, interval};
 
 /// A utilization of a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,11 +23,24 @@ pub struct Sample {
     pub holders: Vec<usize>,
     /// True when somebody held it, known or not.
     pub held: bool,
+    /// Time that it stands for: from one scrape to the next.
+    pub seconds: f64,
+}
+
+/// Power that a device drew at a time.
+#[derive(Clone, Debug, PartialEq)]
+struct Power {
+    device: usize,
+    at: i64,
+    watts: f64,
+    seconds: f64,
+    holders: Vec<usize>,
 }
 
 /// Memory of a device at a time, in MiB.
 #[derive(Clone, Debug, PartialEq)]
 struct Memory {
+    device: usize,
     used: f64,
     total: Option<f64>,
     holders: Vec<usize>,
@@ -47,6 +60,11 @@ pub struct Nodes {
 pub struct Usage {
     samples: Vec<Sample>,
     memory: Vec<Memory>,
+    power: Vec<Power>,
+    /// Devices by their number in the samples.
+    pub devices: Vec<Place>,
+    /// How their exporters call them.
+    pub models: Vec<Option<String>>,
     /// Samples that no device can have.
     pub dropped: u64,
 }
@@ -54,6 +72,7 @@ pub struct Usage {
 /// What one device told: by quantity and rank of the metric, with a number for who collected it.
 #[derive(Default)]
 struct Told {
+    model: Option<String>,
     values: BTreeMap<(Quantity, u8), Vec<(u32, Point)>>,
     /// Pods that the labels name, by time.
     pods: BTreeMap<i64, Vec<(String, String)>>,
@@ -82,6 +101,7 @@ impl Usage {
             let collector = *collectors.entry(key).or_insert(next);
             let pod = reader.named_pod(series);
             let told = devices.entry(place).or_default();
+            told.model = told.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
             for point in series.points.iter().filter(|point| (ledger.stretch.start..ledger.stretch.end).contains(&point.at)) {
                 let Some(value) = metric.read(point.value) else {
                     usage.dropped += 1;
@@ -110,17 +130,28 @@ impl Usage {
                 let best = told.values.keys().filter(|(own, _)| *own == quantity).min().copied();
                 best.and_then(|best| told.values.remove(&best)).map(once).unwrap_or_default()
             };
-            for point in curve(&mut told, Quantity::Utilization) {
+            let seconds = |points: &[Point]| interval([points].into_iter()).unwrap_or(ledger.slot) as f64 / 1000.0;
+            let points = curve(&mut told, Quantity::Utilization);
+            let each = seconds(&points);
+            for point in points {
                 let (holders, held) = holders(ledger, &place.node, told.pods.get(&point.at), point.at);
-                usage.samples.push(Sample { device, at: point.at, value: point.value, holders, held });
+                usage.samples.push(Sample { device, at: point.at, value: point.value, holders, held, seconds: each });
+            }
+            let points = curve(&mut told, Quantity::Power);
+            let each = seconds(&points);
+            for point in points {
+                let (holders, _) = holders(ledger, &place.node, told.pods.get(&point.at), point.at);
+                usage.power.push(Power { device, at: point.at, watts: point.value, seconds: each, holders });
             }
             let at = |points: Vec<Point>| points.into_iter().map(|point| (point.at, point.value)).collect::<BTreeMap<_, _>>();
             let (free, total) = (at(curve(&mut told, Quantity::MemoryFree)), at(curve(&mut told, Quantity::MemoryTotal)));
             for point in curve(&mut told, Quantity::MemoryUsed) {
                 let (holders, _) = holders(ledger, &place.node, told.pods.get(&point.at), point.at);
                 let total = free.get(&point.at).map(|free| free + point.value).or_else(|| total.get(&point.at).copied());
-                usage.memory.push(Memory { used: point.value, total, holders });
+                usage.memory.push(Memory { device, used: point.value, total, holders });
             }
+            usage.devices.push(place);
+            usage.models.push(told.model);
         }
         usage
     }
@@ -149,6 +180,37 @@ impl Usage {
         windows.into_iter().map(|(window, (sum, count))| (window, sum / f64::from(count))).collect()
     }
 
+    /// Samples, in order of devices and time.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// What a group drew at some times, in kWh; `None` where nobody measured it. Gaps are not filled.
+    #[must_use]
+    pub fn energy(&self, group: &impl Fn(&[usize]) -> bool, when: &impl Fn(i64) -> bool) -> Option<f64> {
+        let own: Vec<f64> =
+            self.power.iter().filter(|one| group(&one.holders) && when(one.at)).map(|one| one.watts * one.seconds).collect();
+        (!own.is_empty()).then(|| own.iter().sum::<f64>() / 3_600_000.0)
+    }
+
+    /// Means of the power of a group's devices, in watts.
+    #[must_use]
+    pub fn watts(&self, group: &impl Fn(&[usize]) -> bool) -> BTreeMap<usize, f64> {
+        mean_by(self.power.iter().filter(|one| group(&one.holders)).map(|one| (one.device, one.watts)))
+    }
+
+    /// The most memory that a group's devices used, with what there was of it, in MiB.
+    #[must_use]
+    pub fn peaks(&self, group: &impl Fn(&[usize]) -> bool) -> BTreeMap<usize, (f64, Option<f64>)> {
+        let mut peaks: BTreeMap<usize, (f64, Option<f64>)> = BTreeMap::new();
+        for memory in self.memory.iter().filter(|memory| group(&memory.holders)) {
+            let (used, total) = peaks.entry(memory.device).or_default();
+            (*used, *total) = (used.max(memory.used), greater(*total, memory.total));
+        }
+        peaks
+    }
+
     /// Samples of a group.
     #[must_use]
     pub fn values(&self, group: &impl Fn(&Sample) -> bool) -> Vec<f64> {
@@ -164,6 +226,24 @@ impl Usage {
     pub fn memory_total(&self, group: &impl Fn(&[usize]) -> bool) -> Vec<f64> {
         self.memory.iter().filter(|memory| group(&memory.holders)).filter_map(|memory| memory.total).collect()
     }
+}
+
+/// The greater of two, as far as they are known.
+pub(super) fn greater(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.max(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Means by device.
+fn mean_by(values: impl Iterator<Item = (usize, f64)>) -> BTreeMap<usize, f64> {
+    let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for (device, value) in values {
+        let (sum, count) = sums.entry(device).or_default();
+        (*sum, *count) = (*sum + value, *count + 1.0);
+    }
+    sums.into_iter().map(|(device, (sum, count))| (device, sum / count)).collect()
 }
 
 /// Who held a device at a time: pods that its labels name and that the ledger knows to have held some on that node; without

@@ -133,6 +133,11 @@ struct Written {
     value: String,
 }
 
+/// What a device with a number draws.
+fn watts(number: u32) -> f64 {
+    100.0 + 50.0 * f64::from(number)
+}
+
 /// What is written, by series. Also what a device measured, as (node, number, pod, second, value), garbage left out.
 fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
     let (mut written, mut truth) = (Vec::new(), Vec::new());
@@ -206,15 +211,16 @@ fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                         "{{{labels},{space}=\"{}\",{name}=\"{}\",container=\"main\"{own}{replica}}}",
                         pod.namespace, pod.name
                     );
-                    let [busy, used, rest] = match telling {
-                        Telling::Amd => ["gpu_gfx_activity", "gpu_used_vram", "gpu_free_vram"],
-                        _ => ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"],
+                    let [busy, used, rest, power] = match telling {
+                        Telling::Amd => ["gpu_gfx_activity", "gpu_used_vram", "gpu_free_vram", "gpu_package_power"],
+                        _ => ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE"],
                     };
                     let value = utilization(at);
                     // Once an hour a sample is garbage.
                     let garbage = ["NaN", "9223372036854775794", "101"][(at / 30 % 3) as usize];
                     let spoilt = at % HOUR == 307;
                     put(format!("{busy}{id}"), at + shift, if spoilt { garbage.to_owned() } else { value.to_string() });
+                    put(format!("{power}{id}"), at + shift, watts(*number).to_string());
                     put(format!("{used}{id}"), at + shift, (1024 * (number + 1)).to_string());
                     put(format!("{rest}{id}"), at + shift, (16_384 - 1024 * (number + 1)).to_string());
                     if *shift == 0 && !spoilt {
@@ -471,6 +477,95 @@ fn hours_that_are_over_in_every_telling() {
     let five = |ours: &dyn Fn(usize) -> bool| windows(&truth, 0, ours)[3];
     near(&ml["utilization"], five(&|place| pods[place].namespace == "ml"));
     assert_eq!(details[0]["allocation_details"]["annotations"]["cc-inf"]["allocated_gpu"], 2);
+
+    // Accounts: hours held as they were seen, and what was measured of them, all in steps of thirty seconds.
+    let account = |by: &str| ask(&plain, &cache, &["report", "--by", by, "--from", &start, "--to", &end, "-o", "json"]).ok();
+    let report = account("namespace").says("of 1 of 3 hours nobody told who held what").json();
+    let step = SCRAPE as f64 / 3600.0;
+    let looked = |at: i64| !quiet(at / SCRAPE * SCRAPE);
+    for (group, namespace) in rows(&report["groups"]).iter().zip(["inf", "ml"]) {
+        assert_eq!(group["group"], namespace);
+        let ours = |place: usize| pods[place].namespace == namespace;
+        let seen = |what: fn(&Pod, i64) -> bool| -> f64 {
+            let of = |at: i64| {
+                pods.iter().filter(|pod| pod.namespace == namespace && what(pod, at)).map(|pod| pod.gpus as f64).sum::<f64>()
+            };
+            (0..2 * HOUR).step_by(SCRAPE as usize).filter(|at| !quiet(*at)).map(of).sum::<f64>() * step
+        };
+        let held = seen(Pod::holds);
+        near(&group["held_gpu_hours"], held);
+        near(&group["waited_gpu_hours"], seen(Pod::requests) - held);
+        let own: Vec<f64> =
+            truth.iter().filter(|(_, _, pod, at, _)| ours(*pod) && looked(*at)).map(|(.., value)| *value).collect();
+        let (measured, used) = (own.len() as f64 * step, own.iter().sum::<f64>() / 100.0 * step);
+        near(&group["used_gpu_hours"], used);
+        near(&group["wasted_gpu_hours"], measured - used);
+        near(&group["unknown_gpu_hours"], held - measured);
+        near(&group["utilization"], used / measured * 100.0);
+        // The power of every sample, also of those whose utilization was garbage.
+        let mut joules = 0.0;
+        for pod in pods.iter().filter(|pod| pod.namespace == namespace) {
+            for (number, _) in &pod.devices {
+                let times =
+                    (7..2 * HOUR).step_by(SCRAPE as usize).filter(|at| pod.holds(*at) && !silent(pod.node, *at) && looked(*at));
+                joules += times.count() as f64 * watts(*number) * SCRAPE as f64;
+            }
+        }
+        near(&group["energy_kwh"], joules / 3_600_000.0);
+    }
+    near(
+        &report["total"]["held_gpu_hours"],
+        report["groups"].as_array().unwrap().iter().map(|group| group["held_gpu_hours"].as_f64().unwrap()).sum(),
+    );
+    let teams = account("team").json();
+    assert_eq!(
+        rows(&teams["groups"]).iter().map(|group| group["group"].clone()).collect::<Vec<_>>(),
+        [Value::Null, json!("research"), json!("web")]
+    );
+    near(&teams["total"]["held_gpu_hours"], report["total"]["held_gpu_hours"].as_f64().unwrap());
+    let prices = crate::support::file("prices.yaml", "currency: EUR\ngpu_hour: 2\nkwh: 0.5\n");
+    let paid = ask(
+        &plain,
+        &cache,
+        &["report", "--by", "team", "--from", &start, "--to", &end, "--prices", prices.to_str().unwrap(), "-o", "json"],
+    )
+    .ok()
+    .json();
+    let web = &paid["groups"][2];
+    near(&web["cost"], web["held_gpu_hours"].as_f64().unwrap() * 2.0 + web["energy_kwh"].as_f64().unwrap() * 0.5);
+    let wrong = crate::support::file("wrong-prices.yaml", "gpu_hours: 2\n");
+    ask(&plain, &cache, &["report", "--prices", wrong.to_str().unwrap()]).exits(2).says("has no prices");
+    let markdown = ask(&plain, &cache, &["report", "--from", &start, "--to", &end, "-o", "markdown"]).ok().out;
+    assert!(markdown.contains("| inf | - |") && markdown.contains("| **total** |"), "{markdown}");
+
+    // One workload after it is gone: each device, and what to change.
+    let eff = |arguments: &[&str]| ask(&plain, &cache, &[&["eff"], arguments, &["--start", "12h", "-o", "json"]].concat());
+    let web = eff(&["web"]).ok().json();
+    assert_eq!((&web["namespace"], &web["kind"], &web["wait_seconds"]), (&json!("inf"), &json!("Deployment"), &json!(0.0)));
+    near(&web["held_gpu_hours"], rows(&report["groups"])[0]["held_gpu_hours"].as_f64().unwrap());
+    near(&web["used_gpu_hours"], rows(&report["groups"])[0]["used_gpu_hours"].as_f64().unwrap());
+    let device = |name: &str| {
+        rows(&web["devices"])
+            .iter()
+            .find(|one| format!("{}/{}", one["node"].as_str().unwrap(), one["device"].as_str().unwrap()) == name)
+            .unwrap()
+    };
+    near(&device("n2/gpu-0")["utilization"], 30.0);
+    near(&device("n2/gpu-1")["utilization"], 70.0);
+    near(&device("n1/gpu-0")["utilization"], 20.0);
+    near(&device("n2/gpu-1")["power_watts"], 150.0);
+    assert_eq!((&device("n2/gpu-1")["memory_peak_gib"], &device("n2/gpu-1")["memory_total_gib"]), (&json!(2.0), &json!(16.0)));
+    assert_eq!(rows(&web["advice"])[0]["kind"], "straggler");
+    let stuck = eff(&["ml/stuck"]).ok().json();
+    near(&stuck["held_gpu_hours"], 2.0);
+    near(&stuck["used_gpu_hours"], 0.0);
+    let waits = eff(&["waits"]).ok().json();
+    assert_eq!((&waits["held_gpu_hours"], &waits["wait_seconds"], &waits["from"]), (&json!(0.0), &json!(3600.0), &Value::Null));
+    assert!(waits["utilization"].is_null() && waits["energy_kwh"].is_null());
+    eff(&["nobody"]).exits(4).says("`nobody` held no GPU since 12h");
+    eff(&["web", "-n", "ml"]).exits(4).says("`web` in ml held no GPU");
+    let text = ask(&plain, &cache, &["eff", "web", "--start", "12h"]).ok().out;
+    assert!(text.contains("inf/web") && text.contains("GPU-hours") && text.contains("advice"), "{text}");
 
     // The same history told in other ways gives the same rows.
     let compared = |prometheus: &str, cache: &PathBuf| -> Vec<Value> {

@@ -1,0 +1,268 @@
+//! `report`: who held, used and wasted how many GPU-hours between two times, from history, pods that are gone included.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::cluster::Connection;
+use crate::error::Error;
+use crate::files;
+use crate::stats::account::Account;
+use crate::stats::ledger::Tenure;
+use crate::stats::{kube_state, query};
+use crate::view::report::{self as view, Group, Report as Answer};
+use crate::view::{Format, document};
+
+use super::past::{Past, Want, clusters};
+use super::{World, times};
+
+/// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
+///
+/// Held is what pods were bound to, also while they pulled their image. Used is held time by utilization: an hour at 40 % is 0.4.
+/// Wasted is what was measured and not used; what nobody measured is neither, and stands apart.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl report
+  gpuctl report --by team --from 30d -o markdown
+  gpuctl report --by label=project --from 2026-01-01 --to 2026-02-01 --prices prices.yaml -o csv
+  gpuctl report --by namespace --explain
+
+prices.yaml:
+  currency: EUR
+  gpu_hour: 1.80
+  kwh: 0.25")]
+pub struct Report {
+    /// Group by namespace, team, user, pool, label=KEY or annotation=KEY
+    #[arg(long, value_name = "WHAT", default_value = "namespace", value_parser = by)]
+    by: By,
+    /// Begin: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
+    #[arg(long, value_name = "TIME", default_value = "7d")]
+    from: String,
+    /// End, in the same forms; now without it
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// What a GPU-hour and a kWh cost
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Print the queries behind the columns, and ask nobody
+    #[arg(long)]
+    explain: bool,
+    /// Context of the kubeconfig whose cluster is meant
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Leave the titles out
+    #[arg(long)]
+    no_headers: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: ReportFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    #[default]
+    Table,
+    Json,
+    Yaml,
+    Csv,
+    Markdown,
+}
+
+/// What is grouped by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum By {
+    Namespace,
+    /// A key as kube-state-metrics writes it, beside what was typed.
+    Label(String, String),
+    Annotation(String, String),
+}
+
+fn by(text: &str) -> Result<By, String> {
+    let label = |key: &str| By::Label(text.to_owned(), kube_state::written(key));
+    match text.split_once('=') {
+        Some(("label", key)) if !key.is_empty() => Ok(label(key)),
+        Some(("annotation", key)) if !key.is_empty() => Ok(By::Annotation(text.to_owned(), kube_state::written(key))),
+        None => match text {
+            "namespace" => Ok(By::Namespace),
+            "team" => Ok(label("team")),
+            "user" => Ok(label("gpuctl/user")),
+            "pool" => Ok(label("gpuctl/pool")),
+            _ => Err("namespace, team, user, pool, label=KEY or annotation=KEY".to_owned()),
+        },
+        _ => Err("namespace, team, user, pool, label=KEY or annotation=KEY".to_owned()),
+    }
+}
+
+impl By {
+    fn word(&self) -> &str {
+        match self {
+            Self::Namespace => "namespace",
+            Self::Label(text, _) | Self::Annotation(text, _) => text,
+        }
+    }
+
+    /// The group of a tenure; `None` for one that has no such label, or where none are served.
+    fn of(&self, tenure: &Tenure) -> Option<String> {
+        match self {
+            Self::Namespace => Some(tenure.pod.0.clone()),
+            Self::Label(_, key) => tenure.labels.as_ref()?.get(key).cloned(),
+            Self::Annotation(_, key) => tenure.annotations.as_ref()?.get(key).cloned(),
+        }
+    }
+}
+
+/// What things cost.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Prices {
+    #[serde(default)]
+    currency: String,
+    #[serde(default)]
+    gpu_hour: f64,
+    #[serde(default)]
+    kwh: f64,
+}
+
+/// Seconds that are read at a time.
+const HOUR: i64 = 3600;
+/// Hours that are read at the same time.
+const AT_ONCE: usize = 3;
+
+pub async fn run(args: &Report, world: &World) -> Result<ExitCode, Error> {
+    let format = match args.output {
+        ReportFormat::Table | ReportFormat::Markdown => Format::Table,
+        ReportFormat::Json => Format::Json,
+        ReportFormat::Yaml => Format::Yaml,
+        ReportFormat::Csv => Format::Csv,
+    };
+    world.terminal.set_format(format);
+    if args.explain {
+        world.terminal.print(&explained())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let prices = args.prices.as_deref().map(read).transpose()?;
+    let now = world.now();
+    let start = times::instant(&args.from, now)?.as_second();
+    let end = args.to.as_ref().map_or(Ok(now), |text| times::instant(text, now))?.as_second().min(now.as_second());
+    if start >= end {
+        return Err(Error::usage("the begin is not before the end"));
+    }
+    let (cluster, access) = clusters(args.cluster.as_deref(), false, world)?.swap_remove(0);
+    let connection = Connection::open(&access).await?;
+    let past = Past::of(cluster, world, &connection).await?;
+    let pieces: Vec<(i64, i64)> = pieces(start, end);
+    let bar = world.terminal.progress(pieces.len() as u64, "hours");
+    let want = Want { power: true, names: args.by != By::Namespace, ..Want::default() };
+    let one = async |(from, to): (i64, i64)| {
+        let (ledger, usage) = past.look(from, to, want).await?;
+        bar.inc(1);
+        let names: BTreeSet<Option<String>> = ledger.tenures.iter().map(|tenure| args.by.of(tenure)).collect();
+        let of = |name: Option<String>| {
+            let account = Account::of(&ledger, &usage, |tenure| args.by.of(tenure) == name);
+            (name, account)
+        };
+        Ok::<_, Error>((names.into_iter().map(of).collect::<Vec<_>>(), ledger.looks() > 0))
+    };
+    let found: Vec<Result<_, Error>> = stream::iter(pieces).map(one).buffered(AT_ONCE).collect().await;
+    bar.finish_and_clear();
+    let quotas = match args.by {
+        By::Namespace => quotas(&past, end).await?,
+        _ => BTreeMap::new(),
+    };
+    super::metrics::tell_warnings(world, &past.prometheus);
+    let mut groups: BTreeMap<Option<String>, Account> = BTreeMap::new();
+    let (mut known, mut hours) = (0, 0);
+    for one in found {
+        let (accounts, looked) = one?;
+        (known, hours) = (known + usize::from(looked), hours + 1);
+        accounts.into_iter().for_each(|(name, account)| groups.entry(name).or_default().add(account));
+    }
+    if known < hours {
+        world.terminal.warn(&format!("of {} of {hours} hours nobody told who held what; they are in no sum", hours - known));
+    }
+    let cost = |account: &Account| {
+        let prices = prices.as_ref()?;
+        Some(account.held * prices.gpu_hour + account.energy.unwrap_or(0.0) * prices.kwh)
+    };
+    let group = |(name, account): (Option<String>, Account)| Group {
+        quota: name.as_ref().and_then(|name| quotas.get(name)).copied(),
+        cost: cost(&account),
+        name,
+        account,
+    };
+    let at = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();
+    let currency = prices.as_ref().map(|prices| prices.currency.clone());
+    let groups: Vec<Group> = groups.into_iter().map(group).collect();
+    let mut all = Account::default();
+    groups.iter().for_each(|group| all.add(group.account.clone()));
+    let total = Group { name: None, quota: None, cost: cost(&all), account: all };
+    let answer = Answer { by: args.by.word(), from: at(start), to: at(end), currency, groups, total };
+    let text = document(format, &view::json(&answer)).unwrap_or_else(|| match args.output {
+        ReportFormat::Markdown => view::markdown(&answer),
+        _ => view::table(&answer, format, !args.no_headers, world.terminal.look()),
+    });
+    world.terminal.print(&text)?;
+    if answer.groups.is_empty() {
+        world.terminal.note("no GPU was requested in this time");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Hours by the clock, the first and the last cut.
+pub fn pieces(start: i64, end: i64) -> Vec<(i64, i64)> {
+    let first = start.div_euclid(HOUR);
+    (first..=(end - 1).div_euclid(HOUR)).map(|hour| ((hour * HOUR).max(start), ((hour + 1) * HOUR).min(end))).collect()
+}
+
+fn read(path: &std::path::Path) -> Result<Prices, Error> {
+    let text = files::text_of(path).map_err(Error::usage)?;
+    let prices: Prices = serde_saphyr::from_str(&text).map_err(|error| {
+        Error::usage(format!("{} has no prices", path.display())).cause(error.to_string()).hint("currency, gpu_hour and kwh")
+    })?;
+    let fine = |price: f64| price.is_finite() && price >= 0.0;
+    if fine(prices.gpu_hour) && fine(prices.kwh) { Ok(prices) } else { Err(Error::usage("a price is not negative")) }
+}
+
+/// Devices that namespaces may request, at the end.
+async fn quotas(past: &Past<'_>, end: i64) -> Result<BTreeMap<String, f64>, Error> {
+    let found = past.prometheus.at(&kube_state::quotas(), end).await?;
+    let one = |series: &crate::model::Series| Some((kube_state::label(series, "namespace")?.to_owned(), series.last()?.value));
+    Ok(found.iter().filter_map(one).collect())
+}
+
+/// Column → query of an hour.
+fn explained() -> String {
+    let hour = HOUR;
+    let columns = [
+        ("held, waited", kube_state::requests(hour)),
+        ("held, waited", kube_state::about(kube_state::About::Phases, &["POD"], "pod", hour)),
+        ("quota", kube_state::quotas()),
+        ("used, wasted, unknown", query::samples(&[crate::stats::dialect::Quantity::Utilization], hour)),
+        ("energy", query::samples(&[crate::stats::dialect::Quantity::Power], hour)),
+    ];
+    columns.iter().map(|(column, query)| format!("# {column}: at the end of every hour\n{query}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_are_those_of_the_clock() {
+        assert_eq!(pieces(3600, 10_800), [(3600, 7200), (7200, 10_800)]);
+        assert_eq!(pieces(4000, 7201), [(4000, 7200), (7200, 7201)]);
+        assert_eq!(pieces(10, 20), [(10, 20)]);
+    }
+
+    #[test]
+    fn groups_are_named_as_kube_state_metrics_does() {
+        assert_eq!(by("user"), Ok(By::Label("user".to_owned(), "gpuctl_user".to_owned())));
+        assert_eq!(by("label=costCenter"), Ok(By::Label("label=costCenter".to_owned(), "cost_center".to_owned())));
+        assert!(by("label=").is_err() && by("people").is_err() && by("x=y").is_err());
+    }
+}

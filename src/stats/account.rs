@@ -1,0 +1,240 @@
+//! Accounts of GPU-hours: what a group held, how much of it was measured, used and wasted, and what it drew. Sums over hours
+//! are sums of accounts. What is not measured is neither used nor wasted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ledger::{Ledger, Tenure};
+use super::usage::{Sample, Usage, greater};
+
+/// GPU-hours of a group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Account {
+    /// Held by a pod, as kube-state-metrics saw it.
+    pub held: f64,
+    /// Requested and not held: waiting.
+    pub waited: f64,
+    /// Of those held, the part that exporters measured.
+    pub measured: f64,
+    /// Measured time by utilization: an hour at 40 % is 0.4.
+    pub used: f64,
+    /// kWh, as far as it was measured; `None` when nothing was.
+    pub energy: Option<f64>,
+    pub workloads: BTreeSet<(String, String, String)>,
+}
+
+impl Account {
+    /// Of the part of a ledger's time that a group held devices.
+    #[must_use]
+    pub fn of(ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool) -> Self {
+        let own: BTreeSet<usize> =
+            ledger.tenures.iter().enumerate().filter(|(_, tenure)| group(tenure)).map(|(index, _)| index).collect();
+        let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
+        // Time in which nobody looked is in no sum: neither held, nor measured, nor used.
+        let each = ledger.slot as f64 / 3_600_000.0;
+        let count = |slots: fn(&Tenure) -> &[bool]| -> f64 {
+            let of = |tenure: &Tenure| {
+                let seen = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
+                seen as f64 * tenure.gpus as f64
+            };
+            tenures().map(of).sum::<f64>() * each
+        };
+        let (held, requested) = (count(|tenure| &tenure.held), count(|tenure| &tenure.requested));
+        let ours = |holders: &[usize]| holders.iter().any(|holder| own.contains(holder));
+        let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
+        let samples = || usage.samples().iter().filter(|sample| ours(&sample.holders) && looked(sample.at));
+        let top = |tenure: &Tenure| (tenure.top.namespace.clone(), tenure.top.kind.clone(), tenure.top.name.clone());
+        Self {
+            held,
+            waited: (requested - held).max(0.0),
+            measured: samples().map(|sample| sample.seconds).sum::<f64>() / 3600.0,
+            used: samples().map(|sample| sample.seconds * sample.value / 100.0).sum::<f64>() / 3600.0,
+            energy: usage.energy(&ours, &looked),
+            workloads: tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(top).collect(),
+        }
+    }
+
+    /// Measured and not used.
+    #[must_use]
+    pub fn wasted(&self) -> f64 {
+        (self.measured - self.used).max(0.0)
+    }
+
+    /// Held and not measured.
+    #[must_use]
+    pub fn unknown(&self) -> f64 {
+        (self.held - self.measured).max(0.0)
+    }
+
+    /// Percent of the measured time; `None` where nothing was measured.
+    #[must_use]
+    pub fn utilization(&self) -> Option<f64> {
+        (self.measured > 0.0).then(|| self.used / self.measured * 100.0)
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.held += other.held;
+        self.waited += other.waited;
+        self.measured += other.measured;
+        self.used += other.used;
+        self.energy = match (self.energy, other.energy) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
+        };
+        self.workloads.extend(other.workloads);
+    }
+}
+
+/// What one device did for a workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Sum of percent by seconds, and seconds.
+    sum: f64,
+    pub seconds: f64,
+    pub memory_peak_mib: f64,
+    pub memory_total_mib: Option<f64>,
+    /// As its exporter calls it.
+    pub model: Option<String>,
+    watts: f64,
+    watt_looks: f64,
+}
+
+impl Work {
+    /// Percent.
+    #[must_use]
+    pub fn utilization(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.sum / self.seconds)
+    }
+
+    #[must_use]
+    pub fn watts(&self) -> Option<f64> {
+        (self.watt_looks > 0.0).then(|| self.watts / self.watt_looks)
+    }
+}
+
+/// Devices by node and what they are called there.
+pub type Works = BTreeMap<(String, String), Work>;
+
+/// Adds what devices did for a group within a ledger's time.
+pub fn add_work(works: &mut Works, ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool) {
+    let ours = |holders: &[usize]| holders.iter().any(|holder| group(&ledger.tenures[*holder]));
+    let name = |device: usize| {
+        let place = &usage.devices[device];
+        let number = place.index.map_or_else(|| place.uuid.clone().unwrap_or_default(), |index| format!("gpu-{index}"));
+        let slice = place.slice.as_ref().map_or(String::new(), |(profile, number)| format!("/{profile}-{number}"));
+        (place.node.clone(), format!("{number}{slice}"))
+    };
+    for Sample { device, value, seconds, .. } in usage.samples().iter().filter(|sample| ours(&sample.holders)) {
+        let work = works.entry(name(*device)).or_default();
+        work.model = work.model.take().or_else(|| usage.models[*device].clone());
+        work.sum += value * seconds;
+        work.seconds += seconds;
+    }
+    for (device, (used, total)) in usage.peaks(&ours) {
+        let work = works.entry(name(device)).or_default();
+        work.memory_peak_mib = work.memory_peak_mib.max(used);
+        work.memory_total_mib = greater(work.memory_total_mib, total);
+    }
+    for (device, watts) in usage.watts(&ours) {
+        let work = works.entry(name(device)).or_default();
+        work.watts += watts;
+        work.watt_looks += 1.0;
+    }
+}
+
+/// What somebody should change, with what it rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Advice {
+    /// So many of all did nothing.
+    FewerGpus { idle: usize, all: usize },
+    /// All of the work and its memory would fit into a part of a device.
+    Slice { memory_peak_mib: f64 },
+    /// One device did much less than the others, which wait for it.
+    Straggler { device: String, utilization: f64, others: f64 },
+    /// Busy by its utilization and idle by its power: a kernel that waits for something that never comes.
+    Stuck { devices: usize, watts: f64 },
+}
+
+/// Percent below which a device did nothing.
+const IDLE: f64 = 5.0;
+/// Share of a device's memory that a slice of an eighth has room for.
+const EIGHTH: f64 = 0.12;
+
+/// What is worth saying. `limit` is what a device may draw, in watts, by its model.
+#[must_use]
+pub fn advice(works: &Works, limit: Option<f64>) -> Vec<Advice> {
+    let known: Vec<(&(String, String), f64)> =
+        works.iter().filter_map(|(name, work)| Some((name, work.utilization()?))).collect();
+    let mut found = Vec::new();
+    // Who knows half of the devices knows nothing of the job.
+    if known.is_empty() || known.len() < works.len() {
+        return found;
+    }
+    let idle = known.iter().filter(|(_, utilization)| *utilization < IDLE).count();
+    if idle > 0 && idle < known.len() {
+        found.push(Advice::FewerGpus { idle, all: known.len() });
+    }
+    let peak = works.values().map(|work| work.memory_peak_mib).fold(0.0, f64::max);
+    let small = works.values().all(|work| work.memory_total_mib.is_some_and(|total| work.memory_peak_mib < total * EIGHTH));
+    if known.len() == 1 && small && known[0].1 < 30.0 {
+        found.push(Advice::Slice { memory_peak_mib: peak });
+    }
+    let mut busy: Vec<f64> =
+        known.iter().map(|(_, utilization)| *utilization).filter(|utilization| *utilization >= IDLE).collect();
+    busy.sort_by(f64::total_cmp);
+    if let [lowest, rest @ ..] = busy.as_slice()
+        && !rest.is_empty()
+    {
+        let others = rest[rest.len() / 2];
+        if *lowest < others * 0.6
+            && let Some(((node, device), _)) = known.iter().find(|(_, utilization)| utilization == lowest)
+        {
+            found.push(Advice::Straggler { device: format!("{node}/{device}"), utilization: *lowest, others });
+        }
+    }
+    let stuck: Vec<f64> = works
+        .values()
+        .filter(|work| work.utilization().is_some_and(|utilization| utilization > 95.0))
+        .filter_map(|work| work.watts().filter(|watts| limit.is_some_and(|limit| *watts < limit * 0.35)))
+        .collect();
+    if !stuck.is_empty() {
+        found.push(Advice::Stuck { devices: stuck.len(), watts: stuck.iter().sum::<f64>() / stuck.len() as f64 });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn works(devices: &[(f64, f64, f64)]) -> Works {
+        let one = |(index, (utilization, memory, watts)): (usize, &(f64, f64, f64))| {
+            let work = Work {
+                sum: utilization * 100.0,
+                seconds: 100.0,
+                memory_peak_mib: *memory,
+                memory_total_mib: Some(80_000.0),
+                model: None,
+                watts: *watts,
+                watt_looks: 1.0,
+            };
+            (("n".to_owned(), format!("gpu-{index}")), work)
+        };
+        devices.iter().enumerate().map(one).collect()
+    }
+
+    #[test]
+    fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
+        let of = |devices: &[(f64, f64, f64)]| advice(&works(devices), Some(400.0));
+        assert_eq!(of(&[(90.0, 60_000.0, 350.0), (88.0, 60_000.0, 350.0)]), []);
+        assert_eq!(of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]), [Advice::FewerGpus { idle: 1, all: 2 }]);
+        assert_eq!(of(&[(12.0, 6000.0, 100.0)]), [Advice::Slice { memory_peak_mib: 6000.0 }]);
+        let straggling = of(&[(95.0, 1.0, 350.0), (94.0, 1.0, 350.0), (40.0, 1.0, 200.0), (96.0, 1.0, 350.0)]);
+        assert_eq!(straggling, [Advice::Straggler { device: "n/gpu-2".to_owned(), utilization: 40.0, others: 95.0 }]);
+        assert_eq!(of(&[(100.0, 60_000.0, 90.0)]), [Advice::Stuck { devices: 1, watts: 90.0 }]);
+        assert_eq!(advice(&works(&[(100.0, 60_000.0, 90.0)]), None), [], "of an unknown model nothing is known");
+        let mut half = works(&[(90.0, 1.0, 1.0), (1.0, 1.0, 1.0)]);
+        half.values_mut().last().unwrap().seconds = 0.0;
+        assert_eq!(advice(&half, None), [], "what is not measured did not do nothing");
+        assert_eq!(advice(&Works::new(), None), []);
+    }
+}

@@ -1,0 +1,125 @@
+//! `eff`: what a workload made of its GPUs, as JSON and for people: a bar for every device, and what to change.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::stats::account::{Account, Advice, Works};
+use crate::stats::ledger::Top;
+
+use super::Look;
+use super::coverage::rounded;
+use super::text::{blocks, clean, count};
+
+/// All that is known of it.
+pub struct Efficiency {
+    pub top: Top,
+    /// When it held a device first and last.
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    pub wait_seconds: f64,
+    pub account: Account,
+    pub works: Works,
+    pub advice: Vec<Advice>,
+    /// Samples of everybody's devices that none can have.
+    pub dropped: u64,
+}
+
+/// A sentence, and what to change in the YAML.
+fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
+    match advice {
+        Advice::FewerGpus { idle, all } => {
+            let patch = format!("resources:\n  gpu: {}\n", all - idle);
+            ("fewer-gpus", format!("{idle} of {all} GPUs did nothing"), Some(patch))
+        }
+        Advice::Slice { memory_peak_mib } => {
+            let gib = (memory_peak_mib / 1024.0).ceil();
+            (
+                "slice",
+                format!("{gib} GiB and little work would fit into a slice of a GPU"),
+                Some("resources:\n  gpu: 1\n  gpu_share: 0.125\n".to_owned()),
+            )
+        }
+        Advice::Straggler { device, utilization, others } => (
+            "straggler",
+            format!("{device} was busy {utilization:.0}% of the time, the others {others:.0}%: they wait for it"),
+            None,
+        ),
+        Advice::Stuck { devices, watts } => {
+            let told = format!("{} at 100% and {watts:.0} W: busy waiting, as when a rank hangs", count(*devices as u64, "GPU"));
+            ("stuck", told, None)
+        }
+    }
+}
+
+#[must_use]
+pub fn json(of: &Efficiency) -> Value {
+    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;
+    let gib = |mib: f64| rounded(mib / 1024.0);
+    let devices: Vec<Value> = works
+        .iter()
+        .map(|((node, device), work)| {
+            json!({
+                "node": node, "device": device, "utilization": work.utilization().map(rounded),
+                "memory_peak_gib": gib(work.memory_peak_mib), "memory_total_gib": work.memory_total_mib.map(gib),
+                "power_watts": work.watts().map(rounded), "measured_hours": rounded(work.seconds / 3600.0),
+            })
+        })
+        .collect();
+    let advice: Vec<Value> =
+        advice.iter().map(told).map(|(kind, message, patch)| json!({"kind": kind, "message": message, "patch": patch})).collect();
+    json!({
+        "namespace": top.namespace, "name": top.name, "kind": top.kind, "from": from, "to": to,
+        "wait_seconds": wait_seconds.round(),
+        "held_gpu_hours": rounded(account.held), "used_gpu_hours": rounded(account.used),
+        "wasted_gpu_hours": rounded(account.wasted()), "unknown_gpu_hours": rounded(account.unknown()),
+        "utilization": account.utilization().map(rounded), "energy_kwh": account.energy.map(rounded),
+        "devices": devices, "advice": advice, "samples_dropped": dropped,
+    })
+}
+
+fn span(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the life of a job")]
+    let minutes = (seconds / 60.0).round() as u64;
+    match minutes {
+        0 => format!("{seconds:.0}s"),
+        1..60 => format!("{minutes}m"),
+        _ => format!("{}h {}m", minutes / 60, minutes % 60),
+    }
+}
+
+/// For people.
+#[must_use]
+pub fn text(of: &Efficiency, look: Look) -> String {
+    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;
+    let ran = from.zip(*to).map_or_else(
+        || "never ran".to_owned(),
+        |(from, to)| format!("held GPUs for {}", span(to.duration_since(from).as_secs_f64())),
+    );
+    let mut text =
+        clean(&format!("{}/{}   {}   {ran}, waited {}", top.namespace, top.name, top.kind, span(*wait_seconds))).into_owned();
+    let energy = account.energy.map_or(String::new(), |energy| format!("   energy {energy:.1} kWh"));
+    text.push_str(&format!("\n  GPU-hours   {:.1} held, {:.1} used, {:.1} wasted", account.held, account.used, account.wasted()));
+    if account.unknown() >= 0.05 {
+        text.push_str(&format!(", {:.1} not measured", account.unknown()));
+    }
+    text.push_str(&format!("{energy}\n"));
+    let width = works.keys().map(|(node, device)| node.len() + device.len() + 1).max().unwrap_or(0);
+    for ((node, device), work) in works {
+        let name = clean(&format!("{node}/{device}")).into_owned();
+        let bar = work
+            .utilization()
+            .map_or_else(|| format!("{:20}    -", ""), |value| format!("{} {value:>4.0}%", blocks(value, 20, look)));
+        let total = work.memory_total_mib.map_or(String::new(), |total| format!(" of {:.0}", total / 1024.0));
+        text.push_str(&format!("  {name:<width$}  {bar}   memory {:.1}{total} GiB\n", work.memory_peak_mib / 1024.0));
+    }
+    for (_, message, patch) in advice.iter().map(told) {
+        text.push_str(&format!("  advice  {}\n", clean(&message)));
+        for line in patch.iter().flat_map(|patch| patch.lines()) {
+            text.push_str(&format!("          {line}\n"));
+        }
+    }
+    let share = if account.held > 0.0 { (account.measured / account.held * 100.0).min(100.0) } else { 0.0 };
+    let dropped = if *dropped > 0 { format!(" ({} dropped)", count(*dropped, "sample")) } else { String::new() };
+    text.push_str(&format!("  rests on {share:.0}% of the GPU-hours, {}{dropped}\n", count(works.len() as u64, "GPU")));
+    text
+}
