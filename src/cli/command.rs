@@ -9,7 +9,7 @@ use crate::error::Error;
 use super::{
     World, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, doctor, eff,
     events, exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node,
-    logs, man, node_labels, open, pool_nodes, quotas, report, run, scale, score, snapshot, stats, top, version,
+    logs, man, node_labels, open, pool_nodes, quotas, report, run, scale, score, snapshot, stats, then, top, version,
 };
 
 #[derive(Debug, Subcommand)]
@@ -29,6 +29,9 @@ pub enum Command {
     #[command(subcommand)]
     Stats(stats::Stats),
     Eff(eff::Eff),
+    /// Say who has or had a GPU
+    #[command(subcommand)]
+    Who(then::Who),
     Report(report::Report),
     /// Show who held which GPUs at a time
     #[command(subcommand)]
@@ -128,6 +131,7 @@ pub(super) async fn dispatch(command: Command, world: &World) -> Result<ExitCode
         Command::Get(Get::Metrics(args)) => get_metrics::run(&args, world).await,
         Command::Get(Get::TrainingPerformance(args)) => get_metrics::training(&args, world).await,
         Command::Describe(Describe::Workload(args)) => describe_workload::run(&args, world).await,
+        Command::Who(args) => then::who(&args, world).await,
         Command::Eff(args) => eff::run(&args, world).await,
         Command::Report(args) => report::run(&args, world).await,
         Command::Snapshot(args) => snapshot::run(&args, world).await,

@@ -20,7 +20,7 @@ use crate::view::{Format, document};
 
 use super::metrics::{self, Cells, OF_JOBS};
 use super::watch::{self, Frame};
-use super::{ListFormat, World, completion};
+use super::{ListFormat, World, completion, then};
 
 /// List jobs and what they really do
 ///
@@ -62,6 +62,9 @@ pub struct GetJobs {
     /// Do not look into logs for the progress
     #[arg(long)]
     no_progress: bool,
+    /// All workloads as they were at a time, from Prometheus' history: RFC 3339, Unix seconds, a span before now such as 2h
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
+    at: Option<String>,
     /// Leave the titles out
     #[arg(long)]
     no_headers: bool,
@@ -89,6 +92,9 @@ const WATCH_STEP: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.into());
+    if let Some(at) = &args.at {
+        return then::list(then::List::Jobs, at, args.output.into(), !args.no_headers, world).await;
+    }
     let connection = world.connect().await?;
     let user = match args.mine {
         false => None,

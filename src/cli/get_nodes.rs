@@ -18,7 +18,7 @@ use crate::view::{Format, document, labels, node_table};
 
 use super::metrics::{Cells, OF_DEVICES, OF_NODES};
 use super::watch::{self, Frame};
-use super::{ListFormat, World, completion};
+use super::{ListFormat, World, completion, then};
 
 /// List nodes, their GPUs, and how many of them are free
 ///
@@ -53,6 +53,9 @@ pub struct GetNodes {
     /// Go on: redraw on a terminal, one JSON object per change in a pipe
     #[arg(short, long, conflicts_with_all = ["label", "gpu_detail"])]
     watch: bool,
+    /// As they were at a time, from Prometheus' history: RFC 3339, Unix seconds, a span before now such as 2h
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
+    at: Option<String>,
     /// Leave the titles out
     #[arg(long)]
     no_headers: bool,
@@ -108,6 +111,9 @@ pub const WATCH_STEP: Duration = Duration::from_secs(2);
 pub async fn run(args: &GetNodes, world: &World) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     world.terminal.set_format(format);
+    if let Some(at) = &args.at {
+        return then::list(then::List::Nodes, at, format, !args.no_headers, world).await;
+    }
     let connection = world.connect().await?;
     if args.watch {
         return watch(args, &connection, world).await;

@@ -55,6 +55,7 @@ pub mod snapshot;
 pub mod stats;
 mod submission;
 mod task;
+mod then;
 mod times;
 mod told;
 pub mod top;

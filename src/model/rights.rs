@@ -249,6 +249,7 @@ pub const TASKS: &[Task] = &[
     task("stats", "nodes", &[METRICS]),
     task("report", "nodes", &[METRICS]),
     task("eff", "workloads", &[METRICS]),
+    task("who", "nodes", &[METRICS]),
     task("snapshot", "nodes", &[METRICS]),
     task("get", "namespaces", &[METRICS]),
     task("top", "workloads", &[OWNERS, METRICS]),

@@ -35,6 +35,7 @@ pub mod secret;
 pub mod snapshot;
 pub mod table;
 pub mod text;
+pub mod then;
 pub mod top;
 pub mod tree;
 pub mod workloads;

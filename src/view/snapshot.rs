@@ -35,7 +35,7 @@ pub struct Details<'a> {
 
 impl At<'_> {
     /// The slot that ends at this time, or the last before it in which somebody looked, not longer ago than five minutes.
-    fn slot(&self) -> Option<usize> {
+    pub(super) fn slot(&self) -> Option<usize> {
         let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
         let seen = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
         let begin = self.ledger.stretch.start + i64::try_from(seen).unwrap_or(i64::MAX).saturating_mul(self.ledger.slot);
@@ -44,21 +44,21 @@ impl At<'_> {
     }
 
     /// Tenures that held devices then, by their place.
-    fn held(&self) -> Option<Vec<usize>> {
+    pub(super) fn held(&self) -> Option<Vec<usize>> {
         let slot = self.slot()?;
         Some((0..self.ledger.tenures.len()).filter(|index| self.ledger.tenures[*index].held[slot]).collect())
     }
 
-    fn tenure(&self, index: usize) -> &Tenure {
+    pub(super) fn tenure(&self, index: usize) -> &Tenure {
         &self.ledger.tenures[index]
     }
 
-    fn gpus(&self, held: &[usize]) -> u64 {
+    pub(super) fn gpus(&self, held: &[usize]) -> u64 {
         held.iter().map(|index| self.tenure(*index).gpus).sum()
     }
 
     /// Mean of the five minutes before, over the devices of these tenures.
-    fn utilization(&self, held: &[usize]) -> Option<f64> {
+    pub(super) fn utilization(&self, held: &[usize]) -> Option<f64> {
         let window = (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
         let ours = |sample: &crate::stats::usage::Sample| sample.holders.iter().any(|holder| held.contains(holder));
         self.usage.windows(self.ledger.stretch, &ours).get(&window).copied()

@@ -567,6 +567,56 @@ fn hours_that_are_over_in_every_telling() {
     let text = ask(&plain, &cache, &["eff", "web", "--start", "12h"]).ok().out;
     assert!(text.contains("inf/web") && text.contains("GPU-hours") && text.contains("advice"), "{text}");
 
+    // Lists as they were, and who had which device.
+    let then = |arguments: &[&str], second: i64| {
+        let at = (begin + second).to_string();
+        ask(&plain, &cache, &[arguments, &["--at", &at, "-o", "json"]].concat())
+    };
+    let nodes = then(&["get", "nodes"], 600).ok().json();
+    assert_eq!((&nodes["total"], &nodes["items"][0]["nodeName"]), (&json!(2), &json!("n1")));
+    assert_eq!(
+        (&nodes["items"][0]["gpuTotal"], &nodes["items"][0]["gpuUsed"], &nodes["items"][0]["gpuFree"]),
+        (&json!(8), &json!(4), &json!(4))
+    );
+    // The window of 300 to 600 s: of the devices of n1 alone.
+    near(&nodes["items"][0]["gpuUtilization"], windows(&truth, 0, &|place| pods[place].node == "n1")[1]);
+    let jobs = then(&["get", "jobs"], 600).ok().json();
+    let named: Vec<&str> = rows(&jobs["items"]).iter().map(|job| job["name"].as_str().unwrap()).collect();
+    assert_eq!(named, ["web", "nightly", "done", "waits", "stuck"]);
+    let job = |name: &str| rows(&jobs["items"]).iter().find(|job| job["name"] == name).unwrap();
+    assert_eq!(
+        (&job("waits")["status"], &job("waits")["gpu"], &job("waits")["gpuHeld"]),
+        (&json!("pending"), &json!(8), &json!(0))
+    );
+    assert_eq!(
+        (&job("web")["status"], &job("web")["gpuHeld"], &job("web")["podsRunning"]),
+        (&json!("running"), &json!(2), &json!(2))
+    );
+    assert_eq!(then(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"], 1);
+    assert_eq!(rows(&then(&["get", "jobs"], 3000).ok().json()["items"]).len(), 3, "two have ended by then");
+    then(&["get", "nodes"], 3 * HOUR).exits(4).says("knows nothing of that time");
+    ask(&plain, &cache, &["get", "nodes", "--at", "2100-01-01T00:00:00Z"]).exits(2).says("has not come yet");
+    let who = then(&["who", "gpu", "n1/1"], 600).ok().json();
+    assert_eq!(
+        (&who["holders"][0]["pod"], &who["holders"][0]["workload"], &who["utilization"]),
+        (&json!("bert-0"), &json!("nightly"), &json!(50.0))
+    );
+    // The exporter of n1 was down for these five minutes: nobody can say which of its pods had it.
+    let who = then(&["who", "gpu", "n1/1"], 900).ok().json();
+    assert_eq!(
+        (&who["holders"], &who["possibleHolders"][0]["pod"], &who["utilization"]),
+        (&json!([]), &json!("bert-0"), &Value::Null)
+    );
+    let who = then(&["who", "gpu", "n1/1"], 3000).ok().json();
+    assert_eq!((&who["holders"], &who["possibleHolders"]), (&json!([]), &json!([])));
+    then(&["who", "gpu", "n1/9"], 600).exits(4).says("there was no such GPU then");
+    then(&["who", "gpu", "n1"], 600).exits(2);
+    let at = (begin + 600).to_string();
+    let told = ask(&plain, &cache, &["who", "gpu", "n1/1", "--at", &at]).ok().out;
+    assert!(told.contains("ml/bert-0 (CronJob nightly), 50% busy"), "{told}");
+    let table = ask(&plain, &cache, &["get", "nodes", "--at", &at]).ok().out;
+    assert!(table.contains("ml/bert-0") && table.contains("inf/web-5d9-a"), "{table}");
+
     // The same history told in other ways gives the same rows.
     let compared = |prometheus: &str, cache: &PathBuf| -> Vec<Value> {
         let of = |arguments: &[&str]| ask(prometheus, cache, &[&["stats"], arguments, &span[..]].concat()).ok().json();
