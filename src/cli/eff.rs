@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::cluster::Connection;
 use crate::error::{Error, Kind};
 use crate::prometheus::Window;
-use crate::stats::account::{Account, Works, add_work, advice};
+use crate::stats::account::{Account, Spread, Works, add_work, advice};
 use crate::stats::kube_state;
 use crate::stats::ledger::{Ledger, Tenure, Top};
 use crate::view::efficiency::{self as view, Efficiency};
@@ -61,6 +61,7 @@ pub async fn run(args: &Eff, world: &World) -> Result<ExitCode, Error> {
     if start >= end {
         return Err(Error::usage("the begin is not before the end"));
     }
+    times::check_span(start, end)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, world)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = Past::of(cluster, world, &connection).await?;
@@ -83,6 +84,7 @@ pub async fn run(args: &Eff, world: &World) -> Result<ExitCode, Error> {
     };
     let mut looked = stream::iter(pieces).map(one).buffered(AT_ONCE).boxed_local();
     let (mut account, mut works, mut tops) = (Account::default(), Works::new(), BTreeSet::<Top>::new());
+    let (mut most, mut pods) = (0, BTreeSet::new());
     let (mut wait, mut life, mut dropped) = (Wait::default(), None::<(i64, i64)>, 0);
     while let Some(found) = looked.next().await {
         let (ledger, usage) = found?;
@@ -93,6 +95,10 @@ pub async fn run(args: &Eff, world: &World) -> Result<ExitCode, Error> {
         wait.add(&ledger, is_meant);
         life = spanned(life, &ledger, is_meant);
         dropped += usage.dropped;
+        let own = || ledger.tenures.iter().filter(|tenure| is_meant(tenure));
+        pods.extend(own().map(|tenure| tenure.pod.clone()));
+        let held = |slot: usize| own().filter(|tenure| tenure.held[slot]).map(|tenure| tenure.gpus).sum::<u64>();
+        most = (0..ledger.observed.len()).map(held).fold(most, u64::max);
     }
     drop(looked);
     bar.finish_and_clear();
@@ -107,13 +113,14 @@ pub async fn run(args: &Eff, world: &World) -> Result<ExitCode, Error> {
         return Err(error.hint("NAMESPACE/NAME, or -n NAMESPACE"));
     }
     let limit = usage_limit(&works);
+    let spread = Spread { most, pods: pods.len() };
     let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap_or_default();
     let answer = Efficiency {
         top,
         from: life.map(|(from, _)| at(from)),
         to: life.map(|(_, to)| at(to)),
         wait_seconds: wait.seconds,
-        advice: advice(&works, limit),
+        advice: advice(&works, spread, limit),
         account,
         works,
         dropped,
@@ -156,7 +163,7 @@ async fn meant(args: &Eff, connection: &Connection) -> Meant {
     }
     let is_uid = args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
     if is_uid {
-        let found = uids(connection).await.into_iter().find(|(_, uid)| *uid == args.name);
+        let found = uids(connection, i64::MAX).await.into_iter().find(|(_, uid)| *uid == args.name);
         if let Some(((namespace, kind, name), _)) = found {
             return Meant { namespace: Some(namespace), kind: Some(kind), name };
         }

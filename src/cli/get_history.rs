@@ -97,8 +97,8 @@ pub async fn values(args: &GetDimensionValues, world: &World) -> Result<ExitCode
     print(&values.into_iter().collect::<Vec<_>>(), args.back.output, NONE_SERVED, world)
 }
 
-const NONE_SERVED: &str =
-    "kube-state-metrics serves none: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
+/// When there is no such label.
+pub const NONE_SERVED: &str = "no pod with GPUs had it, as far as kube-state-metrics serves labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
 
 /// Ten years in seconds.
 const LONGEST: i64 = 315_360_000;

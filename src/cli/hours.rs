@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -32,6 +32,8 @@ const MANY: f64 = 1e7;
 /// What rows are made of.
 pub struct Question<'a> {
     pub kind: Kind,
+    /// Pods of this namespace alone, where a row does not say its own.
+    pub namespace: Option<&'a str>,
     pub dimension: Option<(Dimension, &'a str)>,
 }
 
@@ -39,7 +41,7 @@ impl Question<'_> {
     /// As it is remembered.
     fn text(&self) -> String {
         let dimension = self.dimension.map_or(String::new(), |(dimension, key)| format!(" {} {key}", dimension.word()));
-        format!("{:?}{dimension}", self.kind)
+        format!("{:?}{dimension} {:?}", self.kind, self.namespace)
     }
 
     fn want(&self) -> Want {
@@ -54,7 +56,7 @@ impl Question<'_> {
         match self.kind {
             Kind::Cluster => {
                 let all = sum(ledger, usage, |_| true, true);
-                vec![view::of_cluster(hour, ledger.capacity, all.as_ref())]
+                vec![view::of_cluster(hour, ledger.capacity, all.as_ref(), usage.dropped)]
             }
             Kind::Namespaces => {
                 let names: BTreeSet<&str> = ledger.tenures.iter().map(|tenure| tenure.pod.0.as_str()).collect();
@@ -65,7 +67,8 @@ impl Question<'_> {
             Kind::Labels => {
                 let Some((dimension, key)) = self.dimension else { return Vec::new() };
                 let written = kube_state::written(key);
-                let value = |tenure: &Tenure| named(tenure, dimension)?.get(&written).cloned();
+                let ours = |tenure: &Tenure| self.namespace.is_none_or(|own| own == tenure.pod.0);
+                let value = |tenure: &Tenure| named(tenure, dimension).filter(|_| ours(tenure))?.get(&written).cloned();
                 let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
                 let row = |found: &String| {
                     let sum = sum(ledger, usage, |tenure| value(tenure).as_ref() == Some(found), false)?;
@@ -101,12 +104,11 @@ pub async fn of_cluster(
     let begins: Vec<i64> = (first..last.min(now)).step_by(usize::try_from(HOUR).unwrap_or(3600)).collect();
     warn_of_many(&past, begins.len(), last.min(now), world).await;
     let bar = world.terminal.progress(begins.len() as u64, "hours");
-    let server = format!("{} {}", connection.server(), past.prometheus.server);
     let one = async |start: i64| {
         let end = (start + HOUR).min(now);
         let closed = start + HOUR + SETTLED < now;
-        let key = format!("{server} {} {} {start}", past.cluster, question.text());
-        if let Some(Value::Array(kept)) = cache.get(&key).filter(|_| closed) {
+        let key = past.key(&question.text(), start).filter(|_| closed);
+        if let Some(Value::Array(kept)) = key.as_ref().and_then(|key| cache.get(key)) {
             bar.inc(1);
             return Ok(kept);
         }
@@ -115,18 +117,18 @@ pub async fn of_cluster(
         let hour = Hour { cluster: &past.cluster, start: at(start), end: at(end), partial: start + HOUR > now };
         let rows = question.rows(&hour, &ledger, &usage);
         // What nobody saw may still be told by a store that was away.
-        if closed && ledger.looks() > 0 {
+        if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
             cache.put(&key, &Value::Array(rows.clone()));
         }
         bar.inc(1);
         Ok::<_, Error>(rows)
     };
-    let found: Vec<Result<Vec<Value>, Error>> = stream::iter(begins).map(one).buffered(AT_ONCE).collect().await;
+    let found: Result<Vec<Vec<Value>>, Error> = stream::iter(begins).map(one).buffered(AT_ONCE).try_collect().await;
     bar.finish_and_clear();
     super::metrics::tell_warnings(world, &past.prometheus);
-    let mut rows: Vec<Value> = found.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let mut rows: Vec<Value> = found?.into_iter().flatten().collect();
     if question.kind == Kind::Workloads {
-        let uids = uids(&connection).await;
+        let uids = uids(&connection, first + HOUR).await;
         for row in &mut rows {
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let uid = uids.get(&(text("namespace"), text("workload_type"), text("workload_name")));

@@ -25,6 +25,8 @@ pub struct Past<'c> {
     pub prometheus: Prometheus<'c>,
     /// Nodes as the API server knows them now.
     nodes: Nodes,
+    /// What answers depend on beside the question, for whoever keeps them; `None` when they are not to be kept.
+    standing: Option<String>,
 }
 
 /// What is asked for beside who held what.
@@ -42,6 +44,10 @@ const BESIDE: usize = 4;
 
 /// Which clusters are meant: the one of the context, or several.
 pub fn clusters(named: Option<&str>, all: bool, world: &World) -> Result<Vec<(String, Access)>, Error> {
+    if all && world.metrics()?.url.is_some() {
+        let error = Error::usage("with one Prometheus for all, every context would tell of the same");
+        return Err(error.hint("leave its address out: it is found in each cluster"));
+    }
     let (contexts, current) = Connection::contexts(&world.access)?;
     let of = |name: &String| (name.clone(), Access { context: Some(name.clone()), ..world.access.clone() });
     if all {
@@ -59,6 +65,10 @@ impl<'c> Past<'c> {
         let found = metrics::find(world, connection, world.access.request_timeout);
         let (prometheus, stock) = join(found, connection.stock()).await;
         // Which nodes share their devices is known of the present alone, and without rights to it not at all.
+        let known = stock.is_ok();
+        if let Err(failure) = &stock {
+            world.terminal.warn(&format!("which nodes share their GPUs is not known, so shares count as GPUs: {failure}"));
+        }
         let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
         let shared = inventory.hosts.iter().filter(|host| host.gpus.total == 0 && !host.slices.is_empty());
         let shared: BTreeSet<String> = shared.map(|host| host.name().to_owned()).collect();
@@ -66,7 +76,18 @@ impl<'c> Past<'c> {
             .hosts
             .iter()
             .flat_map(|host| host.host.addresses.iter().map(|alias| (alias.clone(), host.name().to_owned())));
-        Ok(Self { cluster, prometheus: prometheus?, nodes: Nodes { shared, aliases: aliases.collect() } })
+        let (prometheus, nodes) = (prometheus?, Nodes { shared, aliases: aliases.collect() });
+        let shared: Vec<&String> = nodes.shared.iter().collect();
+        let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
+        let asked = world.metrics()?.credentials.fingerprint();
+        let standing = serde_json::json!([connection.server(), prometheus.server, asked, shared, aliases]).to_string();
+        Ok(Self { cluster, prometheus, nodes, standing: known.then_some(standing) })
+    }
+
+    /// The name under which an answer may be kept; `None` when it is not to be kept.
+    #[must_use]
+    pub fn key(&self, question: &str, start: i64) -> Option<String> {
+        Some(serde_json::json!([self.standing.as_ref()?, self.cluster, question, start]).to_string())
     }
 
     /// Who held what between two times in Unix seconds, and what it did; the end is not a part of it.
@@ -131,8 +152,11 @@ fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
 }
 
 /// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.
-pub async fn uids(connection: &Connection) -> BTreeMap<(String, String, String), String> {
+/// One that came to be after `end`, in Unix seconds, is another of the same name.
+pub async fn uids(connection: &Connection, end: i64) -> BTreeMap<(String, String, String), String> {
     let Ok(owners) = connection.owners(None).await else { return BTreeMap::new() };
     let found = owners.forest.workloads(&crate::model::Inventory::default());
-    found.into_iter().map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid)).collect()
+    let there = |one: &crate::model::Workload| one.top.created_at.is_none_or(|at| at.as_second() < end);
+    let own = found.into_iter().filter(there);
+    own.map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid)).collect()
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -18,6 +18,7 @@ use crate::stats::{kube_state, query};
 use crate::view::report::{self as view, Group, Report as Answer};
 use crate::view::{Format, document};
 
+use super::get_history::NONE_SERVED;
 use super::past::{Past, Want, clusters};
 use super::{World, times};
 
@@ -152,6 +153,7 @@ pub async fn run(args: &Report, world: &World) -> Result<ExitCode, Error> {
     if start >= end {
         return Err(Error::usage("the begin is not before the end"));
     }
+    times::check_span(start, end)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, world)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = Past::of(cluster, world, &connection).await?;
@@ -161,15 +163,18 @@ pub async fn run(args: &Report, world: &World) -> Result<ExitCode, Error> {
     let one = async |(from, to): (i64, i64)| {
         let (ledger, usage) = past.look(from, to, want).await?;
         bar.inc(1);
-        let names: BTreeSet<Option<String>> = ledger.tenures.iter().map(|tenure| args.by.of(tenure)).collect();
+        let ours = |tenure: &Tenure| world.access.namespace.as_ref().is_none_or(|own| *own == tenure.pod.0);
+        let names: BTreeSet<Option<String>> =
+            ledger.tenures.iter().filter(|tenure| ours(tenure)).map(|tenure| args.by.of(tenure)).collect();
         let of = |name: Option<String>| {
-            let account = Account::of(&ledger, &usage, |tenure| args.by.of(tenure) == name);
+            let account = Account::of(&ledger, &usage, |tenure| ours(tenure) && args.by.of(tenure) == name);
             (name, account)
         };
         Ok::<_, Error>((names.into_iter().map(of).collect::<Vec<_>>(), ledger.looks() > 0))
     };
-    let found: Vec<Result<_, Error>> = stream::iter(pieces).map(one).buffered(AT_ONCE).collect().await;
+    let found: Result<Vec<_>, Error> = stream::iter(pieces).map(one).buffered(AT_ONCE).try_collect().await;
     bar.finish_and_clear();
+    let found = found?;
     let quotas = match args.by {
         By::Namespace => quotas(&past, end).await?,
         _ => BTreeMap::new(),
@@ -178,16 +183,21 @@ pub async fn run(args: &Report, world: &World) -> Result<ExitCode, Error> {
     let mut groups: BTreeMap<Option<String>, Account> = BTreeMap::new();
     let (mut known, mut hours) = (0, 0);
     for one in found {
-        let (accounts, looked) = one?;
+        let (accounts, looked) = one;
         (known, hours) = (known + usize::from(looked), hours + 1);
         accounts.into_iter().for_each(|(name, account)| groups.entry(name).or_default().add(account));
+    }
+    if args.by != By::Namespace && !groups.is_empty() && groups.keys().all(Option::is_none) {
+        world.terminal.warn(NONE_SERVED);
     }
     if known < hours {
         world.terminal.warn(&format!("of {} of {hours} hours nobody told who held what; they are in no sum", hours - known));
     }
     let cost = |account: &Account| {
         let prices = prices.as_ref()?;
-        Some(account.held * prices.gpu_hour + account.energy.unwrap_or(0.0) * prices.kwh)
+        // What was drawn and not measured has no price.
+        let energy = if prices.kwh > 0.0 && account.held > 0.0 { account.energy? } else { 0.0 };
+        Some(account.held * prices.gpu_hour + energy * prices.kwh)
     };
     let group = |(name, account): (Option<String>, Account)| Group {
         quota: name.as_ref().and_then(|name| quotas.get(name)).copied(),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -106,7 +106,7 @@ async fn latest(args: &Latest, world: &World) -> Result<ExitCode, Error> {
     let now = world.now().as_second();
     let want = Want { names: args.annotation.is_some(), ..Want::default() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
-    let uids = uids(&connection).await;
+    let uids = uids(&connection, now).await;
     let details = Details { uids: &uids, annotation: annotation.as_deref() };
     let mut found = None;
     // A cluster that is younger than the last five minutes has none there.
@@ -144,10 +144,11 @@ async fn list(args: &List, world: &World) -> Result<ExitCode, Error> {
     if start > end {
         return Err(Error::usage("the start is after the end"));
     }
+    times::check_span(start, end)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, world)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = Past::of(cluster, world, &connection).await?;
-    let uids = if args.details { uids(&connection).await } else { Uids::new() };
+    let uids = if args.details { uids(&connection, start).await } else { Uids::new() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let details = args.details.then_some(Details { uids: &uids, annotation: annotation.as_deref() });
     let last = end.min(now.as_second());
@@ -170,10 +171,10 @@ async fn list(args: &List, world: &World) -> Result<ExitCode, Error> {
         };
         Ok::<_, Error>(times.iter().map(one).collect::<Vec<Value>>())
     };
-    let found: Vec<Result<Vec<Value>, Error>> = stream::iter(groups).map(of_group).buffered(AT_ONCE).collect().await;
+    let found: Result<Vec<Vec<Value>>, Error> = stream::iter(groups).map(of_group).buffered(AT_ONCE).try_collect().await;
     bar.finish_and_clear();
     super::metrics::tell_warnings(world, &past.prometheus);
-    let rows: Vec<Value> = found.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let rows: Vec<Value> = found?.into_iter().flatten().collect();
     let text = document(format, &rows).unwrap_or_else(|| view::table(&rows, format, !args.no_headers, world.terminal.look()));
     world.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::view::hourly::{self as view, Kind, Page};
 use crate::view::{Format, document};
 
+use super::get_history::NONE_SERVED;
 use super::hours::{Question, of_cluster};
 use super::past::clusters;
 use super::{World, times};
@@ -168,13 +169,14 @@ const HOUR: i64 = 3600;
 
 pub async fn run(args: &Stats, world: &World) -> Result<ExitCode, Error> {
     let (hours, question) = match args {
-        Stats::Cluster(of) => (&of.hours, Question { kind: Kind::Cluster, dimension: None }),
-        Stats::Namespaces(of) => (&of.hours, Question { kind: Kind::Namespaces, dimension: None }),
+        Stats::Cluster(of) => (&of.hours, Question { kind: Kind::Cluster, namespace: None, dimension: None }),
+        Stats::Namespaces(of) => (&of.hours, Question { kind: Kind::Namespaces, namespace: None, dimension: None }),
         Stats::Labels(of) => {
             let dimension = Some((of.dimension_type, of.dimension_key.as_str()));
-            (&of.hours, Question { kind: Kind::Labels, dimension })
+            let namespace = world.access.namespace.as_deref();
+            (&of.hours, Question { kind: Kind::Labels, namespace, dimension })
         }
-        Stats::Workloads(of) => (&of.hours, Question { kind: Kind::Workloads, dimension: None }),
+        Stats::Workloads(of) => (&of.hours, Question { kind: Kind::Workloads, namespace: None, dimension: None }),
     };
     let format: Format = hours.output.into();
     world.terminal.set_format(format);
@@ -217,7 +219,10 @@ pub async fn run(args: &Stats, world: &World) -> Result<ExitCode, Error> {
     });
     world.terminal.print(&text)?;
     if rows.is_empty() {
-        world.terminal.note("no GPU was requested in these hours");
+        world.terminal.note(match question.kind {
+            Kind::Labels => NONE_SERVED,
+            _ => "no GPU was requested in these hours",
+        });
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -234,9 +239,7 @@ impl Hours {
         if start > end {
             return Err(Error::usage("the start is after the end"));
         }
-        if start < 0 {
-            return Err(Error::usage("the start is before 1970"));
-        }
+        times::check_span(start, end)?;
         let first = start.div_euclid(HOUR) * HOUR;
         Ok((if first < start { first + HOUR } else { first }, end))
     }

@@ -70,6 +70,17 @@ impl Span {
     }
 }
 
+/// Seconds of history that are read at most: two years.
+const LONGEST: i64 = 2 * 366 * 86_400;
+
+/// Refuses what nobody would wait for.
+pub fn check_span(start: i64, end: i64) -> Result<(), Error> {
+    match end - start > LONGEST {
+        true => Err(Error::usage("more than two years are too many hours").hint("ask for a later start")),
+        false => Ok(()),
+    }
+}
+
 /// The moment that a text means.
 pub fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     let number = text.parse::<i64>().ok();

@@ -100,6 +100,12 @@ impl<'a> Prometheus<'a> {
         Self { road: Road::Through(ask), server, timeout, warnings: RefCell::default() }
     }
 
+    /// True when it warned of something: its answers may be partial.
+    #[must_use]
+    pub fn has_warned(&self) -> bool {
+        !self.warnings.borrow().is_empty()
+    }
+
     /// What the server warned of so far, each once.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.borrow_mut()).into_iter().collect()

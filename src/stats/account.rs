@@ -16,7 +16,7 @@ pub struct Account {
     /// Of those held, the part that exporters measured.
     pub measured: f64,
     /// Measured time by utilization: an hour at 40 % is 0.4.
-    pub used: f64,
+    used: f64,
     /// kWh, as far as it was measured; `None` when nothing was.
     pub energy: Option<f64>,
     pub workloads: BTreeSet<(String, String, String)>,
@@ -53,10 +53,16 @@ impl Account {
         }
     }
 
+    /// Measured time by utilization; `None` where devices were held and none was measured.
+    #[must_use]
+    pub fn used(&self) -> Option<f64> {
+        (self.measured > 0.0 || self.held == 0.0).then_some(self.used)
+    }
+
     /// Measured and not used.
     #[must_use]
-    pub fn wasted(&self) -> f64 {
-        (self.measured - self.used).max(0.0)
+    pub fn wasted(&self) -> Option<f64> {
+        Some((self.measured - self.used()?).max(0.0))
     }
 
     /// Held and not measured.
@@ -90,7 +96,7 @@ pub struct Work {
     /// Sum of percent by seconds, and seconds.
     sum: f64,
     pub seconds: f64,
-    pub memory_peak_mib: f64,
+    pub memory_peak_mib: Option<f64>,
     pub memory_total_mib: Option<f64>,
     /// As its exporter calls it.
     pub model: Option<String>,
@@ -131,7 +137,7 @@ pub fn add_work(works: &mut Works, ledger: &Ledger, usage: &Usage, group: impl F
     }
     for (device, (used, total)) in usage.peaks(&ours) {
         let work = works.entry(name(device)).or_default();
-        work.memory_peak_mib = work.memory_peak_mib.max(used);
+        work.memory_peak_mib = greater(work.memory_peak_mib, Some(used));
         work.memory_total_mib = greater(work.memory_total_mib, total);
     }
     for (device, watts) in usage.watts(&ours) {
@@ -145,7 +151,12 @@ pub fn add_work(works: &mut Works, ledger: &Ledger, usage: &Usage, group: impl F
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice {
     /// So many of all did nothing.
-    FewerGpus { idle: usize, all: usize },
+    FewerGpus {
+        idle: usize,
+        all: usize,
+        /// One pod had all of them.
+        alone: bool,
+    },
     /// All of the work and its memory would fit into a part of a device.
     Slice { memory_peak_mib: f64 },
     /// One device did much less than the others, which wait for it.
@@ -159,9 +170,18 @@ const IDLE: f64 = 5.0;
 /// Share of a device's memory that a slice of an eighth has room for.
 const EIGHTH: f64 = 0.12;
 
+/// How a workload was spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Devices that it held at the same time, at most.
+    pub most: u64,
+    /// Pods that it ever had.
+    pub pods: usize,
+}
+
 /// What is worth saying. `limit` is what a device may draw, in watts, by its model.
 #[must_use]
-pub fn advice(works: &Works, limit: Option<f64>) -> Vec<Advice> {
+pub fn advice(works: &Works, spread: Spread, limit: Option<f64>) -> Vec<Advice> {
     let known: Vec<(&(String, String), f64)> =
         works.iter().filter_map(|(name, work)| Some((name, work.utilization()?))).collect();
     let mut found = Vec::new();
@@ -170,11 +190,15 @@ pub fn advice(works: &Works, limit: Option<f64>) -> Vec<Advice> {
         return found;
     }
     let idle = known.iter().filter(|(_, utilization)| *utilization < IDLE).count();
-    if idle > 0 && idle < known.len() {
-        found.push(Advice::FewerGpus { idle, all: known.len() });
+    // One that moved has left devices behind, which did nothing for the time it was elsewhere.
+    let stayed = known.len() as u64 <= spread.most;
+    if idle > 0 && idle < known.len() && stayed {
+        found.push(Advice::FewerGpus { idle, all: known.len(), alone: spread.pods == 1 });
     }
-    let peak = works.values().map(|work| work.memory_peak_mib).fold(0.0, f64::max);
-    let small = works.values().all(|work| work.memory_total_mib.is_some_and(|total| work.memory_peak_mib < total * EIGHTH));
+    let peak = works.values().filter_map(|work| work.memory_peak_mib).fold(0.0, f64::max);
+    let small = works
+        .values()
+        .all(|work| work.memory_peak_mib.zip(work.memory_total_mib).is_some_and(|(peak, total)| peak < total * EIGHTH));
     if known.len() == 1 && small && known[0].1 < 30.0 {
         found.push(Advice::Slice { memory_peak_mib: peak });
     }
@@ -211,7 +235,7 @@ mod tests {
             let work = Work {
                 sum: utilization * 100.0,
                 seconds: 100.0,
-                memory_peak_mib: *memory,
+                memory_peak_mib: Some(*memory),
                 memory_total_mib: Some(80_000.0),
                 model: None,
                 watts: *watts,
@@ -224,17 +248,20 @@ mod tests {
 
     #[test]
     fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
-        let of = |devices: &[(f64, f64, f64)]| advice(&works(devices), Some(400.0));
+        let spread = |devices: usize| Spread { most: devices as u64, pods: 1 };
+        let of = |devices: &[(f64, f64, f64)]| advice(&works(devices), spread(devices.len()), Some(400.0));
         assert_eq!(of(&[(90.0, 60_000.0, 350.0), (88.0, 60_000.0, 350.0)]), []);
-        assert_eq!(of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]), [Advice::FewerGpus { idle: 1, all: 2 }]);
+        assert_eq!(of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]), [Advice::FewerGpus { idle: 1, all: 2, alone: true }]);
         assert_eq!(of(&[(12.0, 6000.0, 100.0)]), [Advice::Slice { memory_peak_mib: 6000.0 }]);
         let straggling = of(&[(95.0, 1.0, 350.0), (94.0, 1.0, 350.0), (40.0, 1.0, 200.0), (96.0, 1.0, 350.0)]);
         assert_eq!(straggling, [Advice::Straggler { device: "n/gpu-2".to_owned(), utilization: 40.0, others: 95.0 }]);
         assert_eq!(of(&[(100.0, 60_000.0, 90.0)]), [Advice::Stuck { devices: 1, watts: 90.0 }]);
-        assert_eq!(advice(&works(&[(100.0, 60_000.0, 90.0)]), None), [], "of an unknown model nothing is known");
+        assert_eq!(advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None), [], "of an unknown model nothing is known");
         let mut half = works(&[(90.0, 1.0, 1.0), (1.0, 1.0, 1.0)]);
         half.values_mut().last().unwrap().seconds = 0.0;
-        assert_eq!(advice(&half, None), [], "what is not measured did not do nothing");
-        assert_eq!(advice(&Works::new(), None), []);
+        assert_eq!(advice(&half, spread(2), None), [], "what is not measured did not do nothing");
+        assert_eq!(advice(&Works::new(), spread(0), None), []);
+        let moved = works(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]);
+        assert_eq!(advice(&moved, spread(1), None), [], "it had one at a time");
     }
 }

@@ -175,7 +175,9 @@ pub fn once(mut told: Vec<(u32, Point)>) -> Vec<Point> {
     told.sort_by_key(|(source, point)| (point.at, *source));
     let first = told.first().map(|(source, _)| *source);
     if told.iter().all(|(source, _)| Some(*source) == first) {
-        return told.into_iter().map(|(_, point)| point).collect();
+        let mut points: Vec<Point> = told.into_iter().map(|(_, point)| point).collect();
+        points.dedup_by_key(|point| point.at);
+        return points;
     }
     let mut sources: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
     told.iter().for_each(|(source, point)| sources.entry(*source).or_default().push(*point));

@@ -9,7 +9,7 @@ use crate::model::gpu::WHOLE;
 use crate::model::reading::PodKey;
 use crate::model::series::Series;
 
-use super::query::literal;
+use super::query::{literal, quoted};
 
 /// A window of history that a query looks at: it ends at the time of evaluation and holds its begin, not its end.
 ///
@@ -47,18 +47,18 @@ pub fn holders(seconds: i64) -> String {
 pub fn quotas() -> String {
     let names = WHOLE.map(|name| format!("requests.{}", literal(name))).join("|").replace('\\', "\\\\");
     format!(
-        "sum by (namespace,exported_namespace) (max by (namespace,exported_namespace,resourcequota,resource) (kube_resourcequota{{type=\"hard\",resource=~\"{names}\"}}))"
+        "sum by (namespace,exported_namespace) (min by (namespace,exported_namespace,resource) (max by (namespace,exported_namespace,resourcequota,resource) (kube_resourcequota{{type=\"hard\",resource=~\"{names}\"}})))"
     )
 }
 
 /// Times at which pods existed that this object owns, or one that it made.
 #[must_use]
 pub fn lives(name: &str) -> String {
-    let name = literal(name).replace('\\', "\\\\");
-    let labels = "namespace,exported_namespace";
-    format!(
-        "max by ({labels}) (kube_pod_owner{{owner_name=~\"{name}(-[a-z0-9]+)?\"}} or kube_pod_owner{{pod=~\"{name}\"}} or kube_pod_owner{{exported_pod=~\"{name}\"}})"
-    )
+    let (made, own) = (quoted(&format!("{}(-[a-z0-9-]+)?", literal(name))), quoted(name));
+    // What lived between two looks is seen by the next.
+    let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
+    let all = [seen(format!("owner_name=~{made}")), seen(format!("pod={own}")), seen(format!("exported_pod={own}"))];
+    format!("max by (namespace,exported_namespace) ({})", all.join(" or "))
 }
 
 /// Devices that nodes have.
@@ -82,8 +82,7 @@ pub enum About {
 #[must_use]
 pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
-    // Back-slashes are doubled once more between quotes.
-    let names = names.join("|").replace('\\', "\\\\");
+    let names = quoted(&names.join("|"));
     let metric = match what {
         About::Phases => "kube_pod_status_phase",
         About::Owners => "kube_pod_owner",
@@ -92,7 +91,7 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
         About::ReplicaSets => "kube_replicaset_owner",
         About::Jobs => "kube_job_owner",
     };
-    let selector = format!("{metric}{{{label}=~\"{names}\"}}{}", window(seconds));
+    let selector = format!("{metric}{{{label}=~{names}}}{}", window(seconds));
     // Of what does not change one sample is enough.
     if what == About::Phases { selector } else { format!("last_over_time({selector})") }
 }
@@ -122,6 +121,9 @@ pub fn pod(series: &Series) -> Option<(PodKey, String)> {
 #[must_use]
 pub fn owner(series: &Series) -> Option<(String, String)> {
     let told = |name: &str| series.label(name).filter(|text| !text.is_empty() && *text != "<none>");
+    if series.label("owner_is_controller") == Some("false") {
+        return None;
+    }
     Some((told("owner_kind")?.to_owned(), told("owner_name")?.to_owned()))
 }
 

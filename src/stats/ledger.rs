@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::reading::PodKey;
 use crate::model::series::{Point, Series};
 
-use super::kube_state::{label, names, owner, pod};
+use super::kube_state::{label, label_name, names, owner, pod};
 
 /// The window, in Unix milliseconds: its begin belongs to it, its end does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,9 @@ pub struct Ledger {
     pub observed: Vec<bool>,
     /// Devices of all nodes; the highest of the window. `None` when nobody told.
     pub capacity: Option<u64>,
-    /// The same by node.
+    /// The same by slot.
+    pub capacities: Vec<Option<u64>>,
+    /// The highest by node.
     pub of_nodes: BTreeMap<String, u64>,
     pub tenures: Vec<Tenure>,
 }
@@ -108,10 +110,20 @@ impl Ledger {
         let slot = interval(all().map(|series| &series.points[..])).unwrap_or(USUAL_SLOT).clamp(1000, LONGEST_SLOT);
         let count = stretch.slots(slot);
         let place = |at: i64| usize::try_from((at - stretch.start).div_euclid(slot)).ok().filter(|place| *place < count);
-        let slots_of = |series: &Series| series.points.iter().filter_map(|point| place(point.at)).collect::<Vec<_>>();
+        // One scrape that is late or lost, or a longer time between two, is no gap.
+        let slots_of = |series: &Series| {
+            let mut slots: Vec<usize> = series.points.iter().filter_map(|point| place(point.at)).collect();
+            for pair in series.points.windows(2).filter(|pair| pair[1].at - pair[0].at <= slot * 5 / 2) {
+                let between = (pair[0].at..pair[1].at).step_by(usize::try_from(slot).unwrap_or(usize::MAX));
+                slots.extend(between.filter_map(place));
+            }
+            slots
+        };
         let mut observed = vec![false; count];
         all().chain(&witness.phases).flat_map(slots_of).for_each(|slot| observed[slot] = true);
-        let mut ledger = Self { stretch, slot, observed, capacity: None, of_nodes: BTreeMap::new(), tenures: Vec::new() };
+        let capacities = vec![None; count];
+        let mut ledger =
+            Self { stretch, slot, observed, capacity: None, capacities, of_nodes: BTreeMap::new(), tenures: Vec::new() };
         ledger.count_capacity(&witness.capacity, place, shared);
         let phases = phases(&witness.phases, count, place);
         let tops = Tops::of(witness);
@@ -158,14 +170,15 @@ impl Ledger {
                 *of = of.max(point.value);
             }
         }
-        for nodes in slots.values() {
+        for (slot, nodes) in &slots {
             let mut of_nodes: BTreeMap<&str, u64> = BTreeMap::new();
             for ((node, _), value) in nodes {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of devices")]
                 let value = value.round() as u64;
                 *of_nodes.entry(node).or_default() += value;
             }
-            self.capacity = self.capacity.max(Some(of_nodes.values().sum()));
+            self.capacities[*slot] = Some(of_nodes.values().sum());
+            self.capacity = self.capacity.max(self.capacities[*slot]);
             for (node, value) in of_nodes {
                 let of = self.of_nodes.entry(node.to_owned()).or_default();
                 *of = (*of).max(value);
@@ -197,9 +210,11 @@ impl Ledger {
 /// that one of its first containers wants.
 fn requests(answer: &[Series], slots: impl Fn(&Series) -> Vec<usize>) -> BTreeMap<Place, (u64, BTreeSet<usize>)> {
     let mut wanted: BTreeMap<Place, (Containers, BTreeSet<usize>)> = BTreeMap::new();
+    // A pod without a node has an empty label, in whose place a scrape may put its own.
+    let where_it_is = label_name(answer, "node");
     for series in answer {
         let Some((key, uid)) = pod(series) else { continue };
-        let node = label(series, "node").unwrap_or_default().to_owned();
+        let node = series.label(&where_it_is).unwrap_or_default().to_owned();
         let first = series.name() == "kube_pod_init_container_resource_requests";
         let container = (
             first,

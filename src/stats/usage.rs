@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Point;
+use crate::model::reading::PodKey;
 use crate::model::series::Series;
 
-use super::dialect::{Quantity, metric_of};
+use super::dialect::{self, Quantity, metric_of};
 use super::hourly::{WINDOW, once};
 use super::identity::{Facts, Place, Reader};
 use super::ledger::{Ledger, Stretch, interval};
@@ -69,18 +70,17 @@ pub struct Usage {
     pub dropped: u64,
 }
 
+/// By collector and time: whether a pod is named beside the value, and the value.
+type Values = BTreeMap<(u32, i64), (bool, f64)>;
+
 /// What one device told: by quantity and rank of the metric, with a number for who collected it.
 #[derive(Default)]
 struct Told {
     model: Option<String>,
-    values: BTreeMap<(Quantity, u8), Vec<(u32, Point)>>,
+    values: BTreeMap<(Quantity, u8), Values>,
     /// Pods that the labels name, by time.
-    pods: BTreeMap<i64, Vec<(String, String)>>,
+    pods: BTreeMap<i64, Vec<PodKey>>,
 }
-
-/// Labels by which copies of one series differ.
-const COLLECTORS: [&str; 7] =
-    ["job", "instance", "prometheus", "prometheus_replica", "replica", "receive_replica", "__replica__"];
 
 impl Usage {
     /// From raw samples of the devices.
@@ -92,12 +92,26 @@ impl Usage {
         let facts = Facts::of_past(names, bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone())));
         let reader = Reader::new(&facts, answer);
         let mut usage = Self::default();
-        let mut collectors: BTreeMap<Vec<&str>, u32> = BTreeMap::new();
+        // What a series has beside what says of which device and pod it is, says who collected it.
+        let read: BTreeSet<&str> =
+            dialect::labels().filter(|name| !matches!(*name, "job" | "instance")).chain(["__name__"]).collect();
+        let mut collectors: BTreeMap<Vec<(&str, &str)>, u32> = BTreeMap::new();
         let mut devices: BTreeMap<Place, Told> = BTreeMap::new();
+        // Not all exporters count alike: a UUID is one device whatever its number.
+        let mut numbers: BTreeMap<(String, String), Option<u32>> = BTreeMap::new();
         for series in answer {
-            let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
+            let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
+            if !place.tells(metric.quantity) {
+                continue;
+            }
+            if let Some(uuid) = place.uuid.clone() {
+                let number = numbers.entry((place.node.clone(), uuid)).or_insert(place.index);
+                *number = number.or(place.index);
+                place.index = None;
+            }
             let next = u32::try_from(collectors.len()).unwrap_or(u32::MAX);
-            let key = COLLECTORS.iter().map(|name| series.label(name).unwrap_or_default()).collect();
+            let own = series.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            let key = own.filter(|(name, _)| !read.contains(name)).collect();
             let collector = *collectors.entry(key).or_insert(next);
             let pod = reader.named_pod(series);
             let told = devices.entry(place).or_default();
@@ -107,8 +121,12 @@ impl Usage {
                     usage.dropped += 1;
                     continue;
                 };
-                let point = Point { at: point.at, value };
-                told.values.entry((metric.quantity, metric.rank)).or_default().push((collector, point));
+                let values = told.values.entry((metric.quantity, metric.rank)).or_default();
+                // Where a device is told with its pod and without, it is still one.
+                let known = values.entry((collector, point.at)).or_insert((pod.is_some(), value));
+                if pod.is_some() && !known.0 {
+                    *known = (true, value);
+                }
                 if let Some(pod) = &pod {
                     let pods = told.pods.entry(point.at).or_default();
                     if !pods.contains(pod) {
@@ -124,29 +142,35 @@ impl Usage {
             .map(|place| (place.node.clone(), place.uuid.clone(), place.index))
             .collect();
         devices.retain(|place, _| place.slice.is_some() || !cut.contains(&(place.node.clone(), place.uuid.clone(), place.index)));
-        for (device, (place, mut told)) in devices.into_iter().enumerate() {
+        let tenants = Tenants::of(ledger);
+        for (device, (mut place, mut told)) in devices.into_iter().enumerate() {
+            if let Some(uuid) = &place.uuid {
+                place.index = numbers.get(&(place.node.clone(), uuid.clone())).copied().flatten();
+            }
+            let holders = |told: &Told, at: i64| tenants.of_device(&place, told.pods.get(&at), at);
             let curve = |told: &mut Told, quantity: Quantity| {
                 // Of several metrics for one quantity the best counts.
                 let best = told.values.keys().filter(|(own, _)| *own == quantity).min().copied();
-                best.and_then(|best| told.values.remove(&best)).map(once).unwrap_or_default()
+                let values = best.and_then(|best| told.values.remove(&best)).unwrap_or_default();
+                once(values.into_iter().map(|((collector, at), (_, value))| (collector, Point { at, value })).collect())
             };
             let seconds = |points: &[Point]| interval([points].into_iter()).unwrap_or(ledger.slot) as f64 / 1000.0;
             let points = curve(&mut told, Quantity::Utilization);
             let each = seconds(&points);
             for point in points {
-                let (holders, held) = holders(ledger, &place.node, told.pods.get(&point.at), point.at);
+                let (holders, held) = holders(&told, point.at);
                 usage.samples.push(Sample { device, at: point.at, value: point.value, holders, held, seconds: each });
             }
             let points = curve(&mut told, Quantity::Power);
             let each = seconds(&points);
             for point in points {
-                let (holders, _) = holders(ledger, &place.node, told.pods.get(&point.at), point.at);
+                let (holders, _) = holders(&told, point.at);
                 usage.power.push(Power { device, at: point.at, watts: point.value, seconds: each, holders });
             }
             let at = |points: Vec<Point>| points.into_iter().map(|point| (point.at, point.value)).collect::<BTreeMap<_, _>>();
             let (free, total) = (at(curve(&mut told, Quantity::MemoryFree)), at(curve(&mut told, Quantity::MemoryTotal)));
             for point in curve(&mut told, Quantity::MemoryUsed) {
-                let (holders, _) = holders(ledger, &place.node, told.pods.get(&point.at), point.at);
+                let (holders, _) = holders(&told, point.at);
                 let total = free.get(&point.at).map(|free| free + point.value).or_else(|| total.get(&point.at).copied());
                 usage.memory.push(Memory { device, used: point.value, total, holders });
             }
@@ -246,22 +270,40 @@ fn mean_by(values: impl Iterator<Item = (usize, f64)>) -> BTreeMap<usize, f64> {
     sums.into_iter().map(|(device, (sum, count))| (device, sum / count)).collect()
 }
 
-/// Who held a device at a time: pods that its labels name and that the ledger knows to have held some on that node; without
-/// names the only pod of a node that has all of it. And whether anybody did.
-fn holders(ledger: &Ledger, node: &str, named: Option<&Vec<(String, String)>>, at: i64) -> (Vec<usize>, bool) {
-    let Some(slot) = ledger.slot_of(at).and_then(|slot| ledger.seen(slot)) else { return (Vec::new(), false) };
-    let there = || ledger.tenures.iter().enumerate().filter(move |(_, tenure)| tenure.node == node && tenure.held[slot]);
-    if let Some(named) = named {
-        let own: Vec<usize> = there().filter(|(_, tenure)| named.contains(&tenure.pod)).map(|(index, _)| index).collect();
-        if !own.is_empty() {
-            return (own, true);
+/// Who held devices when, by node.
+struct Tenants<'l> {
+    ledger: &'l Ledger,
+    of_nodes: BTreeMap<&'l str, Vec<usize>>,
+}
+
+impl<'l> Tenants<'l> {
+    fn of(ledger: &'l Ledger) -> Self {
+        let mut of_nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (index, tenure) in ledger.tenures.iter().enumerate() {
+            of_nodes.entry(&tenure.node).or_default().push(index);
         }
+        Self { ledger, of_nodes }
     }
-    let capacity = ledger.of_nodes.get(node).copied().unwrap_or(u64::MAX);
-    let full = there().map(|(_, tenure)| tenure.gpus).sum::<u64>() >= capacity;
-    let mut all = there();
-    match (all.next(), all.next()) {
-        (Some((only, _)), None) if full && named.is_none() => (vec![only], true),
-        _ => (Vec::new(), full && named.is_none()),
+
+    /// Who held a device at a time: pods that its labels name and that the ledger knows to have held some on that node;
+    /// without names the only pod of a node that has all of it. And whether anybody did.
+    fn of_device(&self, place: &Place, named: Option<&Vec<PodKey>>, at: i64) -> (Vec<usize>, bool) {
+        let ledger = self.ledger;
+        let Some(slot) = ledger.slot_of(at).and_then(|slot| ledger.seen(slot)) else { return (Vec::new(), false) };
+        let all = self.of_nodes.get(place.node.as_str()).map_or(&[][..], Vec::as_slice);
+        let there: Vec<usize> = all.iter().copied().filter(|index| ledger.tenures[*index].held[slot]).collect();
+        if let Some(named) = named {
+            let own: Vec<usize> = there.iter().copied().filter(|index| named.contains(&ledger.tenures[*index].pod)).collect();
+            let held = !own.is_empty();
+            return (own, held);
+        }
+        // Whole devices are counted; of instances nobody knows who has which.
+        let capacity = ledger.of_nodes.get(&place.node).copied().unwrap_or(0);
+        let taken: u64 = there.iter().map(|index| ledger.tenures[*index].gpus).sum();
+        let full = capacity > 0 && taken >= capacity && place.slice.is_none();
+        match there.as_slice() {
+            [only] if full => (vec![*only], true),
+            _ => (Vec::new(), full),
+        }
     }
 }

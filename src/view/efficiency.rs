@@ -27,9 +27,10 @@ pub struct Efficiency {
 /// A sentence, and what to change in the YAML.
 fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
     match advice {
-        Advice::FewerGpus { idle, all } => {
-            let patch = format!("resources:\n  gpu: {}\n", all - idle);
-            ("fewer-gpus", format!("{idle} of {all} GPUs did nothing"), Some(patch))
+        Advice::FewerGpus { idle, all, alone } => {
+            // What is right for each of several pods is not known from their sum.
+            let patch = alone.then(|| format!("resources:\n  gpu: {}\n", all - idle));
+            ("fewer-gpus", format!("{idle} of {all} GPUs did nothing"), patch)
         }
         Advice::Slice { memory_peak_mib } => {
             let gib = (memory_peak_mib / 1024.0).ceil();
@@ -60,7 +61,7 @@ pub fn json(of: &Efficiency) -> Value {
         .map(|((node, device), work)| {
             json!({
                 "node": node, "device": device, "utilization": work.utilization().map(rounded),
-                "memory_peak_gib": gib(work.memory_peak_mib), "memory_total_gib": work.memory_total_mib.map(gib),
+                "memory_peak_gib": work.memory_peak_mib.map(gib), "memory_total_gib": work.memory_total_mib.map(gib),
                 "power_watts": work.watts().map(rounded), "measured_hours": rounded(work.seconds / 3600.0),
             })
         })
@@ -70,8 +71,8 @@ pub fn json(of: &Efficiency) -> Value {
     json!({
         "namespace": top.namespace, "name": top.name, "kind": top.kind, "from": from, "to": to,
         "wait_seconds": wait_seconds.round(),
-        "held_gpu_hours": rounded(account.held), "used_gpu_hours": rounded(account.used),
-        "wasted_gpu_hours": rounded(account.wasted()), "unknown_gpu_hours": rounded(account.unknown()),
+        "held_gpu_hours": rounded(account.held), "used_gpu_hours": account.used().map(rounded),
+        "wasted_gpu_hours": account.wasted().map(rounded), "unknown_gpu_hours": rounded(account.unknown()),
         "utilization": account.utilization().map(rounded), "energy_kwh": account.energy.map(rounded),
         "devices": devices, "advice": advice, "samples_dropped": dropped,
     })
@@ -98,7 +99,10 @@ pub fn text(of: &Efficiency, look: Look) -> String {
     let mut text =
         clean(&format!("{}/{}   {}   {ran}, waited {}", top.namespace, top.name, top.kind, span(*wait_seconds))).into_owned();
     let energy = account.energy.map_or(String::new(), |energy| format!("   energy {energy:.1} kWh"));
-    text.push_str(&format!("\n  GPU-hours   {:.1} held, {:.1} used, {:.1} wasted", account.held, account.used, account.wasted()));
+    text.push_str(&format!("\n  GPU-hours   {:.1} held", account.held));
+    if let Some((used, wasted)) = account.used().zip(account.wasted()) {
+        text.push_str(&format!(", {used:.1} used, {wasted:.1} wasted"));
+    }
     if account.unknown() >= 0.05 {
         text.push_str(&format!(", {:.1} not measured", account.unknown()));
     }
@@ -110,7 +114,8 @@ pub fn text(of: &Efficiency, look: Look) -> String {
             .utilization()
             .map_or_else(|| format!("{:20}    -", ""), |value| format!("{} {value:>4.0}%", blocks(value, 20, look)));
         let total = work.memory_total_mib.map_or(String::new(), |total| format!(" of {:.0}", total / 1024.0));
-        text.push_str(&format!("  {name:<width$}  {bar}   memory {:.1}{total} GiB\n", work.memory_peak_mib / 1024.0));
+        let memory = work.memory_peak_mib.map_or_else(|| "-".to_owned(), |peak| format!("{:.1}{total} GiB", peak / 1024.0));
+        text.push_str(&format!("  {name:<width$}  {bar}   memory {memory}\n"));
     }
     for (_, message, patch) in advice.iter().map(told) {
         text.push_str(&format!("  advice  {}\n", clean(&message)));

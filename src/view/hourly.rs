@@ -1,7 +1,7 @@
 //! `stats`: rows of hours in the aggregation document's own words, a table and a chart for people. Percent are 0 to 100, hours
 //! are in UTC, memory is in GiB; what is not known is null.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -77,15 +77,16 @@ fn end(mut row: serde_json::Map<String, Value>, hour: &Hour<'_>) -> Value {
 }
 
 #[must_use]
-pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>) -> Value {
+pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> Value {
     let mut row = begin(hour, "cluster", &[]);
     row.insert("stat_hour".to_owned(), json!(hour.start));
     row.insert("total_gpu_capacity".to_owned(), json!(capacity));
     let allocated = sum.map(|sum| sum.allocated);
     row.insert("allocated_gpu_count".to_owned(), value(allocated));
-    let rate = allocated.zip(capacity.filter(|capacity| *capacity > 0)).map(|(held, all)| held / all as f64 * 100.0);
+    let rate = allocated.zip(capacity.filter(|capacity| *capacity > 0)).map(|(held, all)| (held / all as f64 * 100.0).min(100.0));
     row.insert("allocation_rate".to_owned(), value(rate));
     group(&mut row, sum);
+    row.insert("dropped_sample_count".to_owned(), json!(dropped));
     end(row, hour)
 }
 
@@ -224,8 +225,20 @@ pub fn table(kind: Kind, rows: &[Value], format: Format, headers: bool, look: Lo
         Kind::Labels => LABELS,
         Kind::Workloads => WORKLOADS,
     };
+    let clusters: BTreeSet<&str> = rows.iter().filter_map(|row| row["cluster_name"].as_str()).collect();
+    let columns: Vec<(&'static str, &'static str, bool)> =
+        (clusters.len() > 1).then_some(("CLUSTER", "cluster_name", false)).into_iter().chain(columns.iter().copied()).collect();
     let title = |(title, key, _): &(&'static str, &str, bool)| -> Column {
-        if matches!(*key, "stat_hour" | "namespace" | "dimension_value" | "workload_name" | "workload_type" | "workload_status") {
+        if matches!(
+            *key,
+            "cluster_name"
+                | "stat_hour"
+                | "namespace"
+                | "dimension_value"
+                | "workload_name"
+                | "workload_type"
+                | "workload_status"
+        ) {
             left(title)
         } else {
             right(title)
@@ -249,7 +262,7 @@ pub fn table(kind: Kind, rows: &[Value], format: Format, headers: bool, look: Lo
 }
 
 /// Every field of every row; maps as JSON.
-fn csv(rows: &[Value], headers: bool) -> String {
+pub(super) fn csv(rows: &[Value], headers: bool) -> String {
     let quote = |text: String| {
         if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
     };

@@ -10,7 +10,7 @@ use crate::stats::ledger::{Ledger, Tenure, Top};
 use crate::stats::usage::Usage;
 
 use super::coverage::{percent, rounded};
-use super::hourly::id;
+use super::hourly::{csv, id};
 use super::table::{Table, left, right};
 use super::{Format, Look};
 
@@ -41,6 +41,11 @@ impl At<'_> {
         let begin = self.ledger.stretch.start + i64::try_from(seen).unwrap_or(i64::MAX).saturating_mul(self.ledger.slot);
         let ago = self.time.as_millisecond() - begin;
         (ago <= WINDOW).then_some(seen)
+    }
+
+    /// Devices that there were then.
+    fn capacity(&self) -> Option<u64> {
+        self.ledger.capacities.get(..=self.slot()?)?.iter().rev().find_map(|capacity| *capacity)
     }
 
     /// Tenures that held devices then, by their place.
@@ -115,7 +120,7 @@ pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Value
         put("dimension_key", json!(""));
         put("dimension_value", json!(""));
     }
-    put("total_gpu_capacity", json!(at.ledger.capacity));
+    put("total_gpu_capacity", json!(at.capacity()));
     put("allocated_gpu_count", json!(held.as_ref().map(|held| at.gpus(held))));
     let nothing = || json!({});
     put("allocation_details", details.zip(held).map_or_else(nothing, |(told, held)| at.details(&held, told)));
@@ -151,18 +156,15 @@ pub fn text(snapshot: &Value, look: Look) -> String {
 /// Snapshots for people, and as CSV.
 #[must_use]
 pub fn table(rows: &[Value], format: Format, headers: bool, look: Look) -> String {
+    if format == Format::Csv {
+        return csv(rows, headers);
+    }
     let mut table =
         Table::new([left("SNAPSHOT TIME"), left("CLUSTER"), right("TOTAL GPU CAPACITY"), right("ALLOCATED GPU COUNT")]);
     for row in rows {
         let of = |key: &str| match &row[key] {
             Value::String(text) => text.clone(),
-            Value::Null => {
-                if format == Format::Csv {
-                    String::new()
-                } else {
-                    "-".to_owned()
-                }
-            }
+            Value::Null => "-".to_owned(),
             other => other.to_string(),
         };
         let cells = ["snapshot_time", "cluster_name", "total_gpu_capacity", "allocated_gpu_count"].map(of);

@@ -143,7 +143,13 @@ fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
     let (mut written, mut truth) = (Vec::new(), Vec::new());
     let exported = telling == Telling::Exported;
     let (space, name) = if exported { ("exported_namespace", "exported_pod") } else { ("namespace", "pod") };
-    let own = if exported { ",namespace=\"monitoring\",pod=\"exporter-x\"" } else { "" };
+    // A scrape may say on which node the exporter itself is; an empty label then leaves its own in place.
+    let at_node = if exported { "exported_node" } else { "node" };
+    let on = |node: &str| match (node.is_empty(), exported) {
+        (true, true) => String::new(),
+        _ => format!(",{at_node}=\"{node}\""),
+    };
+    let own = if exported { ",namespace=\"monitoring\",pod=\"exporter-x\",node=\"n2\"" } else { "" };
     let shifts: &[(i64, &str)] = if telling == Telling::Twice {
         &[(0, ",prometheus_replica=\"a\""), (10, ",prometheus_replica=\"b\"")]
     } else {
@@ -153,13 +159,12 @@ fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
         let mut put = |series: String, at: i64, value: String| written.push(Written { series, at, value });
         for at in (0..3 * HOUR).step_by(30).map(|at| at + shift).filter(|at| !quiet(*at)) {
             for node in ["n1", "n2"] {
-                let labels = format!("node=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"{own}{replica}");
+                let labels = format!("{at_node}=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"{own}{replica}");
                 put(format!("kube_node_status_capacity{{{labels}}}"), at, "8".to_owned());
             }
             for pod in pods().iter().filter(|pod| (pod.there.0..pod.there.1).contains(&(at - shift))) {
                 let id = format!("{space}=\"{}\",{name}=\"{}\",uid=\"uid-{}\"{own}{replica}", pod.namespace, pod.name, pod.name);
-                let request =
-                    format!("{id},container=\"main\",node=\"{}\",resource=\"nvidia_com_gpu\",unit=\"integer\"", pod.node);
+                let request = format!("{id},container=\"main\"{},resource=\"nvidia_com_gpu\",unit=\"integer\"", on(pod.node));
                 put(format!("kube_pod_container_resource_requests{{{request}}}"), at, pod.gpus.to_string());
                 // A memory of it is no device.
                 let memory = request.replace("nvidia_com_gpu", "nvidia_com_gpumem");
@@ -361,7 +366,9 @@ fn hours_that_are_over_in_every_telling() {
         check(row, hour, &truth, &|_| true);
         near(&row["allocation_rate"], held(hour, &|_| true, Pod::holds) / 16.0 * 100.0);
         assert_eq!((&row["total_gpu_capacity"], &row["partial"]), (&json!(16), &json!(false)));
-        assert_eq!(row["created_at"], row["updated_at"]);
+        let end = stamp(begin + (hour + 1) * HOUR).unwrap();
+        assert_eq!((&row["created_at"], &row["updated_at"]), (&json!(end), &json!(end)), "a closed hour was made at its end");
+        assert_eq!(row["dropped_sample_count"].as_u64().unwrap() > 0, hour < 2);
     }
     // 750 of 120 looks: 4 for half an hour, 2 + 1 + 1 for all of it, 1 for a quarter.
     near(&list[0]["allocated_gpu_count"], 2.0 + 4.0 + 0.25);
@@ -433,7 +440,7 @@ fn hours_that_are_over_in_every_telling() {
             near(&row["p95_utilization"], percentile(&samples, 0.95));
             near(&row["avg_gpu_memory_total"], 16.0);
         }
-        assert!(row["owner_uid"].is_null(), "it is in no cluster any more");
+        assert_eq!(row.get("owner_uid"), Some(&Value::Null), "it is in no cluster any more");
     }
     // Of four devices 1, 2, 3 and 4 GiB, as often as each was sampled.
     near(&workload("nightly", 0)["avg_gpu_memory_used"], 2.5);
@@ -483,6 +490,7 @@ fn hours_that_are_over_in_every_telling() {
     let report = account("namespace").says("of 1 of 3 hours nobody told who held what").json();
     let step = SCRAPE as f64 / 3600.0;
     let looked = |at: i64| !quiet(at / SCRAPE * SCRAPE);
+    assert_eq!(rows(&report["groups"]).len(), 2);
     for (group, namespace) in rows(&report["groups"]).iter().zip(["inf", "ml"]) {
         assert_eq!(group["group"], namespace);
         let ours = |place: usize| pods[place].namespace == namespace;
@@ -620,7 +628,12 @@ fn hours_that_are_over_in_every_telling() {
     // The same history told in other ways gives the same rows.
     let compared = |prometheus: &str, cache: &PathBuf| -> Vec<Value> {
         let of = |arguments: &[&str]| ask(prometheus, cache, &[&["stats"], arguments, &span[..]].concat()).ok().json();
-        vec![of(&["cluster"]), of(&["namespaces"]), of(&["labels", "--dimension-key", "team"]), of(&["workloads"])]
+        // Garbage is told by every copy.
+        let mut cluster = of(&["cluster"]);
+        for row in cluster.as_array_mut().unwrap() {
+            row.as_object_mut().unwrap().remove("dropped_sample_count");
+        }
+        vec![cluster, of(&["namespaces"]), of(&["labels", "--dimension-key", "team"]), of(&["workloads"])]
     };
     let expected = compared(&plain, &cache);
     for (name, telling) in [("past-exported", Telling::Exported), ("past-twice", Telling::Twice), ("past-amd", Telling::Amd)] {
@@ -638,6 +651,19 @@ fn hours_that_are_over_in_every_telling() {
             assert_eq!(found, expected, "{name}");
         }
     }
+
+    // Two runs without anything kept give the same bytes.
+    let fresh = || ask(&plain, &cache, &[&["stats", "workloads", "--no-cache"], &span[..]].concat()).ok().out;
+    assert_eq!(fresh(), fresh());
+    let one = |arguments: &[&str]| ask(&plain, &cache, &[arguments, &span[..4], &["-o", "json"]].concat()).ok().json();
+    assert_eq!(rows(&one(&["stats", "labels", "--dimension-key", "team", "-n", "ml"])).len(), 1);
+    ask(&plain, &cache, &["stats", "cluster", "--all-contexts"]).exits(2).says("every context would tell of the same");
+    ask(&plain, &cache, &["stats", "cluster", "--start", "0"]).exits(2).says("more than two years");
+    // Whoever asks as somebody else sees what that one may see.
+    let header = ["--prometheus-header", "X-Scope-OrgID: other", "stats", "cluster"];
+    let before = std::fs::read_dir(cache.join("gpuctl/history")).unwrap().count();
+    ask(&plain, &cache, &[&header[..], &span[..]].concat()).ok();
+    assert_eq!(std::fs::read_dir(cache.join("gpuctl/history")).unwrap().count(), before + 2);
 
     // What is over is remembered: the same bytes, without anybody being asked, however many ask.
     let csv = |cache: &PathBuf| {
@@ -657,6 +683,7 @@ fn hours_that_are_over_in_every_telling() {
         assert!(std::time::Instant::now() < ready);
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
+    let whole = stats(&["cluster"]);
     // A writer that was killed, and another version.
     let files: Vec<PathBuf> =
         std::fs::read_dir(cache.join("gpuctl/history")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -676,7 +703,7 @@ fn hours_that_are_over_in_every_telling() {
         .collect();
     for child in runs {
         let output = child.wait_with_output().unwrap();
-        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), expected[0]);
+        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), whole);
     }
     assert_eq!(csv(&cache), text);
 

@@ -1,0 +1,168 @@
+//! What hourly statistics cost, beside Prometheus' own time for the same queries: a history of 1,000 GPUs scraped every 30 s
+//! is written, and read once by a client that throws every answer away and once by `stats cluster`. It prints and judges
+//! nothing. `cargo bench --bench history` needs about two minutes.
+#![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark writes its history")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use gpuctl::stats::dialect::Quantity;
+use gpuctl::stats::kube_state::{self, About};
+use gpuctl::stats::query;
+use gpuctl_sandbox::{Cluster, Options, Persona};
+use serde_json::json;
+
+const NODES: usize = 125;
+const HOURS: i64 = 6;
+const HOUR: i64 = 3600;
+const SCRAPE: i64 = 30;
+
+fn history(begin: i64) -> String {
+    let mut text = String::new();
+    let mut put = |series: &str, value: &dyn Fn(i64) -> i64| {
+        for at in (0..HOURS * HOUR).step_by(SCRAPE as usize) {
+            writeln!(text, "{series} {} {}", value(at), begin + at).expect("a string takes it");
+        }
+    };
+    for node in 0..NODES {
+        put(&format!("kube_node_status_capacity{{node=\"n{node}\",resource=\"nvidia_com_gpu\"}}"), &|_| 8);
+        let id = format!("namespace=\"team-{}\",pod=\"p{node}\",uid=\"u{node}\"", node % 10);
+        put(
+            &format!("kube_pod_container_resource_requests{{{id},container=\"c\",node=\"n{node}\",resource=\"nvidia_com_gpu\"}}"),
+            &|_| 8,
+        );
+        for phase in ["Pending", "Running", "Succeeded", "Failed"] {
+            put(&format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"), &|_| i64::from(phase == "Running"));
+        }
+        put(&format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"j{node}\"}}"), &|_| 1);
+        for gpu in 0..8_i64 {
+            let labels = format!("Hostname=\"n{node}\",gpu=\"{gpu}\",UUID=\"GPU-{node}-{gpu}\",modelName=\"m\"");
+            put(&format!("DCGM_FI_DEV_GPU_UTIL{{{labels},{id}}}"), &|at| (at / SCRAPE + gpu) % 100);
+        }
+    }
+    text.push_str("# EOF\n");
+    text
+}
+
+/// Asks as gpuctl does and throws the answer away. Returns its bytes.
+fn ask(host: &str, query: &str, time: i64) -> usize {
+    let form: String = form_urlencoded(query, time);
+    let mut stream = TcpStream::connect(host).expect("Prometheus listens");
+    write!(
+        stream,
+        "POST /api/v1/query HTTP/1.0\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+        form.len()
+    )
+    .expect("Prometheus reads");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("Prometheus answers");
+    assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..300.min(answer.len())]));
+    answer.len()
+}
+
+fn form_urlencoded(query: &str, time: i64) -> String {
+    let quoted: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    format!("time={time}&query={quoted}")
+}
+
+/// The queries of an hour, one after the other.
+fn hour(host: &str, end: i64) -> usize {
+    let pods: Vec<String> = (0..NODES).map(|pod| format!("p{pod}")).collect();
+    let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+    let jobs: Vec<String> = (0..NODES).map(|job| format!("j{job}")).collect();
+    let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
+    [
+        query::samples(&[Quantity::Utilization], HOUR),
+        kube_state::requests(HOUR),
+        kube_state::capacity(HOUR),
+        kube_state::about(About::Phases, &pods, "pod", HOUR),
+        kube_state::about(About::Owners, &pods, "pod", HOUR),
+        kube_state::about(About::Jobs, &jobs, "job_name", HOUR),
+    ]
+    .iter()
+    .map(|query| ask(host, query, end))
+    .sum()
+}
+
+/// Time and the most memory of a command, in MiB.
+fn measured(command: &mut Command) -> (Duration, f64) {
+    let start = Instant::now();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the command starts");
+    let status = format!("/proc/{}/status", child.id());
+    let mut most: f64 = 0.0;
+    loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib: Option<f64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        most = most.max(kib.unwrap_or(0.0) / 1024.0);
+        if let Some(status) = child.try_wait().expect("the command can be waited for") {
+            assert!(status.success(), "{command:?} failed");
+            return (start.elapsed(), most);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn main() {
+    let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right").as_secs();
+    let end = i64::try_from(now).expect("a time of today") / HOUR * HOUR - HOUR;
+    let begin = end - HOURS * HOUR;
+    let (file, folder) = (cluster.folder().join("history.om"), cluster.folder().join("history-tsdb"));
+    fs::write(&file, history(begin)).expect("the history is written");
+    let made = Command::new(cluster.binary("promtool"))
+        .args(["tsdb", "create-blocks-from", "openmetrics"])
+        .args([&file, &folder])
+        .stdout(Stdio::null())
+        .status();
+    assert!(made.expect("promtool starts").success());
+    let url = cluster.another_prometheus("history", &json!([])).expect("Prometheus starts");
+    let host = url.trim_start_matches("http://").to_owned();
+    // Once for nothing: Prometheus maps its blocks.
+    hour(&host, begin + HOUR);
+    let ends: Vec<i64> = (1..=HOURS).map(|hour| begin + hour * HOUR).collect();
+    let mut bare: Vec<(Duration, usize)> = (0..5)
+        .map(|_| {
+            let start = Instant::now();
+            // As many hours at the same time as gpuctl asks for.
+            let bytes = ends
+                .chunks(3)
+                .map(|some| {
+                    let asked: Vec<_> = some
+                        .iter()
+                        .map(|end| {
+                            let (host, end) = (host.clone(), *end);
+                            thread::spawn(move || hour(&host, end))
+                        })
+                        .collect();
+                    asked.into_iter().map(|asked| asked.join().expect("no thread panics")).sum::<usize>()
+                })
+                .sum();
+            (start.elapsed(), bytes)
+        })
+        .collect();
+    let mut ours: Vec<(Duration, f64)> = (0..5)
+        .map(|_| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+            command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(["--prometheus", &url, "stats", "cluster"]);
+            measured(command.args(["--start", &begin.to_string(), "--end", &end.to_string(), "-o", "json", "--no-cache"]))
+        })
+        .collect();
+    bare.sort_unstable();
+    ours.sort_by_key(|(time, _)| *time);
+    let most = ours.iter().map(|(_, most)| *most).fold(0.0, f64::max);
+    let ((bare, bytes), (ours, _)) = (bare[2], ours[2]);
+    println!("{HOURS} hours of {} GPUs, {:.0} MB of answers", NODES * 8, bytes as f64 / 1e6);
+    println!("Prometheus alone       {:>8.0} ms", bare.as_secs_f64() * 1000.0);
+    println!(
+        "gpuctl stats cluster   {:>8.0} ms, {:.2} times, {most:.0} MiB",
+        ours.as_secs_f64() * 1000.0,
+        ours.as_secs_f64() / bare.as_secs_f64()
+    );
+}
