@@ -9,6 +9,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use crate::cluster::{Access, Connection};
 use crate::error::Error;
 use crate::model::Series;
+use crate::model::reading::PodKey;
 use crate::prometheus::Prometheus;
 use crate::stats::dialect::Quantity;
 use crate::stats::kube_state::{self, About};
@@ -108,8 +109,28 @@ impl<'c> Past<'c> {
         self.ask_about_pods(&mut witness, seconds, end, want).await?;
         let stretch = Stretch { start: start * 1000, end: end * 1000 };
         let ledger = Ledger::of(&witness, stretch, &self.nodes.shared);
-        let usage = Usage::of(&devices?, &ledger, &self.nodes);
+        let devices = devices?;
+        let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
+        let usage = Usage::of(&devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
+    }
+
+    /// Nodes of pods that are no holders: an exporter may call its host by its own pod's name.
+    async fn exporters(
+        &self,
+        devices: &[Series],
+        requests: &[Series],
+        seconds: i64,
+        end: i64,
+    ) -> Result<Vec<(PodKey, String)>, Error> {
+        let holders = names(requests, "pod");
+        let own = devices.iter().filter_map(|series| series.label("pod")).map(ToOwned::to_owned);
+        let others: BTreeSet<String> = own.filter(|pod| !holders.contains(pod)).collect();
+        let label = kube_state::label_name(requests, "pod");
+        let found = self.about(About::Places, &others, &label, seconds, end).await?;
+        let node = kube_state::label_name(&found, "node");
+        let place = |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
+        Ok(found.iter().filter_map(place).collect())
     }
 
     async fn ask_about_pods(&self, witness: &mut Witness, seconds: i64, end: i64, want: Want) -> Result<(), Error> {

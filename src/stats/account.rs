@@ -41,7 +41,8 @@ impl Account {
         let (held, requested) = (count(|tenure| &tenure.held), count(|tenure| &tenure.requested));
         let ours = |holders: &[usize]| holders.iter().any(|holder| own.contains(holder));
         let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
-        let samples = || usage.samples().iter().filter(|sample| ours(&sample.holders) && looked(sample.at));
+        let measured = usage.of_tenures(&own);
+        let samples = || measured.iter().filter(|sample| looked(sample.at));
         let top = |tenure: &Tenure| (tenure.top.namespace.clone(), tenure.top.kind.clone(), tenure.top.name.clone());
         Self {
             held,

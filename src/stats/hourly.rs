@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::Point;
 
 use super::ledger::{Ledger, Tenure, Top, interval};
-use super::usage::Usage;
+use super::usage::{Usage, windows};
 
 /// Milliseconds of one of the means that rows are made of: the document samples every five minutes.
 pub const WINDOW: i64 = 300_000;
@@ -101,15 +101,19 @@ pub fn sum(ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool, ever
     let own: BTreeSet<usize> =
         ledger.tenures.iter().enumerate().filter(|(_, tenure)| group(tenure)).map(|(index, _)| index).collect();
     let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-    let of =
-        |sample: &super::usage::Sample| (everybody && sample.held) || sample.holders.iter().any(|holder| own.contains(holder));
+    let samples = match everybody {
+        true => usage.samples().iter().filter(|sample| sample.held).collect(),
+        false => usage.of_tenures(&own),
+    };
+    let means: Vec<f64> = windows(ledger.stretch, &samples).into_values().collect();
+    let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
     let workloads: BTreeSet<&Top> =
         tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
     Some(Sum {
         allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
         requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
-        windows: Summary::of(&usage.means(ledger.stretch, &of)),
-        samples: Summary::of(&usage.values(&of)),
+        windows: Summary::of(&means),
+        samples: Summary::of(&values),
         workloads: workloads.len(),
     })
 }
@@ -120,9 +124,9 @@ pub fn workloads(ledger: &Ledger, usage: &Usage) -> Vec<OfWorkload> {
     let tops: BTreeSet<&Top> =
         ledger.tenures.iter().filter(|tenure| tenure.requested.iter().any(|one| *one)).map(|tenure| &tenure.top).collect();
     let of = |top: &&Top| {
-        let own: Vec<usize> = (0..ledger.tenures.len()).filter(|index| ledger.tenures[*index].top == **top).collect();
+        let own: BTreeSet<usize> = (0..ledger.tenures.len()).filter(|index| ledger.tenures[*index].top == **top).collect();
         let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-        let ours = |holders: &[usize]| holders.iter().any(|holder| own.contains(holder));
+        let (memory_used, memory_total) = usage.memory_of(&own);
         let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
         let pods: Vec<f64> = slots
             .map(|slot| {
@@ -138,8 +142,8 @@ pub fn workloads(ledger: &Ledger, usage: &Usage) -> Vec<OfWorkload> {
         Some(OfWorkload {
             top: (*top).clone(),
             sum: sum(ledger, usage, |tenure| tenure.top == **top, false)?,
-            memory_used: Summary::of(&usage.memory_used(&ours)),
-            memory_total: Summary::of(&usage.memory_total(&ours)),
+            memory_used: Summary::of(&memory_used),
+            memory_total: Summary::of(&memory_total),
             replicas: Summary::of(&pods),
             status: status(tenures()),
             labels: first(|tenure| &tenure.labels),

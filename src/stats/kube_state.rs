@@ -71,6 +71,8 @@ pub fn capacity(seconds: i64) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     Phases,
+    /// On which node a pod is.
+    Places,
     Owners,
     Labels,
     Annotations,
@@ -85,6 +87,7 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     let names = quoted(&names.join("|"));
     let metric = match what {
         About::Phases => "kube_pod_status_phase",
+        About::Places => "kube_pod_info",
         About::Owners => "kube_pod_owner",
         About::Labels => "kube_pod_labels",
         About::Annotations => "kube_pod_annotations",
@@ -157,7 +160,9 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let mut queries = vec![requests(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
-        for what in [About::Phases, About::Owners, About::Labels, About::Annotations, About::ReplicaSets, About::Jobs] {
+        for what in
+            [About::Phases, About::Places, About::Owners, About::Labels, About::Annotations, About::ReplicaSets, About::Jobs]
+        {
             queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
         }
         for query in queries {

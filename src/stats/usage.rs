@@ -62,6 +62,8 @@ pub struct Usage {
     samples: Vec<Sample>,
     memory: Vec<Memory>,
     power: Vec<Power>,
+    /// Places of samples, and of memory, by tenure.
+    of_tenures: BTreeMap<usize, (Vec<usize>, Vec<usize>)>,
     /// Devices by their number in the samples.
     pub devices: Vec<Place>,
     /// How their exporters call them.
@@ -83,13 +85,14 @@ struct Told {
 }
 
 impl Usage {
-    /// From raw samples of the devices.
+    /// From raw samples of the devices. `exporters` are pods that may name a device's node by their own.
     #[must_use]
-    pub fn of(answer: &[Series], ledger: &Ledger, nodes: &Nodes) -> Self {
+    pub fn of(answer: &[Series], ledger: &Ledger, nodes: &Nodes, exporters: &[(PodKey, String)]) -> Self {
         let bound = ledger.tenures.iter().filter(|tenure| !tenure.node.is_empty());
         let own = ledger.of_nodes.keys().map(|node| (node.clone(), node.clone()));
         let names = nodes.aliases.clone().into_iter().chain(own).collect();
-        let facts = Facts::of_past(names, bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone())));
+        let pods = bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone()));
+        let facts = Facts::of_past(names, pods.chain(exporters.iter().cloned()));
         let reader = Reader::new(&facts, answer);
         let mut usage = Self::default();
         // What a series has beside what says of which device and pod it is, says who collected it.
@@ -177,31 +180,30 @@ impl Usage {
             usage.devices.push(place);
             usage.models.push(told.model);
         }
+        for (place, sample) in usage.samples.iter().enumerate() {
+            sample.holders.iter().for_each(|holder| usage.of_tenures.entry(*holder).or_default().0.push(place));
+        }
+        for (place, memory) in usage.memory.iter().enumerate() {
+            memory.holders.iter().for_each(|holder| usage.of_tenures.entry(*holder).or_default().1.push(place));
+        }
         usage
     }
 
-    /// Five-minute means of a group in order of time: of each device first, then of the devices. One without samples is left out.
+    /// Samples of devices that one of these tenures held, each once, in order of devices and time.
     #[must_use]
-    pub fn means(&self, stretch: Stretch, group: &impl Fn(&Sample) -> bool) -> Vec<f64> {
-        self.windows(stretch, group).into_values().collect()
+    pub fn of_tenures(&self, own: &BTreeSet<usize>) -> Vec<&Sample> {
+        let places: BTreeSet<usize> =
+            own.iter().filter_map(|tenure| self.of_tenures.get(tenure)).flat_map(|(samples, _)| samples).copied().collect();
+        places.into_iter().map(|place| &self.samples[place]).collect()
     }
 
-    /// The same by the number of the window.
+    /// Used memory of such devices, and all there was where that is known, in MiB.
     #[must_use]
-    pub fn windows(&self, stretch: Stretch, group: &impl Fn(&Sample) -> bool) -> BTreeMap<i64, f64> {
-        let mut devices: BTreeMap<(i64, usize), (f64, u32)> = BTreeMap::new();
-        for sample in self.samples.iter().filter(|sample| group(sample)) {
-            let (sum, count) = devices.entry(((sample.at - stretch.start).div_euclid(WINDOW), sample.device)).or_default();
-            *sum += sample.value;
-            *count += 1;
-        }
-        let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
-        for ((window, _), (sum, count)) in devices {
-            let (all, number) = windows.entry(window).or_default();
-            *all += sum / f64::from(count);
-            *number += 1;
-        }
-        windows.into_iter().map(|(window, (sum, count))| (window, sum / f64::from(count))).collect()
+    pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<f64>, Vec<f64>) {
+        let places: BTreeSet<usize> =
+            own.iter().filter_map(|tenure| self.of_tenures.get(tenure)).flat_map(|(_, memory)| memory).copied().collect();
+        let memory = || places.iter().map(|place| &self.memory[*place]);
+        (memory().map(|one| one.used).collect(), memory().filter_map(|one| one.total).collect())
     }
 
     /// Samples, in order of devices and time.
@@ -234,22 +236,25 @@ impl Usage {
         }
         peaks
     }
+}
 
-    /// Samples of a group.
-    #[must_use]
-    pub fn values(&self, group: &impl Fn(&Sample) -> bool) -> Vec<f64> {
-        self.samples.iter().filter(|sample| group(sample)).map(|sample| sample.value).collect()
+/// Five-minute means of samples by the number of the window: of each device first, then of the devices. One without samples is
+/// left out.
+#[must_use]
+pub fn windows(stretch: Stretch, samples: &[&Sample]) -> BTreeMap<i64, f64> {
+    let mut devices: BTreeMap<(i64, usize), (f64, u32)> = BTreeMap::new();
+    for sample in samples {
+        let (sum, count) = devices.entry(((sample.at - stretch.start).div_euclid(WINDOW), sample.device)).or_default();
+        *sum += sample.value;
+        *count += 1;
     }
-
-    #[must_use]
-    pub fn memory_used(&self, group: &impl Fn(&[usize]) -> bool) -> Vec<f64> {
-        self.memory.iter().filter(|memory| group(&memory.holders)).map(|memory| memory.used).collect()
+    let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
+    for ((window, _), (sum, count)) in devices {
+        let (all, number) = windows.entry(window).or_default();
+        *all += sum / f64::from(count);
+        *number += 1;
     }
-
-    #[must_use]
-    pub fn memory_total(&self, group: &impl Fn(&[usize]) -> bool) -> Vec<f64> {
-        self.memory.iter().filter(|memory| group(&memory.holders)).filter_map(|memory| memory.total).collect()
-    }
+    windows.into_iter().map(|(window, (sum, count))| (window, sum / f64::from(count))).collect()
 }
 
 /// The greater of two, as far as they are known.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::stats::hourly::WINDOW;
 use crate::stats::ledger::{Ledger, Tenure, Top};
-use crate::stats::usage::Usage;
+use crate::stats::usage::{Usage, windows};
 
 use super::coverage::{percent, rounded};
 use super::hourly::{csv, id};
@@ -65,8 +65,8 @@ impl At<'_> {
     /// Mean of the five minutes before, over the devices of these tenures.
     pub(super) fn utilization(&self, held: &[usize]) -> Option<f64> {
         let window = (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
-        let ours = |sample: &crate::stats::usage::Sample| sample.holders.iter().any(|holder| held.contains(holder));
-        self.usage.windows(self.ledger.stretch, &ours).get(&window).copied()
+        let samples = self.usage.of_tenures(&held.iter().copied().collect());
+        windows(self.ledger.stretch, &samples).get(&window).copied()
     }
 
     fn group(&self, held: &[usize], uids: &Uids) -> Value {

@@ -161,6 +161,10 @@ fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
             for node in ["n1", "n2"] {
                 let labels = format!("{at_node}=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"{own}{replica}");
                 put(format!("kube_node_status_capacity{{{labels}}}"), at, "8".to_owned());
+                let exporter = format!(
+                    "{space}=\"monitoring\",{name}=\"exporter-{node}\",uid=\"x-{node}\",{at_node}=\"{node}\"{own}{replica}"
+                );
+                put(format!("kube_pod_info{{{exporter}}}"), at, "1".to_owned());
             }
             for pod in pods().iter().filter(|pod| (pod.there.0..pod.there.1).contains(&(at - shift))) {
                 let id = format!("{space}=\"{}\",{name}=\"{}\",uid=\"uid-{}\"{own}{replica}", pod.namespace, pod.name, pod.name);
@@ -207,10 +211,19 @@ fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                             "hostname=\"{}\",gpu_id=\"{number}\",serial_number=\"s-{}-{number}\",card_model=\"m\"",
                             pod.node, pod.node
                         ),
+                        // Without the host's name an exporter calls its host as itself.
+                        Telling::Exported => format!(
+                            "Hostname=\"exporter-{}\",gpu=\"{number}\",UUID=\"GPU-{}-{number}\",modelName=\"m\"",
+                            pod.node, pod.node
+                        ),
                         _ => format!(
                             "Hostname=\"{}\",gpu=\"{number}\",UUID=\"GPU-{}-{number}\",modelName=\"m\"",
                             pod.node, pod.node
                         ),
+                    };
+                    let own = match telling {
+                        Telling::Exported => format!(",namespace=\"monitoring\",pod=\"exporter-{}\"", pod.node),
+                        _ => String::new(),
                     };
                     let id = format!(
                         "{{{labels},{space}=\"{}\",{name}=\"{}\",container=\"main\"{own}{replica}}}",
