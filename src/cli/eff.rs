@@ -56,12 +56,7 @@ pub async fn run(args: &Eff, world: &World) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     world.terminal.set_format(format);
     let now = world.now();
-    let start = times::instant(&args.start, now)?.as_second();
-    let end = args.end.as_ref().map_or(Ok(now), |text| times::instant(text, now))?.as_second().min(now.as_second());
-    if start >= end {
-        return Err(Error::usage("the begin is not before the end"));
-    }
-    times::check_span(start, end)?;
+    let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, world)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = Past::of(cluster, world, &connection).await?;

@@ -148,12 +148,7 @@ pub async fn run(args: &Report, world: &World) -> Result<ExitCode, Error> {
     }
     let prices = args.prices.as_deref().map(read).transpose()?;
     let now = world.now();
-    let start = times::instant(&args.from, now)?.as_second();
-    let end = args.to.as_ref().map_or(Ok(now), |text| times::instant(text, now))?.as_second().min(now.as_second());
-    if start >= end {
-        return Err(Error::usage("the begin is not before the end"));
-    }
-    times::check_span(start, end)?;
+    let (start, end) = times::past(Some(&args.from), args.to.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, world)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = Past::of(cluster, world, &connection).await?;

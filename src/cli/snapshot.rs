@@ -135,23 +135,13 @@ async fn list(args: &List, world: &World) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     world.terminal.set_format(format);
     let now = world.now();
-    let moment = |text: &Option<String>, usual: i64| match text {
-        Some(text) => times::instant(text, now).map(Timestamp::as_second),
-        None => Ok(usual),
-    };
-    let end = moment(&args.end, now.as_second())?;
-    let start = moment(&args.start, end - 24 * HOUR)?;
-    if start > end {
-        return Err(Error::usage("the start is after the end"));
-    }
-    times::check_span(start, end)?;
+    let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, world)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = Past::of(cluster, world, &connection).await?;
     let uids = if args.details { uids(&connection, start).await } else { Uids::new() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let details = args.details.then_some(Details { uids: &uids, annotation: annotation.as_deref() });
-    let last = end.min(now.as_second());
     let times: Vec<i64> = (start.div_euclid(args.step)..=last.div_euclid(args.step))
         .map(|number| number * args.step)
         .filter(|time| (start..=last).contains(time))

@@ -230,16 +230,7 @@ pub async fn run(args: &Stats, world: &World) -> Result<ExitCode, Error> {
 impl Hours {
     /// The first hour that begins at or after the start, and the end, in Unix seconds.
     fn bounds(&self, now: Timestamp) -> Result<(i64, i64), Error> {
-        let at = |text: &Option<String>, usual: i64| match text {
-            Some(text) => times::instant(text, now).map(Timestamp::as_second),
-            None => Ok(usual),
-        };
-        let end = at(&self.end, now.as_second())?;
-        let start = at(&self.start, end - 24 * HOUR)?;
-        if start > end {
-            return Err(Error::usage("the start is after the end"));
-        }
-        times::check_span(start, end)?;
+        let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
         let first = start.div_euclid(HOUR) * HOUR;
         Ok((if first < start { first + HOUR } else { first }, end))
     }

@@ -74,7 +74,10 @@ async fn look(at: Option<&str>, world: &World, tell: impl FnOnce(&At<'_>) -> Opt
     }
     let time = Timestamp::from_second(time).unwrap_or(now);
     let then = At { cluster: &past.cluster, time, ledger: &ledger, usage: &usage };
-    tell(&then).ok_or_else(|| unknown("there was no such GPU then".to_owned()))
+    tell(&then).ok_or_else(|| {
+        let nodes = format!("gpuctl get nodes --at {}", time.as_second());
+        unknown("there was no such GPU then".to_owned()).hint(format!("`{nodes}` lists nodes with their GPUs"))
+    })
 }
 
 /// A list as it was.

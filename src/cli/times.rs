@@ -72,13 +72,22 @@ impl Span {
 
 /// Seconds of history that are read at most: two years.
 const LONGEST: i64 = 2 * 366 * 86_400;
+/// Seconds of history that are read where nobody says from when.
+const DAY: i64 = 86_400;
 
-/// Refuses what nobody would wait for.
-pub fn check_span(start: i64, end: i64) -> Result<(), Error> {
-    match end - start > LONGEST {
-        true => Err(Error::usage("more than two years are too many hours").hint("ask for a later start")),
-        false => Ok(()),
+/// A stretch of the past in Unix seconds: the last day, or what was asked for, as far as it has come.
+pub fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(i64, i64), Error> {
+    let at = |text: Option<&str>, usual: i64| text.map_or(Ok(usual), |text| instant(text, now).map(Timestamp::as_second));
+    let end = at(end, now.as_second())?;
+    let start = at(start, end - DAY)?;
+    if start > end {
+        return Err(Error::usage("the start is after the end"));
     }
+    if end - start > LONGEST {
+        // Nobody would wait for it.
+        return Err(Error::usage("more than two years are too many hours").hint("ask for a later start"));
+    }
+    Ok((start, end.min(now.as_second())))
 }
 
 /// The moment that a text means.

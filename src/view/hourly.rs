@@ -1,7 +1,7 @@
 //! `stats`: rows of hours in the aggregation document's own words, a table and a chart for people. Percent are 0 to 100, hours
 //! are in UTC, memory is in GiB; what is not known is null.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -297,13 +297,6 @@ pub fn curve(rows: &[Value], start: i64, end: i64, look: Look) -> String {
     let width = look.width.unwrap_or(80).min(100);
     let frame = Frame { from: start * 1000, to: end * 1000, top: 100.0, height: 5, width };
     chart(&points, frame, "utilization of held GPUs by the hour, %", look)
-}
-
-/// What several rows of one group come to, for lists of names.
-#[must_use]
-pub fn distinct(rows: impl Iterator<Item = Option<String>>) -> Vec<String> {
-    let found: BTreeMap<String, ()> = rows.flatten().map(|name| (name, ())).collect();
-    found.into_keys().collect()
 }
 
 #[cfg(test)]
