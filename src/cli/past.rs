@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{join, join3};
+use futures::future::{join, join3, try_join, try_join4};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::cluster::{Access, Connection};
@@ -136,18 +136,19 @@ impl<'c> Past<'c> {
     async fn ask_about_pods(&self, witness: &mut Witness, seconds: i64, end: i64, want: Want) -> Result<(), Error> {
         let pods = names(&witness.requests, "pod");
         let label = kube_state::label_name(&witness.requests, "pod");
-        witness.phases = self.about(About::Phases, &pods, &label, seconds, end).await?;
-        witness.owners = self.about(About::Owners, &pods, &label, seconds, end).await?;
-        if want.names {
-            witness.labels = self.about(About::Labels, &pods, &label, seconds, end).await?;
-            witness.annotations = self.about(About::Annotations, &pods, &label, seconds, end).await?;
-        }
+        let about = |what| self.about(what, &pods, &label, seconds, end);
+        let names = async |what| if want.names { about(what).await } else { Ok(Vec::new()) };
+        (witness.phases, witness.owners, witness.labels, witness.annotations) =
+            try_join4(about(About::Phases), about(About::Owners), names(About::Labels), names(About::Annotations)).await?;
         let owners = |kind: &str| -> BTreeSet<String> {
             witness.owners.iter().filter_map(kube_state::owner).filter(|(own, _)| own == kind).map(|(_, name)| name).collect()
         };
         let (sets, jobs) = (owners("ReplicaSet"), owners("Job"));
-        witness.replica_sets = self.about(About::ReplicaSets, &sets, "replicaset", seconds, end).await?;
-        witness.jobs = self.about(About::Jobs, &jobs, "job_name", seconds, end).await?;
+        (witness.replica_sets, witness.jobs) = try_join(
+            self.about(About::ReplicaSets, &sets, "replicaset", seconds, end),
+            self.about(About::Jobs, &jobs, "job_name", seconds, end),
+        )
+        .await?;
         Ok(())
     }
 

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::model::series::{Point, Series};
 
@@ -12,8 +14,8 @@ use crate::model::series::{Point, Series};
 #[serde(rename_all = "camelCase")]
 pub struct Envelope<'a> {
     pub status: Cow<'a, str>,
-    #[serde(borrow)]
-    data: Option<Data<'a>>,
+    #[serde(default)]
+    data: Option<Data>,
     #[serde(default)]
     pub error_type: String,
     #[serde(default)]
@@ -28,33 +30,151 @@ pub struct Envelope<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct Data {
     #[serde(default)]
-    result_type: Cow<'a, str>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct WireSeries<'a> {
-    #[serde(borrow, default)]
-    metric: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
-    #[serde(borrow)]
-    value: Option<WirePoint<'a>>,
-    #[serde(borrow, default)]
-    values: Vec<WirePoint<'a>>,
+    result_type: String,
+    result: Option<Answer>,
 }
 
 /// `[1609459200.123, "97"]`.
-#[derive(Deserialize)]
-struct WirePoint<'a>(f64, #[serde(borrow)] Cow<'a, str>);
+struct OnePoint(Point);
 
-impl WirePoint<'_> {
-    fn point(&self) -> Point {
-        #[expect(clippy::cast_possible_truncation, reason = "a time in milliseconds fits")]
-        let at = (self.0 * 1000.0).round() as i64;
-        // What is no number at all is as good as NaN: both are refused later, and counted.
-        Point { at, value: self.1.parse().unwrap_or(f64::NAN) }
+fn point(seconds: f64, text: &str) -> Point {
+    #[expect(clippy::cast_possible_truncation, reason = "a time in milliseconds fits")]
+    let at = (seconds * 1000.0).round() as i64;
+    // What is no number at all is as good as NaN: both are refused later, and counted.
+    Point { at, value: text.parse().unwrap_or(f64::NAN) }
+}
+
+impl<'de> Deserialize<'de> for OnePoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_tuple(2, PairOfNumbers)
+    }
+}
+
+struct PairOfNumbers;
+
+impl<'de> Visitor<'de> for PairOfNumbers {
+    type Value = OnePoint;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a time and a number in quotes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<OnePoint, A::Error> {
+        let short = || de::Error::invalid_length(0, &self);
+        let seconds: f64 = pair.next_element()?.ok_or_else(short)?;
+        // Numbers are written without escapes.
+        let text: &str = pair.next_element()?.ok_or_else(short)?;
+        Ok(OnePoint(point(seconds, text)))
+    }
+}
+
+#[derive(Deserialize)]
+struct WireSeries {
+    #[serde(default)]
+    metric: BTreeMap<String, String>,
+    value: Option<OnePoint>,
+    #[serde(default)]
+    values: Points,
+}
+
+/// Samples one after the other, for there are many.
+#[derive(Default)]
+struct Points(Vec<Point>);
+
+impl<'de> Deserialize<'de> for Points {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for Points {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of samples")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Self, A::Error> {
+        while let Some(OnePoint(point)) = list.next_element()? {
+            self.0.push(point);
+        }
+        self.0.shrink_to_fit();
+        Ok(self)
+    }
+}
+
+/// What stands under `result`: series, or the time and the text of one number.
+#[derive(Default)]
+struct Answer {
+    series: Vec<Series>,
+    scalar: (Option<f64>, Option<String>),
+}
+
+impl<'de> Deserialize<'de> for Answer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Self::default())
+    }
+}
+
+impl<'de> Visitor<'de> for Answer {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of series")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Self, A::Error> {
+        while let Some(item) = list.next_element::<Item>()? {
+            match item {
+                Item::Series(series) => self.series.push(series),
+                Item::Number(number) => self.scalar.0 = Some(number),
+                Item::Text(text) => self.scalar.1 = Some(text),
+            }
+        }
+        Ok(self)
+    }
+}
+
+enum Item {
+    Series(Series),
+    Number(f64),
+    Text(String),
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyItem)
+    }
+}
+
+struct AnyItem;
+
+impl<'de> Visitor<'de> for AnyItem {
+    type Value = Item;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a series")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
+        let series = WireSeries::deserialize(MapAccessDeserializer::new(map))?;
+        let mut points = series.values.0;
+        points.extend(series.value.map(|OnePoint(point)| point));
+        Ok(Item::Series(Series { labels: series.metric, points }))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Item, E> {
+        Ok(Item::Number(number as f64))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Item, E> {
+        Ok(Item::Number(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Item, E> {
+        Ok(Item::Text(text.to_owned()))
     }
 }
 
@@ -66,28 +186,16 @@ impl Envelope<'_> {
     }
 
     /// The series of a successful answer.
-    pub fn series(&self) -> Result<Vec<Series>, String> {
-        let data = self.data.as_ref().ok_or("an answer without data")?;
-        let text = data.result.ok_or("an answer without a result")?.get();
-        let broken = |error: serde_json::Error| error.to_string();
-        match data.result_type.as_ref() {
-            "vector" | "matrix" => {
-                let found: Vec<WireSeries<'_>> = serde_json::from_str(text).map_err(broken)?;
-                Ok(found.iter().map(WireSeries::series).collect())
+    pub fn series(self) -> Result<Vec<Series>, String> {
+        let data = self.data.ok_or("an answer without data")?;
+        let answer = data.result.ok_or("an answer without a result")?;
+        match (data.result_type.as_str(), answer.scalar) {
+            ("vector" | "matrix", (None, None)) => Ok(answer.series),
+            ("scalar", (Some(seconds), Some(text))) => {
+                Ok(vec![Series { labels: BTreeMap::new(), points: vec![point(seconds, &text)] }])
             }
-            "scalar" => {
-                let point: WirePoint<'_> = serde_json::from_str(text).map_err(broken)?;
-                Ok(vec![Series { labels: BTreeMap::new(), points: vec![point.point()] }])
-            }
-            other => Err(format!("an answer of the type `{other}`")),
+            (other, _) => Err(format!("an answer of the type `{other}`")),
         }
-    }
-}
-
-impl WireSeries<'_> {
-    fn series(&self) -> Series {
-        let labels = self.metric.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        Series { labels, points: self.value.iter().chain(&self.values).map(WirePoint::point).collect() }
     }
 }
 
@@ -101,11 +209,12 @@ mod tests {
             {"metric":{"gpu":"0","model\u0041":"x"},"value":[1700000000.5,"97"]},{"metric":{},"value":[1,"NaN"]},
             {"metric":{},"value":[1,"+Inf"]}]},"warnings":["partial"]}"#;
         let envelope: Envelope<'_> = serde_json::from_str(vector).unwrap();
+        assert_eq!(envelope.warnings().collect::<Vec<_>>(), ["partial"]);
         let found = envelope.series().unwrap();
         assert_eq!((found[0].label("gpu"), found[0].label("modelA")), (Some("0"), Some("x")));
         assert_eq!(found[0].points, [Point { at: 1_700_000_000_500, value: 97.0 }]);
         assert!(found[1].points[0].value.is_nan() && found[2].points[0].value.is_infinite());
-        assert_eq!(envelope.warnings().collect::<Vec<_>>(), ["partial"]);
+
         let matrix = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"],[3,"4"]]}]}}"#;
         let envelope: Envelope<'_> = serde_json::from_str(matrix).unwrap();
         assert_eq!(envelope.series().unwrap()[0].points.len(), 2);
@@ -117,6 +226,7 @@ mod tests {
         assert_eq!((envelope.warnings().count(), envelope.series().unwrap().len()), (1, 0));
         let error: Envelope<'_> =
             serde_json::from_str(r#"{"status":"error","errorType":"execution","error":"too many"}"#).unwrap();
-        assert_eq!((error.error_type.as_str(), error.series().is_err()), ("execution", true));
+        assert_eq!(error.error_type, "execution");
+        assert!(error.series().is_err());
     }
 }

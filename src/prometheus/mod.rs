@@ -199,7 +199,8 @@ impl<'a> Prometheus<'a> {
     /// Series of a reply, by its status first: what stands between us and Prometheus answers in its own ways.
     fn read(&self, reply: &Reply) -> Result<Vec<Series>, Trouble> {
         let server = || self.server.clone();
-        let envelope: Option<Envelope<'_>> = serde_json::from_slice(&reply.body).ok();
+        let text = std::str::from_utf8(&reply.body).ok();
+        let envelope: Option<Envelope<'_>> = text.and_then(|text| serde_json::from_str(text).ok());
         let Some(envelope) = envelope else {
             let text = String::from_utf8_lossy(&reply.body);
             let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));

@@ -120,7 +120,7 @@ impl Ledger {
             slots
         };
         let mut observed = vec![false; count];
-        all().chain(&witness.phases).flat_map(slots_of).for_each(|slot| observed[slot] = true);
+        all().flat_map(slots_of).for_each(|slot| observed[slot] = true);
         let capacities = vec![None; count];
         let mut ledger =
             Self { stretch, slot, observed, capacity: None, capacities, of_nodes: BTreeMap::new(), tenures: Vec::new() };

@@ -2,6 +2,7 @@
 //! counted; what nobody held is in no group.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::model::Point;
 use crate::model::reading::PodKey;
@@ -20,8 +21,8 @@ pub struct Sample {
     pub at: i64,
     /// Percent.
     pub value: f64,
-    /// Places among the tenures; several where the device is shared.
-    pub holders: Vec<usize>,
+    /// Places among the tenures; several where the device is shared. Equal ones that follow each other are one.
+    pub holders: Rc<[usize]>,
     /// True when somebody held it, known or not.
     pub held: bool,
     /// Time that it stands for: from one scrape to the next.
@@ -35,7 +36,7 @@ struct Power {
     at: i64,
     watts: f64,
     seconds: f64,
-    holders: Vec<usize>,
+    holders: Rc<[usize]>,
 }
 
 /// Memory of a device at a time, in MiB.
@@ -44,7 +45,7 @@ struct Memory {
     device: usize,
     used: f64,
     total: Option<f64>,
-    holders: Vec<usize>,
+    holders: Rc<[usize]>,
 }
 
 /// Nodes as they are known now: the past is told in names that may be addresses.
@@ -63,7 +64,7 @@ pub struct Usage {
     memory: Vec<Memory>,
     power: Vec<Power>,
     /// Places of samples, and of memory, by tenure.
-    of_tenures: BTreeMap<usize, (Vec<usize>, Vec<usize>)>,
+    of_tenures: Vec<Places>,
     /// Devices by their number in the samples.
     pub devices: Vec<Place>,
     /// How their exporters call them.
@@ -72,16 +73,30 @@ pub struct Usage {
     pub dropped: u64,
 }
 
-/// By collector and time: whether a pod is named beside the value, and the value.
-type Values = BTreeMap<(u32, i64), (bool, f64)>;
+/// Places among the samples, and among the values of memory.
+type Places = (Vec<usize>, Vec<usize>);
 
-/// What one device told: by quantity and rank of the metric, with a number for who collected it.
+/// A value: who collected it, by number, and whether no pod is named beside it.
+type Value = (u32, bool, Point);
+
+/// What one device told, by quantity and rank of the metric.
 #[derive(Default)]
 struct Told {
     model: Option<String>,
-    values: BTreeMap<(Quantity, u8), Values>,
-    /// Pods that the labels name, by time.
-    pods: BTreeMap<i64, Vec<PodKey>>,
+    values: BTreeMap<(Quantity, u8), Vec<Value>>,
+    /// Pods that the labels name, by time and number.
+    pods: Vec<(i64, u32)>,
+}
+
+impl Told {
+    /// Of several metrics for one quantity the best counts. Where a value is told with its pod and without, it is still one.
+    fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
+        let best = self.values.keys().filter(|(own, _)| *own == quantity).min().copied();
+        let mut values = best.and_then(|best| self.values.remove(&best)).unwrap_or_default();
+        values.sort_by_key(|(collector, nameless, point)| (point.at, *collector, *nameless));
+        values.dedup_by_key(|(collector, _, point)| (point.at, *collector));
+        once(values.into_iter().map(|(collector, _, point)| (collector, point)).collect())
+    }
 }
 
 impl Usage {
@@ -94,7 +109,8 @@ impl Usage {
         let pods = bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone()));
         let facts = Facts::of_past(names, pods.chain(exporters.iter().cloned()));
         let reader = Reader::new(&facts, answer);
-        let mut usage = Self::default();
+        let tenants = Tenants::of(ledger);
+        let mut usage = Self { of_tenures: vec![Default::default(); ledger.tenures.len()], ..Self::default() };
         // What a series has beside what says of which device and pod it is, says who collected it.
         let read: BTreeSet<&str> =
             dialect::labels().filter(|name| !matches!(*name, "job" | "instance")).chain(["__name__"]).collect();
@@ -116,26 +132,17 @@ impl Usage {
             let own = series.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             let key = own.filter(|(name, _)| !read.contains(name)).collect();
             let collector = *collectors.entry(key).or_insert(next);
-            let pod = reader.named_pod(series);
+            let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
             let told = devices.entry(place).or_default();
             told.model = told.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
+            let values = told.values.entry((metric.quantity, metric.rank)).or_default();
             for point in series.points.iter().filter(|point| (ledger.stretch.start..ledger.stretch.end).contains(&point.at)) {
                 let Some(value) = metric.read(point.value) else {
                     usage.dropped += 1;
                     continue;
                 };
-                let values = told.values.entry((metric.quantity, metric.rank)).or_default();
-                // Where a device is told with its pod and without, it is still one.
-                let known = values.entry((collector, point.at)).or_insert((pod.is_some(), value));
-                if pod.is_some() && !known.0 {
-                    *known = (true, value);
-                }
-                if let Some(pod) = &pod {
-                    let pods = told.pods.entry(point.at).or_default();
-                    if !pods.contains(pod) {
-                        pods.push(pod.clone());
-                    }
-                }
+                values.push((collector, pod.is_none(), Point { at: point.at, value }));
+                told.pods.extend(pod.map(|pod| (point.at, pod)));
             }
         }
         // A device that is cut into instances is those.
@@ -145,35 +152,28 @@ impl Usage {
             .map(|place| (place.node.clone(), place.uuid.clone(), place.index))
             .collect();
         devices.retain(|place, _| place.slice.is_some() || !cut.contains(&(place.node.clone(), place.uuid.clone(), place.index)));
-        let tenants = Tenants::of(ledger);
         for (device, (mut place, mut told)) in devices.into_iter().enumerate() {
             if let Some(uuid) = &place.uuid {
                 place.index = numbers.get(&(place.node.clone(), uuid.clone())).copied().flatten();
             }
-            let holders = |told: &Told, at: i64| tenants.of_device(&place, told.pods.get(&at), at);
-            let curve = |told: &mut Told, quantity: Quantity| {
-                // Of several metrics for one quantity the best counts.
-                let best = told.values.keys().filter(|(own, _)| *own == quantity).min().copied();
-                let values = best.and_then(|best| told.values.remove(&best)).unwrap_or_default();
-                once(values.into_iter().map(|((collector, at), (_, value))| (collector, Point { at, value })).collect())
-            };
+            let mut watch = tenants.watch(&place, std::mem::take(&mut told.pods));
             let seconds = |points: &[Point]| interval([points].into_iter()).unwrap_or(ledger.slot) as f64 / 1000.0;
-            let points = curve(&mut told, Quantity::Utilization);
+            let points = told.curve(Quantity::Utilization);
             let each = seconds(&points);
             for point in points {
-                let (holders, held) = holders(&told, point.at);
+                let (holders, held) = watch.at(point.at);
                 usage.samples.push(Sample { device, at: point.at, value: point.value, holders, held, seconds: each });
             }
-            let points = curve(&mut told, Quantity::Power);
+            let points = told.curve(Quantity::Power);
             let each = seconds(&points);
             for point in points {
-                let (holders, _) = holders(&told, point.at);
+                let (holders, _) = watch.at(point.at);
                 usage.power.push(Power { device, at: point.at, watts: point.value, seconds: each, holders });
             }
             let at = |points: Vec<Point>| points.into_iter().map(|point| (point.at, point.value)).collect::<BTreeMap<_, _>>();
-            let (free, total) = (at(curve(&mut told, Quantity::MemoryFree)), at(curve(&mut told, Quantity::MemoryTotal)));
-            for point in curve(&mut told, Quantity::MemoryUsed) {
-                let (holders, _) = holders(&told, point.at);
+            let (free, total) = (at(told.curve(Quantity::MemoryFree)), at(told.curve(Quantity::MemoryTotal)));
+            for point in told.curve(Quantity::MemoryUsed) {
+                let (holders, _) = watch.at(point.at);
                 let total = free.get(&point.at).map(|free| free + point.value).or_else(|| total.get(&point.at).copied());
                 usage.memory.push(Memory { device, used: point.value, total, holders });
             }
@@ -181,10 +181,10 @@ impl Usage {
             usage.models.push(told.model);
         }
         for (place, sample) in usage.samples.iter().enumerate() {
-            sample.holders.iter().for_each(|holder| usage.of_tenures.entry(*holder).or_default().0.push(place));
+            sample.holders.iter().for_each(|holder| usage.of_tenures[*holder].0.push(place));
         }
         for (place, memory) in usage.memory.iter().enumerate() {
-            memory.holders.iter().for_each(|holder| usage.of_tenures.entry(*holder).or_default().1.push(place));
+            memory.holders.iter().for_each(|holder| usage.of_tenures[*holder].1.push(place));
         }
         usage
     }
@@ -192,18 +192,24 @@ impl Usage {
     /// Samples of devices that one of these tenures held, each once, in order of devices and time.
     #[must_use]
     pub fn of_tenures(&self, own: &BTreeSet<usize>) -> Vec<&Sample> {
-        let places: BTreeSet<usize> =
-            own.iter().filter_map(|tenure| self.of_tenures.get(tenure)).flat_map(|(samples, _)| samples).copied().collect();
+        let places = self.places(own, |(samples, _)| samples);
         places.into_iter().map(|place| &self.samples[place]).collect()
     }
 
     /// Used memory of such devices, and all there was where that is known, in MiB.
     #[must_use]
     pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<f64>, Vec<f64>) {
-        let places: BTreeSet<usize> =
-            own.iter().filter_map(|tenure| self.of_tenures.get(tenure)).flat_map(|(_, memory)| memory).copied().collect();
+        let places = self.places(own, |(_, memory)| memory);
         let memory = || places.iter().map(|place| &self.memory[*place]);
         (memory().map(|one| one.used).collect(), memory().filter_map(|one| one.total).collect())
+    }
+
+    /// Places of what these tenures have, each once and in order.
+    fn places(&self, own: &BTreeSet<usize>, of: fn(&Places) -> &Vec<usize>) -> Vec<usize> {
+        let mut places: Vec<usize> = own.iter().filter_map(|tenure| self.of_tenures.get(*tenure)).flat_map(of).copied().collect();
+        places.sort_unstable();
+        places.dedup();
+        places
     }
 
     /// Samples, in order of devices and time.
@@ -238,20 +244,15 @@ impl Usage {
     }
 }
 
-/// Five-minute means of samples by the number of the window: of each device first, then of the devices. One without samples is
-/// left out.
+/// Five-minute means of samples, which come in order of devices and time, by the number of the window: of each device first,
+/// then of the devices. One without samples is left out.
 #[must_use]
 pub fn windows(stretch: Stretch, samples: &[&Sample]) -> BTreeMap<i64, f64> {
-    let mut devices: BTreeMap<(i64, usize), (f64, u32)> = BTreeMap::new();
-    for sample in samples {
-        let (sum, count) = devices.entry(((sample.at - stretch.start).div_euclid(WINDOW), sample.device)).or_default();
-        *sum += sample.value;
-        *count += 1;
-    }
+    let of = |sample: &Sample| (sample.device, (sample.at - stretch.start).div_euclid(WINDOW));
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
-    for ((window, _), (sum, count)) in devices {
-        let (all, number) = windows.entry(window).or_default();
-        *all += sum / f64::from(count);
+    for own in samples.chunk_by(|a, b| of(a) == of(b)) {
+        let (all, number) = windows.entry(of(own[0]).1).or_default();
+        *all += own.iter().map(|sample| sample.value).sum::<f64>() / own.len() as f64;
         *number += 1;
     }
     windows.into_iter().map(|(window, (sum, count))| (window, sum / f64::from(count))).collect()
@@ -279,36 +280,85 @@ fn mean_by(values: impl Iterator<Item = (usize, f64)>) -> BTreeMap<usize, f64> {
 struct Tenants<'l> {
     ledger: &'l Ledger,
     of_nodes: BTreeMap<&'l str, Vec<usize>>,
+    /// Numbers of pods.
+    numbers: BTreeMap<&'l PodKey, u32>,
+    /// The number of each tenure's pod.
+    pods: Vec<u32>,
 }
 
 impl<'l> Tenants<'l> {
     fn of(ledger: &'l Ledger) -> Self {
-        let mut of_nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) = Default::default();
+        let mut pods = Vec::with_capacity(ledger.tenures.len());
         for (index, tenure) in ledger.tenures.iter().enumerate() {
             of_nodes.entry(&tenure.node).or_default().push(index);
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            pods.push(*numbers.entry(&tenure.pod).or_insert(next));
         }
-        Self { ledger, of_nodes }
+        Self { ledger, of_nodes, numbers, pods }
     }
 
-    /// Who held a device at a time: pods that its labels name and that the ledger knows to have held some on that node;
-    /// without names the only pod of a node that has all of it. And whether anybody did.
-    fn of_device(&self, place: &Place, named: Option<&Vec<PodKey>>, at: i64) -> (Vec<usize>, bool) {
-        let ledger = self.ledger;
-        let Some(slot) = ledger.slot_of(at).and_then(|slot| ledger.seen(slot)) else { return (Vec::new(), false) };
-        let all = self.of_nodes.get(place.node.as_str()).map_or(&[][..], Vec::as_slice);
-        let there: Vec<usize> = all.iter().copied().filter(|index| ledger.tenures[*index].held[slot]).collect();
-        if let Some(named) = named {
-            let own: Vec<usize> = there.iter().copied().filter(|index| named.contains(&ledger.tenures[*index].pod)).collect();
-            let held = !own.is_empty();
-            return (own, held);
-        }
+    /// The number of a pod; one that requested nothing has one that is nobody's.
+    fn number(&self, pod: &PodKey) -> u32 {
+        self.numbers.get(pod).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Looks at one device, whose labels name these pods, by time.
+    fn watch<'t>(&'t self, place: &Place, mut named: Vec<(i64, u32)>) -> Watch<'t> {
+        named.sort_unstable();
+        named.dedup();
         // Whole devices are counted; of instances nobody knows who has which.
-        let capacity = ledger.of_nodes.get(&place.node).copied().unwrap_or(0);
-        let taken: u64 = there.iter().map(|index| ledger.tenures[*index].gpus).sum();
-        let full = capacity > 0 && taken >= capacity && place.slice.is_none();
-        match there.as_slice() {
-            [only] if full => (vec![*only], true),
-            _ => (Vec::new(), full),
+        let capacity = self.ledger.of_nodes.get(&place.node).copied().filter(|_| place.slice.is_none());
+        Watch {
+            tenants: self,
+            there: self.of_nodes.get(place.node.as_str()).map_or(&[][..], Vec::as_slice),
+            capacity: capacity.unwrap_or(0),
+            named,
+            holders: Rc::default(),
+            found: Vec::new(),
         }
+    }
+}
+
+/// Who held one device.
+struct Watch<'t> {
+    tenants: &'t Tenants<'t>,
+    /// Tenures on its node.
+    there: &'t [usize],
+    /// Devices of the node where it may be told by them alone who has this one, else 0.
+    capacity: u64,
+    named: Vec<(i64, u32)>,
+    holders: Rc<[usize]>,
+    found: Vec<usize>,
+}
+
+impl Watch<'_> {
+    /// Who held it at a time: pods that its labels name and that the ledger knows to have held some on that node;
+    /// without names the only pod of a node that has all of it. And whether anybody did.
+    fn at(&mut self, at: i64) -> (Rc<[usize]>, bool) {
+        let ledger = self.tenants.ledger;
+        let Some(slot) = ledger.slot_of(at).and_then(|slot| ledger.seen(slot)) else { return (Rc::default(), false) };
+        let first = self.named.partition_point(|(time, _)| *time < at);
+        let end = self.named[first..].iter().take_while(|(time, _)| *time == at).count() + first;
+        let named = &self.named[first..end];
+        let is_named = |tenure: &usize| named.iter().any(|(_, pod)| *pod == self.tenants.pods[*tenure]);
+        let there = self.there.iter().copied().filter(|index| ledger.tenures[*index].held[slot]);
+        self.found.clear();
+        let held = if named.is_empty() {
+            self.found.extend(there);
+            let taken: u64 = self.found.iter().map(|index| ledger.tenures[*index].gpus).sum();
+            let full = self.capacity > 0 && taken >= self.capacity;
+            if !full || self.found.len() > 1 {
+                self.found.clear();
+            }
+            full
+        } else {
+            self.found.extend(there.filter(is_named));
+            !self.found.is_empty()
+        };
+        if *self.holders != *self.found {
+            self.holders = Rc::from(self.found.as_slice());
+        }
+        (Rc::clone(&self.holders), held)
     }
 }

@@ -136,6 +136,30 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
         let run = as_user(persona, &["-n", "default", "get", "metrics", "workload", &format!("Job/{name}"), "-o", "json"]).ok();
         assert!(run.json()["GPU Utilization"]["series"].is_array(), "{}", run.err);
     }
+    // Statistics of several clusters go on when one does not answer.
+    let known: serde_json::Value = cluster.kubectl(Persona::Admin).json(&["config", "view", "--raw", "-o", "json"]);
+    let mut both = known.clone();
+    both["clusters"].as_array_mut().unwrap().push(json!({"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}));
+    let user = known["contexts"][0]["context"]["user"].clone();
+    both["contexts"].as_array_mut().unwrap().push(json!({"name": "gone", "context": {"cluster": "gone", "user": user}}));
+    let kubeconfig = file("both.kubeconfig", &both.to_string());
+    let of_all = |arguments: &[&str]| {
+        let mut command = gpuctl(cluster, Persona::Admin);
+        command.env("KUBECONFIG", &kubeconfig).args(["stats", "cluster", "--all-contexts", "--start", "1h", "-o", "json"]);
+        command.args(arguments);
+        run(command, "")
+    };
+    let list = of_all(&["--no-cache"]).ok().says("gone is left out").json();
+    let named = known["contexts"][0]["name"].clone();
+    assert!(
+        list.as_array().is_some_and(|rows| !rows.is_empty() && rows.iter().all(|row| row["cluster_name"] == named)),
+        "{list:#}"
+    );
+    let contexts = both["contexts"].as_array_mut().unwrap();
+    contexts.remove(0);
+    (both["current-context"], both["clusters"][0]) = (json!("gone"), both["clusters"][1].clone());
+    std::fs::write(&kubeconfig, both.to_string()).unwrap();
+    assert_eq!(of_all(&[]).exits(6).out, "");
     // Credentials are for whom the user names, not for whoever has a Service with the right label.
     let with_header = ["--prometheus-header", "X-Scope-OrgID: team", "get", "nodes", "-o", "json"];
     assert!(as_user(Persona::Erin, &with_header).ok().err.contains("and to none that was only found"));

@@ -7,6 +7,7 @@ mod dialects;
 mod faults;
 mod finding;
 mod history;
+mod odd_past;
 mod other;
 mod outbound;
 mod past;

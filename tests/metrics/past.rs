@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Run, cluster, gpuctl, near, run};
 
-const HOUR: i64 = 3600;
+pub const HOUR: i64 = 3600;
 /// Seconds between two scrapes.
 const SCRAPE: i64 = 30;
 
@@ -126,11 +126,11 @@ enum Telling {
     Amd,
 }
 
-/// One sample.
-struct Written {
-    series: String,
-    at: i64,
-    value: String,
+/// One sample, at a second after the begin.
+pub struct Written {
+    pub series: String,
+    pub at: i64,
+    pub value: String,
 }
 
 /// What a device with a number draws.
@@ -251,10 +251,15 @@ fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
     (written, truth)
 }
 
-/// A Prometheus that begins with a history. Returns its address.
+/// A Prometheus that begins with a history as it is told. Returns its address.
 fn prometheus(name: &str, telling: Telling, begin: i64) -> String {
+    store(name, history(telling).0, begin)
+}
+
+/// A Prometheus that begins with these samples.
+pub fn store(name: &str, samples: Vec<Written>, begin: i64) -> String {
     let mut by_series: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
-    for Written { series, at, value } in history(telling).0 {
+    for Written { series, at, value } in samples {
         by_series.entry(series).or_default().push((begin + at, value));
     }
     let mut text = String::new();
@@ -278,7 +283,7 @@ fn prometheus(name: &str, telling: Telling, begin: i64) -> String {
 }
 
 /// Asks as a user with a cache of their own.
-fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
+pub fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
     let mut command = gpuctl(cluster(), Persona::Admin);
     command.env("XDG_CACHE_HOME", cache).args(["--prometheus", prometheus]).args(arguments);
     run(command, "")
@@ -352,12 +357,12 @@ fn check(row: &Value, hour: i64, truth: &[Measured], ours: &dyn Fn(usize) -> boo
 }
 
 /// The hour that is `hours` before the present one, in Unix seconds.
-fn before(hours: i64) -> i64 {
+pub fn before(hours: i64) -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     (i64::try_from(now).unwrap() / HOUR - hours) * HOUR
 }
 
-fn rows(list: &Value) -> &Vec<Value> {
+pub fn rows(list: &Value) -> &Vec<Value> {
     list.as_array().unwrap()
 }
 
@@ -740,7 +745,7 @@ fn hours_that_are_over_in_every_telling() {
 }
 
 /// A time as JSON has it.
-fn stamp(second: i64) -> Option<String> {
+pub fn stamp(second: i64) -> Option<String> {
     let made = Command::new("date").args(["-u", "-d", &format!("@{second}"), "+%Y-%m-%dT%H:%M:%SZ"]).output().ok()?;
     Some(String::from_utf8(made.stdout).ok()?.trim().to_owned())
 }
