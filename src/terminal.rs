@@ -77,6 +77,11 @@ impl Terminal {
         }
     }
 
+    /// From now on this much is said; returns how much was. For what is done once to look and once more to do it.
+    pub fn swap_talk(&self, talk: Talk) -> Talk {
+        self.talk.replace(talk)
+    }
+
     fn says(&self, talk: Talk) -> bool {
         self.talk.get() >= talk
     }

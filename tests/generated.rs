@@ -1,4 +1,4 @@
-//! Completions, manual pages and the table of settings are made from the program itself. `GPUCTL_REWRITE=1 cargo
+//! Completions, manual pages and the tables of settings and of checks are made from the program itself. `GPUCTL_REWRITE=1 cargo
 //! test --test generated` writes them; without it this test says which are old.
 #![expect(clippy::disallowed_methods, reason = "this test reads and writes committed files")]
 
@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpuctl::cli::{completion, config_reference, man};
+use gpuctl::view::validated;
 
 fn files() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -13,7 +14,16 @@ fn files() -> Vec<(PathBuf, String)> {
         .map(|shell| (root.join("completions").join(shell.file_name()), completion::script(shell).unwrap()));
     let pages = man::pages().unwrap().into_iter().map(|(name, text)| (root.join("man").join(name), text));
     let reference = (root.join("docs/configuration.md"), config_reference::text());
-    scripts.into_iter().chain(pages).chain([reference]).collect()
+    let readme = (root.join("README.md"), with_checks(&fs::read_to_string(root.join("README.md")).unwrap()));
+    scripts.into_iter().chain(pages).chain([reference, readme]).collect()
+}
+
+/// The README with the table of checks as it is now.
+fn with_checks(readme: &str) -> String {
+    let (begin, end) = ("<!-- checks -->\n", "<!-- end of checks -->");
+    let (before, rest) = readme.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    format!("{before}{begin}{}{end}{after}", validated::reference())
 }
 
 #[test]

@@ -7,14 +7,18 @@ use clap::Subcommand;
 use crate::error::Error;
 
 use super::{
-    World, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, doctor, eff,
-    events, exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools, get_workloads, label_node,
-    logs, man, node_labels, open, pool_nodes, quotas, report, run, scale, score, snapshot, stats, then, top, version,
+    World, apply, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, diff,
+    doctor, eff, events, exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools,
+    get_workloads, label_node, logs, man, node_labels, open, pool_nodes, quotas, report, run, scale, score, snapshot, stats,
+    then, top, validate, version,
 };
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Create(create::Create),
+    Apply(apply::Apply),
+    Diff(diff::Diff),
+    Validate(validate::Validate),
     Run(run::Run),
     /// List jobs, nodes, pools, workloads, what GPUs do
     #[command(subcommand)]
@@ -116,6 +120,9 @@ pub enum Describe {
 pub(super) async fn dispatch(command: Command, world: &World) -> Result<ExitCode, Error> {
     match command {
         Command::Create(args) => create::run(&args, world).await,
+        Command::Apply(args) => apply::run(&args, world).await,
+        Command::Diff(args) => diff::run(&args, world).await,
+        Command::Validate(args) => validate::run(&args, world).await,
         Command::Get(Get::Jobs(args)) => get_jobs::run(&args, world).await,
         Command::Get(Get::Nodes(args)) => get_nodes::run(&args, world).await,
         Command::Get(Get::Label(args) | Get::NodeLabels(args) | Get::GpuType(args)) => node_labels::run(&args, world).await,

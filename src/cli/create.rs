@@ -40,6 +40,9 @@ pub struct Create {
     /// Name of the one job in the files, instead of job.name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Append a random suffix to each job's name, so that a file can be submitted many times
+    #[arg(long)]
+    generate_name: bool,
     #[command(flatten)]
     how: How,
     /// Output format
@@ -61,7 +64,7 @@ impl Create {
 
 pub async fn run(args: &Create, world: &World) -> Result<ExitCode, Error> {
     if let Some(What::Secret(secret)) = &args.what {
-        if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.how.is_said() {
+        if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.generate_name || args.how.is_said() {
             return Err(Error::usage("`create secret` takes its options behind its name").hint("gpuctl create secret --help"));
         }
         return create_secret::run(secret, world).await;
@@ -75,7 +78,7 @@ pub async fn run(args: &Create, world: &World) -> Result<ExitCode, Error> {
         let message = format!("`--name` is for one job, and the files have {} documents", inputs.documents.len());
         return Err(Error::usage(message).hint("name them in the files, or use `--generate-name`"));
     }
-    let documents = named(inputs.documents, args.how.generate_name)?;
+    let documents = named(inputs.documents, args.generate_name)?;
     submission::submit(documents, &args.how, args.output.into(), world).await
 }
 

@@ -231,6 +231,24 @@ async fn shared(connection: &Connection, item: &Item, how: &How, world: &World) 
     Ok(message.map(answer))
 }
 
+/// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are gone.
+pub async fn away(connection: &Connection, job: &Job, timeout: Duration, world: &World) -> Result<(), Error> {
+    let how = How {
+        force: false,
+        purge: false,
+        keep_labels: false,
+        no_wait: false,
+        ignore_not_found: true,
+        timeout,
+        output: OneFormat::default(),
+    };
+    let start = Instant::now();
+    if let Some(job) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how).await? {
+        end(connection, &job, start, &how, world).await?;
+    }
+    Ok(())
+}
+
 /// Starts the deletion. `None` when there is nothing and that is no error.
 async fn begin(connection: &Connection, name: &str, how: &How) -> Result<Option<Job>, Error> {
     let job = match lookup::job(connection, name, Purpose::Change).await {

@@ -52,6 +52,12 @@ pub fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, Vec<Erro
     if errors.is_empty() { Ok(inputs) } else { Err(errors) }
 }
 
+/// The files that names stand for, folders opened.
+pub fn names(names: &[String]) -> Result<Vec<String>, Error> {
+    let found: Result<Vec<Vec<String>>, Error> = names.iter().map(|name| expand(name)).collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
 fn shown(file: &str) -> &str {
     if file == "-" { "stdin" } else { file }
 }

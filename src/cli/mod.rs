@@ -1,6 +1,7 @@
 //! What the user types. clap lives here and nowhere else; each verb has a file of its own.
 
 mod analysis;
+pub mod apply;
 pub mod archive;
 pub mod auth_check;
 pub mod command;
@@ -14,6 +15,7 @@ pub mod delete;
 pub mod describe_job;
 pub mod describe_node;
 pub mod describe_workload;
+pub mod diff;
 pub mod doctor;
 pub mod eff;
 pub mod events;
@@ -28,6 +30,8 @@ pub mod get_pools;
 pub mod get_workloads;
 mod hours;
 pub mod inputs;
+mod interrupt;
+mod judgement;
 pub mod label_node;
 pub mod logs;
 pub mod lookup;
@@ -59,10 +63,12 @@ mod then;
 mod times;
 mod told;
 pub mod top;
+pub mod validate;
 pub mod version;
 mod waiting;
 mod watch;
 mod workloads;
+mod writing;
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};

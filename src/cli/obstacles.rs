@@ -1,7 +1,8 @@
 //! What stands in the way of a submission, in words that say what to do about it.
 
-use crate::cluster::{Broken, Failure, Obstacle};
+use crate::cluster::{Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
 use crate::error::{Error, Kind};
+use crate::render::Object;
 
 use super::planning::Plan;
 
@@ -47,9 +48,48 @@ fn refused(failure: Failure, namespace: &str) -> Error {
 /// What failed on the way, and what is left of it.
 pub fn broken(broken: Broken) -> Error {
     let error = Error::from(broken.failure).during(format!("{} could not be created", broken.object));
-    if broken.left.is_empty() {
-        error.cause("everything made before it was removed again")
-    } else {
-        error.cause(format!("still there: {}", broken.left.join(", ")))
+    match broken.taken {
+        true => error.cause("what had been made for it belongs to that job"),
+        false => with_left(error, &broken.left),
     }
+}
+
+/// Says what is there of a document that was not written whole.
+pub fn with_left(error: Error, left: &Left) -> Error {
+    let error = match left.there.is_empty() {
+        true => error.cause("everything made before it was removed again"),
+        false => error.cause(format!("still there: {}", left.there.join(", "))),
+    };
+    match &left.doubtful {
+        Some(object) => {
+            error.cause(format!("perhaps there, for nobody answered: {object}")).hint("run it again, or `gpuctl delete -f`")
+        }
+        None => error,
+    }
+}
+
+/// An update that ended half way: nothing can be taken back, for what was there before is gone.
+pub fn half_changed(half: HalfChanged) -> Error {
+    let error = Error::from(half.failure).during(format!("{} could not be changed", half.object));
+    match half.written.is_empty() {
+        true => error.cause("nothing was changed"),
+        false => error.cause(format!("changed before that: {}", half.written.join(", "))).hint("`gpuctl apply` again goes on"),
+    }
+}
+
+/// Fields that others own and have other values in.
+pub fn conflicting(effects: &Effects) -> Option<Error> {
+    let of = |(object, effect): &(Object, Effect)| match effect {
+        Effect::Conflict(fields) => {
+            fields.iter().map(|one| format!("{} {}: {}", label(object), one.field, one.message)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let conflicts: Vec<String> = effects.objects.iter().flat_map(of).collect();
+    if conflicts.is_empty() {
+        return None;
+    }
+    let error = Error::new(Kind::Request, "FieldConflict", "somebody else set fields that this file sets otherwise");
+    let error = conflicts.into_iter().fold(error, Error::cause);
+    Some(error.hint("leave them out of the file, or take them over with `--force-conflicts`"))
 }

@@ -125,6 +125,27 @@ pub async fn plan(inputs: Vec<Input>, connection: Option<&Connection>, facts: &F
     if errors.is_empty() { Ok(plans) } else { Err(all(world, errors)) }
 }
 
+/// What rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.
+pub fn rendered_blindly(input: &Input) -> Result<Result<(), Error>, Error> {
+    let facts = Facts::default();
+    let Document::Job(job) = &input.document else { return Ok(Ok(())) };
+    // A queue is the cluster's to serve.
+    let mut blind = job.clone();
+    blind.queue = None;
+    let target = Target {
+        namespace: "default".to_owned(),
+        nodes: facts.nodes,
+        user: None,
+        pools: blind.resources.pool.iter().map(|pool| pool.value.clone()).collect(),
+        files: inputs::attachments(input)?,
+        queueing: None,
+        without_priority: false,
+        served: None,
+    };
+    let rendered = render(&Document::Job(blind), &target);
+    Ok(rendered.map(|_| ()).map_err(|refusal| Error::refused(refusal, &input.file, &input.text)))
+}
+
 fn needs_more_than_the_core(job: &Job) -> bool {
     job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
         || job.service.as_ref().is_some_and(|service| service.host.is_some())

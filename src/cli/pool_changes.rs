@@ -17,8 +17,10 @@ use super::pool_nodes::{find, fits, leave_other, set_label, taken_over, unset};
 /// How a pool is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Making {
-    /// Change a pool that is there, and move nodes that are in another one.
+    /// The same, and move nodes that are in another one.
     pub force: bool,
+    /// Change a pool that is there.
+    pub change: bool,
     /// Do not let every user read the definitions.
     pub private: bool,
     /// Make the pool with the nodes that there are.
@@ -85,7 +87,7 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &W
         Some(before) if *before == before.changed_to(&wanted) && steps.is_empty() => {
             return made("unchanged", "is as the file says".to_owned());
         }
-        Some(_) if !how.force => {
+        Some(_) if !how.force && !how.change => {
             let error =
                 Error::new(Kind::Request, "AlreadyExists", format!("pool `{name}` exists already, and is not as the file says"));
             return Err(error.hint(format!("--force changes it; `gpuctl add node NODE --pool {name}` adds nodes")));

@@ -9,7 +9,13 @@ use crate::spec::Document;
 use super::planning::Plan;
 
 /// Refuses a job that its pool does not take. Returns warnings about what could not be checked.
-pub async fn check(connection: &Connection, plan: &Plan, pools: Option<&[PoolDefinition]>) -> Result<Vec<String>, Error> {
+/// `beside` other jobs of that pool are submitted with it.
+pub async fn check(
+    connection: &Connection,
+    plan: &Plan,
+    pools: Option<&[PoolDefinition]>,
+    beside: usize,
+) -> Result<Vec<String>, Error> {
     let Document::Job(job) = &plan.input.document else { return Ok(Vec::new()) };
     let Some(pool) = &job.resources.pool else { return Ok(Vec::new()) };
     let Some(pools) = pools else {
@@ -29,7 +35,10 @@ pub async fn check(connection: &Connection, plan: &Plan, pools: Option<&[PoolDef
                 if let Some(unseen) = selection.unseen() {
                     warnings.push(format!("{unseen}: others were not counted against the quota of pool `{}`", pool.value));
                 }
-                jobs = selection.jobs.iter().filter(|job| !State::of(job).status.is_final()).count();
+                // One that is applied again is no further one.
+                let own = |other: &crate::model::Job| other.name == job.id() && other.namespace == plan.target.namespace;
+                let others = selection.jobs.iter().filter(|other| !own(other) && !State::of(other).status.is_final());
+                jobs = others.count() + beside;
             }
         }
     }

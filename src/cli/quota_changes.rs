@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::cluster::{Connection, Deletion, Namespace};
+use crate::cluster::{Connection, Deletion, Effect, Namespace};
 use crate::error::{Error, Kind};
 use crate::model::QuotaUse;
 use crate::model::gpu::{WHOLE, mig_profile};
@@ -17,6 +17,10 @@ use super::World;
 struct Plan {
     new: Vec<String>,
     objects: Vec<Object>,
+    /// Some of it is there already.
+    there: bool,
+    /// All that is there is as it is wanted.
+    same: bool,
 }
 
 /// Writes a quota into each of its namespaces, which are made where they are missing.
@@ -24,11 +28,18 @@ pub async fn create(
     connection: &Connection,
     wanted: &Quota,
     dry_run: bool,
+    change: bool,
     keep_partial: bool,
     world: &World,
 ) -> Result<Made, Error> {
     let resources = resources(connection, wanted, world).await?;
-    let plan = plan(connection, wanted, &resources).await?;
+    let plan = plan(connection, wanted, &resources, change).await?;
+    let (new, objects) = (plan.new.len(), plan.objects.len());
+    let status = match (plan.same, new + objects, plan.there) {
+        (true, 0, true) => "unchanged",
+        (_, _, true) => "updated",
+        _ => "created",
+    };
     if !dry_run {
         let mut done = Vec::new();
         for object in plan.new.iter().map(|space| namespace(space)).chain(plan.objects) {
@@ -48,14 +59,12 @@ pub async fn create(
         world.terminal.note("GPUs that are claimed through dynamic resource allocation are not counted by a quota");
     }
     let spaces: Vec<&str> = wanted.namespaces.iter().map(|(space, _)| space.as_str()).collect();
-    let verb = if dry_run { "would bind" } else { "binds" };
-    Ok(Made {
-        kind: "quota",
-        name: wanted.name.clone(),
-        status: "created",
-        message: format!("{verb} in {}", spaces.join(", ")),
-        dry_run,
-    })
+    let verb = match (status, dry_run) {
+        ("unchanged", _) => "is as the file says",
+        (_, true) => "would bind",
+        (_, false) => "binds",
+    };
+    Ok(Made { kind: "quota", name: wanted.name.clone(), status, message: format!("{verb} in {}", spaces.join(", ")), dry_run })
 }
 
 /// The names under which the cluster offers whole GPUs.
@@ -84,9 +93,16 @@ async fn resources(connection: &Connection, wanted: &Quota, world: &World) -> Re
     Ok(resources)
 }
 
+/// What a quota is in each of its namespaces.
+pub async fn objects(connection: &Connection, wanted: &Quota, world: &World) -> Result<Vec<(String, Vec<Object>)>, Error> {
+    let resources = resources(connection, wanted, world).await?;
+    let of = |space: &str, limits| quota(&wanted.name, wanted.description.as_deref(), space, limits, &resources);
+    Ok(wanted.namespaces.iter().map(|(space, limits)| (space.clone(), of(space, limits))).collect())
+}
+
 /// Looks into every namespace before anything is written.
-async fn plan(connection: &Connection, wanted: &Quota, resources: &BTreeSet<String>) -> Result<Plan, Error> {
-    let mut plan = Plan { new: Vec::new(), objects: Vec::new() };
+async fn plan(connection: &Connection, wanted: &Quota, resources: &BTreeSet<String>, change: bool) -> Result<Plan, Error> {
+    let mut plan = Plan { new: Vec::new(), objects: Vec::new(), there: false, same: true };
     for (space, limits) in &wanted.namespaces {
         let objects = quota(&wanted.name, wanted.description.as_deref(), space, limits, resources);
         if connection.live(&namespace(space)).await?.is_none() {
@@ -97,6 +113,14 @@ async fn plan(connection: &Connection, wanted: &Quota, resources: &BTreeSet<Stri
         for object in objects {
             if let Some(live) = connection.live(&object).await? {
                 let ours = live["metadata"]["labels"][crate::render::MANAGED_BY] == crate::render::MANAGED_BY_US;
+                if ours && change {
+                    plan.there = true;
+                    if !matches!(connection.effect(&object, false).await?, Effect::Nothing) {
+                        plan.same = false;
+                        plan.objects.push(object);
+                    }
+                    continue;
+                }
                 let kind = if object.kind() == "LimitRange" { "limit range" } else { "quota" };
                 let message = format!("{kind} `{}` exists already in namespace `{space}`; nothing was written", object.name());
                 let error = Error::new(Kind::Request, "AlreadyExists", message);

@@ -63,6 +63,9 @@ pub struct Run {
     /// Retries per node
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
+    /// Append a random suffix to the name, so that a command can be run many times
+    #[arg(long)]
+    generate_name: bool,
     #[command(flatten)]
     how: How,
     /// Output format; spec is the YAML that this command stands for
@@ -105,7 +108,7 @@ pub async fn run(args: &Run, world: &World) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     let input = |document| Input { document, file: "-".to_owned(), text: text.clone() };
-    let documents = named(parsed.documents.into_iter().map(input).collect(), args.how.generate_name)?;
+    let documents = named(parsed.documents.into_iter().map(input).collect(), args.generate_name)?;
     submission::submit(documents, &args.how, format, world).await
 }
 

@@ -6,11 +6,13 @@ use crate::cluster::Connection;
 use crate::error::{Error, Kind};
 use crate::model::rights::Task;
 use crate::spec::Document;
+use crate::terminal::Talk;
 use crate::view::Format;
 use crate::view::created::{Created, Made};
 
 use super::World;
 use super::inputs::Input;
+use super::judgement::Mode;
 use super::pool_changes::{self, Making};
 use super::quota_changes;
 use super::submission::How;
@@ -35,6 +37,30 @@ impl Outcome {
     }
 }
 
+/// What stands in the way of making them, looked up before anything is written.
+pub async fn judge(inputs: &[Input], how: &How, world: &World) -> Result<Vec<Failed>, Error> {
+    Ok(refusals(inputs, how, world).await?.into_iter().map(|(_, failed)| failed).collect())
+}
+
+/// The same, with the documents.
+pub async fn refusals<'i>(inputs: &'i [Input], how: &How, world: &World) -> Result<Vec<(&'i Input, Failed)>, Error> {
+    let mut failed = Vec::new();
+    if inputs.is_empty() {
+        return Ok(failed);
+    }
+    let connection = world.connect().await?;
+    // What is to be said is said when it is done.
+    let talk = world.terminal.swap_talk(Talk::Errors);
+    for input in inputs {
+        world.terminal.set_task(Some(Task::creating(input.document.kind())));
+        if let Err(error) = one(&connection, &input.document, how, true, world).await {
+            failed.push((input, (input.document.kind(), input.document.name().to_owned(), error)));
+        }
+    }
+    world.terminal.swap_talk(talk);
+    Ok(failed)
+}
+
 /// Makes them in order. The error of an only document is the command's own.
 pub async fn make(inputs: &[Input], how: &How, format: Format, only: bool, world: &World) -> Result<Outcome, Error> {
     let mut outcome = Outcome::default();
@@ -45,7 +71,7 @@ pub async fn make(inputs: &[Input], how: &How, format: Format, only: bool, world
     for input in inputs {
         let (kind, name) = (input.document.kind(), input.document.name().to_owned());
         world.terminal.set_task(Some(Task::creating(kind)));
-        match one(&connection, &input.document, how, world).await {
+        match one(&connection, &input.document, how, how.dry_run.is_some(), world).await {
             Ok(made) => {
                 if !format.is_document() {
                     world.terminal.print(&made.text())?;
@@ -62,14 +88,14 @@ pub async fn make(inputs: &[Input], how: &How, format: Format, only: bool, world
     Ok(outcome)
 }
 
-async fn one(connection: &Connection, document: &Document, how: &How, world: &World) -> Result<Made, Error> {
-    let dry_run = how.dry_run.is_some();
+async fn one(connection: &Connection, document: &Document, how: &How, dry_run: bool, world: &World) -> Result<Made, Error> {
+    let change = how.mode != Mode::Create;
     match document {
         Document::Pool(pool) => {
-            let making = Making { force: how.force, private: how.private, keep_partial: how.keep_partial, dry_run };
+            let making = Making { force: how.force, change, private: how.private, keep_partial: how.keep_partial, dry_run };
             pool_changes::create(connection, pool, making, world).await
         }
-        Document::Quota(quota) => quota_changes::create(connection, quota, dry_run, how.keep_partial, world).await,
+        Document::Quota(quota) => quota_changes::create(connection, quota, dry_run, change, how.keep_partial, world).await,
         Document::Job(_) => unreachable!("jobs are submitted elsewhere"),
     }
 }

@@ -7,31 +7,30 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::cluster::{Connection, Obstacle, label};
+use crate::cluster::Connection;
 use crate::error::{Error, Kind};
-use crate::model::Node;
 use crate::model::rights::Task;
-use crate::render::{namespace, pods_in_all, render};
-use crate::spec::Document;
 use crate::view::created::{self, Created};
 use crate::view::{Format, document, json, yaml};
 
 use super::inputs::Input;
-use super::obstacles::{broken, in_the_way};
+use super::interrupt::Interruption;
+use super::judgement::{Judged, Mode, Step, judge};
 use super::planning::{Facts, Plan, job, plan};
-use super::shared_documents::{self, Outcome};
+use super::shared_documents;
 use super::waiting::{Goal, wait};
-use super::{World, duration, pool_rules};
+use super::writing::{Account, Writing, outcome, told};
+use super::{World, duration};
 
 /// How jobs are submitted.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct How {
+    /// What is done about jobs that are there; each verb has its own.
+    #[arg(skip)]
+    pub mode: Mode,
     /// Only show what would be sent (client), or let the server judge it too (server)
     #[arg(long, value_enum, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub dry_run: Option<DryRun>,
-    /// Append a random suffix to each job's name, so that a file can be submitted many times
-    #[arg(long)]
-    pub generate_name: bool,
     /// Keep the objects of a document that fails part way
     #[arg(long)]
     pub keep_partial: bool,
@@ -52,13 +51,7 @@ pub struct How {
 impl How {
     /// True when any of it was written.
     pub fn is_said(&self) -> bool {
-        self.dry_run.is_some()
-            || self.generate_name
-            || self.keep_partial
-            || self.force
-            || self.private
-            || self.wait.is_some()
-            || self.timeout.is_some()
+        self.dry_run.is_some() || self.keep_partial || self.force || self.private || self.wait.is_some() || self.timeout.is_some()
     }
 }
 
@@ -91,13 +84,13 @@ pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World
     facts.foresee(&shared);
     // Nothing is written before every job of the run is known to be one that this cluster has a place for.
     let plans = plan(inputs, connection.as_ref(), &facts, world).await?;
-    let before = shared_documents::make(&shared, how, format, false, world).await?;
     match (how.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => {
+            let before = shared_documents::make(&shared, how, format, false, world).await?;
             show(&plans, format, world)?;
             Ok(before.exit_code())
         }
-        (_, Some(connection)) => write(how, plans, before, &facts, &connection, format, world).await,
+        (_, Some(connection)) => write(how, &shared, plans, &facts, &connection, format, world).await,
     }
 }
 
@@ -113,7 +106,7 @@ async fn shared_alone(shared: &[Input], how: &How, format: Format, world: &World
     let before = shared_documents::make(shared, how, format, only, world).await?;
     let answer = match (only, before.made.first()) {
         (true, Some(made)) => document(format, made),
-        _ => document(format, &created::batch(&before.created(), &before.failed)),
+        _ => document(format, &created::batch(&before.created(), &before.failed, &[])),
     };
     world.terminal.print(&answer.unwrap_or_default())?;
     Ok(before.exit_code())
@@ -132,149 +125,148 @@ fn show(plans: &[Plan], format: Format, world: &World) -> Result<(), Error> {
     Ok(())
 }
 
+/// Judges every document, then writes them in order. Nothing is written when one of them cannot be: a job that is there
+/// already is in the way of itself alone.
 async fn write(
     how: &How,
+    shared: &[Input],
     plans: Vec<Plan>,
-    before: Outcome,
     facts: &Facts,
     connection: &Connection,
     format: Format,
     world: &World,
 ) -> Result<ExitCode, Error> {
-    let dry_run = how.dry_run.is_some();
-    let single = plans.len() == 1 && before.made.is_empty() && before.failed.is_empty();
-    // Pools and quotas of the same files stand first in the report, and are not waited for.
-    let (shared, mut failed) = (before.created(), before.failed);
-    let lost: Vec<String> = failed.iter().filter(|(kind, ..)| *kind == "pool").map(|(_, name, _)| name.clone()).collect();
-    let mut done: Vec<Created> = Vec::new();
-    for plan in plans {
-        let kind = plan.input.document.kind();
-        let name = plan.input.document.name().to_owned();
-        world.terminal.set_task(Some(Task::creating(kind)));
-        let submitted = match lost_pool(&plan, &lost) {
-            Some(error) => Err(error),
-            None => submit_one(plan, facts, connection, dry_run, how.keep_partial, world).await,
-        };
-        match submitted {
-            Ok(created) => {
-                if !format.is_document() {
-                    world.terminal.print(&created::text(&created))?;
-                }
-                done.push(created);
-            }
-            Err(error) if single => return Err(error),
-            Err(error) => {
-                world.terminal.fail(&error);
-                failed.push((kind, name, error));
-            }
-        }
-    }
-    let answer = match (single, done.first()) {
-        (true, Some(created)) => document(format, created),
-        _ => document(format, &created::batch(&[&shared[..], &done].concat(), &failed)),
+    let (mode, dry_run) = (how.mode, how.dry_run.is_some());
+    let single = plans.len() == 1 && shared.is_empty();
+    let mut account = Account::default();
+    let interruption = Interruption::listen();
+    let judging = async {
+        let mut failed = shared_documents::judge(shared, how, world).await?;
+        let judged = judge_all(plans, mode, facts, connection, dry_run, world, &mut failed).await;
+        Ok::<_, Error>((judged, failed))
     };
-    if let Some(text) = answer.filter(|_| how.wait.is_none()) {
+    let (judged, failed) = tokio::select! {
+        found = judging => found?,
+        () = interruption.times(1) => return Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted").cause("nothing was written")),
+    };
+    account.failed = failed;
+    let refused = account.failed.iter().any(|(.., error)| error.name != "AlreadyExists");
+    let mut made = Vec::new();
+    if refused {
+        account.not_tried = shared.iter().map(|input| (input.document.kind(), input.document.name().to_owned())).collect();
+        account
+            .not_tried
+            .extend(judged.iter().map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
+        let failed: Vec<(&str, &str)> = account.failed.iter().map(|(kind, name, _)| (*kind, name.as_str())).collect();
+        account.not_tried.retain(|(kind, name)| !failed.contains(&(*kind, name.as_str())));
+    } else if dry_run {
+        made = shared_documents::make(shared, how, format, false, world).await?.created();
+        for one in &judged {
+            account.done.push(foreseen(one, mode));
+        }
+        tell_done(&account.done, format, world)?;
+    } else {
+        let before = shared_documents::make(shared, how, format, false, world).await?;
+        made = before.created();
+        let lost: Vec<String> =
+            before.failed.iter().filter(|(kind, ..)| *kind == "pool").map(|(_, name, _)| name.clone()).collect();
+        account.failed.extend(before.failed);
+        let (orphans, judged): (Vec<Judged>, Vec<Judged>) =
+            judged.into_iter().partition(|one| lost_pool(&one.plan, &lost).is_some());
+        account
+            .not_tried
+            .extend(orphans.iter().map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
+        let writing = Writing::new(mode, how.keep_partial, facts, connection, world, interruption);
+        writing.all(judged, &mut account, |created| tell_done(std::slice::from_ref(created), format, world)).await?;
+    }
+    if single && let Some((.., error)) = account.failed.pop() {
+        return Err(error);
+    }
+    account
+        .failed
+        .iter()
+        .for_each(|(kind, name, error)| world.terminal.fail(&error.clone().during(format!("{kind}/{name} failed"))));
+    if !account.not_tried.is_empty() {
+        let names: Vec<String> = account.not_tried.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
+        world.terminal.warn(&format!("not tried: {}", names.join(", ")));
+    }
+    let waited = match how.wait {
+        Some(goal) => wait(connection, &mut account.done, goal, how.timeout, world).await,
+        None => Ok(()),
+    };
+    let answer = match (single, account.done.first()) {
+        (true, Some(created)) => document(format, created),
+        _ => document(format, &created::batch(&[&made[..], &account.done].concat(), &account.failed, &account.not_tried)),
+    };
+    if let Some(text) = answer {
         world.terminal.print(&text)?;
     }
-    if let Some(goal) = how.wait {
-        let waited = wait(connection, &mut done, goal, how.timeout, world).await;
-        let answer = match single {
-            true => document(format, &done[0]),
-            false => document(format, &created::batch(&[&shared[..], &done].concat(), &failed)),
-        };
-        if let Some(text) = answer {
-            world.terminal.print(&text)?;
-        }
-        waited?;
-    } else if let Some(created) = done.first().filter(|_| !dry_run) {
+    waited?;
+    if let Some(created) = account.done.first().filter(|_| how.wait.is_none() && !dry_run) {
         let full = format!("{}/{}", created.namespace, created.job_id);
         let next = if created.kind == "notebook" { format!("gpuctl open {full}") } else { format!("gpuctl logs {full} -f") };
         world.terminal.hint(&next);
     }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+    Ok(account.kind().map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code())))
 }
 
-/// A job of a pool that could not be made would wait for nobody knows what.
-fn lost_pool(plan: &Plan, lost: &[String]) -> Option<Error> {
-    let pool = job(&plan.input)?.resources.pool.as_ref().filter(|pool| lost.contains(&pool.value))?;
-    Some(Error::new(Kind::Request, "PoolNotMade", format!("its pool `{}` of the same run could not be made", pool.value)))
-}
-
-async fn submit_one(
-    mut plan: Plan,
+/// Judges every job; those that may not be written are in `failed` then.
+async fn judge_all(
+    plans: Vec<Plan>,
+    mode: Mode,
     facts: &Facts,
     connection: &Connection,
     dry_run: bool,
-    keep_partial: bool,
     world: &World,
-) -> Result<Created, Error> {
-    let unchecked = pool_rules::check(connection, &plan, facts.pools.as_deref()).await?;
-    let space = &plan.target.namespace;
-    if dry_run && facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none() {
-        world.terminal.warn(&format!("namespace `{space}` comes with this run, so the server could not check what goes into it"));
-        return Ok(outcome(&plan, &Value::Null, true));
-    }
-    let mut warnings = match connection.preflight(&plan.rendered, dry_run).await {
-        Err(Obstacle::NoPriorityClass) => {
-            plan.target.without_priority = true;
-            plan.rendered = render(&plan.input.document, &plan.target)
-                .map_err(|refusal| Error::refused(refusal, &plan.input.file, &plan.input.text))?;
-            let mut warnings =
-                connection.preflight(&plan.rendered, dry_run).await.map_err(|obstacle| in_the_way(obstacle, &plan))?;
-            warnings.push("`job.priority` has no effect: its priority class is not there and you may not create it".to_owned());
-            warnings
+    failed: &mut Vec<(&'static str, String, Error)>,
+) -> Vec<Judged> {
+    let mut judged: Vec<Judged> = Vec::new();
+    for plan in plans {
+        let (kind, name) = (plan.input.document.kind(), plan.input.document.name().to_owned());
+        world.terminal.set_task(Some(Task::creating(kind)));
+        let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
+        let own = pool(&plan);
+        let beside =
+            judged.iter().filter(|one| own.is_some() && matches!(one.step, Step::Create) && pool(&one.plan) == own).count();
+        match judge(plan, mode, beside, facts, connection, dry_run).await {
+            Ok(one) => {
+                if !matches!(one.step, Step::Nothing) {
+                    one.warnings.iter().for_each(|warning| world.terminal.warn(warning));
+                }
+                judged.push(one);
+            }
+            Err(error) => {
+                // Without the cluster nothing more can be found out.
+                let over = error.kind == Kind::Unreachable;
+                failed.push((kind, name, error));
+                if over {
+                    break;
+                }
+            }
         }
-        other => other.map_err(|obstacle| in_the_way(obstacle, &plan))?,
+    }
+    judged
+}
+
+fn tell_done(done: &[Created], format: Format, world: &World) -> Result<(), Error> {
+    if !format.is_document() {
+        done.iter().try_for_each(|created| world.terminal.print(&created::text(created)))?;
+    }
+    Ok(())
+}
+
+/// What would become of a document.
+fn foreseen(judged: &Judged, mode: Mode) -> Created {
+    let (action, changes) = match &judged.step {
+        Step::Create | Step::Later => ("created", Vec::new()),
+        Step::Nothing => ("unchanged", Vec::new()),
+        Step::Replace(_) => ("replaced", Vec::new()),
+        Step::Change(effects) => ("updated", told(&judged.plan, &judged.live, effects)),
     };
-    warnings.extend(unchecked);
-    warnings.extend(plan.rendered.warnings.clone());
-    warnings.extend(gang_warning(&plan, connection).await);
-    warnings.extend(connection.take_warnings());
-    warnings.iter().for_each(|warning| world.terminal.warn(warning));
-    let live = if dry_run { Value::Null } else { connection.submit(&plan.rendered, keep_partial).await.map_err(broken)? };
-    // The server says the same again when it is written for good.
-    connection
-        .take_warnings()
-        .iter()
-        .filter(|warning| !warnings.contains(warning))
-        .for_each(|warning| world.terminal.warn(warning));
-    Ok(outcome(&plan, &live, dry_run))
+    Created { action: (mode != Mode::Create).then_some(action), changes, ..outcome(&judged.plan, &judged.live, true) }
 }
 
-/// Without a gang scheduler a half-placed job holds GPUs and waits for ever: better to know beforehand.
-async fn gang_warning(plan: &Plan, connection: &Connection) -> Option<String> {
-    let Document::Job(job) = &plan.input.document else { return None };
-    let (resource, per_pod) = plan.rendered.choice.resources.iter().next()?;
-    let per_pod: u64 = per_pod.0.parse().ok()?;
-    let nodes: Vec<Node> =
-        plan.target.nodes.all().iter().filter(|node| plan.rendered.choice.candidates.contains(&node.name)).cloned().collect();
-    if job.training.node_count < 2 || per_pod == 0 {
-        return None;
-    }
-    let free = connection.free_gpus(resource, &nodes).await.ok()??;
-    let fit: u64 = free.values().map(|free| free / per_pod).sum();
-    let wanted = u64::from(job.training.node_count);
-    (fit < wanted)
-        .then(|| format!("only {fit} of {wanted} pods fit now; those that start hold their GPUs while they wait for the others"))
-}
-
-fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
-    let Document::Job(job) = &plan.input.document else { unreachable!("only jobs are rendered") };
-    let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
-    let place = pool.clone().unwrap_or_else(|| plan.target.namespace.clone());
-    Created {
-        job_id: job.id().to_owned(),
-        name: job.name.value.clone(),
-        kind: job.kind.word(),
-        status: "pending".to_owned(),
-        created_at: live.pointer("/metadata/creationTimestamp").and_then(Value::as_str).and_then(|text| text.parse().ok()),
-        message: if dry_run { format!("would be submitted to {place}") } else { format!("submitted to {place}") },
-        namespace: plan.target.namespace.clone(),
-        pods: pods_in_all(job).into(),
-        gpus_per_pod: job.resources.gpu.into(),
-        gpu_type: plan.rendered.choice.gpu_type.clone(),
-        pool,
-        objects: plan.rendered.objects.iter().map(label).collect(),
-        dry_run,
-    }
+/// A job of a pool that could not be made would wait for nobody knows what.
+fn lost_pool<'p>(plan: &'p Plan, lost: &[String]) -> Option<&'p str> {
+    job(&plan.input)?.resources.pool.as_ref().map(|pool| pool.value.as_str()).filter(|pool| lost.iter().any(|lost| lost == pool))
 }

@@ -47,6 +47,8 @@ pub fn of(command: &Command) -> Option<&'static str> {
         Command::Remove(_) => "remove nodes",
         Command::Label(_) => "label nodes",
         Command::Create(args) => args.task()?,
+        // Files decide.
+        Command::Apply(_) | Command::Diff(_) | Command::Validate(_) => return None,
         Command::Auth(_)
         | Command::Config(_)
         | Command::Doctor(_)

@@ -7,18 +7,31 @@ use serde_json::{Value, json};
 use crate::render::Object;
 
 use super::request::with_query;
+use super::submit::is_of;
 use super::{Connection, Failure};
 
 const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
+
+/// Which run made an object: what tells an earlier try of ours from somebody else's object.
+pub const RUN: &str = "gpuctl/run";
+/// No object has this version. Where there is none the server takes no notice of it, and where there is one it refuses: so an
+/// apply creates and never changes.
+const NEVER: &str = "1";
+
+/// What became of a creation.
+#[derive(Clone, Debug)]
+pub enum Creation {
+    Made(Value),
+    /// Something of that name was there.
+    There(Value),
+}
 
 /// What an apply did.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// False when the object was there before.
     pub created: bool,
-    /// True when it took several tries, so that an earlier one may have created it.
-    pub repeated: bool,
     pub live: Value,
 }
 
@@ -59,15 +72,39 @@ impl Connection {
         self.find(&format!("{}/{}", collection(object), object.name())).await
     }
 
+    /// Creates `object` as the field manager `gpuctl`, marked as this run's. What is there already is not touched.
+    pub async fn create(&self, object: &Object, run: &str) -> Result<Creation, Failure> {
+        let mut marked = object.clone();
+        marked.body["metadata"]["resourceVersion"] = NEVER.into();
+        marked.body["metadata"]["annotations"][RUN] = run.into();
+        match self.apply(&marked, false).await {
+            Ok(applied) => Ok(Creation::Made(applied.live)),
+            Err(failure) if failure.reason() == "Conflict" => match self.live(object).await? {
+                Some(live) if is_of(&live, run) => Ok(Creation::Made(live)),
+                Some(live) => Ok(Creation::There(live)),
+                None => Err(failure),
+            },
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Applies `object` as the field manager `gpuctl`. `dry_run` lets the server judge without writing.
     pub async fn apply(&self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
+        self.apply_with(object, dry_run, false).await
+    }
+
+    /// The same; `force` takes over fields that others own.
+    pub async fn apply_with(&self, object: &Object, dry_run: bool, force: bool) -> Result<Applied, Failure> {
         let mut parameters = vec![("fieldManager", MANAGER), ("fieldValidation", "Strict")];
         if dry_run {
             parameters.push(("dryRun", "All"));
         }
+        if force {
+            parameters.push(("force", "true"));
+        }
         let path = with_query(&format!("{}/{}", collection(object), object.name()), &parameters);
         let answer = self.send(&Method::PATCH, &path, APPLY, Bytes::from(object.body.to_string())).await?;
-        Ok(Applied { created: answer.code == 201, repeated: answer.tries > 1, live: answer.json(&self.server)? })
+        Ok(Applied { created: answer.code == 201, live: answer.json(&self.server)? })
     }
 
     /// Deletes `object`. False when it is not there. Pods of a Job go with it: without a policy the API server would

@@ -32,6 +32,12 @@ pub struct Belonging {
 }
 
 impl Belonging {
+    /// `collection/name`, as in URLs.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.path.rsplitn(3, '/').take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("/")
+    }
+
     /// `kind/name`.
     #[must_use]
     pub fn label(&self) -> String {

@@ -25,10 +25,42 @@ pub enum Failure {
         message: String,
         /// Of an expired list: the token to go on with, at the price of consistency.
         resume: Option<String>,
+        /// Fields that are to blame, as the API server names them.
+        fields: Vec<Blame>,
     },
 }
 
+/// A field of an object and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blame {
+    pub field: String,
+    pub message: String,
+}
+
 impl Failure {
+    /// A conflict of ours, in the API server's terms.
+    #[must_use]
+    pub fn conflict(reason: &str, message: String) -> Self {
+        Self::Api { code: 409, reason: reason.to_owned(), message, resume: None, fields: Vec::new() }
+    }
+
+    /// Fields that are to blame.
+    #[must_use]
+    pub fn fields(&self) -> &[Blame] {
+        match self {
+            Self::Api { fields, .. } => fields,
+            _ => &[],
+        }
+    }
+
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Api { reason, .. } => reason,
+            _ => "",
+        }
+    }
+
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {

@@ -49,7 +49,7 @@ impl Connection {
             }
         }
         let message = format!("node {node} is written to by others all the time");
-        Err(Failure::Api { code: 409, reason: "Conflict".to_owned(), message, resume: None })
+        Err(Failure::conflict("Conflict", message))
     }
 
     /// Writes labels of a node as it was at `version`; a 409 says that it has changed since.

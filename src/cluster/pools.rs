@@ -62,7 +62,7 @@ fn path(pool: &str) -> String {
 
 fn contended(what: &str) -> Failure {
     let message = format!("{what} is written to by others all the time");
-    Failure::Api { code: 409, reason: "Conflict".to_owned(), message, resume: None }
+    Failure::conflict("Conflict", message)
 }
 
 /// How often a write that somebody else got in front of is tried.

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::retry::{self, Outcome};
-use super::{Connection, Failure};
+use super::{Blame, Connection, Failure};
 
 /// Objects of one page: what kubectl asks for, and cheap for the server end to end.
 const PAGE: &str = "500";
@@ -29,8 +29,6 @@ pub fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
 pub struct Answer {
     pub code: u16,
     pub body: Bytes,
-    /// How often it was asked; more than once, an earlier try may have been heard.
-    pub tries: u32,
 }
 
 /// An answer of whatever status.
@@ -118,7 +116,7 @@ impl Connection {
             let used = self.clients.borrow().since;
             let sent = tokio::time::timeout(self.request_timeout, self.try_once(method, path, content_type, body.clone())).await;
             let (outcome, failure) = match sent {
-                Ok(Ok(answer)) => return Ok(Answer { tries, ..answer }),
+                Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err((Outcome::Status(401, _), _))) if self.renew(used).await? => continue,
                 Ok(Err(refused)) => refused,
                 Err(_) => {
@@ -154,7 +152,7 @@ impl Connection {
         let Reply { code, media, body, after } = self.exchange(method, path, content_type, body).await?;
         let success = (200..300).contains(&code);
         if success && media.contains("json") {
-            return Ok(Answer { code, body, tries: 1 });
+            return Ok(Answer { code, body });
         }
         let failure = self.failure(code, &media, &body);
         Err((Outcome::Status(if success { 400 } else { code }, after), failure))
@@ -191,6 +189,7 @@ impl Connection {
                     .filter(|text| !text.is_empty())
                     .unwrap_or_else(|| format!("the API server answered {code}")),
                 resume: Some(text("/metadata/continue")).filter(|token| !token.is_empty()),
+                fields: status.pointer("/details/causes").map(blamed).unwrap_or_default(),
             };
         }
         if media.contains("html") {
@@ -210,7 +209,7 @@ impl Connection {
         } else {
             format!("the API server answered {code}: {text}")
         };
-        Failure::Api { code, reason: String::new(), message, resume: None }
+        Failure::Api { code, reason: String::new(), message, resume: None, fields: Vec::new() }
     }
 
     fn broken(&self, cause: String) -> Failure {
@@ -247,4 +246,11 @@ impl Connection {
             }
         }
     }
+}
+
+/// Fields that a refusal names.
+fn blamed(causes: &Value) -> Vec<Blame> {
+    let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
+    let one = |cause: &Value| Blame { field: text(cause, "field"), message: text(cause, "message") };
+    causes.as_array().into_iter().flatten().map(one).collect()
 }

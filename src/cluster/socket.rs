@@ -61,9 +61,13 @@ impl Connection {
 
     fn upgrade_failure(&self, error: kube::Error) -> Failure {
         match error {
-            kube::Error::Api(status) => {
-                Failure::Api { code: status.code, reason: status.reason.clone(), message: status.message.clone(), resume: None }
-            }
+            kube::Error::Api(status) => Failure::Api {
+                code: status.code,
+                reason: status.reason.clone(),
+                message: status.message.clone(),
+                resume: None,
+                fields: Vec::new(),
+            },
             kube::Error::UpgradeConnection(error) => {
                 let cause = format!("{error}; a proxy between may not let WebSockets through");
                 Failure::Unreachable { server: self.server.clone(), cause }

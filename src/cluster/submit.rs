@@ -1,42 +1,31 @@
-//! Puts the objects of one document into the cluster: judged beforehand as a whole, written in order, and taken away again
-//! when one of them fails, so that nothing is left half done.
+//! Puts the objects of one document into the cluster, in order, and takes them away again when one of them fails, so that
+//! nothing is left half done. Whether they may be written is judged elsewhere.
+
+use std::cell::RefCell;
 
 use serde_json::{Value, json};
 
-use crate::model::quantity;
 use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
 
-use super::apply::Deletion;
-use super::{Connection, Failure, Wanted};
+use super::apply::{Creation, Deletion};
+use super::{Connection, Failure};
 
-/// What stands in the way before anything is written.
-#[derive(Debug)]
-pub enum Obstacle {
-    /// An object of that name is there.
-    Exists {
-        kind: String,
-        name: String,
-        /// The job of ours that it belongs to.
-        ours: Option<String>,
-    },
-    /// What is there is being deleted; it would be gone soon after it was used.
-    Terminating {
-        label: String,
-    },
-    /// A claim of an earlier job of this name cannot be used as this one asks.
-    Kept {
-        label: String,
-        difference: String,
-    },
-    /// The priority class is not there and may not be made.
-    NoPriorityClass,
-    Failure(Failure),
+/// What a submission has made so far: whoever interrupts it has to say so, and to take it away.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// With their UIDs.
+    made: Vec<(Object, String)>,
+    /// Sent, and not answered yet; true for the owner.
+    doubtful: Option<(Object, bool)>,
 }
 
-impl From<Failure> for Obstacle {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
+/// What is there after a submission that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// As `kind/name`.
+    pub there: Vec<String>,
+    /// Nobody answers whether it is there.
+    pub doubtful: Option<String>,
 }
 
 /// A submission that failed on the way.
@@ -45,8 +34,17 @@ pub struct Broken {
     pub failure: Failure,
     /// The object that failed, as `kind/name`.
     pub object: String,
-    /// What had been made and is there still.
-    pub left: Vec<String>,
+    pub left: Left,
+    /// Somebody else made the job meanwhile: what had been made for it is that job's.
+    pub taken: bool,
+}
+
+/// A document that is in the cluster.
+#[derive(Debug)]
+pub struct Submitted {
+    /// The object that owns the pods.
+    pub owner: Value,
+    pub warnings: Vec<String>,
 }
 
 /// `kind/name` as people write it.
@@ -55,240 +53,141 @@ pub fn label(object: &Object) -> String {
     format!("{}/{}", object.kind().to_lowercase(), object.name())
 }
 
+/// Why writing stopped.
+enum Stop {
+    Failed(Failure),
+    Taken(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 impl Connection {
-    /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves those out too).
-    /// Returns warnings.
-    pub async fn preflight(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
-        let mut warnings = Vec::new();
-        self.name_is_free(rendered).await?;
-        for object in rendered.objects.iter().filter(|object| !object.shared) {
-            if let Some(live) = self.live(object).await? {
-                self.may_use(rendered, object, &live, &mut warnings)?;
-            }
-        }
-        let mut probe = rendered.probe.clone();
-        for class in rendered.objects.iter().filter(|object| object.shared) {
-            if self.ready_shared(class, dry_run).await? == Shared::Imagined {
-                // The class does not exist yet, and the server would refuse a pod that names it.
-                probe.body["spec"].as_object_mut().map(|spec| spec.remove("priorityClassName"));
-            }
-        }
-        for object in rendered.objects.iter().filter(|object| !object.shared) {
-            match self.apply(object, true).await {
-                Ok(_) => {}
-                Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
-                Err(failure) => return Err(failure.into()),
-            }
-        }
-        warnings.extend(self.missing_secrets(&probe).await);
-        warnings.extend(self.storage_classes(rendered).await);
-        match self.judge(&probe).await {
-            Ok(()) => Ok(warnings),
-            Err(failure) if failure.to_string().contains("no PriorityClass") => Err(Obstacle::NoPriorityClass),
-            Err(failure) if refuses_dry_runs(&failure) => {
-                warnings.push(not_judged(&probe, &failure));
-                Ok(warnings)
-            }
-            Err(failure) if failure.is_forbidden() && failure.to_string().contains("cannot create resource \"pods\"") => {
-                warnings.push("you may not create pods yourself, so the pods were not checked beforehand".to_owned());
-                Ok(warnings)
-            }
-            Err(failure) => Err(failure.into()),
-        }
-    }
-
-    /// A name is one job, whatever its kind: two would share a Service and its pods.
-    async fn name_is_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
-        let root = rendered.objects.last().expect("a document has an owner");
-        let wanted = Wanted::one(root.namespace().unwrap_or_default(), root.name());
-        let found = match self.jobs(&wanted).await {
-            // Whoever may not read jobs learns of a namesake from the server's own judgement.
-            Err(failure) if failure.is_forbidden() => return Ok(()),
-            other => other?.jobs,
-        };
-        match found.first() {
-            Some(job) if job.deleting => Err(Obstacle::Terminating { label: format!("{}/{}", job.kind, job.name) }),
-            Some(job) => Err(Obstacle::Exists { kind: "job".to_owned(), name: job.name.clone(), ours: Some(job.name.clone()) }),
-            None => Ok(()),
-        }
-    }
-
-    /// Image pull secrets that are not there. Whoever may not look is not warned.
-    async fn missing_secrets(&self, pod: &Object) -> Vec<String> {
-        let namespace = pod.namespace().unwrap_or_default();
-        let named = pod.body.pointer("/spec/imagePullSecrets").and_then(Value::as_array).into_iter().flatten();
-        let mut missing = Vec::new();
-        for name in named.filter_map(|secret| secret["name"].as_str()) {
-            let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-            if let Ok(None) = self.find::<serde::de::IgnoredAny>(&path).await {
-                missing.push(format!(
-                    "there is no secret `{name}` in namespace `{namespace}`; private images cannot be pulled without it"
-                ));
-            }
-        }
-        missing
-    }
-
-    /// A live object of that name is in the way unless it is a leftover or a kept claim of this very job.
-    fn may_use(&self, rendered: &Rendered, object: &Object, live: &Value, warnings: &mut Vec<String>) -> Result<(), Obstacle> {
-        let label_of = |key: &str| live.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
-        let ours = label_of(MANAGED_BY) == Some(MANAGED_BY_US);
-        let same_job = ours
-            && label_of(JOB)
-                == object.body.pointer("/metadata/labels").and_then(|labels| labels.get(JOB)).and_then(Value::as_str);
-        if live.pointer("/metadata/deletionTimestamp").is_some() {
-            return Err(Obstacle::Terminating { label: label(object) });
-        }
-        let root = rendered.objects.last() == Some(object);
-        let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|owners| !owners.is_empty());
-        // Its owner is gone, or may not be seen: either way it is not ours to use.
-        if same_job && owned && !root {
-            return Err(Obstacle::Terminating { label: label(object) });
-        }
-        if root || !same_job {
-            return Err(Obstacle::Exists {
-                kind: object.kind().to_lowercase(),
-                name: object.name().to_owned(),
-                ours: label_of(JOB).filter(|_| ours).map(ToOwned::to_owned),
-            });
-        }
-        if object.kept {
-            if let Some(difference) = differs(object, live) {
-                return Err(Obstacle::Kept { label: label(object), difference });
-            }
-            warnings.push(format!("{} of an earlier job of this name is used again", label(object)));
-        }
-        Ok(())
-    }
-
-    async fn ready_shared(&self, object: &Object, dry_run: bool) -> Result<Shared, Failure> {
-        match self.live(object).await {
-            Ok(Some(_)) => return Ok(Shared::There),
-            Ok(None) => {}
-            // Whoever may not look may still use it: the judgement of the pod tells.
-            Err(failure) if failure.is_forbidden() => return Ok(Shared::There),
-            Err(failure) => return Err(failure),
-        }
-        match self.apply(object, dry_run).await {
-            Ok(_) if dry_run => Ok(Shared::Imagined),
-            Ok(_) => Ok(Shared::There),
-            Err(failure) if failure.is_forbidden() => Ok(Shared::There),
-            Err(failure) => Err(failure),
-        }
-    }
-
-    /// Writes the objects in order; the last owns the others. Returns the live owner.
-    pub async fn submit(&self, rendered: &Rendered, keep_partial: bool) -> Result<Value, Broken> {
-        let mut made: Vec<(&Object, String)> = Vec::new();
-        match self.write(rendered, &mut made).await {
-            Ok(owner) => Ok(owner),
-            Err((failure, object)) => {
-                let owner = rendered.objects.last() == Some(object);
-                let heard = self.heard(object, &failure).await;
-                // An owner that may be ours may run already: what it needs stays with it.
-                let mut left = if keep_partial || (owner && heard) {
-                    made.iter().map(|(object, _)| label(object)).collect()
-                } else {
-                    self.remove(&made).await
-                };
-                if heard && !left.contains(&label(object)) {
-                    left.push(label(object));
-                }
-                Err(Broken { failure, object: label(object), left })
-            }
-        }
-    }
-
-    async fn write<'r>(
+    /// Writes the objects in order; the last owns the others. `run` marks what this run makes. What was made when it failed
+    /// is taken away again, unless it is to be kept.
+    pub async fn submit(
         &self,
-        rendered: &'r Rendered,
-        made: &mut Vec<(&'r Object, String)>,
-    ) -> Result<Value, (Failure, &'r Object)> {
-        let mut owner = Value::Null;
+        rendered: &Rendered,
+        run: &str,
+        keep_partial: bool,
+        progress: &RefCell<Progress>,
+    ) -> Result<Submitted, Broken> {
         for object in rendered.objects.iter().filter(|object| !object.shared) {
-            let applied = self.apply(object, false).await.map_err(|failure| (failure, object))?;
             let root = rendered.objects.last() == Some(object);
-            if applied.created {
-                let uid = applied.live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-                made.push((object, uid.to_owned()));
-            } else if root && !applied.repeated {
-                // It was not there a moment ago, and it was not we who made it.
-                let message = format!("{} was created by somebody else meanwhile", label(object));
-                let failure = Failure::Api { code: 409, reason: "AlreadyExists".to_owned(), message, resume: None };
-                return Err((failure, object));
-            }
-            if root {
-                self.adopt(rendered, &applied.live).await.map_err(|failure| (failure, object))?;
-                owner = applied.live;
+            match self.put(object, root, run, progress).await {
+                Ok(live) if root => {
+                    let warnings = self.adopt(rendered, &live).await;
+                    progress.take();
+                    return Ok(Submitted { owner: live, warnings });
+                }
+                Ok(_) => {}
+                Err(Stop::Taken(failure)) => {
+                    progress.take();
+                    return Err(Broken { failure, object: label(object), left: Left::default(), taken: true });
+                }
+                Err(Stop::Failed(failure)) => {
+                    let left = self.take_back(run, keep_partial, progress).await;
+                    return Err(Broken { failure, object: label(object), left, taken: false });
+                }
             }
         }
-        Ok(owner)
+        unreachable!("the last object of a document is its owner")
     }
 
-    /// True when an apply failed without an answer and the object is there all the same. It may be ours, a claim that was
-    /// kept, or what another run has just made: it is named, never removed.
-    async fn heard(&self, object: &Object, failure: &Failure) -> bool {
-        failure.is_transient() && self.live(object).await.is_ok_and(|live| live.is_some())
+    /// Creates one object. One that is there already is used if it is left over from this very job.
+    async fn put(&self, object: &Object, root: bool, run: &str, progress: &RefCell<Progress>) -> Result<Value, Stop> {
+        progress.borrow_mut().doubtful = Some((object.clone(), root));
+        let created = self.create(object, run).await;
+        if !created.as_ref().is_err_and(Failure::is_transient) {
+            progress.borrow_mut().doubtful = None;
+        }
+        match created? {
+            Creation::Made(live) => {
+                let uid = live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+                progress.borrow_mut().made.push((object.clone(), uid));
+                Ok(live)
+            }
+            Creation::There(live) => {
+                let ours = belongs(object, &live);
+                let message = format!("{} was created by somebody else meanwhile", label(object));
+                let failure = Failure::conflict("AlreadyExists", message);
+                match (root, ours) {
+                    (true, true) => Err(Stop::Taken(failure)),
+                    (false, true) => Ok(self.apply(object, false).await?.live),
+                    (_, false) => Err(Stop::Failed(failure)),
+                }
+            }
+        }
     }
 
-    /// Removes what this run made, newest first; returns what could not be removed.
-    async fn remove(&self, made: &[(&Object, String)]) -> Vec<String> {
-        let mut left = Vec::new();
+    /// Removes what this run made, newest first, or keeps it; says what is there then.
+    pub async fn take_back(&self, run: &str, keep_partial: bool, progress: &RefCell<Progress>) -> Left {
+        let Progress { mut made, doubtful } = progress.take();
+        let mut left = Left::default();
+        if let Some((object, root)) = doubtful {
+            match self.live(&object).await {
+                // Another run was quicker: what was made for its job is that job's.
+                Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => return left,
+                Ok(Some(live)) if is_of(&live, run) => {
+                    let uid = live.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+                    made.push((object, uid));
+                }
+                Ok(_) => {}
+                Err(_) => left.doubtful = Some(label(&object)),
+            }
+        }
         for (object, uid) in made.iter().rev() {
-            let deletion = Deletion::of(uid);
-            if self.delete(object, deletion).await.is_err() {
-                left.push(label(object));
+            if keep_partial || self.delete(object, Deletion::of(uid)).await.is_err() {
+                left.there.push(label(object));
             }
         }
         left
     }
 
-    /// Makes the owner own the rest, so that its end, by whatever hand, leaves nothing. Kept claims stay their own.
-    async fn adopt(&self, rendered: &Rendered, owner: &Value) -> Result<(), Failure> {
-        let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let reference = json!([{
-            "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
-            "uid": text("/metadata/uid"), "blockOwnerDeletion": false,
-        }]);
-        let root = rendered.objects.last();
-        for object in rendered.objects.iter().filter(|object| !object.shared && !object.kept && Some(*object) != root) {
-            let mut owned = object.clone();
-            owned.body["metadata"]["ownerReferences"] = reference.clone();
-            self.apply(&owned, false).await?;
+    /// Makes the owner own the rest, so that its end, by whatever hand, leaves nothing. Kept claims stay their own. The job
+    /// is there whether it succeeds or not, so a failure is a warning.
+    async fn adopt(&self, rendered: &Rendered, owner: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for object in owned(rendered, owner) {
+            if let Err(failure) = self.apply(&object, false).await {
+                let name = label(&object);
+                warnings.push(format!("{name} was not tied to the job, so only `gpuctl delete` takes it away: {failure}"));
+            }
         }
-        Ok(())
+        warnings
     }
 }
 
-/// A webhook with side effects cannot take part in a dry run; the API server says so instead of judging.
-fn refuses_dry_runs(failure: &Failure) -> bool {
-    failure.code() == Some(400) && failure.to_string().contains("does not support dry run")
+/// What a job's owner owns, as it is written then.
+#[must_use]
+pub fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
+    let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let reference = json!([{
+        "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
+        "uid": text("/metadata/uid"), "blockOwnerDeletion": false,
+    }]);
+    let root = rendered.objects.last();
+    let others = rendered.objects.iter().filter(|object| !object.shared && !object.kept && Some(*object) != root);
+    let owned = |object: &Object| {
+        let mut object = object.clone();
+        object.body["metadata"]["ownerReferences"] = reference.clone();
+        object
+    };
+    others.map(owned).collect()
 }
 
-fn not_judged(object: &Object, failure: &Failure) -> String {
-    format!("the {} was not checked beforehand: {failure}", object.kind().to_lowercase())
+/// True for an object of gpuctl's that is of the same job.
+pub(super) fn belongs(object: &Object, live: &Value) -> bool {
+    let of = |body: &Value, key: &str| {
+        body.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str).map(ToOwned::to_owned)
+    };
+    of(live, MANAGED_BY).as_deref() == Some(MANAGED_BY_US) && of(live, JOB) == of(&object.body, JOB)
 }
 
-#[derive(PartialEq, Eq)]
-enum Shared {
-    There,
-    /// Only a dry run made it.
-    Imagined,
-}
-
-/// What of a claim cannot be changed any more, where it matters.
-fn differs(wanted: &Object, live: &Value) -> Option<String> {
-    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let mode = wanted.text("/spec/accessModes/0");
-    if text("/spec/accessModes/0") != mode {
-        return Some(format!("it is {} and this job asks for {mode}", text("/spec/accessModes/0")));
-    }
-    let class = wanted.text("/spec/storageClassName");
-    if !class.is_empty() && text("/spec/storageClassName") != class {
-        return Some(format!("it is of storage class {} and this job asks for {class}", text("/spec/storageClassName")));
-    }
-    let size = "/spec/resources/requests/storage";
-    let bytes = |text: &str| quantity::milli(text).unwrap_or_default();
-    (bytes(wanted.text(size)) < bytes(text(size)))
-        .then(|| format!("it has {} and this job asks for {}, and claims do not shrink", text(size), wanted.text(size)))
+/// True when this run made it.
+pub(super) fn is_of(live: &Value, run: &str) -> bool {
+    live.pointer("/metadata/annotations").and_then(|all| all.get(super::apply::RUN)).and_then(Value::as_str) == Some(run)
 }

@@ -131,7 +131,7 @@ fn of_cpu(percent: u32) -> MetricSpec {
 }
 
 fn preallocates(job: &Job) -> bool {
-    let words = super::command::text(job);
+    let words = job.line();
     PREALLOCATING.iter().any(|program| words.contains(program) || job.image.contains(program))
 }
 

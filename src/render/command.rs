@@ -78,16 +78,6 @@ pub fn words(job: &Job) -> Result<Words, Refusal> {
     Ok(Words { command, args, launcher, warnings })
 }
 
-/// `command` and `args` as one line, for those who look for a program or a flag in it.
-pub fn text(job: &Job) -> String {
-    let words = |command: &Command| match command {
-        Command::Image => String::new(),
-        Command::Shell(line) => line.clone(),
-        Command::Exec(words) => words.join(" "),
-    };
-    format!("{} {}", words(&job.command), words(&job.args))
-}
-
 /// Words of a container field that may be absent.
 type List = Option<Vec<String>>;
 

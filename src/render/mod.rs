@@ -11,7 +11,6 @@ mod overlay;
 mod placement;
 mod pod;
 mod pool;
-mod port;
 mod queue;
 mod quota;
 mod role;

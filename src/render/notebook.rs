@@ -4,12 +4,12 @@ use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-use crate::spec::{Job, Service};
+use crate::spec::{Job, Service, port};
 
 use super::labels::{JOB, metadata, root_annotations};
 use super::pod::{Template, probe, template};
 use super::queue::queue;
-use super::{Object, Refusal, Rendered, Target, exposure, port};
+use super::{Object, Refusal, Rendered, Target, exposure};
 
 /// Where a notebook listens when nothing says so.
 const JUPYTER: u16 = 8888;

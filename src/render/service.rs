@@ -7,12 +7,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use crate::model::JobKind;
-use crate::spec::{Access, Job, Service, Source};
+use crate::spec::{Access, Job, Service, Source, port};
 
 use super::labels::{JOB, metadata, root_annotations};
 use super::pod::{Template, probe, template};
 use super::queue::queue;
-use super::{Object, Refusal, Rendered, Target, autoscaler, exposure, port};
+use super::{Object, Refusal, Rendered, Target, autoscaler, exposure};
 
 /// Seconds that a model may take until its server answers; weights come over the network at some 100 MB/s.
 const MODEL_START: u64 = 1800;

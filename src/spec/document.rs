@@ -88,6 +88,17 @@ impl Job {
         fits
     }
 
+    /// `command` and `args` as one line, for those who look for a program or a flag in it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let words = |command: &Command| match command {
+            Command::Image => String::new(),
+            Command::Shell(line) => line.clone(),
+            Command::Exec(words) => words.join(" "),
+        };
+        format!("{} {}", words(&self.command), words(&self.args))
+    }
+
     /// The name of the objects that are made, and the contract's `jobId`.
     #[must_use]
     pub fn id(&self) -> &str {

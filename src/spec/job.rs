@@ -105,7 +105,7 @@ fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_c
     let longest = longest_name(kind, node_count);
     if name.value.len() > longest {
         let message = format!("`{}` has {} characters; a {kind}'s name may have {longest}", name.value, name.value.len());
-        reader.problems.push(Problem::error(name.at, message, "its pods' names get a suffix; shorten it"));
+        reader.problems.push(Problem::error(name.at, message, "its pods' names get a suffix; shorten it").of("name-length"));
     }
 }
 

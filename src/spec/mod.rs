@@ -1,13 +1,16 @@
 //! What the user writes: YAML text in, documents or every problem out, each with its line and column. Pure; reads no
 //! file, knows no cluster.
 
+pub mod checks;
 pub mod document;
 mod environment;
 mod fields;
 mod job;
+mod meaning;
 mod overrides;
 mod placeholder;
 mod pool;
+pub mod port;
 mod problem;
 mod secrets;
 mod service;
@@ -22,7 +25,7 @@ pub use fields::{Located, nearest};
 pub use job::{is_label_key, is_label_value};
 pub use overrides::Override;
 pub use problem::{Place, Problem, Problems, Severity};
-pub use secrets::{masked, notebook_token};
+pub use secrets::{masked, notebook_token, of_source as secrets_in};
 
 use crate::model::JobKind;
 use fields::Reader;
@@ -98,7 +101,7 @@ fn version(reader: &mut Reader, root: &Node) -> String {
     let Value::Map(entries) = &root.value else { return "v0.1".to_owned() };
     let Some(entry) = entries.iter().find(|entry| entry.key == "version") else {
         let at = Place { width: 1, ..root.at };
-        reader.problems.push(Problem::warning(at, "`version` is missing; v0.1 is taken", "write `version: v0.1`"));
+        reader.problems.push(Problem::warning(at, "`version` is missing; v0.1 is taken", "write `version: v0.1`").of("version"));
         return "v0.1".to_owned();
     };
     reader.word(&entry.value, "version", &["v0.1", "v1"]).unwrap_or("v0.1").to_owned()

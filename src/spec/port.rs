@@ -4,9 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::spec::Job;
-
-use super::command::text;
+use super::document::Job;
 
 /// Flags that say a port, and those that say an address with one. `--master_port` and its like are for peers.
 static FLAG: LazyLock<Regex> = LazyLock::new(|| {
@@ -29,7 +27,7 @@ const DEFAULTS: [(&str, u16); 8] = [
 
 /// The port that the command names, or that its program is known for.
 pub fn of_command(job: &Job) -> Option<u16> {
-    of_text(&text(job))
+    of_text(&job.line())
 }
 
 fn of_text(words: &str) -> Option<u16> {
@@ -48,7 +46,7 @@ fn of_text(words: &str) -> Option<u16> {
 
 /// True when the command starts Jupyter without telling it to listen beyond the pod.
 pub fn only_inside(job: &Job) -> bool {
-    let words = text(job);
+    let words = job.line();
     words.split_whitespace().any(|word| word.rsplit('/').next().unwrap_or_default().starts_with("jupyter"))
         && !["--ip", "App.ip", "--config"].iter().any(|flag| words.contains(flag))
 }

@@ -26,15 +26,23 @@ pub struct Problem {
     pub message: String,
     /// What to write instead; empty when the message says it.
     pub note: String,
+    /// Of the check that found it.
+    pub id: &'static str,
 }
 
 impl Problem {
     pub fn error(at: Place, message: impl Into<String>, note: impl Into<String>) -> Self {
-        Self { at, severity: Severity::Error, message: message.into(), note: note.into() }
+        Self { at, severity: Severity::Error, message: message.into(), note: note.into(), id: "form" }
+    }
+
+    /// The same, found by this check.
+    #[must_use]
+    pub fn of(self, id: &'static str) -> Self {
+        Self { id, ..self }
     }
 
     pub fn warning(at: Place, message: impl Into<String>, note: impl Into<String>) -> Self {
-        Self { at, severity: Severity::Warning, message: message.into(), note: note.into() }
+        Self { at, severity: Severity::Warning, message: message.into(), note: note.into(), id: "form" }
     }
 }
 

@@ -62,12 +62,18 @@ fn in_words(words: &[String]) -> Vec<String> {
     found
 }
 
+/// Values of the jobs of a document that are not for eyes; none of text that is no document of ours.
+#[must_use]
+pub fn of_source(source: &str) -> Vec<String> {
+    let documents = super::parse("", source).map(|parsed| parsed.documents).unwrap_or_default();
+    let jobs = documents.iter().filter_map(|document| if let Document::Job(job) = document { Some(job) } else { None });
+    jobs.flat_map(|job| secrets(job)).collect()
+}
+
 /// The text of a document with its secrets masked; text that is no document of ours stays as it is.
 #[must_use]
 pub fn masked(source: &str) -> String {
-    let documents = super::parse("", source).map(|parsed| parsed.documents).unwrap_or_default();
-    let jobs = documents.iter().filter_map(|document| if let Document::Job(job) = document { Some(job) } else { None });
-    let secrets: Vec<String> = jobs.flat_map(|job| secrets(job)).collect();
+    let secrets = of_source(source);
     let hide = |text: &str| secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"));
     if secrets.iter().all(|secret| source.contains(secret)) {
         return hide(source);
@@ -102,21 +108,12 @@ pub fn notebook_token(job: &Job) -> Option<String> {
         EnvValue::Text(text) if variable.name == "JUPYTER_TOKEN" => Some(text.clone()),
         _ => None,
     });
-    FLAG.captures(&line(job)).map(|found| found[1].to_owned()).or(variable)
+    FLAG.captures(&job.line()).map(|found| found[1].to_owned()).or(variable)
 }
 
-fn is_secret_name(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["TOKEN", "PASSWORD", "PASSWD", "SECRET", "API_KEY", "ACCESS_KEY", "SECRET_KEY"].iter().any(|word| name.ends_with(word))
-}
-
-fn line(job: &Job) -> String {
-    let words = |command: &Command| match command {
-        Command::Image => String::new(),
-        Command::Shell(line) => line.clone(),
-        Command::Exec(words) => words.join(" "),
-    };
-    format!("{} {}", words(&job.command), words(&job.args))
 }
 
 #[cfg(test)]

@@ -118,7 +118,9 @@ pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Aut
     }
     let max = max.unwrap_or(min);
     if min > max {
-        reader.problems.push(Problem::error(at, format!("minReplicas {min} is more than maxReplicas {max}"), ""));
+        reader
+            .problems
+            .push(Problem::error(at, format!("minReplicas {min} is more than maxReplicas {max}"), "").of("replica-range"));
         return None;
     }
     if enabled && gpu.is_none() && memory.is_none() && cpu.is_none() {

@@ -60,7 +60,9 @@ pub fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> 
     for item in items {
         let Some(workdir) = workdir(reader, item) else { continue };
         if found.iter().any(|(_, other)| other.path == workdir.path) {
-            reader.problems.push(Problem::error(item.at, format!("`{}` is mounted twice", workdir.path), "keep one of them"));
+            reader.problems.push(
+                Problem::error(item.at, format!("`{}` is mounted twice", workdir.path), "keep one of them").of("duplicate-mount"),
+            );
         }
         found.push((item.at, workdir));
     }

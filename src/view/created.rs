@@ -32,6 +32,12 @@ pub struct Created {
     /// Only there when nothing was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// What `apply` did: created, updated, unchanged, replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<&'static str>,
+    /// Fields that `apply` changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
 }
 
 /// A pool or a quota that was made.
@@ -65,6 +71,8 @@ impl Made {
             pool: None,
             objects: Vec::new(),
             dry_run: self.dry_run,
+            action: None,
+            changes: Vec::new(),
         }
     }
 
@@ -92,22 +100,39 @@ struct BatchItem<'a> {
     job_id: Option<&'a str>,
     name: &'a str,
     namespace: Option<&'a str>,
+    /// What `apply` did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<&'a str>,
+}
+
+/// A document that nobody tried to write.
+#[derive(Serialize)]
+struct NotTried<'a> {
+    kind: &'a str,
+    name: &'a str,
 }
 
 /// The answer to several documents.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Batch<'a> {
     success: Vec<BatchItem<'a>>,
     failed: Vec<NotCreated>,
+    not_tried: Vec<NotTried<'a>>,
 }
 
 #[must_use]
-pub fn batch<'a>(created: &'a [Created], failed: &[(&'static str, String, Error)]) -> Batch<'a> {
+pub fn batch<'a>(
+    created: &'a [Created],
+    failed: &[(&'static str, String, Error)],
+    not_tried: &'a [(&'static str, String)],
+) -> Batch<'a> {
     let item = |created: &'a Created| BatchItem {
         kind: created.kind,
         job_id: Some(created.job_id.as_str()).filter(|_| !created.namespace.is_empty()),
         name: &created.name,
         namespace: Some(created.namespace.as_str()).filter(|namespace| !namespace.is_empty()),
+        action: created.action,
     };
     let not = |(kind, name, error): &(&'static str, String, Error)| NotCreated {
         kind,
@@ -115,7 +140,11 @@ pub fn batch<'a>(created: &'a [Created], failed: &[(&'static str, String, Error)
         error: error.name.clone(),
         message: error.to_string(),
     };
-    Batch { success: created.iter().map(item).collect(), failed: failed.iter().map(not).collect() }
+    Batch {
+        success: created.iter().map(item).collect(),
+        failed: failed.iter().map(not).collect(),
+        not_tried: not_tried.iter().map(|(kind, name)| NotTried { kind, name }).collect(),
+    }
 }
 
 /// One created document for people.
@@ -132,12 +161,15 @@ pub fn text(created: &Created) -> String {
         (gpus, None) => format!("{} × {}", count(created.pods, unit), count(gpus, "GPU")),
     };
     let pool = created.pool.as_deref().map_or(String::new(), |pool| format!(", pool {}", clean(pool)));
-    let verb = if created.dry_run { "would be created" } else { "created" };
-    format!(
-        "{}/{} {verb} in {}: {size}{pool}\n  {}\n",
-        created.kind,
-        created.job_id,
-        created.namespace,
-        created.objects.join(", ")
-    )
+    let done = created.action.unwrap_or("created");
+    let verb = match (done, created.dry_run) {
+        ("unchanged", _) => return format!("{}/{} unchanged in {}\n", created.kind, created.job_id, created.namespace),
+        (done, true) => format!("would be {done}"),
+        (done, false) => done.to_owned(),
+    };
+    let below = match done {
+        "updated" => created.changes.iter().map(|line| format!("  {}\n", clean(line))).collect(),
+        _ => format!("  {}\n", created.objects.join(", ")),
+    };
+    format!("{}/{} {verb} in {}: {size}{pool}\n{below}", created.kind, created.job_id, created.namespace)
 }

@@ -33,12 +33,22 @@ pub fn error_text(error: &Error, look: Look) -> String {
 /// A problem with its place and its line.
 #[must_use]
 pub fn problem_text(problems: &Problems, problem: &Problem, look: Look) -> String {
+    told(problems, problem, "", look)
+}
+
+/// The same with the id of the check that found it.
+#[must_use]
+pub fn checked_text(problems: &Problems, problem: &Problem, look: Look) -> String {
+    told(problems, problem, &format!(" [{}]", problem.id), look)
+}
+
+fn told(problems: &Problems, problem: &Problem, id: &str, look: Look) -> String {
     let at = problem.at;
     let color = if problem.severity == Severity::Error { Color::Red } else { Color::Yellow };
     let word = if problem.severity == Severity::Error { "" } else { "warning: " };
     // What `--set` put there has no place in the file.
     let place = if at.line == 0 { "--set".to_owned() } else { format!("{}:{}:{}", clean(&problems.file), at.line, at.column) };
-    let mut text = format!("  {place}: {word}{}\n", clean(&problem.message));
+    let mut text = format!("  {place}: {word}{}{}\n", clean(&problem.message), paint(id, Some(Color::BrightBlack), look));
     let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
     let Some(line) = problems.line(problem) else {
         text.push_str(&format!("   {note}\n"));

@@ -1,6 +1,7 @@
 //! How an answer looks: tables, text, JSON. Values in, text out; no stream, no client. JSON structs are their own, so that
 //! a change inside changes no script.
 
+pub mod changes;
 pub mod chart;
 pub mod config;
 pub mod copied;
@@ -38,6 +39,7 @@ pub mod text;
 pub mod then;
 pub mod top;
 pub mod tree;
+pub mod validated;
 pub mod workloads;
 
 use serde::Serialize;

@@ -2,9 +2,11 @@
 //! for each. What gpuctl says is compared with what kubectl sees.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
+mod applying;
 mod auth;
 mod copy;
 mod create;
+mod cuts;
 mod delete;
 mod inside;
 mod labels;

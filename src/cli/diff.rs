@@ -1,0 +1,180 @@
+//! `diff`: what `apply` would change, as the API server itself foresees it. Writes nothing.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cluster::{Connection, Effect, label};
+use crate::error::{Error, Kind};
+use crate::model::PoolDefinition;
+use crate::render::{Object, namespace, render};
+use crate::spec::{Document, Override, Pool};
+use crate::view::changes::{Difference, Masks, text};
+use crate::view::{Format, document};
+
+use super::create::named;
+use super::inputs::{self, Input};
+use super::judgement::masks;
+use super::planning::{self, Facts, Plan, job, plan};
+use super::{OneFormat, World, pool_changes, quota_changes};
+
+/// Show what `apply` would change in the cluster
+///
+/// The API server is asked by a dry run, so what it fills in by itself is no difference. Values that look like secrets are
+/// not shown. Ends with 0 when there is no difference and with 1 when there is one; an error leaves stdout empty.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl diff -f service.yaml
+  gpuctl diff -f jobs/ -o json
+  gpuctl diff -f service.yaml --set service.replicas=4")]
+pub struct Diff {
+    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    files: Vec<String>,
+    /// Change a field of every document first, as resources.gpu=4; may be repeated
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
+    sets: Vec<Override>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: OneFormat,
+}
+
+pub async fn run(args: &Diff, world: &World) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    world.terminal.set_format(format);
+    let inputs = inputs::read(&args.files, &args.sets).map_err(|errors| planning::all(world, errors))?;
+    inputs.warnings.iter().for_each(|problems| world.terminal.warn_about(problems));
+    let (shared, jobs): (Vec<Input>, Vec<Input>) =
+        named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
+    let connection = world.connect().await?;
+    let mut facts = Facts::of(&connection).await?;
+    facts.foresee(&shared);
+    let plans = plan(jobs, Some(&connection), &facts, world).await?;
+    let mut found = Vec::new();
+    for input in &shared {
+        found.extend(of_shared(&connection, &input.document, world).await?);
+    }
+    for plan in plans {
+        found.extend(of_job(&connection, plan, world).await?);
+    }
+    let answer = document(format, &found.iter().map(Difference::value).collect::<Vec<Value>>());
+    world.terminal.print(&answer.unwrap_or_else(|| text(&found, world.terminal.look())))?;
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+}
+
+async fn of_job(connection: &Connection, mut plan: Plan, world: &World) -> Result<Vec<Difference>, Error> {
+    let space = plan.target.namespace.clone();
+    let source = |plan: &Plan| plan.rendered.objects.last().map(|root| masks(&plan.rendered, &root.body)).unwrap_or_default();
+    let Some(live) = connection.live_owner(&plan.rendered).await? else {
+        let masks = source(&plan);
+        let mut found = Vec::new();
+        for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
+            match connection.live(object).await? {
+                Some(live) if object.kept => drop(live),
+                Some(_) => {
+                    world.terminal.warn(&format!("{} in {space} is there and not of this job: `apply` refuses", label(object)))
+                }
+                None => found.push(new(object, &masks)),
+            }
+        }
+        return Ok(found);
+    };
+    let user = live.pointer("/metadata/annotations").and_then(|all| all.get(crate::render::USER)).and_then(Value::as_str);
+    if plan.target.user.as_deref() != user {
+        plan.target.user = user.map(ToOwned::to_owned);
+        let refused = |refusal| Error::refused(refusal, &plan.input.file, &plan.input.text);
+        plan.rendered = render(&plan.input.document, &plan.target).map_err(refused)?;
+    }
+    let masks = masks(&plan.rendered, &live);
+    let effects = connection.effects(&plan.rendered, &live, false).await?;
+    let mut found = Vec::new();
+    let name = format!("{}/{}", plan.input.document.kind(), plan.input.document.name());
+    for (object, effect) in &effects.objects {
+        match effect {
+            Effect::Conflict(fields) => {
+                for one in fields {
+                    world.terminal.warn(&format!(
+                        "{} {}: {}; `apply --force-conflicts` takes it over",
+                        label(object),
+                        one.field,
+                        one.message
+                    ));
+                }
+                let effect = connection.effect(object, true).await?;
+                found.extend(of_effect(object, &effect, &masks));
+            }
+            Effect::Fixed { .. } if effects.same_source => {}
+            Effect::Fixed { .. } => {
+                world.terminal.warn(&format!("{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"));
+                found.extend(of_effect(object, effect, &masks));
+            }
+            effect => found.extend(of_effect(object, effect, &masks)),
+        }
+    }
+    found.extend(effects.stale.iter().map(|one| Difference::gone(&space, &one.label())));
+    Ok(found)
+}
+
+fn new(object: &Object, masks: &Masks) -> Difference {
+    Difference::new(object.namespace().unwrap_or_default(), &label(object), &masks.wanted(&object.body))
+}
+
+fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Difference> {
+    let space = object.namespace().unwrap_or_default();
+    match effect {
+        Effect::Made => Some(new(object, masks)),
+        Effect::Changed { live, wanted } => {
+            Some(Difference::changed(space, &label(object), &masks.live(live), &masks.wanted(wanted)))
+        }
+        Effect::Fixed { live, wanted } => {
+            Some(Difference::fixed(space, &label(object), &masks.live(live), &masks.wanted(wanted)))
+        }
+        Effect::Nothing | Effect::Conflict(_) => None,
+    }
+}
+
+/// Pools by what is written down of them, quotas by their objects.
+async fn of_shared(connection: &Connection, document: &Document, world: &World) -> Result<Vec<Difference>, Error> {
+    match document {
+        Document::Pool(pool) => Ok(of_pool(connection, pool).await?.into_iter().collect()),
+        Document::Quota(quota) => {
+            let mut found = Vec::new();
+            for (space, objects) in quota_changes::objects(connection, quota, world).await? {
+                let there = connection.live(&namespace(&space)).await?.is_some();
+                if !there {
+                    found.push(new(&namespace(&space), &Masks::default()));
+                }
+                for object in objects {
+                    match there {
+                        true => found.extend(of_effect(&object, &connection.effect(&object, true).await?, &Masks::default())),
+                        false => found.push(new(&object, &Masks::default())),
+                    }
+                }
+            }
+            Ok(found)
+        }
+        Document::Job(_) => Ok(Vec::new()),
+    }
+}
+
+async fn of_pool(connection: &Connection, pool: &Pool) -> Result<Option<Difference>, Error> {
+    let before = connection.pool(&pool.name.value).await?.map(|known| known.pool);
+    let mut wanted = pool_changes::definition(pool);
+    wanted.labels.extend(pool.nodes.iter().map(|node| (node.name.value.clone(), Default::default())));
+    let told = |pool: &PoolDefinition| {
+        let nodes: Vec<&String> = pool.labels.keys().collect();
+        json!({
+            "description": pool.description, "gpu-type": pool.gpu_types,
+            "quota": {"maxJobs": pool.max_jobs, "maxGpuPerJob": pool.max_gpu_per_job}, "nodes": nodes,
+        })
+    };
+    let name = format!("pool/{}", pool.name.value);
+    Ok(match before {
+        None => Some(Difference::new("", &name, &told(&wanted))),
+        Some(before) => {
+            let (live, wanted) = (told(&before), told(&before.changed_to(&wanted)));
+            (live != wanted).then(|| Difference::changed("", &name, &live, &wanted))
+        }
+    })
+}

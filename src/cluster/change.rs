@@ -1,0 +1,227 @@
+//! What applying the objects of a document again would do to those that are there: nothing, a change in place, a conflict with
+//! another field manager, or what cannot be changed at all. The API server itself says so, by a dry run of each.
+
+use futures::future::join_all;
+use serde_json::Value;
+
+use crate::render::{Object, REPLICAS, Rendered, SOURCE};
+
+use super::apply::RUN;
+use super::submit::{belongs, label, owned};
+use super::{Belonging, Blame, Connection, Failure};
+
+/// What applying one object does.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// It is not there yet.
+    Made,
+    Nothing,
+    /// What is there, and what would be.
+    Changed {
+        live: Value,
+        wanted: Value,
+    },
+    /// It differs in what cannot be changed; `wanted` is what was to be sent.
+    Fixed {
+        live: Value,
+        wanted: Value,
+    },
+    /// Others own these fields and have other values there.
+    Conflict(Vec<Blame>),
+}
+
+/// What applying a document does.
+#[derive(Clone, Debug)]
+pub struct Effects {
+    pub objects: Vec<(Object, Effect)>,
+    /// Objects of the job that the document does not describe any more.
+    pub stale: Vec<Belonging>,
+    /// Values of other field managers are to be overwritten.
+    pub force: bool,
+    /// The YAML is the one that was submitted.
+    pub same_source: bool,
+}
+
+impl Effects {
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.stale.is_empty() && self.objects.iter().all(|(_, effect)| matches!(effect, Effect::Nothing))
+    }
+}
+
+/// How an update ended that did not end well: what had been written by then.
+#[derive(Debug)]
+pub struct HalfChanged {
+    pub failure: Failure,
+    /// As `kind/name`.
+    pub object: String,
+    pub written: Vec<String>,
+}
+
+impl Connection {
+    /// The live owner of the document's pods, when it is a job of ours and of the same kind.
+    pub async fn live_owner(&self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
+        let root = rendered.objects.last().expect("a document has an owner");
+        Ok(self.live(root).await?.filter(|live| belongs(root, live)))
+    }
+
+    /// What applying the objects would do. `owner` is what is there.
+    pub async fn effects(&self, rendered: &Rendered, owner: &Value, force: bool) -> Result<Effects, Failure> {
+        let root = rendered.objects.last().expect("a document has an owner");
+        let mut objects: Vec<Object> = rendered.objects.iter().filter(|object| !object.shared && object.kept).cloned().collect();
+        objects.extend(owned(rendered, owner));
+        objects.push(settled(root, owner, rendered));
+        let found = join_all(objects.iter().map(|object| self.effect(object, force))).await;
+        let effects: Vec<Effect> = found.into_iter().collect::<Result<_, _>>()?;
+        let job = root.text("/metadata/labels/gpuctl~1job");
+        let there = self.belongings(root.namespace().unwrap_or_default(), job).await?;
+        let wanted: Vec<String> = objects.iter().map(|object| format!("{}/{}", object.plural, object.name())).collect();
+        let stale = there.into_iter().filter(|one| !one.kept && !wanted.contains(&one.address()));
+        let annotation = |body: &Value| body.pointer("/metadata/annotations").and_then(|all| all.get(SOURCE)).cloned();
+        Ok(Effects {
+            stale: stale.collect(),
+            force,
+            same_source: annotation(owner) == annotation(&root.body),
+            objects: objects.into_iter().zip(effects).collect(),
+        })
+    }
+
+    /// What applying one object would do.
+    pub async fn effect(&self, object: &Object, force: bool) -> Result<Effect, Failure> {
+        let Some(live) = self.live(object).await? else { return Ok(Effect::Made) };
+        let mut tried = self.apply_with(object, true, force).await;
+        // What `scale` and `pause` wrote is ours as well.
+        if tried.as_ref().is_err_and(|failure| failure.reason() == "Conflict" && of_others(failure).is_empty()) {
+            tried = self.apply_with(object, true, true).await;
+        }
+        match tried {
+            Ok(applied) => {
+                let (live, wanted) = (told(&live), told(&applied.live));
+                Ok(if live == wanted { Effect::Nothing } else { Effect::Changed { live, wanted } })
+            }
+            Err(failure) if failure.reason() == "Conflict" => Ok(Effect::Conflict(of_others(&failure))),
+            Err(failure) if is_fixed(&failure) => Ok(Effect::Fixed { live: told(&live), wanted: object.body.clone() }),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Writes the changes, the owner last. What was written stays when a later one fails.
+    pub async fn change(&self, effects: &Effects) -> Result<Value, HalfChanged> {
+        let (mut written, mut owner) = (Vec::new(), Value::Null);
+        for (object, effect) in &effects.objects {
+            if matches!(effect, Effect::Nothing) {
+                continue;
+            }
+            // A conflict of ours alone was found out by the dry run, and is settled by force.
+            let mut applied = self.apply_with(object, false, effects.force).await;
+            if applied.as_ref().is_err_and(|failure| failure.reason() == "Conflict" && of_others(failure).is_empty()) {
+                applied = self.apply_with(object, false, true).await;
+            }
+            match applied {
+                Ok(applied) => owner = applied.live,
+                Err(failure) => return Err(HalfChanged { failure, object: label(object), written }),
+            }
+            written.push(label(object));
+        }
+        for stale in &effects.stale {
+            if let Err(failure) = self.delete_belonging(stale).await {
+                return Err(HalfChanged { failure, object: stale.label(), written });
+            }
+            written.push(stale.label());
+        }
+        Ok(owner)
+    }
+}
+
+/// The owner as it is to be applied: what others decide about it meanwhile is left to them.
+fn settled(root: &Object, live: &Value, rendered: &Rendered) -> Object {
+    let mut root = root.clone();
+    let Some(spec) = root.body["spec"].as_object_mut() else { return root };
+    // Pausing and queues decide whether it runs.
+    spec.remove("suspend");
+    let Some(wanted) = spec.get("replicas").cloned() else { return root };
+    let live_size = live.pointer("/spec/replicas").cloned().unwrap_or(Value::Null);
+    let paused = live.pointer("/metadata/annotations").and_then(|all| all.get(REPLICAS)).is_some();
+    let scaled = rendered.objects.iter().any(|object| object.kind() == "HorizontalPodAutoscaler");
+    if paused {
+        spec.insert("replicas".to_owned(), live_size);
+        root.body["metadata"]["annotations"][REPLICAS] = wanted.to_string().into();
+    } else if scaled && size_is_of_others(live) {
+        spec.remove("replicas");
+    } else if scaled && !live_size.is_null() {
+        // Nobody else owns the number yet: without one it would fall back to 1.
+        spec.insert("replicas".to_owned(), live_size);
+    }
+    root
+}
+
+/// True when an autoscaler has taken over the number of pods.
+fn size_is_of_others(live: &Value) -> bool {
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    entries.filter(|entry| entry["manager"] != "gpuctl").any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
+}
+
+/// Fields of a conflict that belong to somebody else.
+fn of_others(failure: &Failure) -> Vec<Blame> {
+    let ours = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
+    // An autoscaler's number counts as long as the document has one, and then it is not sent at all.
+    let scaled =
+        |blame: &Blame| blame.field == ".spec.replicas" && blame.message.starts_with("conflict with \"kube-controller-manager\"");
+    failure.fields().iter().filter(|blame| !ours(blame) && !scaled(blame)).cloned().collect()
+}
+
+/// True when the server says that what is there can never become that.
+fn is_fixed(failure: &Failure) -> bool {
+    let fixed = |text: &str| text.contains("immutable") || text.contains("is forbidden") || text.contains("are forbidden");
+    failure.code() == Some(422) && failure.fields().iter().any(|blame| fixed(&blame.message))
+}
+
+/// What of an object tells of what was wanted: not who wrote it when, nor what became of it.
+fn told(live: &Value) -> Value {
+    let mut told = live.clone();
+    if let Some(object) = told.as_object_mut() {
+        object.remove("status");
+    }
+    if let Some(metadata) = told["metadata"].as_object_mut() {
+        for key in ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"] {
+            metadata.remove(key);
+        }
+        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+        let empty = annotations.is_some_and(|annotations| {
+            annotations.remove(RUN);
+            annotations.is_empty()
+        });
+        if empty {
+            metadata.remove("annotations");
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conflicts_with_our_own_writes_are_none() {
+        let blame = |message: &str| Blame { field: ".spec.replicas".into(), message: message.into() };
+        let failure = |fields: Vec<Blame>| Failure::Api {
+            code: 409,
+            reason: "Conflict".into(),
+            message: String::new(),
+            resume: None,
+            fields,
+        };
+        assert!(of_others(&failure(vec![blame("conflict with \"gpuctl\" using apps/v1")])).is_empty());
+        assert_eq!(of_others(&failure(vec![blame("conflict with \"helm\" using apps/v1")])).len(), 1);
+    }
+
+    #[test]
+    fn who_wrote_it_when_is_no_difference() {
+        let live =
+            json!({"metadata": {"name": "a", "uid": "1", "annotations": {RUN: "x"}}, "spec": {"a": 1}, "status": {"b": 2}});
+        assert_eq!(told(&live), json!({"metadata": {"name": "a"}, "spec": {"a": 1}}));
+    }
+}

@@ -1,0 +1,194 @@
+//! Judges the objects of one document before anything is written: what is in the way, and what the API server says of them
+//! and of a pod as they will be made. How they are written is known elsewhere.
+
+use serde_json::Value;
+
+use crate::model::quantity;
+use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
+
+use super::submit::{belongs, label};
+use super::{Connection, Failure, Wanted};
+
+/// What stands in the way before anything is written.
+#[derive(Debug)]
+pub enum Obstacle {
+    /// An object of that name is there.
+    Exists {
+        kind: String,
+        name: String,
+        /// The job of ours that it belongs to.
+        ours: Option<String>,
+    },
+    /// What is there is being deleted; it would be gone soon after it was used.
+    Terminating {
+        label: String,
+    },
+    /// A claim of an earlier job of this name cannot be used as this one asks.
+    Kept {
+        label: String,
+        difference: String,
+    },
+    /// The priority class is not there and may not be made.
+    NoPriorityClass,
+    Failure(Failure),
+}
+
+impl From<Failure> for Obstacle {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl Connection {
+    /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves those out too).
+    /// Returns warnings.
+    pub async fn preflight(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
+        let mut warnings = Vec::new();
+        self.name_is_free(rendered).await?;
+        for object in rendered.objects.iter().filter(|object| !object.shared) {
+            if let Some(live) = self.live(object).await? {
+                self.may_use(rendered, object, &live, &mut warnings)?;
+            }
+        }
+        let mut probe = rendered.probe.clone();
+        for class in rendered.objects.iter().filter(|object| object.shared) {
+            if self.ready_shared(class, dry_run).await? == Shared::Imagined {
+                // The class does not exist yet, and the server would refuse a pod that names it.
+                probe.body["spec"].as_object_mut().map(|spec| spec.remove("priorityClassName"));
+            }
+        }
+        for object in rendered.objects.iter().filter(|object| !object.shared) {
+            match self.apply(object, true).await {
+                Ok(_) => {}
+                Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        warnings.extend(self.missing_secrets(&probe).await);
+        warnings.extend(self.storage_classes(rendered).await);
+        match self.judge(&probe).await {
+            Ok(()) => Ok(warnings),
+            Err(failure) if failure.to_string().contains("no PriorityClass") => Err(Obstacle::NoPriorityClass),
+            Err(failure) if refuses_dry_runs(&failure) => {
+                warnings.push(not_judged(&probe, &failure));
+                Ok(warnings)
+            }
+            Err(failure) if failure.is_forbidden() && failure.to_string().contains("cannot create resource \"pods\"") => {
+                warnings.push("you may not create pods yourself, so the pods were not checked beforehand".to_owned());
+                Ok(warnings)
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// A name is one job, whatever its kind: two would share a Service and its pods.
+    async fn name_is_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
+        let root = rendered.objects.last().expect("a document has an owner");
+        let wanted = Wanted::one(root.namespace().unwrap_or_default(), root.name());
+        let found = match self.jobs(&wanted).await {
+            // Whoever may not read jobs learns of a namesake from the server's own judgement.
+            Err(failure) if failure.is_forbidden() => return Ok(()),
+            other => other?.jobs,
+        };
+        match found.first() {
+            Some(job) if job.deleting => Err(Obstacle::Terminating { label: format!("{}/{}", job.kind, job.name) }),
+            Some(job) => Err(Obstacle::Exists { kind: "job".to_owned(), name: job.name.clone(), ours: Some(job.name.clone()) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Image pull secrets that are not there. Whoever may not look is not warned.
+    async fn missing_secrets(&self, pod: &Object) -> Vec<String> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let named = pod.body.pointer("/spec/imagePullSecrets").and_then(Value::as_array).into_iter().flatten();
+        let mut missing = Vec::new();
+        for name in named.filter_map(|secret| secret["name"].as_str()) {
+            let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+            if let Ok(None) = self.find::<serde::de::IgnoredAny>(&path).await {
+                missing.push(format!(
+                    "there is no secret `{name}` in namespace `{namespace}`; private images cannot be pulled without it"
+                ));
+            }
+        }
+        missing
+    }
+
+    /// A live object of that name is in the way unless it is a leftover or a kept claim of this very job.
+    fn may_use(&self, rendered: &Rendered, object: &Object, live: &Value, warnings: &mut Vec<String>) -> Result<(), Obstacle> {
+        let label_of = |key: &str| live.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
+        let ours = label_of(MANAGED_BY) == Some(MANAGED_BY_US);
+        let same_job = belongs(object, live);
+        if live.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(Obstacle::Terminating { label: label(object) });
+        }
+        let root = rendered.objects.last() == Some(object);
+        let owned = live.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|owners| !owners.is_empty());
+        // Its owner is gone, or may not be seen: either way it is not ours to use.
+        if same_job && owned && !root {
+            return Err(Obstacle::Terminating { label: label(object) });
+        }
+        if root || !same_job {
+            return Err(Obstacle::Exists {
+                kind: object.kind().to_lowercase(),
+                name: object.name().to_owned(),
+                ours: label_of(JOB).filter(|_| ours).map(ToOwned::to_owned),
+            });
+        }
+        if object.kept {
+            if let Some(difference) = differs(object, live) {
+                return Err(Obstacle::Kept { label: label(object), difference });
+            }
+            warnings.push(format!("{} of an earlier job of this name is used again", label(object)));
+        }
+        Ok(())
+    }
+
+    async fn ready_shared(&self, object: &Object, dry_run: bool) -> Result<Shared, Failure> {
+        match self.live(object).await {
+            Ok(Some(_)) => return Ok(Shared::There),
+            Ok(None) => {}
+            // Whoever may not look may still use it: the judgement of the pod tells.
+            Err(failure) if failure.is_forbidden() => return Ok(Shared::There),
+            Err(failure) => return Err(failure),
+        }
+        match self.apply(object, dry_run).await {
+            Ok(_) if dry_run => Ok(Shared::Imagined),
+            Ok(_) => Ok(Shared::There),
+            Err(failure) if failure.is_forbidden() => Ok(Shared::There),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// A webhook with side effects cannot take part in a dry run; the API server says so instead of judging.
+fn refuses_dry_runs(failure: &Failure) -> bool {
+    failure.code() == Some(400) && failure.to_string().contains("does not support dry run")
+}
+
+fn not_judged(object: &Object, failure: &Failure) -> String {
+    format!("the {} was not checked beforehand: {failure}", object.kind().to_lowercase())
+}
+
+#[derive(PartialEq, Eq)]
+enum Shared {
+    There,
+    /// Only a dry run made it.
+    Imagined,
+}
+
+/// What of a claim cannot be changed any more, where it matters.
+fn differs(wanted: &Object, live: &Value) -> Option<String> {
+    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let mode = wanted.text("/spec/accessModes/0");
+    if text("/spec/accessModes/0") != mode {
+        return Some(format!("it is {} and this job asks for {mode}", text("/spec/accessModes/0")));
+    }
+    let class = wanted.text("/spec/storageClassName");
+    if !class.is_empty() && text("/spec/storageClassName") != class {
+        return Some(format!("it is of storage class {} and this job asks for {class}", text("/spec/storageClassName")));
+    }
+    let size = "/spec/resources/requests/storage";
+    let bytes = |text: &str| quantity::milli(text).unwrap_or_default();
+    (bytes(wanted.text(size)) < bytes(text(size)))
+        .then(|| format!("it has {} and this job asks for {}, and claims do not shrink", text(size), wanted.text(size)))
+}

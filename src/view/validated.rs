@@ -1,0 +1,100 @@
+//! What `validate` found, and the list of checks: for people, for programs, for the README.
+
+use colored::Color;
+use serde_json::{Value, json};
+
+use crate::spec::checks::{CHECKS, Check, can_be_silenced};
+use crate::spec::{Problem, Problems, Severity};
+
+use super::Look;
+use super::errors::checked_text;
+use super::text::{count, paint};
+
+/// One file after it was looked at.
+#[derive(Clone, Debug)]
+pub struct Validated {
+    /// Problems of the file, warnings included.
+    pub problems: Problems,
+    /// Kind and name of each document; empty when the file could not be read.
+    pub documents: Vec<(&'static str, String)>,
+}
+
+impl Validated {
+    fn counted(&self, severity: Severity) -> u64 {
+        self.problems.list.iter().filter(|problem| problem.severity == severity).count() as u64
+    }
+}
+
+/// Errors and warnings of all files.
+#[must_use]
+pub fn counted(files: &[Validated]) -> (u64, u64) {
+    let sum = |severity| files.iter().map(|file| file.counted(severity)).sum();
+    (sum(Severity::Error), sum(Severity::Warning))
+}
+
+fn word(severity: Severity) -> &'static str {
+    if severity == Severity::Error { "error" } else { "warning" }
+}
+
+/// For people: what is wrong with its place, and a line for each file that is well.
+#[must_use]
+pub fn text(files: &[Validated], look: Look) -> String {
+    let mut text = String::new();
+    for file in files {
+        let (errors, warnings) = (file.counted(Severity::Error), file.counted(Severity::Warning));
+        let name = super::text::clean(&file.problems.file);
+        let (verdict, color) = match (errors, warnings) {
+            (0, 0) => ("ok".to_owned(), Color::Green),
+            (0, _) => (count(warnings, "warning"), Color::Yellow),
+            (_, 0) => (count(errors, "error"), Color::Red),
+            _ => (format!("{}, {}", count(errors, "error"), count(warnings, "warning")), Color::Red),
+        };
+        let documents: Vec<String> = file.documents.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
+        let described = if documents.is_empty() { String::new() } else { format!(" ({})", documents.join(", ")) };
+        text.push_str(&format!("{name}: {}{described}\n", paint(&verdict, Some(color), look)));
+        file.problems.list.iter().for_each(|problem| text.push_str(&checked_text(&file.problems, problem, look)));
+    }
+    text
+}
+
+/// For programs.
+#[must_use]
+pub fn value(files: &[Validated], strict: bool) -> Value {
+    let problem = |problem: &Problem| {
+        json!({
+            "id": problem.id, "severity": word(problem.severity), "message": problem.message,
+            "hint": Some(&problem.note).filter(|note| !note.is_empty()),
+            "line": Some(problem.at.line).filter(|line| *line > 0), "column": Some(problem.at.column).filter(|_| problem.at.line > 0),
+        })
+    };
+    let file = |file: &Validated| {
+        let documents: Vec<Value> = file.documents.iter().map(|(kind, name)| json!({"kind": kind, "name": name})).collect();
+        json!({
+            "file": file.problems.file, "documents": documents,
+            "valid": file.counted(Severity::Error) == 0 && (!strict || file.counted(Severity::Warning) == 0),
+            "problems": file.problems.list.iter().map(problem).collect::<Vec<_>>(),
+        })
+    };
+    let (errors, warnings) = counted(files);
+    json!({"errors": errors, "warnings": warnings, "files": files.iter().map(file).collect::<Vec<_>>()})
+}
+
+/// One check in full.
+#[must_use]
+pub fn explained(check: &Check) -> String {
+    let silence = match can_be_silenced(check) {
+        true => format!("\n\nSilence it in a file by the comment\n  # gpuctl: ignore {}", check.id),
+        false => String::new(),
+    };
+    format!("{} ({}): {}\n\n{}{silence}\n", check.id, word(check.severity), check.title, check.why)
+}
+
+/// The checks as a table in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut text = "| Check | | Finds |\n|---|---|---|\n".to_owned();
+    for check in &CHECKS {
+        text.push_str(&format!("| `{}` | {} | {} |\n", check.id, word(check.severity), check.title));
+    }
+    text
+}

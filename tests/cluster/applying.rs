@@ -1,0 +1,252 @@
+//! `apply` and `diff`: what changes in place, what cannot, what others decide, and what is left when something refuses half way.
+
+use gpuctl_sandbox::Persona;
+use serde_json::{Value, json};
+
+use crate::support::{Run, Scene, file, items};
+
+const JSON: [&str; 5] = ["apply", "-f", "-", "-o", "json"];
+
+fn apply(scene: &Scene, yaml: &str) -> Run {
+    scene.gpuctl_with(&JSON, yaml)
+}
+
+fn service(name: &str, replicas: u32, image: &str, more: &str) -> String {
+    format!(
+        "kind: compute\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: '{image}'}}\nresources: {{cpu: 100m}}\nservice: {{replicas: {replicas}, port: 80}}\n{more}"
+    )
+}
+
+#[test]
+fn services_change_in_place_and_say_what() {
+    let scene = Scene::new("applies");
+    let first = service("web", 1, "nginx:1", "");
+    assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(1).err, "");
+    assert_eq!(apply(&scene, &first).ok().json()["action"], "created");
+    scene.until("web", "running", None);
+    assert_eq!(apply(&scene, &first).ok().json()["action"], "unchanged");
+    let none = scene.gpuctl_with(&["diff", "-f", "-"], &first).ok();
+    assert_eq!((none.out.as_str(), none.err.as_str()), ("", ""));
+    let uid = scene.get(&["deployment", "web"])["metadata"]["uid"].clone();
+
+    // What was only tried is not written.
+    let second = service("web", 2, "nginx:2", "").replace("{name: web}", "{name: web, labels: {team: a}}");
+    let tried = scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server", "-o", "json"], &second).ok().json();
+    assert_eq!((&tried["action"], &tried["dryRun"]), (&json!("updated"), &json!(true)));
+    let difference = scene.gpuctl_with(&["diff", "-f", "-"], &second).exits(1).out;
+    for line in ["--- live/applies/deployment/web", "-  replicas: 1", "+  replicas: 2", "+        image: nginx:2"] {
+        assert!(difference.lines().any(|own| own == line), "{line}: {difference}");
+    }
+    assert!(!difference.contains("revisionHistoryLimit: 1\n+") && !difference.contains("status:"), "{difference}");
+    let value = scene.gpuctl_with(&["diff", "-f", "-", "-o", "json"], &second).exits(1).json();
+    let fields = value.as_array().unwrap().iter().find(|one| one["object"] == "deployment/web").unwrap()["fields"].clone();
+    assert!(fields.as_array().unwrap().contains(&json!("spec.replicas: 1 → 2")), "{value:#}");
+    assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 1);
+
+    let changed = apply(&scene, &second).ok().json();
+    assert_eq!(changed["action"], "updated");
+    let changes = changed["changes"].as_array().unwrap();
+    assert!(
+        changes.contains(&json!("deployment/web spec.template.spec.containers.main.image: nginx:1 → nginx:2")),
+        "{changes:#?}"
+    );
+    let live = scene.get(&["deployment", "web"]);
+    assert_eq!((&live["metadata"]["uid"], &live["spec"]["replicas"]), (&uid, &json!(2)));
+    assert_eq!(live["metadata"]["labels"]["team"], "a");
+    let text = scene.gpuctl_with(&["apply", "-f", "-"], &first).ok().out;
+    assert!(text.contains("compute/web updated in applies") && text.contains("spec.replicas: 2 → 1"), "{text}");
+    // What the file no longer says is gone, and what it described is not ours to keep.
+    assert!(scene.get(&["deployment", "web"])["metadata"]["labels"]["team"].is_null());
+}
+
+#[test]
+fn an_autoscaler_keeps_its_number_and_goes_with_its_block() {
+    let scene = Scene::new("hpas");
+    let scaled =
+        service("web", 1, "nginx:1", "autoscaling: {enabled: true, minReplicas: 1, maxReplicas: 4, targetCPUUtilization: 50}\n");
+    apply(&scene, &scaled).ok();
+    assert_eq!(apply(&scene, &scaled).ok().json()["action"], "unchanged");
+    // Somebody raises the least number, and the autoscaler itself scales to it.
+    scene.admin.run(&["patch", "hpa", "web", "-n", "hpas", "--type=merge", "-p", r#"{"spec":{"minReplicas":3}}"#]);
+    scene.get_until(&["deployment", "web"], |live| live["spec"]["replicas"] == 3);
+    // That field is somebody else's now.
+    let conflict = apply(&scene, &scaled).exits(1).says("FieldConflict").says("conflict with").says(".spec.minReplicas");
+    assert_eq!(conflict.out, "");
+    scene.gpuctl_with(&["diff", "-f", "-"], &scaled).exits(1).says("`apply --force-conflicts` takes it over");
+    let forced =
+        scene.gpuctl_with(&["apply", "-f", "-", "--force-conflicts", "-o", "json"], &scaled.replace("nginx:1", "nginx:2"));
+    assert_eq!(forced.ok().json()["action"], "updated");
+    let live = scene.get(&["deployment", "web"]);
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:2");
+    assert_eq!(live["spec"]["replicas"], 3, "the autoscaler's number is the autoscaler's");
+    assert_eq!(scene.get(&["hpa", "web"])["spec"]["minReplicas"], 1);
+    // Without the block there is no autoscaler, and the number is the file's again.
+    let plain = service("web", 2, "nginx:2", "");
+    let difference = scene.gpuctl_with(&["diff", "-f", "-", "-o", "json"], &plain).exits(1).json();
+    assert!(difference.as_array().unwrap().iter().any(|one| one["change"] == "removed"), "{difference:#}");
+    let run = apply(&scene, &plain);
+    assert_eq!(run.ok().json()["action"], "updated");
+    assert!(items(&scene.get(&["hpa"])).is_empty());
+}
+
+#[test]
+fn what_is_paused_or_scaled_by_hand_is_not_fought() {
+    let scene = Scene::new("paused");
+    let web = service("web", 2, "nginx:1", "");
+    apply(&scene, &web).ok();
+    scene.gpuctl(&["pause", "job", "web"]).ok();
+    let run = apply(&scene, &web.replace("nginx:1", "nginx:2")).ok().json();
+    assert_eq!(run["action"], "updated");
+    let live = scene.get(&["deployment", "web"]);
+    assert_eq!((&live["spec"]["replicas"], &live["metadata"]["annotations"]["gpuctl/replicas"]), (&json!(0), &json!("2")));
+    scene.gpuctl(&["resume", "job", "web"]).ok();
+    assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 2);
+    // What our own `scale` wrote is ours to change: no conflict.
+    scene.gpuctl(&["scale", "web", "--replicas", "3"]).ok();
+    apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
+    assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 2);
+    // A training that is paused stays so.
+    let training = "kind: training\nversion: v0.1\njob: {name: t}\nenvironment: {image: 'busybox:1'}\n";
+    apply(&scene, training).ok();
+    scene.gpuctl(&["pause", "job", "t"]).ok();
+    let relabelled = training.replace("{name: t}", "{name: t, description: later}");
+    assert_eq!(apply(&scene, &relabelled).ok().json()["action"], "updated");
+    assert_eq!(scene.get(&["job", "t"])["spec"]["suspend"], true);
+}
+
+#[test]
+fn a_training_is_replaced_only_when_asked() {
+    let scene = Scene::with_nodes("replaces", 1);
+    let first = scene.training("t", "storage: {workdirs: [{path: /out, size: 1Gi}]}");
+    apply(&scene, &first).ok();
+    scene.until("t", "running", None);
+    let uid = scene.get(&["job", "t"])["metadata"]["uid"].clone();
+    let second = first.replace("image: busybox", "image: 'busybox:2'");
+    let refused = apply(&scene, &second).exits(1).says("Immutable").says("busybox → busybox:2").says("--replace");
+    assert_eq!(refused.out, "");
+    assert!(refused.err.contains("replacing it ends 1 pod on 1 GPU"), "{}", refused.err);
+    scene.gpuctl_with(&["diff", "-f", "-"], &second).exits(1).says("cannot be changed in place");
+    assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
+    let replaced = scene.gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], &second).ok().json();
+    assert_eq!(replaced["action"], "replaced");
+    assert_ne!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
+    assert_eq!(items(&scene.get(&["pvc"])).len(), 1, "its files stay");
+    // Another kind of the same name.
+    let other = service("t", 0, "nginx:1", "");
+    apply(&scene, &other).exits(1).says("KindConflict").says("`t` is there as training");
+    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &other).ok();
+    scene.get(&["deployment", "t"]);
+    // What is not ours is not touched.
+    scene.admin.run(&["create", "deployment", "theirs", "--image=x", "-n", "replaces"]);
+    apply(&scene, &service("theirs", 1, "nginx:1", "")).exits(1).says("AlreadyExists").says("not made by gpuctl");
+    let images = scene.get(&["deployment", "theirs"])["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+    assert_eq!(images, "x");
+}
+
+#[test]
+fn who_submitted_it_stays_its_user() {
+    let scene = Scene::new("users");
+    scene.allow_edit(Persona::Alice);
+    let web = service("web", 1, "nginx:1", "");
+    apply(&scene.seen_by(Persona::Alice), &web).ok();
+    let user = |live: &Value| live["metadata"]["annotations"]["gpuctl/user"].clone();
+    let before = user(&scene.get(&["deployment", "web"]));
+    assert_eq!(apply(&scene, &web).ok().json()["action"], "unchanged");
+    apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
+    assert_eq!(user(&scene.get(&["deployment", "web"])), before);
+}
+
+#[test]
+fn one_that_is_wrong_keeps_all_from_being_written() {
+    let scene = Scene::new("together");
+    let bad = "kind: training\nversion: v0.1\njob: {name: b}\nenvironment: {image: x}\nresources: {pool: nowhere, gpu: 1}\n";
+    let yaml = format!("{}---\n{bad}", service("a", 0, "nginx:1", ""));
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3);
+    assert!(items(&scene.get(&["deployments"])).is_empty());
+    // What only the server can say: a policy refuses one of them, already at the dry run.
+    let refused = "kind: compute\nversion: v0.1\njob: {name: b}\nenvironment: {image: x}\nservice: {port: 80}\npod: {priorityClassName: missing}\n";
+    let yaml = format!("{}---\n{refused}---\n{}", service("a", 0, "nginx:1", ""), service("c", 0, "nginx:1", ""));
+    let run = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml).exits(1).json();
+    let names =
+        |list: &Value| list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!((names(&run["success"]), names(&run["failed"])), (vec![], vec!["b".to_owned()]));
+    assert_eq!(names(&run["notTried"]), ["a", "c"]);
+    assert!(items(&scene.get(&["deployments,services", "-l", "app.kubernetes.io/managed-by=gpuctl"])).is_empty());
+}
+
+#[test]
+fn what_refuses_in_the_middle_costs_only_its_own_document() {
+    let scene = Scene::new("middle");
+    // Counted only when it is written: each passes by itself.
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two", "namespace": "middle"},
+        "spec": {"hard": {"count/deployments.apps": "2"}}}));
+    scene.get_until(&["resourcequota", "two"], |quota| quota["status"]["hard"].is_object());
+    let documents = |names: [&str; 3]| names.map(|name| service(name, 0, "nginx:1", "")).join("---\n");
+    let run = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &documents(["a", "b", "c"])).exits(1).json();
+    assert_eq!((run["success"].as_array().unwrap().len(), &run["failed"][0]["name"]), (2, &json!("c")));
+    assert_eq!(run["failed"][0]["error"], "QuotaExceeded");
+    let services = || -> Vec<String> {
+        let list = items(&scene.get(&["services", "-l", "app.kubernetes.io/managed-by=gpuctl"]));
+        list.iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(services(), ["a", "b"], "what was made of c is gone");
+    scene.admin.run(&["delete", "resourcequota", "two", "-n", "middle"]);
+
+    // A policy that lets dry runs pass.
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "middle"},
+        "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [
+            {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]},
+            "validations": [{"expression": "request.dryRun || object.metadata.namespace != 'middle' || object.metadata.name != 'e'",
+                "message": "not today"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "middle"}, "spec": {"policyName": "middle", "validationActions": ["Deny"]}});
+    scene.admin.apply(&policy);
+    scene.admin.apply(&binding);
+    // It takes a moment until it is in force.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let run = scene.gpuctl_with(&["create", "-f", "-", "--keep-partial", "-o", "json"], &documents(["d", "e", "f"]));
+        if run.code == 1 {
+            let run = run.json();
+            assert_eq!((run["success"].as_array().unwrap().len(), &run["failed"][0]["name"]), (2, &json!("e")));
+            let message = run["failed"][0]["message"].as_str().unwrap();
+            assert!(message.contains("not today") && message.contains("still there: service/e"), "{message}");
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "the policy is never in force");
+        scene.gpuctl_with(&["delete", "-f", "-"], &documents(["d", "e", "f"])).ok();
+    }
+    assert_eq!(services(), ["a", "b", "d", "e", "f"], "--keep-partial keeps it");
+    scene.admin.run(&["delete", "validatingadmissionpolicybinding", "middle"]);
+    let all = format!("{}---\n{}", documents(["a", "b", "c"]), documents(["d", "e", "f"]));
+    // And again until it is in force no more.
+    while apply(&scene, &all).code != 0 {
+        assert!(std::time::Instant::now() < end, "the policy is always in force");
+    }
+    let made = file("middle.yaml", &all);
+    let gone = scene.gpuctl(&["delete", "-f", made.to_str().unwrap(), "-o", "json"]).ok().json();
+    assert_eq!(gone["success"].as_array().unwrap().len(), 6);
+    scene.gpuctl(&["delete", "-f", made.to_str().unwrap()]).exits(1);
+    scene.gpuctl(&["delete", "-f", made.to_str().unwrap(), "--ignore-not-found"]).ok();
+}
+
+#[test]
+fn pools_and_quotas_are_applied_too() {
+    let scene = Scene::with_nodes("apppool", 1);
+    let pool = "kind: pool\nversion: v0.1\npool: {name: app-extra, description: one}\n";
+    assert!(scene.gpuctl_with(&["diff", "-f", "-"], pool).exits(1).out.contains("+description: one"));
+    scene.gpuctl_with(&["apply", "-f", "-"], pool).ok();
+    assert!(scene.gpuctl_with(&["apply", "-f", "-"], pool).ok().out.contains("is as the file says"));
+    scene.gpuctl_with(&["apply", "-f", "-"], &pool.replace("one", "two")).ok();
+    assert_eq!(scene.gpuctl(&["describe", "pool", "app-extra", "-o", "json"]).ok().json()["description"], "two");
+    scene.gpuctl_with(&["create", "-f", "-"], pool).exits(1).says("exists already");
+    scene.gpuctl(&["delete", "pool", "app-extra"]).ok();
+    let quota = "kind: quota\nversion: v0.1\nquota: {name: app-quota}\nnamespace: {apppool: {cpu: 10}}\n";
+    scene.gpuctl_with(&["apply", "-f", "-"], quota).ok();
+    assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], quota).ok().out, "");
+    let more = quota.replace("10", "12");
+    assert!(scene.gpuctl_with(&["diff", "-f", "-"], &more).exits(1).out.contains("requests.cpu"));
+    scene.gpuctl_with(&["apply", "-f", "-"], &more).ok();
+    let hard = items(&scene.get(&["resourcequota"]))[0]["spec"]["hard"].clone();
+    assert_eq!(hard["requests.cpu"], "12");
+}

@@ -1,0 +1,309 @@
+//! A proxy that cuts one request, or all from one on, before the server acts or after it: whatever is cut, what is there
+//! afterwards is what the report says, and a second run completes it.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gpuctl_sandbox::Persona;
+use serde_json::{Value, json};
+
+use crate::support::{Run, Scene, cluster, finish, items, run};
+
+/// What happens to which request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cut {
+    Nothing,
+    /// The request with this number does not reach the server.
+    Before(usize),
+    /// The server acts, and its answer is lost.
+    After(usize),
+    /// Neither this one nor any later one reaches the server.
+    From(usize),
+    /// The same, and the first one is acted on.
+    FromAfter(usize),
+}
+
+/// `kubectl proxy`, which speaks TLS for us, and a cutter before it.
+struct Proxy {
+    upstream: Child,
+    to: u16,
+    folder: PathBuf,
+}
+
+impl Proxy {
+    fn start(name: &str) -> Self {
+        let mut upstream = Command::new(cluster().binary("kubectl"))
+            .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
+            .args(["proxy", "--port=0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(upstream.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let to = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+        let folder = cluster().folder().join(format!("cuts-{name}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self { upstream, to, folder }
+    }
+
+    /// Runs gpuctl through a cutter of its own. Returns how many requests were made.
+    fn gpuctl(&self, namespace: &str, cut: Cut, arguments: &[&str], input: &str) -> (Run, usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let count = Arc::new(AtomicUsize::new(0));
+        let (counter, to) = (Arc::clone(&count), self.to);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let counter = Arc::clone(&counter);
+                std::thread::spawn(move || drop(serve(stream, to, cut, &counter)));
+            }
+        });
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
+            "clusters": [{"name": "c", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": namespace}}],
+        });
+        let file = self.folder.join(format!("{port}.kubeconfig"));
+        std::fs::write(&file, config.to_string()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        command.env("KUBECONFIG", &file).env("NO_COLOR", "1").env("GPUCTL_PROMETHEUS", "none").args(arguments);
+        let run = run(command, input);
+        (run, count.load(Ordering::SeqCst))
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.upstream.kill();
+        let _ = self.upstream.wait();
+    }
+}
+
+/// One connection with one request, for every answer ends it.
+fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std::io::Result<()> {
+    let mut reader = BufReader::new(client.try_clone()?);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        if line == "\r\n" {
+            break;
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let number = counter.fetch_add(1, Ordering::SeqCst);
+    let lost = match cut {
+        Cut::Before(cut) => number == cut,
+        Cut::From(cut) => number >= cut,
+        Cut::FromAfter(cut) => number > cut,
+        Cut::Nothing | Cut::After(_) => false,
+    };
+    if lost {
+        return Ok(());
+    }
+    let mut upstream = TcpStream::connect(("127.0.0.1", to))?;
+    write!(upstream, "{head}Connection: close\r\n\r\n")?;
+    upstream.write_all(&body)?;
+    let mut answer = Vec::new();
+    upstream.read_to_end(&mut answer)?;
+    if matches!(cut, Cut::After(cut) | Cut::FromAfter(cut) if number == cut) {
+        return Ok(());
+    }
+    client.write_all(&answer)
+}
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// Five services of no pods, with different objects.
+fn five(prefix: &str) -> String {
+    let one = |(index, name): (usize, &&str)| {
+        let storage = if index == 1 { "storage: {workdirs: [{path: /data, size: 1Gi}]}\n" } else { "" };
+        format!(
+            "kind: compute\nversion: v0.1\njob: {{name: {prefix}-{name}}}\nenvironment: {{image: 'busybox:1'}}\nservice: {{replicas: 0, port: 80}}\n{storage}"
+        )
+    };
+    NAMES.iter().enumerate().map(one).collect::<Vec<_>>().join("---\n")
+}
+
+/// Objects of a run, with their kinds.
+fn objects(proxy: &Proxy, namespace: &str, prefix: &str) -> Vec<(&'static str, Value)> {
+    let mut found = Vec::new();
+    for (kind, path) in [
+        ("deployment", format!("/apis/apps/v1/namespaces/{namespace}/deployments")),
+        ("service", format!("/api/v1/namespaces/{namespace}/services")),
+        ("persistentvolumeclaim", format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims")),
+    ] {
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.to)).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let list: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let own = |item: &Value| item["metadata"]["name"].as_str().unwrap().starts_with(&format!("{prefix}-"));
+        found.extend(items(&list).into_iter().filter(own).map(|item| (kind, item)));
+    }
+    found
+}
+
+/// What is there of a run, as `kind/name`.
+fn there(proxy: &Proxy, namespace: &str, prefix: &str) -> BTreeSet<String> {
+    let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().to_owned();
+    objects(proxy, namespace, prefix).iter().map(|(kind, item)| format!("{kind}/{}", name(item))).collect()
+}
+
+/// All objects of these documents.
+fn whole(prefix: &str, names: &[&str]) -> BTreeSet<String> {
+    let mut all: BTreeSet<String> =
+        names.iter().flat_map(|name| [format!("deployment/{prefix}-{name}"), format!("service/{prefix}-{name}")]).collect();
+    if names.contains(&"b") {
+        all.insert(format!("persistentvolumeclaim/{prefix}-b-data"));
+    }
+    all
+}
+
+/// What a report claims: documents done, and labels that it says are there or may be.
+fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let report: Value = serde_json::from_str(&run.out).unwrap_or(Value::Null);
+    let done: Vec<String> = report["success"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| one["jobId"].as_str().unwrap_or_default().trim_start_matches(&format!("{prefix}-")).to_owned())
+        .collect();
+    let done: Vec<&str> = done.iter().map(String::as_str).collect();
+    let mut sure = whole(prefix, &done);
+    let mut perhaps = BTreeSet::new();
+    for failed in report["failed"].as_array().into_iter().flatten() {
+        let message = failed["message"].as_str().unwrap_or_default();
+        for (words, into) in [("still there: ", &mut sure), ("perhaps there, for nobody answered: ", &mut perhaps)] {
+            if let Some((_, list)) = message.split_once(words) {
+                let list = list.split(": ").next().unwrap_or_default();
+                into.extend(list.split(", ").map(ToOwned::to_owned));
+            }
+        }
+    }
+    (sure, perhaps)
+}
+
+#[test]
+fn whatever_is_cut_the_report_is_true_and_a_second_run_completes_it() {
+    let scene = Scene::new("cuts");
+    let proxy = Proxy::start("all");
+    let create = ["create", "-f", "-", "-o", "json"];
+    let (plain, requests) = proxy.gpuctl("cuts", Cut::Nothing, &create, &five("plain"));
+    assert_eq!(plain.ok().json()["success"].as_array().unwrap().len(), 5);
+    assert_eq!(there(&proxy, "cuts", "plain"), whole("plain", &NAMES));
+    assert!((20..200).contains(&requests), "{requests} requests");
+    // Every request once: all of them can be sent again, so nobody notices.
+    let once = |number: usize| {
+        for (word, cut) in [("before", Cut::Before(number)), ("after", Cut::After(number))] {
+            let prefix = format!("{word}{number}");
+            let (run, _) = proxy.gpuctl("cuts", cut, &create, &five(&prefix));
+            assert_eq!(run.code, 0, "{cut:?}: {}{}", run.out, run.err);
+            assert_eq!(there(&proxy, "cuts", &prefix), whole(&prefix, &NAMES), "{cut:?}");
+        }
+    };
+    // An outage that lasts.
+    let outage = |number: usize| {
+        let prefix = format!("outage{number}");
+        let cut = if (number / 3).is_multiple_of(2) { Cut::From(number) } else { Cut::FromAfter(number) };
+        let (run, _) = proxy.gpuctl("cuts", cut, &create, &five(&prefix));
+        let (sure, perhaps) = claimed(&run, &prefix);
+        let found = there(&proxy, "cuts", &prefix);
+        let most: BTreeSet<String> = sure.union(&perhaps).cloned().collect();
+        assert!(sure.is_subset(&found), "{cut:?}: {sure:?} was told, and there is {found:?}: {}{}", run.out, run.err);
+        assert!(found.is_subset(&most), "{cut:?}: {found:?} is there, and {most:?} was told: {}{}", run.out, run.err);
+        if found.len() < whole(&prefix, &NAMES).len() {
+            assert_ne!(run.code, 0, "{cut:?}");
+        }
+        // Again without an outage: what is there is in its own way alone, and the rest is made.
+        let again = scene.gpuctl_with(&create, &five(&prefix));
+        let ended = scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &five(&prefix)).ok().json();
+        assert_eq!(there(&proxy, "cuts", &prefix), whole(&prefix, &NAMES), "{cut:?}: {}{}", again.out, again.err);
+        let unchanged = ended["success"].as_array().unwrap().iter().filter(|one| one["action"] == "unchanged").count();
+        let owned = |(kind, item): &(&str, Value)| *kind == "service" && !item["metadata"]["ownerReferences"].is_null();
+        let tied = objects(&proxy, "cuts", &prefix).iter().filter(|one| owned(one)).count();
+        assert!(unchanged >= 4 && tied == 5, "{cut:?}: {ended:#}");
+    };
+    // Most of it is waiting for another try.
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::SeqCst);
+                    match number {
+                        number if number < requests => once(number),
+                        // Of these every third, for they wait long.
+                        number if 3 * (number - requests) < requests => outage(3 * (number - requests)),
+                        _ => return,
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn an_end_at_any_moment_leaves_what_a_second_run_completes() {
+    let scene = Scene::new("ends");
+    let proxy = Proxy::start("ends");
+    for (signal, code) in [("-INT", 130), ("-KILL", -9)] {
+        for moment in 0..12 {
+            let prefix = format!("{}{moment}", if code == 130 { "int" } else { "kill" });
+            let file = crate::support::file(&format!("{prefix}.yaml"), &five(&prefix));
+            let mut child = scene.start(&["create", "-f", file.to_str().unwrap(), "-o", "json"]);
+            let pid = child.id().to_string();
+            // The moments differ from machine to machine: what is asserted holds at all of them.
+            std::thread::sleep(std::time::Duration::from_millis(60 * moment));
+            let over = child.try_wait().unwrap().is_some();
+            Command::new("kill").args([signal, &pid]).status().unwrap();
+            let run = finish(child, std::time::Duration::from_secs(60));
+            if code == 130 && !over {
+                // Before anything is written the signal ends it as any program.
+                assert!(matches!(run.code, 130 | 0 | -9), "{}: {}{}", run.code, run.out, run.err);
+                let (sure, perhaps) = claimed(&run, &prefix);
+                assert_eq!((there(&proxy, "ends", &prefix), perhaps), (sure, BTreeSet::new()), "{}{}", run.out, run.err);
+            }
+            scene.gpuctl(&["apply", "-f", file.to_str().unwrap()]).ok();
+            assert_eq!(there(&proxy, "ends", &prefix), whole(&prefix, &NAMES));
+        }
+    }
+}
+
+#[test]
+fn two_runs_at_once_end_with_one_job() {
+    let scene = Scene::new("twice");
+    let proxy = Proxy::start("twice");
+    for round in 0..4 {
+        let prefix = format!("r{round}");
+        let file = crate::support::file(&format!("twice-{round}.yaml"), &five(&prefix));
+        let arguments = ["create", "-f", file.to_str().unwrap(), "-o", "json"];
+        let runs: Vec<_> = (0..2).map(|_| scene.start(&arguments)).collect();
+        let runs: Vec<Run> = runs.into_iter().map(|child| finish(child, std::time::Duration::from_secs(60))).collect();
+        let mut done: Vec<String> = Vec::new();
+        for run in &runs {
+            let report = run.json();
+            done.extend(report["success"].as_array().unwrap().iter().map(|one| one["jobId"].as_str().unwrap().to_owned()));
+            for failed in report["failed"].as_array().unwrap() {
+                assert!(matches!(failed["error"].as_str(), Some("AlreadyExists")), "{failed:#}");
+            }
+        }
+        done.sort();
+        let names: Vec<String> = NAMES.iter().map(|name| format!("{prefix}-{name}")).collect();
+        assert_eq!(done, names, "each was made by one of them");
+        assert_eq!(there(&proxy, "twice", &prefix), whole(&prefix, &NAMES));
+    }
+}
