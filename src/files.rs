@@ -11,6 +11,16 @@ pub fn text_of(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes_of(path)?).map_err(|_| format!("{} is no text", path.display()))
 }
 
+/// Makes a file that is not there yet. `Ok(false)` when there is one.
+pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, String> {
+    use std::io::Write;
+    match std::fs::OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| file.write_all(bytes)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(format!("{} cannot be written: {error}", path.display())),
+    }
+}
+
 /// Puts a file in place at once, so that no reader meets half of it. `mode` is for one that comes to be; one that is there
 /// keeps its own.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that writes files")]

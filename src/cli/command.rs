@@ -9,8 +9,8 @@ use crate::error::Error;
 use super::{
     World, apply, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, diff,
     doctor, eff, events, exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools,
-    get_workloads, label_node, logs, man, node_labels, open, pool_nodes, quotas, report, run, scale, score, snapshot, stats,
-    then, top, validate, version,
+    get_workloads, label_node, logs, man, node_labels, open, pool_nodes, quotas, report, run, scale, schema, score, snapshot,
+    stats, then, top, validate, version,
 };
 
 #[derive(Debug, Subcommand)]
@@ -19,6 +19,9 @@ pub enum Command {
     Apply(apply::Apply),
     Diff(diff::Diff),
     Validate(validate::Validate),
+    Init(schema::Init),
+    Explain(schema::Explain),
+    Schema(schema::Schema),
     Run(run::Run),
     /// List jobs, nodes, pools, workloads, what GPUs do
     #[command(subcommand)]
@@ -123,6 +126,9 @@ pub(super) async fn dispatch(command: Command, world: &World) -> Result<ExitCode
         Command::Apply(args) => apply::run(&args, world).await,
         Command::Diff(args) => diff::run(&args, world).await,
         Command::Validate(args) => validate::run(&args, world).await,
+        Command::Init(args) => schema::init(&args, world),
+        Command::Explain(args) => schema::explain(&args, world),
+        Command::Schema(args) => schema::schema_of(&args, world),
         Command::Get(Get::Jobs(args)) => get_jobs::run(&args, world).await,
         Command::Get(Get::Nodes(args)) => get_nodes::run(&args, world).await,
         Command::Get(Get::Label(args) | Get::NodeLabels(args) | Get::GpuType(args)) => node_labels::run(&args, world).await,

@@ -13,11 +13,13 @@ use futures::stream::{self, StreamExt};
 use crate::cluster::{Connection, LogLine, LogQuery, Patience, Wanted};
 use crate::error::{Error, Kind};
 use crate::model::{Job, JobKind, State, Status};
+use crate::spec::nearest;
 use crate::stats::progress;
 use crate::view::coverage::Coverage;
 use crate::view::jobs::{self, JobItem, Row};
 use crate::view::{Format, document};
 
+use super::columns::{Column, Output, OutputParser};
 use super::metrics::{self, Cells, OF_JOBS};
 use super::watch::{self, Frame};
 use super::{ListFormat, World, completion, then};
@@ -30,6 +32,7 @@ use super::{ListFormat, World, completion, then};
 #[command(after_help = "Examples:
   gpuctl get jobs
   gpuctl get jobs --status pending --pool training-pool
+  gpuctl get jobs -o custom-columns=NAME:.jobId,GPUS:.gpuHeld --no-headers
   gpuctl get jobs --mine -o json | jq '.items[] | select(.status == \"failed\")'")]
 pub struct GetJobs {
     /// All namespaces, also when the context names one
@@ -68,9 +71,9 @@ pub struct GetJobs {
     /// Leave the titles out
     #[arg(long)]
     no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    output: ListFormat,
+    /// Output format; custom-columns=TITLE:.field,… has fields of the JSON
+    #[arg(short, long, value_parser = OutputParser, default_value = "table", value_name = "FORMAT")]
+    output: Output,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -91,9 +94,9 @@ const AT_ONCE: usize = 16;
 const WATCH_STEP: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
-    world.terminal.set_format(args.output.into());
+    world.terminal.set_format(args.output.format().into());
     if let Some(at) = &args.at {
-        return then::list(then::List::Jobs, at, args.output.into(), !args.no_headers, world).await;
+        return then::list(then::List::Jobs, at, args.output.format().into(), !args.no_headers, world).await;
     }
     let connection = world.connect().await?;
     let user = match args.mine {
@@ -114,7 +117,7 @@ pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
     }
     let cells = Cells::new(world, &connection);
     let (rows, total, coverage) = rows(args, &connection, &wanted, &cells, world, true).await?;
-    world.terminal.print(&show(args, &rows, total, coverage, world))?;
+    world.terminal.print(&show(args, &rows, total, coverage, world)?)?;
     if rows.is_empty() {
         world.terminal.note("no jobs found");
     }
@@ -125,14 +128,35 @@ pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(args: &GetJobs, rows: &[Row], total: usize, coverage: Option<Coverage>, world: &World) -> String {
-    let format: Format = args.output.into();
-    match format {
+fn show(args: &GetJobs, rows: &[Row], total: usize, coverage: Option<Coverage>, world: &World) -> Result<String, Error> {
+    if let Output::Columns(columns) = &args.output {
+        return own_columns(columns, rows, !args.no_headers, world);
+    }
+    let format: Format = args.output.format().into();
+    Ok(match format {
         Format::Name => jobs::names(rows),
         Format::Json | Format::Yaml => document(format, &jobs::list(rows, total, coverage)).expect("these formats are documents"),
         Format::Table | Format::Wide | Format::Csv if rows.is_empty() && format != Format::Csv => String::new(),
         _ => jobs::table(rows, format, !args.no_headers, world.terminal.look(), world.now()),
+    })
+}
+
+/// Fields of the JSON as columns.
+fn own_columns(columns: &[Column], rows: &[Row], headers: bool, world: &World) -> Result<String, Error> {
+    let known = jobs::fields();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    for column in columns {
+        let first = column.path[0].as_str();
+        if !known.contains(&first) {
+            let error = Error::usage(format!("a job has no field `{first}`"));
+            return Err(match nearest(first, &known) {
+                Some(near) => error.hint(format!("did you mean `.{near}`?")),
+                None => error.hint(format!("fields: {}", known.join(", "))),
+            });
+        }
     }
+    let columns: Vec<(&str, &[String])> = columns.iter().map(|column| (column.title.as_str(), &column.path[..])).collect();
+    Ok(jobs::own_columns(rows, &columns, headers, world.terminal.look()))
 }
 
 /// The jobs of the page in the order asked for, and how many there are on all pages.
@@ -148,7 +172,8 @@ async fn rows(
     let patience = Patience::new(|failure| world.terminal.warn(&format!("{failure}; trying again")));
     let listed =
         async { if args.watch { patience.ask(|| connection.jobs(wanted)).await } else { connection.jobs(wanted).await } };
-    let (selection, moment) = join(listed, cells.now(if matches!(args.output, ListFormat::Name) { &[] } else { &OF_JOBS })).await;
+    let (selection, moment) =
+        join(listed, cells.now(if matches!(args.output, Output::Usual(ListFormat::Name)) { &[] } else { &OF_JOBS })).await;
     let (selection, moment) = (selection?, moment?);
     let readings = moment.map(|moment| metrics::of_jobs(&moment, selection.jobs.iter()));
     if let Some(namespace) = selection.narrowed_to.filter(|_| first) {
@@ -215,10 +240,10 @@ pub(super) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
 
 async fn watch(args: &GetJobs, connection: &Connection, wanted: &Wanted, world: &World) -> Result<ExitCode, Error> {
     let cells = Cells::new(world, connection);
-    watch::watch(args.output.into(), WATCH_STEP, world, async |first| {
+    watch::watch(args.output.format().into(), WATCH_STEP, world, async |first| {
         let (rows, total, coverage) = rows(args, connection, wanted, &cells, world, first).await?;
         let items = rows.iter().map(|row| (format!("{}/{}", row.job.namespace, row.job.name), JobItem::from(row)));
-        Ok(Frame::new(show(args, &rows, total, coverage, world), items))
+        Ok(Frame::new(show(args, &rows, total, coverage, world)?, items))
     })
     .await
 }

@@ -54,7 +54,10 @@ pub fn of(command: &Command) -> Option<&'static str> {
         | Command::Doctor(_)
         | Command::Version(_)
         | Command::Completion(_)
-        | Command::Man(_) => return None,
+        | Command::Man(_)
+        | Command::Init(_)
+        | Command::Explain(_)
+        | Command::Schema(_) => return None,
     })
 }
 

@@ -13,7 +13,7 @@ pub struct GpuType {
 }
 
 /// Words of product names that do not tell one type from another.
-const NOISE: [&str; 30] = [
+pub const NOISE: [&str; 30] = [
     "nvidia",
     "tesla",
     "amd",

@@ -257,9 +257,21 @@ impl Reader {
         found
     }
 
+    /// Text that is a name: what YAML takes for true or false has to be quoted.
+    fn name(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+        let text = self.text(node, name)?;
+        let boolean = matches!(text.value.to_ascii_lowercase().as_str(), "true" | "false");
+        if boolean && matches!(node.value, Value::Scalar { plain: true, .. }) {
+            let message = format!("`{name}` must be a name, and `{}` is a boolean", text.value);
+            self.problems.push(Problem::error(node.at, message, format!("write '{}'", text.value)));
+            return None;
+        }
+        Some(text)
+    }
+
     /// The name of something that is there already: labels joined by dots, which may begin with a digit.
     pub fn object_name(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
-        let text = self.text(node, name)?;
+        let text = self.name(node, name)?;
         let label = |part: &str| {
             !part.is_empty()
                 && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
@@ -276,7 +288,7 @@ impl Reader {
 
     /// A DNS label: what Kubernetes names may be, at most `longest` characters.
     pub fn dns_label(&mut self, node: &Node, name: &str, longest: usize) -> Option<Located<String>> {
-        let text = self.text(node, name)?;
+        let text = self.name(node, name)?;
         if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
             let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));
             self.problems.push(Problem::error(node.at, message, note));

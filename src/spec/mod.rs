@@ -12,8 +12,11 @@ mod placeholder;
 mod pool;
 pub mod port;
 mod problem;
+pub mod reference;
+pub mod schema;
 mod secrets;
 mod service;
+pub mod shape;
 mod storage;
 mod tree;
 

@@ -28,6 +28,7 @@ pub mod overview;
 pub mod pods;
 pub mod pools;
 pub mod quotas;
+pub mod reference;
 pub mod report;
 pub mod rights;
 pub mod scaled;

@@ -130,7 +130,7 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Five services of no pods, with different objects.
 fn five(prefix: &str) -> String {
     let one = |(index, name): (usize, &&str)| {
-        let storage = if index == 1 { "storage: {workdirs: [{path: /data, size: 1Gi}]}\n" } else { "" };
+        let storage = if index == 1 { "storage: {workdirs: [{path: /data, size: 1Gi, storageClass: cuts}]}\n" } else { "" };
         format!(
             "kind: compute\nversion: v0.1\njob: {{name: {prefix}-{name}}}\nenvironment: {{image: 'busybox:1'}}\nservice: {{replicas: 0, port: 80}}\n{storage}"
         )
@@ -151,7 +151,11 @@ fn objects(proxy: &Proxy, namespace: &str, prefix: &str) -> Vec<(&'static str, V
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let list: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
-        let own = |item: &Value| item["metadata"]["name"].as_str().unwrap().starts_with(&format!("{prefix}-"));
+        // A claim that is deleted goes when its controller says so.
+        let own = |item: &Value| {
+            item["metadata"]["name"].as_str().unwrap().starts_with(&format!("{prefix}-"))
+                && item["metadata"]["deletionTimestamp"].is_null()
+        };
         found.extend(items(&list).into_iter().filter(own).map(|item| (kind, item)));
     }
     found
@@ -277,7 +281,11 @@ fn an_end_at_any_moment_leaves_what_a_second_run_completes() {
                 let (sure, perhaps) = claimed(&run, &prefix);
                 assert_eq!((there(&proxy, "ends", &prefix), perhaps), (sure, BTreeSet::new()), "{}{}", run.out, run.err);
             }
-            scene.gpuctl(&["apply", "-f", file.to_str().unwrap()]).ok();
+            // Until what is being deleted is gone.
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while scene.gpuctl(&["apply", "-f", file.to_str().unwrap()]).code != 0 {
+                assert!(std::time::Instant::now() < end, "it is never completed");
+            }
             assert_eq!(there(&proxy, "ends", &prefix), whole(&prefix, &NAMES));
         }
     }

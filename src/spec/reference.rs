@@ -1,0 +1,309 @@
+//! Every field once, as data: its spellings, what it may hold, in which kinds, and what it means. `explain`, `init` and the JSON
+//! Schema are made from it; a proof in the tests holds it against the readers.
+
+use super::shape::Shape::{
+    AbsolutePath, Block, Boolean, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, Labels, ModelPath,
+    Namespaces, ObjectName, OneOrMany, Overlay, PoolNodes, Share, ShortDuration, Text, TextMap, UrlPath, Variables, Whole, Word,
+    Workdirs,
+};
+use super::shape::{Field, Of, field};
+
+const JOB: &[Field] = &[
+    field(
+        &["name"],
+        Label,
+        "Name of everything that is made, and the id of the job. A DNS label; its pods get something appended.",
+        "NAME",
+    )
+    .needed(),
+    field(&["namespace"], ObjectName, "Namespace; without it -n, else that of the context.", "team-a"),
+    field(&["description"], Text, "A sentence for people; shown by `describe job`.", "what it is for"),
+    field(&["priority"], Text, "high, medium or low; any other word is the name of an existing PriorityClass.", "medium"),
+    field(&["labels"], Labels, "Labels of every object and pod: what `report --by label=KEY` groups by.", "{team: research}"),
+    field(&["annotations"], TextMap, "Annotations of every object and pod.", "{cost-center: '42'}"),
+    field(&["queue"], Text, "Queue of Kueue or Volcano, where the cluster has one.", "research"),
+    field(
+        &["grace_period", "gracePeriod", "grace-period"],
+        Duration,
+        "Time that containers get to end, to save a checkpoint.",
+        "2m",
+    ),
+    field(&["epochs"], Whole(1, u32::MAX), "Set as EPOCHS for the program.", "3").of(Of::Training),
+    field(
+        &["batch_size", "batchSize", "batch-size"],
+        Whole(1, u32::MAX),
+        "Per GPU; set as BATCH_SIZE, and GLOBAL_BATCH_SIZE for all GPUs.",
+        "8",
+    )
+    .of(Of::Training),
+    field(&["retries"], Whole(0, 100), "How often each node's pod is tried again after a failure; 3 without it.", "3")
+        .of(Of::Training),
+    field(&["max_runtime", "maxRuntime", "max-runtime"], Duration, "Longest time that it may run, waiting not counted.", "12h")
+        .of(Of::Training),
+    field(
+        &["gang_timeout", "gangTimeout", "gang-timeout"],
+        Duration,
+        "How long some pods hold their GPUs while others wait, before all give them back.",
+        "10m",
+    )
+    .of(Of::Training),
+    field(&["keep_for", "keepFor", "keep-for"], Duration, "How long the job is kept after its end.", "7d").of(Of::Training),
+];
+
+const ENVIRONMENT: &[Field] = &[
+    field(&["image"], Image, "Container image.", "pytorch/pytorch:2.9.0").needed(),
+    field(
+        &["imagePullSecret", "image_pull_secret", "imagePullSecrets", "image_pull_secrets"],
+        OneOrMany(&ObjectName),
+        "Secret with the login to a private registry; `gpuctl create secret` makes one.",
+        "registry",
+    ),
+    field(
+        &["imagePullPolicy", "image_pull_policy"],
+        Word(&["Always", "IfNotPresent", "Never"]),
+        "When the image is pulled.",
+        "IfNotPresent",
+    ),
+    field(
+        &["command"],
+        Command,
+        "What runs: a list of words, or one string for a shell; the image's own without it.",
+        "[python, main.py]",
+    ),
+    field(&["args"], Command, "Arguments behind the command.", "[--verbose]"),
+    field(
+        &["env"],
+        Variables,
+        "Variables: a map, or a list of {name, value}, {name, secret, key} or {name, configmap, key}.",
+        "{LOG_LEVEL: info}",
+    ),
+    field(&["workingDir", "working_dir"], Text, "Folder in which the command starts.", "/workspace"),
+];
+
+const MODEL: &[Field] = &[
+    field(&["source"], Text, "Where the model comes from; set as MODEL_SOURCE.", "huggingface"),
+    field(&["name"], Text, "Set as MODEL_NAME; `{{model.name}}` stands for it elsewhere in the file.", "Qwen/Qwen2-7B"),
+    field(&["version"], Text, "Set as MODEL_VERSION.", "main"),
+    field(&["format"], Text, "Set as MODEL_FORMAT.", "safetensors"),
+    field(
+        &["path"],
+        ModelPath,
+        "A folder of the node with the model, mounted read-only; or any other text for the program.",
+        "/models/qwen2-7b",
+    ),
+    field(&["cache"], Boolean, "Keep downloads at /cache/models on the node.", "true"),
+];
+
+const RESOURCES: &[Field] = &[
+    field(
+        &["pool"],
+        ObjectName,
+        "Pool whose nodes it may use; `default` is no restriction. `gpuctl get pools` lists them.",
+        "train-pool",
+    ),
+    field(&["gpu"], Whole(0, 1024), "GPUs per pod.", "1"),
+    field(
+        &["gpu-type", "gpu_type", "gpuType"],
+        GpuType,
+        "Type of GPU, in any spelling; `gpuctl get gpu-type` lists what there is.",
+        "a100-80g",
+    ),
+    field(
+        &["gpu_share", "gpu-share", "gpuShare"],
+        Share,
+        "Part of a GPU: an amount of its memory, or a fraction up to 1.",
+        "10Gi",
+    ),
+    field(&["cpu"], Cpu, "CPUs per pod.", "8"),
+    field(&["memory"], Bytes, "Memory per pod, with its unit.", "64Gi"),
+    field(&["shm", "shm_size", "shmSize"], Bytes, "Size of /dev/shm, which counts against the memory.", "16Gi"),
+    field(
+        &["node_count", "nodeCount", "node-count", "nodes"],
+        Whole(1, 10_000),
+        "Pods, each on GPUs of its own: gpu is per pod.",
+        "1",
+    )
+    .of(Of::Training),
+];
+
+const WORKDIR: &[Field] = &[
+    field(&["path"], AbsolutePath, "Where it appears in the container; without a source also the folder of the node.", "/data")
+        .needed(),
+    field(&["host_path", "hostPath", "host-path"], AbsolutePath, "Folder or file of the node.", "/mnt/data"),
+    field(&["pvc", "claim"], Text, "An existing claim.", "datasets"),
+    field(&["sub_path", "subPath"], Text, "Folder inside the claim.", "imagenet"),
+    field(&["size"], Bytes, "A claim of this size is made; it is kept when the job is deleted.", "100Gi"),
+    field(&["storageClass", "storage_class", "storageClassName"], Text, "Storage class of a claim that is made.", "fast"),
+    field(
+        &["access_mode", "accessMode"],
+        Word(&["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod"]),
+        "Access mode of a claim that is made.",
+        "ReadWriteMany",
+    ),
+    field(&["emptyDir", "empty_dir"], Boolean, "An empty folder that goes with the pod.", "true"),
+    field(&["configmap", "configMap"], Text, "An existing ConfigMap.", "settings"),
+    field(&["secret"], Text, "An existing Secret.", "credentials"),
+    field(&["read_only", "readOnly"], Boolean, "Mounted for reading only.", "true"),
+    field(&["type"], Word(&["file", "directory"]), "What the path is, where its ending does not tell.", "directory"),
+];
+
+const STORAGE: &[Field] = &[field(
+    &["workdirs", "workdir"],
+    Workdirs(WORKDIR),
+    "What is mounted: paths of the node, claims, empty folders, ConfigMaps, Secrets.",
+    "[{path: /data, size: 100Gi}]",
+)];
+
+/// The block form of a health check.
+pub const HEALTH_CHECK: &[Field] = &[
+    field(&["path"], UrlPath, "Path that answers when the service is up.", "/health").needed(),
+    field(&["port"], Whole(1, 65_535), "Port of the check, where it is another.", "9090"),
+    field(&["initial_delay", "initialDelay"], Duration, "Time before the first try.", "30s"),
+    field(&["period"], Duration, "Time between two tries.", "10s"),
+];
+
+const SERVICE: &[Field] = &[
+    field(&["replicas"], Whole(0, 10_000), "Pods that serve; 0 makes it paused. A notebook is one.", "1"),
+    field(&["port"], Whole(1, 65_535), "Port of the service, and of the program unless targetPort says otherwise.", "8000")
+        .needed_to_serve(),
+    field(&["targetPort", "target_port"], Whole(1, 65_535), "Port on which the program listens, where it is another.", "8080"),
+    field(&["protocol"], Word(&["TCP", "UDP", "SCTP"]), "Protocol of the port.", "TCP"),
+    field(&["type"], Word(&["ClusterIP", "NodePort", "LoadBalancer"]), "How it is reached from outside.", "ClusterIP"),
+    field(&["host"], Text, "Host name of an Ingress.", "model.example.com"),
+    field(
+        &["health_check", "healthCheck", "health-check"],
+        HealthCheck,
+        "Path that answers when the service is up, or {path, port, initial_delay, period}.",
+        "/health",
+    ),
+    field(&["timeout"], Duration, "Longest time of a request.", "60s"),
+    field(
+        &["request_limit", "requestLimit", "request-limit"],
+        Whole(1, u32::MAX),
+        "Requests per second, enforced by an Ingress where `host` asks for one.",
+        "100",
+    ),
+];
+
+const AUTOSCALING: &[Field] = &[
+    field(&["enabled"], Boolean, "Whether it scales; true without it.", "true"),
+    field(&["minReplicas", "min_replicas"], Whole(1, 10_000), "Fewest pods; 1 without it.", "1"),
+    field(&["maxReplicas", "max_replicas"], Whole(1, 10_000), "Most pods.", "4"),
+    field(
+        &["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"],
+        Whole(1, 100),
+        "Percent of GPU utilization that is aimed at.",
+        "70",
+    ),
+    field(
+        &["targetMemoryUtilization", "target_memory_utilization"],
+        Whole(1, 100),
+        "Percent of GPU memory that is aimed at.",
+        "80",
+    ),
+    field(
+        &["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"],
+        Whole(1, 100),
+        "Percent of the requested CPU that is aimed at.",
+        "60",
+    ),
+    field(&["scaleUpDelay", "scale_up_delay"], ShortDuration, "Time that load must last before pods are added.", "1m"),
+    field(&["scaleDownDelay", "scale_down_delay"], ShortDuration, "Time that quiet must last before pods are taken away.", "5m"),
+];
+
+const VERSION: Field = field(&["version"], Word(&["v0.1", "v1"]), "Version of the file's form.", "v0.1");
+
+/// Fields of a job document.
+pub const DOCUMENT: &[Field] = &[
+    VERSION,
+    field(&["job"], Block(JOB), "The job as a whole: its name, whom it belongs to, how it is tried.", "").needed(),
+    field(&["environment"], Block(ENVIRONMENT), "What runs: image, command, variables.", "").needed(),
+    field(&["model"], Block(MODEL), "The model, for the program and for placeholders.", ""),
+    field(&["resources"], Block(RESOURCES), "What each pod gets, and where.", ""),
+    field(&["storage"], Block(STORAGE), "What is mounted.", ""),
+    field(&["service"], Block(SERVICE), "How it is reached.", "").of(Of::Serving).needed_to_serve(),
+    field(&["autoscaling"], Block(AUTOSCALING), "How many pods, by what they do.", "").of(Of::Service),
+    field(&["files"], Files, "Small local files that appear in /workspace: a list, or a map path: file.", "[train.py]"),
+    field(
+        &["pod"],
+        Overlay,
+        "Merged into the pod spec as it stands, for what has no field here: tolerations, security context, runtime class.",
+        "{runtimeClassName: nvidia}",
+    ),
+];
+
+/// Fields of `kind: pool`.
+pub const POOL: &[Field] = &[
+    VERSION,
+    field(
+        &["pool"],
+        Block(&[
+            field(&["name"], ObjectName, "Name that jobs ask for.", "NAME").needed(),
+            field(&["description"], Text, "A sentence for people.", "what it is for"),
+            field(&["gpu-type", "gpu_type", "gpuType"], OneOrMany(&GpuType), "Allowed types; any without it.", "[a100-80g]"),
+            field(
+                &["quota"],
+                Block(&[
+                    field(&["maxJobs", "max_jobs"], Whole(0, u32::MAX), "Jobs that may be in it at the same time.", "100"),
+                    field(&["maxGpuPerJob", "max_gpu_per_job"], Whole(0, u32::MAX), "GPUs that one job may have in all.", "8"),
+                ]),
+                "What one job and all jobs may take.",
+                "",
+            ),
+        ]),
+        "The pool.",
+        "",
+    )
+    .needed(),
+    field(&["nodes"], PoolNodes, "Its nodes: a list of names, or a map name: {gpu-type: …}.", "[gpu-node-1]"),
+];
+
+const LIMITS: &[Field] = &[
+    field(&["cpu"], Cpu, "CPUs.", "20"),
+    field(&["memory"], Bytes, "Memory, with its unit.", "40Gi"),
+    field(&["gpu"], Whole(0, u32::MAX), "Whole GPUs.", "4"),
+    field(&["pods"], Whole(0, u32::MAX), "Pods.", "50"),
+    field(&["storage"], Bytes, "Storage of all claims.", "1Ti"),
+];
+
+/// Fields of `kind: quota`.
+pub const QUOTA: &[Field] = &[
+    VERSION,
+    field(
+        &["quota"],
+        Block(&[
+            field(&["name"], Label, "Name of the quota in each namespace.", "NAME").needed(),
+            field(&["description"], Text, "A sentence for people.", "what it is for"),
+        ]),
+        "The quota.",
+        "",
+    )
+    .needed(),
+    field(
+        &["namespace", "namespaces"],
+        Namespaces(LIMITS),
+        "What each namespace may request; one that is missing is made.",
+        "{team-a: {gpu: 4}}",
+    ),
+    field(&["default"], Block(LIMITS), "What the namespace called default may request.", "{gpu: 2}"),
+];
+
+/// Kinds as they are written, with what they are.
+pub const KINDS: [(&str, &str); 6] = [
+    ("training", "a training on one or many nodes"),
+    ("inference", "a model behind a port"),
+    ("notebook", "a notebook on a GPU"),
+    ("compute", "a service without GPUs"),
+    ("pool", "nodes under a name"),
+    ("quota", "what namespaces may request"),
+];
+
+/// Fields of a document of this kind.
+#[must_use]
+pub fn of_kind(kind: &str) -> &'static [Field] {
+    match kind {
+        "pool" | "resource" => POOL,
+        "quota" => QUOTA,
+        _ => DOCUMENT,
+    }
+}

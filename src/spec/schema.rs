@@ -1,0 +1,347 @@
+//! The JSON Schema (draft 2020-12) of the files, made from the table of fields: for editors, and for everybody who checks a file
+//! without us. It accepts what the readers accept, but for rules that compare two values of a file, which no schema can
+//! say: they are listed in `BEYOND`.
+
+use serde_json::{Map, Value, json};
+
+use crate::model::gpu;
+
+use super::reference::{HEALTH_CHECK, KINDS, of_kind};
+use super::shape::{Field, Shape};
+
+/// What the readers refuse beside the schema.
+pub const BEYOND: [&str; 7] = [
+    "minReplicas above maxReplicas",
+    "shm above memory",
+    "two workdirs, two files or two variables of one name",
+    "a node in two pools",
+    "a placeholder that names nothing",
+    "a delay of several units that comes to more than an hour",
+    "numbers in scientific notation, with a sign, or whole ones with a fraction such as 1.0",
+];
+
+/// The schema of one kind, or of all.
+#[must_use]
+pub fn schema(kind: Option<&str>) -> Value {
+    let mut schema = match kind {
+        Some(kind) => of(kind),
+        None => json!({"oneOf": KINDS.iter().map(|(kind, _)| of(kind)).collect::<Vec<_>>()}),
+    };
+    let title = kind.map_or_else(|| "gpuctl".to_owned(), |kind| format!("gpuctl {kind}"));
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = title.into();
+    without_empty_rules(&mut schema);
+    schema
+}
+
+/// A list of rules must have one.
+fn without_empty_rules(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            if map.get("allOf").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+                map.remove("allOf");
+            }
+            map.values_mut().for_each(without_empty_rules);
+        }
+        Value::Array(list) => list.iter_mut().for_each(without_empty_rules),
+        _ => {}
+    }
+}
+
+fn of(kind: &str) -> Value {
+    let mut schema = block(of_kind(kind), kind);
+    let words = if matches!(kind, "pool" | "resource") { json!(["pool", "resource"]) } else { json!([kind]) };
+    schema["properties"]["kind"] = json!({"enum": words, "description": "What the document describes."});
+    schema["required"].as_array_mut().expect("a block has a list").insert(0, "kind".into());
+    let rules = schema["allOf"].as_array_mut().expect("a block has a list");
+    rules.extend(match kind {
+        "quota" => quota_rules(),
+        "pool" | "resource" => Vec::new(),
+        kind => job_rules(kind),
+    });
+    schema
+}
+
+/// A map with these fields and no others.
+fn block(fields: &[Field], kind: &str) -> Value {
+    let (mut properties, mut required, mut rules) = (Map::new(), Vec::new(), Vec::new());
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let needed = field.is_needed(kind);
+        let mut value = shape(&field.shape, field.name(), kind);
+        // A version that is written is one.
+        if !needed && !matches!((field.name(), &field.shape), ("version", Shape::Word(_))) {
+            value = nullable(value);
+        }
+        value["description"] = field.about.into();
+        for name in field.names {
+            properties.insert((*name).to_owned(), value.clone());
+        }
+        if needed {
+            required.push(Value::from(field.name()));
+        }
+        for (index, one) in field.names.iter().enumerate() {
+            rules.extend(field.names[index + 1..].iter().map(|other| json!({"not": {"required": [one, other]}})));
+        }
+    }
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false, "allOf": rules})
+}
+
+fn nullable(value: Value) -> Value {
+    json!({"anyOf": [value, {"type": "null"}]})
+}
+
+fn text() -> Value {
+    json!({"type": ["string", "number", "boolean"]})
+}
+
+fn pattern(pattern: &str) -> Value {
+    json!({"type": "string", "pattern": pattern})
+}
+
+/// What is text with a pattern that numbers fit as well, unless they are negative.
+fn also_number(pattern: &str) -> Value {
+    json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
+}
+
+const CONTROL: &str = r"\u0000-\u001f\u007f-\u009f";
+const AMOUNT: &str = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][0-9]{1,2})?";
+const UNITS: &str = "(?:[KMGTP]i|[kMGTPE])";
+const OBJECT: &str = r"^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$";
+const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
+
+fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
+    match shape {
+        Shape::Text => text(),
+        Shape::Image => json!({"anyOf": [pattern(r"^\S+$"), {"type": ["number", "boolean"]}]}),
+        Shape::Label => {
+            let longest = if kind == "notebook" {
+                52
+            } else if kind == "training" {
+                61
+            } else {
+                63
+            };
+            json!({"type": "string", "pattern": "^[a-z](?:[-a-z0-9]*[a-z0-9])?$", "maxLength": longest})
+        }
+        Shape::ObjectName => also_number(OBJECT),
+        Shape::Word(words) => {
+            let words: Vec<String> = words.iter().map(|word| any_case(word)).collect();
+            pattern(&format!("^(?:{})$", words.join("|")))
+        }
+        // A notebook is one pod.
+        Shape::Whole(_, _) if name == "replicas" && kind == "notebook" => whole(1, 1),
+        Shape::Whole(low, high) => whole(*low, *high),
+        Shape::Boolean => {
+            json!({"anyOf": [{"type": "boolean"}, pattern(&format!("^(?:{}|{})$", any_case("true"), any_case("false")))]})
+        }
+        Shape::Bytes => pattern(&format!("^{AMOUNT}{UNITS}$")),
+        Shape::Cpu => json!({"anyOf": [{"type": "number", "minimum": 0}, pattern(&format!("^{AMOUNT}m?$"))]}),
+        Shape::Duration => pattern("^(?:[0-9]+[smhd])+$"),
+        Shape::ShortDuration => {
+            let single = format!("0*(?:{}s|{}m|[01]h|0d)", up_to(3600), up_to(60));
+            pattern(&format!("^(?:{single}|0*{}m0*{}s)$", up_to(59), up_to(60)))
+        }
+        Shape::AbsolutePath if name == "host_path" => pattern(&host_path()),
+        Shape::AbsolutePath => pattern(&absolute()),
+        Shape::ModelPath => json!({"anyOf": [{"type": ["number", "boolean"]}, pattern("^(?!/)"), pattern(&host_path())]}),
+        Shape::UrlPath => pattern("^/"),
+        Shape::Share => {
+            let fraction = json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1});
+            let written = pattern(r"^(?:0*\.[0-9]*[1-9][0-9]*|0*1(?:\.0*)?)$");
+            json!({"anyOf": [fraction, written, pattern(&format!("^(?=[^eE]*[1-9]){AMOUNT}(?:{UNITS}|m)$"))]})
+        }
+        Shape::GpuType => gpu_type(),
+        Shape::Command => json!({"anyOf": [text(), {"type": "array", "items": text()}]}),
+        Shape::Variables => variables(),
+        Shape::HealthCheck => json!({"anyOf": [pattern("^/"), block(HEALTH_CHECK, kind)]}),
+        Shape::Files => files(),
+        Shape::Labels => labels(),
+        Shape::TextMap => json!({"type": "object", "additionalProperties": nullable(text())}),
+        Shape::OneOrMany(one) => {
+            let one = self::shape(one, name, kind);
+            json!({"anyOf": [one, {"type": "array", "items": one}]})
+        }
+        Shape::Workdirs(fields) => json!({"type": "array", "items": {"anyOf": [pattern(&host_path()), workdir(fields, kind)]}}),
+        Shape::Block(fields) => block(fields, kind),
+        Shape::Overlay => json!({"type": "object"}),
+        Shape::PoolNodes => {
+            let one = json!({"type": "object", "additionalProperties": false, "properties":
+                {"gpu-type": nullable(gpu_type()), "gpu_type": nullable(gpu_type()), "gpuType": nullable(gpu_type())}, "maxProperties": 1});
+            let map = json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": nullable(one)});
+            json!({"anyOf": [map, {"type": "array", "items": also_number(OBJECT), "uniqueItems": true}]})
+        }
+        Shape::Namespaces(limits) => {
+            json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": block(limits, kind)})
+        }
+    }
+}
+
+/// A word in whatever case: a schema has no flag for that.
+fn any_case(word: &str) -> String {
+    let one = |c: char| match c {
+        '.' => r"\.".to_owned(),
+        c if c.is_ascii_alphabetic() => format!("[{}{}]", c.to_ascii_lowercase(), c.to_ascii_uppercase()),
+        c => c.to_string(),
+    };
+    word.chars().map(one).collect()
+}
+
+/// A whole number, or its digits in quotes.
+fn whole(low: u32, high: u32) -> Value {
+    let below = if low == 0 { String::new() } else { format!("(?!0*{}$)", up_to(low - 1)) };
+    json!({"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, pattern(&format!(r"^\+?{below}0*{}$", up_to(high)))]})
+}
+
+/// Digits of the numbers from 0 to this one, without leading zeros but for 0 itself.
+fn up_to(most: u32) -> String {
+    let digits = most.to_string();
+    let mut ways = vec![digits.clone()];
+    for (index, digit) in digits.bytes().enumerate() {
+        let (before, rest) = (&digits[..index], digits.len() - index - 1);
+        let low = if index == 0 && rest > 0 { b'1' } else { b'0' };
+        if digit > low {
+            let class = format!("[{}-{}]", char::from(low), char::from(digit - 1));
+            ways.push(format!("{before}{class}[0-9]{{{rest}}}"));
+        }
+    }
+    if digits.len() > 1 {
+        ways.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
+    }
+    format!("(?:{})", ways.join("|"))
+}
+
+/// A path from the root that does not go up.
+fn absolute() -> String {
+    format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
+}
+
+/// The same, of the node, without what would give the node away.
+fn host_path() -> String {
+    // Slashes and dots that mean nothing.
+    const SEP: &str = r"/(?:\.?/)*";
+    let own = "etc|proc|sys|dev|root|boot|run";
+    let of_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
+    let end = r"(?:/|$)";
+    let whole = format!(r"{SEP}(?:\.$|$|(?:{own}|var{SEP}(?:{of_var})){end}|var(?:{SEP}lib)?(?:/(?:\.?/)*)?\.?$)");
+    format!(r"^(?!{whole})(?!.*\.sock(?:/(?:\.?/)*)?\.?$){}", absolute().trim_start_matches('^'))
+}
+
+/// Some word must be left that is neither a vendor nor noise.
+fn gpu_type() -> Value {
+    let noise: Vec<String> = gpu::NOISE.iter().map(|word| any_case(word)).collect();
+    let noise = noise.join("|");
+    let only_noise = format!("(?:[^A-Za-z0-9/]*(?:{noise})(?![A-Za-z0-9]))*[^A-Za-z0-9/]*$");
+    json!({"anyOf": [{"type": "number"}, {"type": "boolean"}, pattern(&format!("^(?:.*/)?(?!{only_noise})[^/]*$"))]})
+}
+
+fn variables() -> Value {
+    let name = format!("^[^={CONTROL}]+$");
+    let value = nullable(text());
+    let spelled = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), value.clone())).collect::<Vec<_>>();
+    let mut properties: Map<String, Value> =
+        spelled(&["value", "secret", "configmap", "configMap", "config_map", "key"]).into_iter().collect();
+    properties.insert("name".to_owned(), json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&name)]}));
+    let maps = ["configmap", "configMap", "config_map"];
+    let sources = [&["value"][..], &["secret"], &maps];
+    let rules = [one_spelling(&maps), at_most_one(&sources)].concat();
+    let item = json!({"type": "object", "properties": properties, "required": ["name"], "additionalProperties": false,
+        "allOf": rules});
+    let map = json!({"type": "object", "propertyNames": {"pattern": name}, "additionalProperties": value});
+    json!({"anyOf": [map, {"type": "array", "items": item}]})
+}
+
+fn one_spelling(names: &[&str]) -> Vec<Value> {
+    let pairs = names.iter().enumerate().flat_map(|(index, one)| names[index + 1..].iter().map(move |other| (*one, *other)));
+    pairs.map(|(one, other)| json!({"not": {"required": [one, other]}})).collect()
+}
+
+/// One of these spellings is there and says something.
+fn says(names: &[&str]) -> Value {
+    let one = |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
+    json!({"anyOf": names.iter().map(one).collect::<Vec<_>>()})
+}
+
+/// Of these fields one at most says something.
+fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
+    let pairs = fields.iter().enumerate().flat_map(|(index, one)| fields[index + 1..].iter().map(move |other| (*one, *other)));
+    pairs.map(|(one, other)| json!({"not": {"allOf": [says(one), says(other)]}})).collect()
+}
+
+fn workdir(fields: &[Field], kind: &str) -> Value {
+    let mut schema = block(fields, kind);
+    let names = |name: &str| fields.iter().find(|field| field.name() == name).expect("it is in the table").names;
+    let empty = names("emptyDir");
+    // `emptyDir: false` is none.
+    let is_empty = {
+        let truth = json!({"anyOf": [{"const": true}, pattern(&format!("^{}$", any_case("true")))]});
+        let one = |name: &&str| json!({"required": [name], "properties": {*name: truth}});
+        json!({"anyOf": empty.iter().map(one).collect::<Vec<_>>()})
+    };
+    let sources = [names("host_path"), names("pvc"), names("size"), names("configmap"), names("secret")];
+    let rules = schema["allOf"].as_array_mut().expect("a block has a list");
+    rules.extend(at_most_one(&sources));
+    rules.extend(sources.iter().map(|source| json!({"not": {"allOf": [says(source), is_empty]}})));
+    // Without a source the path is the node's.
+    let mut any: Vec<Value> = sources.iter().map(|source| says(source)).collect();
+    any.push(is_empty);
+    rules.push(json!({"if": {"not": {"anyOf": any}}, "then": {"properties": {"path": pattern(&host_path())}}}));
+    schema
+}
+
+fn files() -> Value {
+    let local = json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&format!(r"^(?:.*/)?(?!\.\.$)[^/:{CONTROL}]*$"))]});
+    let target = format!(r"^(?!(?:.*/)?\.\.(?:/|$))[^:{CONTROL}]*$");
+    let map = json!({"type": "object", "propertyNames": {"pattern": target}, "additionalProperties": nullable(text())});
+    json!({"anyOf": [map, local, {"type": "array", "items": local}]})
+}
+
+fn labels() -> Value {
+    let key = format!(r"^(?!(?:gpuctl|[^/]*kubernetes\.io)/)(?:[-.a-z0-9]{{1,253}}/)?{LABEL_VALUE}$");
+    let value = json!({"anyOf": [pattern(&format!("^(?:{LABEL_VALUE})?$")), {"type": "number", "minimum": 0}, {"type": ["boolean", "null"]}]});
+    json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": value})
+}
+
+const GPU_TYPE: [&str; 3] = ["gpu-type", "gpu_type", "gpuType"];
+const GPU_SHARE: [&str; 3] = ["gpu_share", "gpu-share", "gpuShare"];
+const NODE_COUNT: [&str; 4] = ["node_count", "nodeCount", "node-count", "nodes"];
+
+/// Something is below a field of the document.
+fn below(field: &str, what: &Value) -> Value {
+    json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, what]}}})
+}
+
+fn job_rules(kind: &str) -> Vec<Value> {
+    let some_gpu = json!({"required": ["gpu"], "properties": {"gpu": {"not": {"anyOf": [{"type": "null"}, {"const": 0}, pattern(r"^\+?0+$")]}}}});
+    let about_gpus = json!({"anyOf": [says(&GPU_TYPE), says(&GPU_SHARE)]});
+    let mut rules = vec![json!({"if": below("resources", &about_gpus), "then": below("resources", &some_gpu)})];
+    if kind == "training" {
+        // The highest rank stands behind the name of its pod.
+        for (nodes, longest) in [(11, 60), (101, 59), (1001, 58)] {
+            let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(nodes, 10_000)}});
+            let many = json!({"anyOf": NODE_COUNT.iter().map(many).collect::<Vec<_>>()});
+            let short = json!({"properties": {"name": {"maxLength": longest}}});
+            rules.push(json!({"if": below("resources", &many), "then": below("job", &short)}));
+        }
+    }
+    if matches!(kind, "inference" | "compute") {
+        let off = json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", any_case("false")))]});
+        let on = json!({"not": {"required": ["enabled"], "properties": {"enabled": off}}});
+        let gpu = says(&["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"]);
+        let memory = says(&["targetMemoryUtilization", "target_memory_utilization"]);
+        let cpu = says(&["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"]);
+        let whole = json!({"allOf": [says(&["maxReplicas", "max_replicas"]), {"anyOf": [gpu, memory, cpu]}]});
+        rules.push(json!({"if": below("autoscaling", &on), "then": below("autoscaling", &whole)}));
+        let on_gpus = below("autoscaling", &json!({"allOf": [on, {"anyOf": [gpu, memory]}]}));
+        rules.push(json!({"if": on_gpus, "then": below("resources", &some_gpu)}));
+        let on_cpu = below("autoscaling", &json!({"allOf": [on, cpu]}));
+        rules.push(json!({"if": on_cpu, "then": below("resources", &says(&["cpu"]))}));
+    }
+    rules
+}
+
+fn quota_rules() -> Vec<Value> {
+    let spaces = ["namespace", "namespaces"];
+    let named = |space: &&str| below(space, &json!({"required": ["default"]}));
+    let named = json!({"anyOf": spaces.iter().map(named).collect::<Vec<_>>()});
+    vec![says(&["namespace", "namespaces", "default"]), json!({"not": {"allOf": [named, says(&["default"])]}})]
+}

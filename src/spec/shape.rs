@@ -1,0 +1,110 @@
+//! What a field of a file is, for the table of all fields: its spellings, what it may hold, in which kinds it stands.
+
+/// Kinds that a field belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    All,
+    Training,
+    /// Inference and compute.
+    Service,
+    /// Everything with a port: inference, compute, notebook.
+    Serving,
+}
+
+/// What a field may hold.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// Text; numbers and booleans become their text.
+    Text,
+    Image,
+    /// A DNS label of at most 63 characters.
+    Label,
+    ObjectName,
+    Word(&'static [&'static str]),
+    /// From, to.
+    Whole(u32, u32),
+    Boolean,
+    /// Bytes with their unit.
+    Bytes,
+    Cpu,
+    Duration,
+    /// At most an hour.
+    ShortDuration,
+    AbsolutePath,
+    ModelPath,
+    UrlPath,
+    Share,
+    GpuType,
+    Command,
+    Variables,
+    HealthCheck,
+    Files,
+    Labels,
+    TextMap,
+    OneOrMany(&'static Shape),
+    /// A list of paths or of these maps.
+    Workdirs(&'static [Field]),
+    Block(&'static [Field]),
+    /// A map of anything.
+    Overlay,
+    /// A map node → type, or a list of nodes.
+    PoolNodes,
+    /// A map namespace → limits.
+    Namespaces(&'static [Field]),
+}
+
+/// One field.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Spellings, the canonical one first.
+    pub names: &'static [&'static str],
+    pub shape: Shape,
+    needed: bool,
+    needed_to_serve: bool,
+    pub of: Of,
+    pub about: &'static str,
+    /// A value to begin with, as YAML writes it; empty where there is none to show.
+    pub sample: &'static str,
+}
+
+pub(super) const fn field(names: &'static [&'static str], shape: Shape, about: &'static str, sample: &'static str) -> Field {
+    Field { names, shape, needed: false, needed_to_serve: false, of: Of::All, about, sample }
+}
+
+impl Field {
+    pub(super) const fn needed(self) -> Self {
+        Self { needed: true, ..self }
+    }
+
+    pub(super) const fn of(self, of: Of) -> Self {
+        Self { of, ..self }
+    }
+
+    /// Needed where a port is: in services, not in notebooks.
+    pub(super) const fn needed_to_serve(self) -> Self {
+        Self { needed_to_serve: true, ..self }
+    }
+
+    /// True when a document of this kind must have it.
+    #[must_use]
+    pub fn is_needed(&self, kind: &str) -> bool {
+        self.needed || (self.needed_to_serve && matches!(kind, "inference" | "compute"))
+    }
+
+    /// The canonical spelling.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// True when a document of this kind may have it.
+    #[must_use]
+    pub fn is_of(&self, kind: &str) -> bool {
+        match self.of {
+            Of::All => true,
+            Of::Training => kind == "training",
+            Of::Service => matches!(kind, "inference" | "compute"),
+            Of::Serving => matches!(kind, "inference" | "compute" | "notebook"),
+        }
+    }
+}

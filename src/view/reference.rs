@@ -1,0 +1,220 @@
+//! The table of fields for people: one field in full, and a file to begin with.
+
+use serde_json::{Value, json};
+
+use crate::spec::reference::{HEALTH_CHECK, KINDS, of_kind};
+use crate::spec::shape::{Field, Shape};
+
+/// A field that was looked up.
+#[derive(Clone, Copy, Debug)]
+pub enum Found {
+    /// The document itself.
+    Document(&'static str),
+    Field(&'static str, &'static Field),
+}
+
+/// Looks a path up, with or without the kind before it: `training.resources.gpu`, `resources.gpu`. The error says which part
+/// is not known, and what is known there.
+pub fn find(path: &str) -> Result<Found, (String, Vec<&'static str>)> {
+    let mut parts: Vec<&str> = path.split('.').collect();
+    let kinds = KINDS.map(|(kind, _)| kind);
+    let given = kinds.into_iter().find(|kind| *kind == parts[0]).or((parts[0] == "resource").then_some("pool"));
+    // `quota.name` and `pool.name` are fields of the kinds of these names.
+    let named_alike = |kind: &&str| below(of_kind(kind), kind, kind) && !below(of_kind(kind), parts.get(1).unwrap_or(kind), kind);
+    let nested = given.as_ref().is_some_and(|kind| parts.len() > 1 && named_alike(kind));
+    let kind = match given {
+        Some(kind) => {
+            if !nested {
+                parts.remove(0);
+            }
+            kind
+        }
+        None => kinds.into_iter().find(|kind| below(of_kind(kind), parts[0], kind)).unwrap_or("training"),
+    };
+    let (mut fields, mut found) = (of_kind(kind), Found::Document(kind));
+    for part in parts {
+        let Some(field) = fields.iter().find(|field| field.is_of(kind) && field.names.contains(&part)) else {
+            let mut known: Vec<&str> = fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect();
+            if matches!(found, Found::Document(_)) && given.is_none() {
+                known.extend(kinds);
+            }
+            return Err((part.to_owned(), known));
+        };
+        found = Found::Field(kind, field);
+        fields = inner(field);
+    }
+    Ok(found)
+}
+
+fn below(fields: &[Field], name: &str, kind: &str) -> bool {
+    fields.iter().any(|field| field.is_of(kind) && field.names.contains(&name))
+}
+
+fn inner(field: &Field) -> &'static [Field] {
+    match field.shape {
+        Shape::Block(fields) | Shape::Workdirs(fields) | Shape::Namespaces(fields) => fields,
+        Shape::HealthCheck => HEALTH_CHECK,
+        _ => &[],
+    }
+}
+
+fn what(shape: &Shape) -> String {
+    match shape {
+        Shape::Text | Shape::Image => "text".to_owned(),
+        Shape::Label => "name: lower-case letters, digits, `-`".to_owned(),
+        Shape::ObjectName => "name of an object".to_owned(),
+        Shape::Word(words) => words.join(" | "),
+        Shape::Whole(low, u32::MAX) => format!("whole number from {low}"),
+        Shape::Whole(low, high) => format!("whole number {low} to {high}"),
+        Shape::Boolean => "true | false".to_owned(),
+        Shape::Bytes => "bytes with their unit, such as 64Gi".to_owned(),
+        Shape::Cpu => "CPUs, such as 8 or 500m".to_owned(),
+        Shape::Duration => "duration, such as 30s, 12h".to_owned(),
+        Shape::ShortDuration => "duration of at most 1h".to_owned(),
+        Shape::AbsolutePath => "absolute path".to_owned(),
+        Shape::ModelPath => "absolute path, or text".to_owned(),
+        Shape::UrlPath => "path that begins with /".to_owned(),
+        Shape::Share => "fraction up to 1, or bytes".to_owned(),
+        Shape::GpuType => "type of GPU".to_owned(),
+        Shape::Command => "list of words, or one string".to_owned(),
+        Shape::Variables => "map, or list of {name, …}".to_owned(),
+        Shape::HealthCheck => "path, or map".to_owned(),
+        Shape::Files => "list of files, or map path: file".to_owned(),
+        Shape::Labels | Shape::TextMap => "map".to_owned(),
+        Shape::OneOrMany(one) => format!("{}, or a list", what(one)),
+        Shape::Workdirs(_) => "list of maps, or of paths".to_owned(),
+        Shape::Block(_) | Shape::Overlay => "map".to_owned(),
+        Shape::PoolNodes => "list of nodes, or map node: {gpu-type}".to_owned(),
+        Shape::Namespaces(_) => "map namespace: limits".to_owned(),
+    }
+}
+
+fn list(fields: &[Field], kind: &str) -> String {
+    let mut text = "\nFIELDS:\n".to_owned();
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let needed = if field.is_needed(kind) { " -required-" } else { "" };
+        text.push_str(&format!("  {} <{}>{needed}\n    {}\n", field.name(), what(&field.shape), field.about));
+    }
+    text
+}
+
+/// As `kubectl explain` shows a field.
+#[must_use]
+pub fn explained(path: &str, found: Found) -> String {
+    match found {
+        Found::Document(kind) => {
+            let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
+            format!("KIND:  {kind}\n\nDESCRIPTION:\n  {about}\n{}", list(of_kind(kind), kind))
+        }
+        Found::Field(kind, field) => {
+            let needed = if field.is_needed(kind) { " -required-" } else { "" };
+            let mut text =
+                format!("KIND:  {kind}\nFIELD: {path} <{}>{needed}\n\nDESCRIPTION:\n  {}\n", what(&field.shape), field.about);
+            if field.names.len() > 1 {
+                text.push_str(&format!("\nALSO WRITTEN: {}\n", field.names[1..].join(", ")));
+            }
+            if !field.sample.is_empty() {
+                text.push_str(&format!("\nEXAMPLE:\n  {}: {}\n", field.name(), sample(field, kind)));
+            }
+            if !inner(field).is_empty() {
+                text.push_str(&list(inner(field), kind));
+            }
+            text
+        }
+    }
+}
+
+/// The same for programs.
+#[must_use]
+pub fn value(path: &str, found: Found) -> Value {
+    let names =
+        |fields: &[Field], kind: &str| fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect::<Vec<_>>();
+    match found {
+        Found::Document(kind) => json!({"kind": kind, "field": null, "fields": names(of_kind(kind), kind)}),
+        Found::Field(kind, field) => json!({
+            "kind": kind, "field": path, "type": what(&field.shape), "required": field.is_needed(kind), "description": field.about,
+            "spellings": field.names, "example": Some(sample(field, kind)).filter(|text| !text.is_empty()), "fields": names(inner(field), kind),
+        }),
+    }
+}
+
+fn sample(field: &Field, kind: &str) -> String {
+    field.sample.replace("NAME", &format!("my-{kind}"))
+}
+
+/// Fields that a starter sets although they need not be.
+fn begins_with(kind: &str, path: &str) -> bool {
+    match path {
+        "resources" | "resources.gpu" => !matches!(kind, "compute"),
+        "service.health_check" => kind == "inference",
+        "environment.command" => kind == "training",
+        "namespace" => kind == "quota",
+        "nodes" => kind == "pool",
+        _ => false,
+    }
+}
+
+/// A file to begin with: what is needed is set, everything else stands there as a comment.
+#[must_use]
+pub fn starter(kind: &str) -> String {
+    let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
+    let mut text = format!(
+        "# yaml-language-server: $schema=gpuctl.schema.json\n# {about}. Editors complete and check it: gpuctl schema > gpuctl.schema.json\nkind: {kind}\n"
+    );
+    fill(&mut text, of_kind(kind), kind, "", 0, true);
+    text
+}
+
+fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: usize, on: bool) {
+    let indent = "  ".repeat(depth);
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let path = if before.is_empty() { field.name().to_owned() } else { format!("{before}.{}", field.name()) };
+        let on = on && (field.is_needed(kind) || field.name() == "version" && depth == 0 || begins_with(kind, &path));
+        let mark = if on { "" } else { "# " };
+        if depth > 0 || field.name() != "version" {
+            text.push_str(&format!("{indent}# {}\n", field.about));
+        }
+        match field.shape {
+            Shape::Block(inner) => {
+                text.push_str(&format!("{indent}{mark}{}:\n", field.name()));
+                fill(text, inner, kind, &path, depth + 1, on);
+            }
+            _ => text.push_str(&format!("{indent}{mark}{}: {}\n", field.name(), sample(field, kind))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{checks, parse};
+
+    #[test]
+    fn a_starter_is_a_file_without_a_problem() {
+        for (kind, _) in KINDS {
+            let text = starter(kind);
+            let parsed = parse("", &text).unwrap_or_else(|problems| panic!("{kind}: {:?}\n{text}", problems.list));
+            assert!(parsed.warnings.list.is_empty() && checks::found(&text, &parsed.documents).is_empty(), "{kind}");
+            assert_eq!(parsed.documents[0].kind(), kind);
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_any_spelling_and_misses_are_named() {
+        let name = |path: &str| match find(path) {
+            Ok(Found::Field(kind, field)) => format!("{kind} {}", field.name()),
+            Ok(Found::Document(kind)) => kind.to_owned(),
+            Err((part, _)) => format!("? {part}"),
+        };
+        assert_eq!(name("training.resources.gpu"), "training gpu");
+        assert_eq!(name("resources.gpuType"), "training gpu-type");
+        assert_eq!(name("service.health_check.path"), "inference path");
+        assert_eq!(name("training"), "training");
+        assert_eq!(name("quota.name"), "quota name");
+        assert_eq!(name("quota.namespace.cpu"), "quota cpu");
+        assert_eq!(name("pool.quota.maxJobs"), "pool maxJobs");
+        assert_eq!(name("storage.workdirs.size"), "training size");
+        assert_eq!(name("training.resources.gpus"), "? gpus");
+        assert_eq!(name("training.service"), "? service");
+    }
+}

@@ -1,0 +1,382 @@
+//! The JSON Schema accepts what the readers accept: over the files of this project, and over documents in which a property test
+//! puts any value into any field. An independent validator judges, and an independent parser turns YAML into its values.
+
+#![expect(clippy::disallowed_methods, reason = "tests read files")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use gpuctl::spec::parse;
+use gpuctl::spec::reference::{KINDS, of_kind};
+use gpuctl::spec::schema::{BEYOND, schema};
+use gpuctl::spec::shape::{Field, Shape};
+use jsonschema::Validator;
+use proptest::prelude::*;
+use serde_json::Value;
+
+/// A document as it is put together: maps of maps, and values as YAML writes them.
+#[derive(Clone, Debug)]
+enum Yaml {
+    Map(Vec<(String, Yaml)>),
+    Raw(String),
+}
+
+impl Yaml {
+    fn text(&self) -> String {
+        match self {
+            Self::Raw(text) => text.clone(),
+            Self::Map(entries) => {
+                let parts: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {}", value.text())).collect();
+                format!("{{{}}}", parts.join(", "))
+            }
+        }
+    }
+
+    fn set(&mut self, path: &[String], value: Option<Self>) {
+        if !matches!(self, Self::Map(_)) {
+            *self = Self::Map(Vec::new());
+        }
+        let Self::Map(entries) = self else { return };
+        let Some((key, rest)) = path.split_first() else { return };
+        if rest.is_empty() {
+            entries.retain(|(own, _)| own != key);
+            entries.extend(value.map(|value| (key.clone(), value)));
+            return;
+        }
+        if !entries.iter().any(|(own, _)| own == key) {
+            entries.push((key.clone(), Self::Map(Vec::new())));
+        }
+        if let Some((_, inner)) = entries.iter_mut().find(|(own, _)| own == key) {
+            inner.set(rest, value);
+        }
+    }
+}
+
+/// Values that are right somewhere and wrong elsewhere.
+const VALUES: [&str; 91] = [
+    "''",
+    "a",
+    "A",
+    "a-b",
+    "a_b",
+    "a.b",
+    "'a b'",
+    "-a",
+    "a-",
+    "1a",
+    "1",
+    "0",
+    "2",
+    "-1",
+    "1.5",
+    "007",
+    "'8'",
+    "'0'",
+    "100",
+    "101",
+    "1024",
+    "1025",
+    "10000",
+    "10001",
+    "65535",
+    "65536",
+    "4294967295",
+    "4294967296",
+    "true",
+    "True",
+    "'true'",
+    "FALSE",
+    "'yes'",
+    "null",
+    "~",
+    "128Gi",
+    "128",
+    "500m",
+    "0.5",
+    "'0.5'",
+    "'1.0'",
+    "0Gi",
+    ".5Gi",
+    "5.Ki",
+    "1Ei",
+    "10E",
+    "2k",
+    "30s",
+    "90m",
+    "60m",
+    "61m",
+    "1h",
+    "2h",
+    "3600s",
+    "3601s",
+    "'59m30s'",
+    "1d",
+    "0d",
+    "/",
+    "/data",
+    "/etc",
+    "//etc",
+    "/./etc/x",
+    "/etcetera",
+    "/a/../b",
+    "/var",
+    "/var/",
+    "/var/lib",
+    "/var/log",
+    "/run/x",
+    "/x.sock",
+    "/x.sock/",
+    "'/a:b'",
+    "data/train.py",
+    "'..'",
+    "a100-80g",
+    "nvidia",
+    "NVIDIA-A100-SXM4-80GB",
+    "rtx",
+    "[]",
+    "[a]",
+    "[a, b]",
+    "[null]",
+    "[[a]]",
+    "{}",
+    "{a: b}",
+    "{a: null}",
+    "clusterip",
+    "TCP",
+    "readwritemany",
+    "v1",
+];
+
+/// Lists and maps of the fields that hold such.
+const SHAPED: [&str; 32] = [
+    "{name: X}",
+    "[{name: A, value: 1}]",
+    "[{name: A, secret: s, key: k}]",
+    "[{name: A, value: 1, secret: s}]",
+    "[{value: 1}]",
+    "[{name: '', value: 1}]",
+    "[{name: A, configMap: c, config_map: d}]",
+    "[{name: A, value: null, secret: s}]",
+    "{'A=B': 1}",
+    "[{path: /data}]",
+    "[{path: /etc}]",
+    "[{path: /etc, emptyDir: true}]",
+    "[{path: /etc, emptyDir: false}]",
+    "[{path: /a, pvc: c, size: 1Gi}]",
+    "[{path: /a, host_path: /proc}]",
+    "[{path: /a, host_path: /srv, read_only: true}]",
+    "[/data, /mnt]",
+    "[{pvc: c}]",
+    "[{path: a, pvc: c}]",
+    "[{path: /a, size: 5, access_mode: readwriteonce}]",
+    "[{path: /a, size: 5Gi, access_mode: readwriteonce}]",
+    "[{path: /a, type: FILE}]",
+    "{path: /health}",
+    "{path: health}",
+    "{path: /h, port: 0}",
+    "{node-1: {gpu-type: a100}}",
+    "{node-1: null, node-2: {}}",
+    "{Node: {}}",
+    "{team-a: {gpu: 4, cpu: 500m}}",
+    "{team-a: {gpu: -1}}",
+    "{default: {gpu: 1}}",
+    "{example.com/team: a_b, app.kubernetes.io/name: x}",
+];
+
+/// Every way to a field of a kind, spellings included.
+fn paths(fields: &'static [Field], before: &[String], found: &mut Vec<Vec<String>>) {
+    for field in fields {
+        for name in field.names {
+            let mut path = before.to_vec();
+            path.push((*name).to_owned());
+            found.push(path.clone());
+            if let Shape::Block(inner) = field.shape {
+                paths(inner, &path, found);
+            }
+        }
+    }
+}
+
+fn base(kind: &str) -> Yaml {
+    let raw = |text: &str| Yaml::Raw(text.to_owned());
+    let mut document = Yaml::Map(vec![("kind".to_owned(), raw(kind)), ("version".to_owned(), raw("v0.1"))]);
+    let mut set = |path: &str, value: &str| {
+        document.set(&path.split('.').map(ToOwned::to_owned).collect::<Vec<_>>(), Some(raw(value)));
+    };
+    match kind {
+        "pool" => set("pool.name", "p"),
+        "quota" => {
+            set("quota.name", "q");
+            set("namespace", "{team-a: {gpu: 1}}");
+        }
+        _ => {
+            set("job.name", "a");
+            set("environment.image", "image");
+            set("resources.gpu", "1");
+            if kind != "training" {
+                set("service.port", "8000");
+            }
+        }
+    }
+    document
+}
+
+/// What a schema cannot say.
+fn beyond(problems: &[gpuctl::spec::Problem]) -> bool {
+    let rules = [
+        "is more than maxReplicas",
+        "is more than `memory`",
+        "is mounted twice",
+        "is set twice",
+        "two files would be",
+        "is in two pools",
+        "cannot be resolved",
+        "may be an hour at most",
+        "is the same",
+        "are the same field",
+    ];
+    problems.iter().any(|problem| rules.iter().any(|rule| problem.message.contains(rule)))
+}
+
+/// The judge of a kind, made once.
+fn judge(kind: &str) -> &'static Validator {
+    static ALL: OnceLock<BTreeMap<&'static str, Validator>> = OnceLock::new();
+    let make = || KINDS.map(|(kind, _)| (kind, jsonschema::validator_for(&schema(Some(kind))).unwrap())).into_iter().collect();
+    &ALL.get_or_init(make)[kind]
+}
+
+fn agree(text: &str, validator: &Validator) -> Result<bool, String> {
+    let Ok(value) = serde_saphyr::from_str::<Value>(text) else { return Ok(false) };
+    let (ours, theirs) = (parse("", text), validator.is_valid(&value));
+    let told = match &ours {
+        Ok(_) => String::new(),
+        Err(problems) if beyond(&problems.list) => return Ok(false),
+        Err(problems) => problems.list.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
+    };
+    if ours.is_ok() == theirs {
+        return Ok(true);
+    }
+    let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string().chars().take(300).collect()).collect();
+    Err(format!("{text}\nreader: {}\nschema: {errors:?}", if ours.is_ok() { "accepts it" } else { told.as_str() }))
+}
+
+#[test]
+fn files_of_the_project_are_judged_alike() {
+    let validator = jsonschema::validator_for(&schema(None)).unwrap();
+    let mut judged = 0;
+    let mut files = Vec::new();
+    for folder in ["examples", "tests/spec/contract"] {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+        while let Some(folder) = folders.pop() {
+            for entry in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+                if entry.is_dir() { folders.push(entry) } else { files.push(entry) }
+            }
+        }
+    }
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "yaml")) {
+        let text = std::fs::read_to_string(file).unwrap();
+        // Placeholders are filled in before anything is judged; a tab is no YAML to us.
+        let documents = text.split("\n---").filter(|text| text.contains("kind:") && !text.contains("{{") && !text.contains('\t'));
+        for document in documents {
+            judged += usize::from(agree(document, &validator).unwrap_or_else(|error| panic!("{}: {error}", file.display())));
+        }
+    }
+    assert!(judged >= 8, "{judged} documents were judged");
+}
+
+#[test]
+fn every_example_of_a_field_is_right() {
+    for (kind, _) in KINDS {
+        let mut all = Vec::new();
+        samples(of_kind(kind), kind, &[], &mut all);
+        for (path, sample) in all {
+            let mut document = base(kind);
+            if kind != "pool" && kind != "quota" {
+                document.set(&["resources".to_owned(), "memory".to_owned()], Some(Yaml::Raw("64Gi".into())));
+            }
+            document.set(&path, Some(Yaml::Raw(sample)));
+            let text = document.text();
+            // What only makes sense beside something else is refused for that alone.
+            if let Err(problems) = parse("", &text) {
+                let beside = [
+                    "without GPUs",
+                    "maxReplicas",
+                    "no target",
+                    "twice",
+                    "`storage.workdirs.path` is missing",
+                    "without `resources.cpu`",
+                ];
+                let all = problems.list.iter().all(|problem| beside.iter().any(|known| problem.message.contains(known)));
+                assert!(all, "{text}: {:?}", problems.list);
+            }
+        }
+    }
+}
+
+fn samples(fields: &'static [Field], kind: &str, before: &[String], found: &mut Vec<(Vec<String>, String)>) {
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let mut path = before.to_vec();
+        path.push(field.name().to_owned());
+        if let Shape::Block(inner) = field.shape {
+            samples(inner, kind, &path, found);
+        } else {
+            found.push((path, field.sample.replace("NAME", "a")));
+        }
+    }
+}
+
+#[test]
+fn every_value_in_every_field_is_judged_alike() {
+    let (mut judged, mut right, mut wrong) = (0, 0, Vec::new());
+    for (kind, _) in KINDS {
+        let validator = judge(kind);
+        let mut all = Vec::new();
+        paths(of_kind(kind), &[], &mut all);
+        for path in &all {
+            for value in VALUES.iter().chain(&SHAPED) {
+                let mut document = base(kind);
+                document.set(path, Some(Yaml::Raw((*value).to_owned())));
+                match agree(&document.text(), validator) {
+                    Ok(true) => {
+                        judged += 1;
+                        right += usize::from(parse("", &document.text()).is_ok());
+                    }
+                    Ok(false) => {}
+                    Err(error) => wrong.push(error),
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {judged}:\n{}",
+        wrong.len(),
+        wrong.iter().take(12).cloned().collect::<Vec<_>>().join("\n\n")
+    );
+    assert!(judged > 20_000 && right > 2_000, "{judged} judged, {right} of them right");
+    assert_eq!(BEYOND.len(), 7, "what a schema cannot say is told, and left out of this proof");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn several_changes_at_once_are_judged_alike(
+        kind in 0..KINDS.len(),
+        changes in prop::collection::vec((0_usize..10_000, 0_usize..10_000, prop::bool::weighted(0.1)), 1..6),
+    ) {
+        let kind = KINDS[kind].0;
+        let mut all = vec![vec!["unknown".to_owned()], vec!["kind".to_owned()]];
+        paths(of_kind(kind), &[], &mut all);
+        let mut document = base(kind);
+        for (path, value, absent) in changes {
+            let values: Vec<&str> = VALUES.iter().chain(&SHAPED).copied().collect();
+            let value = Yaml::Raw(values[value % values.len()].to_owned());
+            document.set(&all[path % all.len()], (!absent).then_some(value));
+        }
+        if let Err(error) = agree(&document.text(), judge(kind)) {
+            return Err(TestCaseError::fail(error));
+        }
+    }
+}
