@@ -11,6 +11,7 @@ pub mod cache;
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod convert;
 pub mod error;
 pub mod files;
 pub mod model;

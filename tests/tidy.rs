@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 15] = [
+const MAY_NAME: [(&str, &[&str]); 16] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
@@ -17,6 +17,7 @@ const MAY_NAME: [(&str, &[&str]); 15] = [
     ("terminal", &["terminal", "view", "error", "spec"]),
     ("config", &["config", "files", "model", "prometheus", "terminal"]),
     ("cache", &["files"]),
+    ("convert", &["convert", "model", "spec"]),
     ("files", &[]),
     ("outbound", &["files", "outbound"]),
     ("serve", &[]),
@@ -25,6 +26,7 @@ const MAY_NAME: [(&str, &[&str]); 15] = [
         &[
             "cache",
             "cli",
+            "convert",
             "cluster",
             "config",
             "error",

@@ -7,8 +7,8 @@ use clap::Subcommand;
 use crate::error::Error;
 
 use super::{
-    World, apply, auth_check, completion, config, copy, create, delete, describe_job, describe_node, describe_workload, diff,
-    doctor, eff, events, exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools,
+    World, apply, auth_check, completion, config, convert, copy, create, delete, describe_job, describe_node, describe_workload,
+    diff, doctor, eff, events, exec, get_heatmap, get_history, get_jobs, get_metrics, get_nodes, get_overview, get_pools,
     get_workloads, label_node, logs, man, node_labels, open, pool_nodes, quotas, report, run, scale, schema, score, snapshot,
     stats, then, top, validate, version,
 };
@@ -19,6 +19,7 @@ pub enum Command {
     Apply(apply::Apply),
     Diff(diff::Diff),
     Validate(validate::Validate),
+    Convert(convert::Convert),
     Init(schema::Init),
     Explain(schema::Explain),
     Schema(schema::Schema),
@@ -126,6 +127,7 @@ pub(super) async fn dispatch(command: Command, world: &World) -> Result<ExitCode
         Command::Apply(args) => apply::run(&args, world).await,
         Command::Diff(args) => diff::run(&args, world).await,
         Command::Validate(args) => validate::run(&args, world).await,
+        Command::Convert(args) => convert::run(&args, world),
         Command::Init(args) => schema::init(&args, world),
         Command::Explain(args) => schema::explain(&args, world),
         Command::Schema(args) => schema::schema_of(&args, world),

@@ -9,6 +9,7 @@ pub mod command;
 pub mod completion;
 pub mod config;
 pub mod config_reference;
+pub mod convert;
 pub mod copy;
 pub mod create;
 pub mod create_secret;

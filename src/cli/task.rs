@@ -55,6 +55,7 @@ pub fn of(command: &Command) -> Option<&'static str> {
         | Command::Version(_)
         | Command::Completion(_)
         | Command::Man(_)
+        | Command::Convert(_)
         | Command::Init(_)
         | Command::Explain(_)
         | Command::Schema(_) => return None,

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::model::JobKind;
 
-use super::document::Job;
+use super::document::{Command, Job};
 use super::secrets::secrets;
 
 /// What was found, and the field that is to blame.
@@ -19,6 +19,11 @@ pub struct Finding {
 
 fn finding(field: &'static str, message: String, note: impl Into<String>) -> Finding {
     Finding { field, message, note: note.into() }
+}
+
+/// The field that says what runs.
+fn words_at(job: &Job) -> &'static str {
+    if job.command == Command::Image { "environment.args" } else { "environment.command" }
 }
 
 fn gpus_of(count: u64) -> String {
@@ -36,7 +41,7 @@ pub fn nproc(job: &Job) -> Option<Finding> {
     let processes = number(&line, "--nproc[_-]per[_-]node")?;
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!("the command starts {processes} processes per node, and a pod has {}", gpus_of(gpus));
-        finding("environment.command", message, format!("write `--nproc_per_node={gpus}`, or leave it out"))
+        finding(words_at(job), message, format!("write `--nproc_per_node={gpus}`, or leave it out"))
     })
 }
 
@@ -46,7 +51,7 @@ pub fn num_processes(job: &Job) -> Option<Finding> {
     let gpus = u64::from(job.resources.gpu) * u64::from(job.training.node_count);
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!("the command starts {processes} processes in all, and the job has {}", gpus_of(gpus));
-        finding("environment.command", message, format!("write `--num_processes={gpus}`, or leave it out"))
+        finding(words_at(job), message, format!("write `--num_processes={gpus}`, or leave it out"))
     })
 }
 
@@ -59,7 +64,7 @@ pub fn tensor_parallel(job: &Job) -> Option<Finding> {
     let wanted = tensor * stages * copies;
     (gpus > 0 && wanted != gpus && job.training.node_count == 1).then(|| {
         let message = format!("the command splits the model over {}, and a pod has {gpus}", gpus_of(wanted));
-        finding("environment.command", message, format!("write `gpu: {wanted}`, or a tensor-parallel size of {gpus}"))
+        finding(words_at(job), message, format!("write `gpu: {wanted}`, or a tensor-parallel size of {gpus}"))
     })
 }
 
@@ -106,9 +111,8 @@ pub fn image_tag(job: &Job) -> Option<Finding> {
 
 pub fn deprecated_launcher(job: &Job) -> Option<Finding> {
     let line = job.line();
-    line.contains("torch.distributed.launch").then(|| {
-        finding("environment.command", "`torch.distributed.launch` is no longer developed".to_owned(), "write `torchrun`")
-    })
+    line.contains("torch.distributed.launch")
+        .then(|| finding(words_at(job), "`torch.distributed.launch` is no longer developed".to_owned(), "write `torchrun`"))
 }
 
 pub fn plain_secret(job: &Job) -> Option<Finding> {

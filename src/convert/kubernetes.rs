@@ -1,0 +1,206 @@
+//! A Job of batch/v1, a Deployment with its Service, a PyTorchJob of Kubeflow.
+
+use serde_json::{Value, json};
+
+use super::pod::{self, Pod};
+use super::{Converted, Fields, Refused, Source};
+
+/// Converts every object that is a workload; Services give Deployments their port.
+pub fn convert(objects: &[Value]) -> Result<Vec<Converted>, Refused> {
+    let mut found = Vec::new();
+    let mut used = Vec::new();
+    for object in objects {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        match kind {
+            "Job" => found.push(job(object)?),
+            "PyTorchJob" => found.push(pytorch_job(object)?),
+            "Deployment" => {
+                let service = service_of(object, objects);
+                used.extend(service.map(|service| service["metadata"]["name"].clone()));
+                found.push(deployment(object, service)?);
+            }
+            "Service" => {}
+            "" => return Err(Refused::new("it has no `kind`", "a Job, a Deployment, a PyTorchJob, or a Slurm script")),
+            other => {
+                let message = format!("a {other} cannot be converted");
+                return Err(Refused::new(message, "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
+            }
+        }
+    }
+    let Some(first) = found.first_mut() else {
+        return Err(Refused::new("it holds no workload", "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
+    };
+    for service in objects.iter().filter(|object| object["kind"] == "Service" && !used.contains(&object["metadata"]["name"])) {
+        first.lost.push(format!("Service/{}", service["metadata"]["name"].as_str().unwrap_or("?")));
+    }
+    Ok(found)
+}
+
+fn name_of(object: &Value) -> Result<String, Refused> {
+    let name = object["metadata"]["name"].as_str().or_else(|| object["metadata"]["generateName"].as_str());
+    let name = name.map(|name| name.trim_end_matches('-').to_owned());
+    name.ok_or_else(|| Refused::new("it has no `metadata.name`", "give it one"))
+}
+
+/// The `job:` block from metadata.
+fn head(object: &Value, lost: &mut Vec<String>) -> Result<Fields, Refused> {
+    let mut job = Fields::default();
+    job.put("name", Some(name_of(object)?.into()));
+    let mut metadata = Source::new("metadata", &object["metadata"], lost);
+    for key in ["name", "generateName", "creationTimestamp", "uid", "resourceVersion", "generation", "managedFields", "selfLink"]
+    {
+        metadata.take(key);
+    }
+    job.put("namespace", metadata.take("namespace"));
+    let maps = ["labels", "annotations"].map(|key| (key, metadata.take(key)));
+    metadata.finish();
+    for (name, map) in maps {
+        let mut own = Fields::default();
+        for (key, value) in map.as_object().into_iter().flatten() {
+            // Controllers and kubectl write theirs again by themselves.
+            let written_again = key.contains("batch.kubernetes.io/")
+                || key.starts_with("kubectl.kubernetes.io/")
+                || matches!(key.as_str(), "controller-uid" | "job-name");
+            if written_again {
+                continue;
+            }
+            match key.contains("kubernetes.io/") || key.starts_with("gpuctl/") {
+                true => lost.push(format!("metadata.{name}[{key}]: the key is not for users")),
+                false => own.put(key, value.clone()),
+            }
+        }
+        job.put(name, Some(own.value()));
+    }
+    Ok(job)
+}
+
+/// Puts a document together.
+fn document(kind: &str, mut job: Fields, pod: Pod, more: &[(&str, Value)]) -> Value {
+    job.put("grace_period", pod.grace.map(Value::from));
+    job.put("priority", pod.priority);
+    let mut document = Fields::default();
+    document.put("kind", Some(kind.into()));
+    document.put("version", Some("v0.1".into()));
+    document.put("job", job.value());
+    document.put("environment", pod.environment);
+    let mut resources = pod.resources;
+    for (key, value) in more.iter().filter(|(key, _)| *key == "node_count") {
+        resources.put(key, value.clone());
+    }
+    document.put("resources", resources.value());
+    document.put("storage", pod.storage);
+    for (key, value) in more.iter().filter(|(key, _)| *key != "node_count") {
+        document.put(key, value.clone());
+    }
+    document.put("pod", pod.overlay);
+    document.value()
+}
+
+fn seconds(value: &Value) -> Option<Value> {
+    value.as_u64().map(|seconds| format!("{seconds}s").into())
+}
+
+fn job(object: &Value) -> Result<Converted, Refused> {
+    let mut lost = Vec::new();
+    let mut job = head(object, &mut lost)?;
+    let mut spec = Source::new("spec", &object["spec"], &mut lost);
+    let template = spec.take("template");
+    let (completions, parallelism) = (spec.take("completions").as_u64(), spec.take("parallelism").as_u64());
+    let indexed = spec.take("completionMode") == "Indexed";
+    let pods = completions.or(parallelism).unwrap_or(1);
+    if pods > 1 && (!indexed || completions.is_some_and(|count| parallelism.is_some_and(|at_once| at_once != count))) {
+        spec.lose("completions: pods that work by themselves, some after others; here all run together");
+    }
+    job.put("retries", spec.take("backoffLimit").as_u64().map(|retries| retries.min(100).into()));
+    job.put("max_runtime", seconds(&spec.take("activeDeadlineSeconds")));
+    job.put("keep_for", seconds(&spec.take("ttlSecondsAfterFinished")));
+    for key in ["selector", "manualSelector", "backoffLimitPerIndex", "podReplacementPolicy"] {
+        spec.take(key);
+    }
+    spec.finish();
+    let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
+    let document = document("training", job, pod, &[("node_count", if pods > 1 { json!(pods) } else { Value::Null })]);
+    Ok(Converted { document, from: format!("Job/{}", name_of(object)?), lost })
+}
+
+/// The Service that leads to a Deployment's pods.
+fn service_of<'o>(deployment: &Value, objects: &'o [Value]) -> Option<&'o Value> {
+    let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+    objects.iter().filter(|object| object["kind"] == "Service").find(|service| {
+        let selector = service["spec"]["selector"].as_object();
+        selector.is_some_and(|selector| !selector.is_empty() && selector.iter().all(|(key, value)| labels[key] == *value))
+    })
+}
+
+fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Refused> {
+    let mut lost = Vec::new();
+    let job = head(object, &mut lost)?;
+    let mut spec = Source::new("spec", &object["spec"], &mut lost);
+    let template = spec.take("template");
+    let replicas = spec.take("replicas");
+    for key in ["selector", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+        spec.take(key);
+    }
+    spec.finish();
+    let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
+    let mut block = Fields::default();
+    block.put("replicas", replicas);
+    let listens = pod.ports.first().map_or(Value::Null, |port| port["containerPort"].clone());
+    let port = service.map_or(Value::Null, |service| service["spec"]["ports"][0]["port"].clone());
+    match (port.is_null(), listens.is_null()) {
+        (true, true) => {
+            let message = format!("Deployment/{} names no port", name_of(object)?);
+            return Err(Refused::new(message, "give its container `ports: [{containerPort: …}]`, where it listens"));
+        }
+        (true, false) => block.put("port", listens),
+        (false, _) => {
+            block.put("targetPort", Some(listens).filter(|listens| *listens != port));
+            block.put("port", port);
+        }
+    }
+    lost.extend(
+        pod.ports.iter().skip(1).map(|port| format!("spec.template.spec.containers[0].ports[{}]", port["containerPort"])),
+    );
+    if let Some(service) = service {
+        block.put("type", Some(service["spec"]["type"].clone()).filter(|kind| kind != "ClusterIP"));
+        let ports = service["spec"]["ports"].as_array().map_or(&[][..], Vec::as_slice);
+        lost.extend(ports.iter().skip(1).map(|port| format!("Service.spec.ports[{}]", port["port"])));
+    }
+    block.put("health_check", pod.health.clone());
+    let kind = if pod.gpus > 0 { "inference" } else { "compute" };
+    let document = document(kind, job, pod, &[("service", block.value())]);
+    Ok(Converted { document, from: format!("Deployment/{}", name_of(object)?), lost })
+}
+
+fn pytorch_job(object: &Value) -> Result<Converted, Refused> {
+    let mut lost = Vec::new();
+    let mut job = head(object, &mut lost)?;
+    let mut spec = Source::new("spec", &object["spec"], &mut lost);
+    let replicas = spec.take("pytorchReplicaSpecs");
+    let policy = spec.take("runPolicy");
+    if !spec.take("nprocPerNode").is_null() {
+        spec.lose("nprocPerNode: torchrun starts one process per GPU here");
+    }
+    spec.finish();
+    let mut run = Source::new("spec.runPolicy", &policy, &mut lost);
+    job.put("retries", run.take("backoffLimit").as_u64().map(|retries| retries.min(100).into()));
+    job.put("max_runtime", seconds(&run.take("activeDeadlineSeconds")));
+    job.put("keep_for", seconds(&run.take("ttlSecondsAfterFinished")));
+    run.take("cleanPodPolicy");
+    run.finish();
+    let (master, worker) = (&replicas["Master"], &replicas["Worker"]);
+    let count = |role: &Value| if role.is_null() { 0 } else { role["replicas"].as_u64().unwrap_or(1) };
+    let nodes = count(master) + count(worker);
+    let (first, role) = if master.is_null() { (worker, "Worker") } else { (master, "Master") };
+    if nodes == 0 {
+        return Err(Refused::new("it has neither Master nor Worker", "spec.pytorchReplicaSpecs"));
+    }
+    let path = format!("spec.pytorchReplicaSpecs.{role}.template.spec");
+    let pod = pod::read(&first["template"]["spec"], &path, &mut lost);
+    let alike = |key: &str| master["template"]["spec"]["containers"][0][key] == worker["template"]["spec"]["containers"][0][key];
+    if count(master) > 0 && count(worker) > 0 && !["image", "command", "args", "resources"].iter().all(|key| alike(key)) {
+        lost.push("spec.pytorchReplicaSpecs.Worker.template: all pods are as the Master's".to_owned());
+    }
+    let document = document("training", job, pod, &[("node_count", if nodes > 1 { json!(nodes) } else { Value::Null })]);
+    Ok(Converted { document, from: format!("PyTorchJob/{}", name_of(object)?), lost })
+}

@@ -1,0 +1,297 @@
+//! A script of `sbatch` as a training: what its #SBATCH lines ask for, and its body as the command.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::model::GpuType;
+
+use super::{Converted, Fields, Refused};
+
+/// What Slurm tells a task, and what gpuctl tells it.
+const VARIABLES: [(&str, &str); 8] = [
+    ("SLURM_NNODES", "NNODES"),
+    ("SLURM_JOB_NUM_NODES", "NNODES"),
+    ("SLURM_NODEID", "NODE_RANK"),
+    ("SLURM_PROCID", "RANK, which the launcher sets"),
+    ("SLURM_LOCALID", "LOCAL_RANK, which the launcher sets"),
+    ("SLURM_NTASKS", "WORLD_SIZE, which the launcher sets"),
+    ("SLURM_JOB_NODELIST", "MASTER_ADDR and MASTER_PORT"),
+    ("SLURM_GPUS_ON_NODE", "NPROC_PER_NODE"),
+];
+
+/// Options of all #SBATCH lines: name and value.
+fn options(text: &str) -> Vec<(String, String)> {
+    const SHORT: [(&str, &str); 12] = [
+        ("N", "nodes"),
+        ("G", "gpus"),
+        ("t", "time"),
+        ("J", "job-name"),
+        ("a", "array"),
+        ("c", "cpus-per-task"),
+        ("p", "partition"),
+        ("A", "account"),
+        ("n", "ntasks"),
+        ("D", "chdir"),
+        ("o", "output"),
+        ("e", "error"),
+    ];
+    static OPTION: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"(?:^|\s)(?:--([a-z-]+)(?:[= ]("[^"]*"|'[^']*'|[^\s-]\S*))?|-([A-Za-z])[= ]?("[^"]*"|'[^']*'|[^\s-]\S*)?)"#)
+            .expect("the pattern is tested")
+    });
+    let mut found = Vec::new();
+    for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("#SBATCH")) {
+        // What stands behind another # is for people.
+        let line = line.split(" #").next().unwrap_or_default();
+        for option in OPTION.captures_iter(line) {
+            let text = |index: usize| option.get(index).map(|found| found.as_str().trim_matches(['"', '\'']).to_owned());
+            let short = |letter: String| {
+                SHORT.iter().find(|(short, _)| *short == letter).map_or(letter.clone(), |(_, long)| (*long).to_owned())
+            };
+            if let Some(name) = text(1).or_else(|| text(3).map(short)) {
+                found.push((name, text(2).or_else(|| text(4)).unwrap_or_default()));
+            }
+        }
+    }
+    found
+}
+
+/// `gpu:a100:4`, `a100:4`, `4`.
+fn gpus(text: &str) -> Option<(Option<String>, u64)> {
+    let text = text.strip_prefix("gpu:").unwrap_or(text);
+    match text.rsplit_once(':') {
+        Some((kind, count)) => Some((GpuType::parse(kind).map(|kind| kind.to_string()), count.parse().ok()?)),
+        None if text == "gpu" => Some((None, 1)),
+        None => Some((None, text.parse().ok()?)),
+    }
+}
+
+/// Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes[:seconds]. In seconds.
+fn time(text: &str) -> Option<u64> {
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
+        None => (None, text),
+    };
+    let parts: Vec<u64> = rest.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let seconds = match (days, parts.as_slice()) {
+        (None, [minutes]) => minutes * 60,
+        (None, [minutes, seconds]) => minutes * 60 + seconds,
+        (Some(_), [hours]) => hours * 3600,
+        (Some(_), [hours, minutes]) => hours * 3600 + minutes * 60,
+        (_, [hours, minutes, seconds]) => hours * 3600 + minutes * 60 + seconds,
+        _ => return None,
+    };
+    Some(seconds + days.unwrap_or(0) * 86_400)
+}
+
+/// `64G`, `4096` (megabytes): in mebibytes.
+fn memory(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().ok()?;
+    match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "M" | "MB" => Some(number),
+        "K" | "KB" => Some(number / 1024),
+        "G" | "GB" => Some(number * 1024),
+        "T" | "TB" => Some(number * 1024 * 1024),
+        _ => None,
+    }
+}
+
+fn mebibytes(amount: u64) -> String {
+    if amount.is_multiple_of(1024) { format!("{}Gi", amount / 1024) } else { format!("{amount}Mi") }
+}
+
+/// What the options come to, beside the fields that are text.
+#[derive(Default)]
+struct Asked {
+    nodes: Option<u64>,
+    tasks: Option<u64>,
+    tasks_per_node: Option<u64>,
+    cpus_per_task: Option<u64>,
+    gpus_in_all: Option<u64>,
+    gpus_per_node: Option<u64>,
+    gpus_per_task: Option<u64>,
+    memory: Option<u64>,
+    memory_per_cpu: Option<u64>,
+    memory_per_gpu: Option<u64>,
+}
+
+/// Converts one script.
+pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, Refused> {
+    let (mut lost, mut asked) = (Vec::new(), Asked::default());
+    let (mut job, mut environment, mut resources, mut labels) =
+        (Fields::default(), Fields::default(), Fields::default(), Fields::default());
+    let (mut name, mut image) = ("slurm-job".to_owned(), image.map(ToOwned::to_owned));
+    for (option, value) in options(text) {
+        let unread = || Refused::new(format!("`--{option}={value}` cannot be read"), "write it as sbatch takes it");
+        let number = || value.split('-').next().unwrap_or_default().parse::<u64>().map_err(|_| unread());
+        match option.as_str() {
+            "array" => {
+                let message = format!("an array of jobs (`--array={value}`) has no counterpart");
+                return Err(Refused::new(
+                    message,
+                    "submit the file once per index: gpuctl create -f job.yaml --name NAME-1 --set environment.env.INDEX=1",
+                ));
+            }
+            "job-name" => name.clone_from(&value),
+            "nodes" => {
+                if value.contains('-') {
+                    lost.push(format!("--nodes={value}: the fewest are taken"));
+                }
+                asked.nodes = Some(number()?);
+            }
+            "ntasks" => asked.tasks = Some(number()?),
+            "ntasks-per-node" => asked.tasks_per_node = Some(number()?),
+            "cpus-per-task" => asked.cpus_per_task = Some(number()?),
+            "gres" if value.starts_with("gpu") => {
+                let (kind, count) = gpus(&value).ok_or_else(unread)?;
+                asked.gpus_per_node = Some(count);
+                resources.put("gpu-type", kind.map(Value::from));
+            }
+            "gpus" | "gpus-per-node" | "gpus-per-task" => {
+                let (kind, count) = gpus(&value).ok_or_else(unread)?;
+                resources.put("gpu-type", kind.map(Value::from));
+                match option.as_str() {
+                    "gpus" => asked.gpus_in_all = Some(count),
+                    "gpus-per-node" => asked.gpus_per_node = Some(count),
+                    _ => asked.gpus_per_task = Some(count),
+                }
+            }
+            "mem" => asked.memory = Some(memory(&value).ok_or_else(unread)?),
+            "mem-per-cpu" => asked.memory_per_cpu = Some(memory(&value).ok_or_else(unread)?),
+            "mem-per-gpu" => asked.memory_per_gpu = Some(memory(&value).ok_or_else(unread)?),
+            "time" => {
+                let seconds = time(&value).ok_or_else(unread)?;
+                job.put("max_runtime", Some(format!("{seconds}s").into()).filter(|_| seconds > 0));
+            }
+            "partition" => resources.put("pool", Some(value.split(',').next().unwrap_or_default().into())),
+            "account" => labels.put("account", Some(value.into())),
+            "chdir" => environment.put("workingDir", Some(value.into())),
+            "comment" => job.put("description", Some(value.into())),
+            "container-image" => image = Some(value.replace('#', "/")),
+            "requeue" | "no-requeue" => job.put("retries", Some(json!(if option == "requeue" { 3 } else { 0 }))),
+            "output" | "error" => lost.push(format!("--{option}={value}: `gpuctl logs` reads what it says")),
+            _ => lost.push(if value.is_empty() { format!("--{option}") } else { format!("--{option}={value}") }),
+        }
+    }
+    let Some(image) = image else {
+        return Err(Refused::new("the script names no container image", "say which one with `--image IMAGE`"));
+    };
+    let named = dns_label(&name);
+    if named != name {
+        lost.push(format!("--job-name={name}: it is called {named}"));
+    }
+    job.0.insert("name".to_owned(), named.clone().into());
+    job.put("labels", Some(labels.value()));
+    place(&asked, &mut resources)?;
+    environment.put("image", Some(image.into()));
+    environment.put("command", Some(body(text, &mut lost)?.into()));
+    let document = json!({
+        "kind": "training", "version": "v0.1", "job": job.value(), "environment": environment.value(), "resources": resources.value(),
+    });
+    Ok(Converted { document, from: format!("sbatch/{name}"), lost })
+}
+
+/// How many pods, and what each of them gets.
+fn place(asked: &Asked, resources: &mut Fields) -> Result<(), Refused> {
+    let per_node = asked.tasks_per_node;
+    let nodes =
+        asked.nodes.or_else(|| asked.tasks.zip(per_node).map(|(tasks, each)| tasks.div_ceil(each.max(1)))).unwrap_or(1).max(1);
+    let tasks = per_node.or_else(|| asked.tasks.map(|tasks| tasks.div_ceil(nodes))).unwrap_or(1);
+    let gpus = match (asked.gpus_per_node, asked.gpus_per_task, asked.gpus_in_all) {
+        (Some(gpus), ..) => gpus,
+        (None, Some(gpus), _) => gpus * tasks,
+        (None, None, Some(all)) if all % nodes == 0 => all / nodes,
+        (None, None, Some(all)) => {
+            let message = format!("{all} GPUs do not divide over {nodes} nodes");
+            return Err(Refused::new(message, "every pod of a training has as many: say `--gpus-per-node`"));
+        }
+        (None, None, None) => 0,
+    };
+    resources.put("gpu", Some(gpus.into()));
+    resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
+    let cpus = asked.cpus_per_task.map(|cpus| cpus * tasks);
+    resources.put("cpu", cpus.map(Value::from));
+    let memory = asked
+        .memory
+        .or_else(|| asked.memory_per_gpu.map(|each| each * gpus))
+        .or_else(|| asked.memory_per_cpu.map(|each| each * cpus.unwrap_or(tasks)));
+    resources.put("memory", memory.filter(|amount| *amount > 0).map(|amount| mebibytes(amount).into()));
+    Ok(())
+}
+
+/// The lines that run, without what only a Slurm cluster understands.
+fn body(text: &str, lost: &mut Vec<String>) -> Result<String, Refused> {
+    static SRUN: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:--?[A-Za-z][\w-]*(?:=\S+)?\s+)*)").expect("the pattern is tested")
+    });
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("#") || (trimmed.is_empty() && lines.is_empty()) {
+            continue;
+        }
+        if trimmed.starts_with("module ") || trimmed.starts_with("ml ") {
+            lost.push(format!("{}: the image has to bring it", trimmed.trim_end()));
+            continue;
+        }
+        if let Some(found) = SRUN.captures(line) {
+            let flags = found[2].trim();
+            if !flags.is_empty() {
+                lost.push(format!("srun {flags}"));
+            }
+            lines.push(format!("{}{}", &found[1], &line[found[0].len()..]));
+        } else {
+            lines.push(line.to_owned());
+        }
+    }
+    while lines.last().is_some_and(|line| line.trim().is_empty()) {
+        lines.pop();
+    }
+    if lines.is_empty() {
+        return Err(Refused::new("the script runs nothing", "it has only comments and #SBATCH lines"));
+    }
+    let body = lines.join("\n");
+    let known = VARIABLES.iter().filter(|(own, _)| body.contains(own));
+    lost.extend(known.map(|(own, ours)| format!("${own} is not set; there is {ours}")));
+    static OTHERS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bSLURM_\w+").expect("the pattern is tested"));
+    let mut others: Vec<&str> = OTHERS.find_iter(&body).map(|found| found.as_str()).collect();
+    others.retain(|name| !VARIABLES.iter().any(|(own, _)| own == name));
+    others.sort_unstable();
+    others.dedup();
+    lost.extend(others.iter().map(|name| format!("${name} is not set")));
+    Ok(body)
+}
+
+/// The nearest name that Kubernetes takes.
+fn dns_label(text: &str) -> String {
+    let plain: String = text.to_ascii_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let name: String = plain.trim_start_matches(|c: char| !c.is_ascii_lowercase()).chars().take(50).collect();
+    let name = name.trim_end_matches('-');
+    if name.is_empty() { "slurm-job".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_amounts_are_slurms() {
+        for (text, seconds) in [
+            ("90", Some(5400)),
+            ("90:30", Some(5430)),
+            ("12:00:00", Some(43_200)),
+            ("2-12", Some(216_000)),
+            ("1-00:30", Some(88_200)),
+            ("1-01:01:01", Some(90_061)),
+            ("UNLIMITED", None),
+        ] {
+            assert_eq!(time(text), seconds, "{text}");
+        }
+        assert_eq!((memory("64G"), memory("4096"), memory("1T"), memory("x")), (Some(65_536), Some(4096), Some(1_048_576), None));
+        assert_eq!(gpus("gpu:a100:4"), Some((Some("a100".to_owned()), 4)));
+        assert_eq!(gpus("8"), Some((None, 8)));
+    }
+}

@@ -1,0 +1,75 @@
+//! Every example, small and full, is judged, shown, applied to a cluster with the nodes of the sandbox, seen running, found
+//! unchanged, and taken away again. A cluster of its own, for the pools in the files are the sandbox's.
+#![expect(clippy::disallowed_methods, reason = "tests read files")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use gpuctl_sandbox::nodes::{fleet, volumes};
+use gpuctl_sandbox::{Cluster, Options, Persona};
+use serde_json::{Value, json};
+
+const KINDS: [&str; 6] = ["training", "inference", "notebook", "compute", "pool", "quota"];
+
+fn examples() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let in_folder = |folder: PathBuf| {
+        let mut files: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+        files.sort();
+        files
+    };
+    [in_folder(root.clone()), in_folder(root.join("small"))].concat()
+}
+
+#[test]
+fn every_example_runs() {
+    let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
+    cluster.add_nodes(&fleet());
+    let admin = cluster.kubectl(Persona::Admin);
+    admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes(8)}));
+    admin.run(&["create", "secret", "generic", "data-prep", "--from-literal=token=t"]);
+    let gpuctl = |arguments: &[&str]| -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", "none").env("NO_COLOR", "1");
+        command.args(arguments).output().unwrap()
+    };
+    let ok = |arguments: &[&str]| -> String {
+        let output = gpuctl(arguments);
+        let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{arguments:?}: {told}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let files = examples();
+    for (folder, least) in [("examples", 7), ("small", 6)] {
+        let own: Vec<&PathBuf> = files.iter().filter(|file| file.parent().unwrap().ends_with(folder)).collect();
+        assert!(own.len() >= least, "{folder}: {own:?}");
+        let kinds: Vec<String> = own.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        for kind in KINDS {
+            let there =
+                |text: &String| text.contains(&format!("kind: {kind}\n")) || (kind == "pool" && text.contains("kind: resource"));
+            assert!(kinds.iter().any(there), "no {kind} in {folder}");
+        }
+    }
+    for file in &files {
+        let file = file.to_str().unwrap();
+        ok(&["validate", "-f", file, "--strict"]);
+        ok(&["validate", "-f", file, "--server"]);
+        let text = std::fs::read_to_string(file).unwrap();
+        let serves_jobs = !["kind: pool\n", "kind: resource", "kind: quota\n"].iter().any(|kind| text.contains(kind));
+        if serves_jobs {
+            let shown = ok(&["create", "-f", file, "--dry-run=client", "-o", "yaml"]);
+            assert!(shown.contains("app.kubernetes.io/managed-by: gpuctl"), "{file}: {shown}");
+        }
+        let wait = ["--wait", "--timeout", "90s"];
+        let applied = ok(&[&["apply", "-f", file, "-o", "json"][..], if serves_jobs { &wait[..] } else { &[] }].concat());
+        let applied: Value = serde_json::from_str(&applied).unwrap();
+        if serves_jobs {
+            let status = applied["status"].as_str().unwrap();
+            assert!(matches!(status, "running" | "succeeded"), "{file}: {applied:#}");
+        }
+        let difference = gpuctl(&["diff", "-f", file]);
+        assert_eq!(difference.status.code(), Some(0), "{file}: {}", String::from_utf8_lossy(&difference.stdout));
+        ok(&["delete", "-f", file, "--purge", "--force"]);
+    }
+}
