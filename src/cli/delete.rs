@@ -243,6 +243,11 @@ pub async fn away(connection: &Connection, job: &Job, timeout: Duration, world: 
         output: OneFormat::default(),
     };
     let start = Instant::now();
+    let name = format!("{}/{}", job.namespace, job.name);
+    if lookup::job(connection, &name, Purpose::Change).await.is_ok_and(|found| found.uid != job.uid) {
+        let message = format!("job `{}` was replaced by somebody else meanwhile", job.name);
+        return Err(Error::new(Kind::Request, "AlreadyExists", message));
+    }
     if let Some(job) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how).await? {
         end(connection, &job, start, &how, world).await?;
     }

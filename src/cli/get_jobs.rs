@@ -95,6 +95,9 @@ const WATCH_STEP: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &GetJobs, world: &World) -> Result<ExitCode, Error> {
     world.terminal.set_format(args.output.format().into());
+    if args.at.is_some() && matches!(args.output, Output::Columns(_)) {
+        return Err(Error::usage("`--at` has columns of its own").hint("leave `custom-columns` out, or use `-o json`"));
+    }
     if let Some(at) = &args.at {
         return then::list(then::List::Jobs, at, args.output.format().into(), !args.no_headers, world).await;
     }

@@ -4,6 +4,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 /// Listens from its making on: a signal that comes while nobody waits for it is not lost.
+#[derive(Clone)]
 pub struct Interruption(watch::Receiver<u32>);
 
 impl Interruption {

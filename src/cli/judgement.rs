@@ -66,7 +66,9 @@ pub async fn judge(
     }
     let mut judged = match mode {
         Mode::Create => None,
-        Mode::Apply { force_conflicts, replace } => again(&mut plan, force_conflicts, replace, connection).await?,
+        Mode::Apply { force_conflicts, replace } => {
+            again(&mut plan, (force_conflicts, replace, dry_run), &mut warnings, connection).await?
+        }
     };
     if judged.is_none() {
         warnings.extend(preflight(&mut plan, connection, dry_run).await?);
@@ -101,7 +103,12 @@ fn render_again(plan: &mut Plan) -> Result<(), Error> {
 }
 
 /// What applying a document does to the job that is there; `None` when there is none.
-async fn again(plan: &mut Plan, force: bool, replace: bool, connection: &Connection) -> Result<Option<(Step, Value)>, Error> {
+async fn again(
+    plan: &mut Plan,
+    (force, replace, dry_run): (bool, bool, bool),
+    warnings: &mut Vec<String>,
+    connection: &Connection,
+) -> Result<Option<(Step, Value)>, Error> {
     let root = plan.rendered.objects.last().expect("a document has an owner");
     let wanted = Wanted::one(&plan.target.namespace, root.name());
     let Some(job) = connection.jobs(&wanted).await?.jobs.pop() else { return Ok(None) };
@@ -112,6 +119,8 @@ async fn again(plan: &mut Plan, force: bool, replace: bool, connection: &Connect
     }
     let Some(live) = connection.live_owner(&plan.rendered).await? else {
         if replace {
+            let judged = connection.judge_pod(&plan.rendered, dry_run).await;
+            pod_is_well(judged, plan, warnings)?;
             return Ok(Some((Step::Replace(Box::new(job)), Value::Null)));
         }
         let message = format!("`{}` is there as {}, and the file says {}", job.name, job.kind.word(), plan.input.document.kind());
@@ -124,7 +133,19 @@ async fn again(plan: &mut Plan, force: bool, replace: bool, connection: &Connect
         render_again(plan)?;
     }
     let masks = masks(&plan.rendered, &live);
-    let effects = connection.effects(&plan.rendered, &live, force).await?;
+    let mut effects = connection.effects(&plan.rendered, &live, force).await?;
+    if !effects.is_nothing() {
+        let judged = match connection.judge_pod(&plan.rendered, dry_run).await {
+            Err(Obstacle::NoPriorityClass) => {
+                plan.target.without_priority = true;
+                render_again(plan)?;
+                effects = connection.effects(&plan.rendered, &live, force).await?;
+                connection.judge_pod(&plan.rendered, dry_run).await
+            }
+            other => other,
+        };
+        pod_is_well(judged, plan, warnings)?;
+    }
     if let Some(error) = conflicting(&effects) {
         return Err(error);
     }
@@ -137,7 +158,8 @@ async fn again(plan: &mut Plan, force: bool, replace: bool, connection: &Connect
     }
     if fixed.is_empty() || effects.same_source {
         // What the cluster tells of its nodes may have changed since; what the user says has not.
-        let nothing = effects.is_nothing() || (effects.same_source && !fixed.is_empty());
+        let idle = |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
+        let nothing = effects.stale.is_empty() && effects.objects.iter().all(idle);
         return Ok(Some((if nothing { Step::Nothing } else { Step::Change(effects) }, live)));
     }
     if replace {
@@ -152,6 +174,19 @@ async fn again(plan: &mut Plan, force: bool, replace: bool, connection: &Connect
     let error = differences.fold(Error::new(Kind::Request, "Immutable", message), Error::cause);
     let now = if job.suspended { "" } else { "; a paused training takes other resources" };
     Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away and submits it anew{now}")))
+}
+
+/// A refusal of the pods keeps a change from being written. What is there counts against quotas as well, so of those it is
+/// only told.
+fn pod_is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Error> {
+    match judged {
+        Ok(found) => warnings.extend(found),
+        Err(Obstacle::Failure(failure)) if failure.to_string().contains("exceeded quota") => {
+            warnings.push(format!("beside what runs now its pods would not fit: {failure}"));
+        }
+        Err(obstacle) => return Err(in_the_way(obstacle, plan)),
+    }
+    Ok(())
 }
 
 /// Secrets of the job that is there and of the one that is wanted.

@@ -79,10 +79,7 @@ pub async fn make(inputs: &[Input], how: &How, format: Format, only: bool, world
                 outcome.made.push(made);
             }
             Err(error) if only => return Err(error),
-            Err(error) => {
-                world.terminal.fail(&error);
-                outcome.failed.push((kind, name, error));
-            }
+            Err(error) => outcome.failed.push((kind, name, error)),
         }
     }
     Ok(outcome)

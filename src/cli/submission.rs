@@ -87,6 +87,7 @@ pub async fn submit(inputs: Vec<Input>, how: &How, format: Format, world: &World
     match (how.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => {
             let before = shared_documents::make(&shared, how, format, false, world).await?;
+            tell_failed(&before.failed, world);
             show(&plans, format, world)?;
             Ok(before.exit_code())
         }
@@ -100,10 +101,29 @@ async fn known(world: &World) -> Result<(Connection, Facts), Error> {
     Ok((connection, facts))
 }
 
+/// A document by its kind and name.
+fn named(input: &Input) -> (&'static str, &str) {
+    (input.document.kind(), input.document.name())
+}
+
 /// Pools and quotas without a job.
 async fn shared_alone(shared: &[Input], how: &How, format: Format, world: &World) -> Result<ExitCode, Error> {
     let only = shared.len() == 1;
-    let before = shared_documents::make(shared, how, format, only, world).await?;
+    let mut refused = if only { Vec::new() } else { shared_documents::judge(shared, how, world).await? };
+    if refused.iter().any(|(.., error)| error.name != "AlreadyExists") {
+        let failed = |input: &&Input| refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input));
+        let not_tried: Vec<(&str, String)> =
+            shared.iter().filter(|input| !failed(input)).map(|input| (named(input).0, named(input).1.to_owned())).collect();
+        tell_failed(&refused, world);
+        world.terminal.print(&document(format, &created::batch(&[], &refused, &not_tried)).unwrap_or_default())?;
+        return Ok(ExitCode::from(Kind::Request.exit_code()));
+    }
+    let fresh = shared.iter().filter(|input| !refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input)));
+    let fresh: Vec<Input> = fresh.cloned().collect();
+    let mut before = shared_documents::make(&fresh, how, format, only, world).await?;
+    refused.append(&mut before.failed);
+    before.failed = refused;
+    tell_failed(&before.failed, world);
     let answer = match (only, before.made.first()) {
         (true, Some(made)) => document(format, made),
         _ => document(format, &created::batch(&before.created(), &before.failed, &[])),
@@ -142,31 +162,43 @@ async fn write(
     let interruption = Interruption::listen();
     let judging = async {
         let mut failed = shared_documents::judge(shared, how, world).await?;
-        let judged = judge_all(plans, mode, facts, connection, dry_run, world, &mut failed).await;
-        Ok::<_, Error>((judged, failed))
+        let (judged, rest) = judge_all(plans, mode, facts, connection, dry_run, world, &mut failed).await;
+        Ok::<_, Error>((judged, rest, failed))
     };
-    let (judged, failed) = tokio::select! {
+    let (judged, rest, failed) = tokio::select! {
         found = judging => found?,
-        () = interruption.times(1) => return Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted").cause("nothing was written")),
+        () = interruption.times(1) => return Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted").cause("no document was written")),
     };
     account.failed = failed;
     let refused = account.failed.iter().any(|(.., error)| error.name != "AlreadyExists");
     let mut made = Vec::new();
+    // What is there already has failed by itself.
+    let failed = |input: &&Input| {
+        account.failed.iter().any(|(kind, name, _)| (*kind, name.as_str()) == (input.document.kind(), input.document.name()))
+    };
+    let fresh: Vec<Input> = shared.iter().filter(|input| !failed(input)).cloned().collect();
     if refused {
-        account.not_tried = shared.iter().map(|input| (input.document.kind(), input.document.name().to_owned())).collect();
+        account.not_tried = rest;
+        account.not_tried.extend(shared.iter().map(|input| (input.document.kind(), input.document.name().to_owned())));
         account
             .not_tried
             .extend(judged.iter().map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
         let failed: Vec<(&str, &str)> = account.failed.iter().map(|(kind, name, _)| (*kind, name.as_str())).collect();
         account.not_tried.retain(|(kind, name)| !failed.contains(&(*kind, name.as_str())));
     } else if dry_run {
-        made = shared_documents::make(shared, how, format, false, world).await?.created();
+        made = shared_documents::make(&fresh, how, format, false, world).await?.created();
         for one in &judged {
             account.done.push(foreseen(one, mode));
         }
         tell_done(&account.done, format, world)?;
     } else {
-        let before = shared_documents::make(shared, how, format, false, world).await?;
+        let before = tokio::select! {
+            made = shared_documents::make(&fresh, how, format, false, world) => made?,
+            () = interruption.times(1) => {
+                let error = Error::new(Kind::Interrupted, "Interrupted", "interrupted while pools and quotas were written");
+                return Err(error.cause("one of them may be half made").hint("run it again, or `gpuctl delete -f`"));
+            }
+        };
         made = before.created();
         let lost: Vec<String> =
             before.failed.iter().filter(|(kind, ..)| *kind == "pool").map(|(_, name, _)| name.clone()).collect();
@@ -176,23 +208,22 @@ async fn write(
         account
             .not_tried
             .extend(orphans.iter().map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
-        let writing = Writing::new(mode, how.keep_partial, facts, connection, world, interruption);
+        let writing = Writing::new(mode, how.keep_partial, facts, connection, world, interruption.clone());
         writing.all(judged, &mut account, |created| tell_done(std::slice::from_ref(created), format, world)).await?;
     }
     if single && let Some((.., error)) = account.failed.pop() {
         return Err(error);
     }
-    account
-        .failed
-        .iter()
-        .for_each(|(kind, name, error)| world.terminal.fail(&error.clone().during(format!("{kind}/{name} failed"))));
+    tell_failed(&account.failed, world);
     if !account.not_tried.is_empty() {
         let names: Vec<String> = account.not_tried.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
         world.terminal.warn(&format!("not tried: {}", names.join(", ")));
     }
     let waited = match how.wait {
-        Some(goal) => wait(connection, &mut account.done, goal, how.timeout, world).await,
-        None => Ok(()),
+        Some(goal) if account.kind() != Some(Kind::Interrupted) => {
+            wait(connection, &mut account.done, goal, how.timeout, &interruption, world).await
+        }
+        _ => Ok(()),
     };
     let answer = match (single, account.done.first()) {
         (true, Some(created)) => document(format, created),
@@ -219,9 +250,10 @@ async fn judge_all(
     dry_run: bool,
     world: &World,
     failed: &mut Vec<(&'static str, String, Error)>,
-) -> Vec<Judged> {
+) -> (Vec<Judged>, Vec<(&'static str, String)>) {
     let mut judged: Vec<Judged> = Vec::new();
-    for plan in plans {
+    let mut plans = plans.into_iter();
+    for plan in plans.by_ref() {
         let (kind, name) = (plan.input.document.kind(), plan.input.document.name().to_owned());
         world.terminal.set_task(Some(Task::creating(kind)));
         let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
@@ -245,7 +277,12 @@ async fn judge_all(
             }
         }
     }
-    judged
+    let rest = plans.map(|plan| (plan.input.document.kind(), plan.input.document.name().to_owned())).collect();
+    (judged, rest)
+}
+
+fn tell_failed(failed: &[(&'static str, String, Error)], world: &World) {
+    failed.iter().for_each(|(kind, name, error)| world.terminal.fail(&error.clone().during(format!("{kind}/{name} failed"))));
 }
 
 fn tell_done(done: &[Created], format: Format, world: &World) -> Result<(), Error> {

@@ -50,7 +50,8 @@ pub async fn run(args: &Validate, world: &World) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     world.terminal.set_format(format);
     if let Some(check) = args.explain.as_deref().and_then(by_id) {
-        world.terminal.print(&validated::explained(check))?;
+        let text = document(format, &validated::check_value(check)).unwrap_or_else(|| validated::explained(check));
+        world.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut files = Vec::new();

@@ -13,6 +13,7 @@ use crate::view::created::Created;
 use crate::view::text;
 
 use super::World;
+use super::interrupt::Interruption;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,6 +30,7 @@ pub async fn wait(
     jobs: &mut [Created],
     goal: Goal,
     timeout: Option<Duration>,
+    interruption: &Interruption,
     world: &World,
 ) -> Result<(), Error> {
     let spinner = world.terminal.spinner();
@@ -45,7 +47,7 @@ pub async fn wait(
     };
     let result = tokio::select! {
         result = waited => result,
-        _ = tokio::signal::ctrl_c() => Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted while waiting").cause("the jobs exist and go on")),
+        () = interruption.times(1) => Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted while waiting").cause("the jobs exist and go on")),
     };
     spinner.finish_and_clear();
     if let Some(job) = paused.take() {

@@ -1,7 +1,7 @@
 //! Writes what was judged, one document after the other, and keeps the account of it: what was made, what failed, what was
 //! not tried. An interruption takes away what the document in hand had made.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -50,7 +50,21 @@ pub struct Writing<'w> {
     run: String,
     /// Of the document in hand.
     progress: RefCell<Progress>,
+    phase: Cell<Phase>,
 }
+
+/// What is being done to the document in hand.
+#[derive(Clone, Copy, Default)]
+enum Phase {
+    #[default]
+    Creating,
+    Changing,
+    /// What it replaces.
+    Deleting,
+    Deleted,
+}
+
+const GONE: &str = "the job that was there before is deleted";
 
 /// Longest time that the pods of a job that is replaced may take to end.
 const ENDING: Duration = Duration::from_secs(300);
@@ -65,7 +79,17 @@ impl<'w> Writing<'w> {
         interruption: Interruption,
     ) -> Self {
         let run = format!("{}{}", super::create::suffix(), super::create::suffix());
-        Self { mode, keep_partial, facts, connection, world, interruption, run, progress: RefCell::default() }
+        Self {
+            mode,
+            keep_partial,
+            facts,
+            connection,
+            world,
+            interruption,
+            run,
+            progress: RefCell::default(),
+            phase: Cell::default(),
+        }
     }
 
     /// Writes the documents in order. After an outage or an interruption the rest is not tried: it would fail as well, or is
@@ -80,6 +104,7 @@ impl<'w> Writing<'w> {
         for one in rest.by_ref() {
             let (kind, name) = (one.plan.input.document.kind(), one.plan.input.document.name().to_owned());
             self.world.terminal.set_task(Some(crate::model::rights::Task::creating(kind)));
+            self.phase.set(Phase::Creating);
             let outcome = tokio::select! {
                 outcome = self.one(one) => outcome,
                 () = self.interruption.times(1) => Err(self.stopped().await),
@@ -122,17 +147,17 @@ impl<'w> Writing<'w> {
             }
             Step::Replace(job) => {
                 world.terminal.note(&lost(&job));
-                delete::away(connection, &job, ENDING, world).await?;
-                let live = self.create(&plan).await?;
+                self.phase.set(Phase::Deleting);
+                let grace = super::planning::job(&plan.input).and_then(|job| job.grace_period).unwrap_or_default();
+                delete::away(connection, &job, ENDING + grace, world).await?;
+                self.phase.set(Phase::Deleted);
+                let live = self.create(&plan).await.map_err(|error| error.cause(GONE))?;
                 Ok(Created { action: self.action("replaced"), ..outcome(&plan, &live, false) })
             }
             Step::Change(effects) => {
                 let changes = told(&plan, &live, &effects);
-                // It is judged as any pod, but what is there counts against quotas as well: so a refusal is only told.
-                if let Err(failure) = connection.judge(&plan.rendered.probe).await {
-                    world.terminal.warn(&format!("its pods may be refused: {failure}"));
-                }
-                let live = connection.change(&effects).await.map_err(half_changed)?;
+                self.phase.set(Phase::Changing);
+                let live = connection.change(&effects).await.map_err(half_changed)?.unwrap_or(live);
                 Ok(Created { action: self.action("updated"), changes, ..outcome(&plan, &live, false) })
             }
         }
@@ -154,7 +179,17 @@ impl<'w> Writing<'w> {
 
     /// What is there of the document in hand after an interruption. A second one ends the program at once.
     async fn stopped(&self) -> Error {
-        let error = Error::new(Kind::Interrupted, "Interrupted", "interrupted while it was being written");
+        let mut error = Error::new(Kind::Interrupted, "Interrupted", "interrupted while it was being written");
+        match self.phase.get() {
+            Phase::Creating => {}
+            Phase::Changing => {
+                return error.cause("some of its changes may be written").hint("`gpuctl apply` again goes on");
+            }
+            Phase::Deleting => {
+                return error.cause("the job that was there is being deleted").hint("`gpuctl apply` again submits the new one");
+            }
+            Phase::Deleted => error = error.cause(GONE),
+        }
         tokio::select! {
             left = self.connection.take_back(&self.run, self.keep_partial, &self.progress) => with_left(error, &left),
             () = self.interruption.times(2) => error.cause("what had been made of it is there").hint("`gpuctl delete -f` takes it away"),

@@ -27,11 +27,19 @@ pub struct Belonging {
     name: String,
     uid: String,
     path: String,
+    /// UIDs.
+    owners: Vec<String>,
     /// A claim: files that nobody wants to lose by deleting a job.
     pub kept: bool,
 }
 
 impl Belonging {
+    /// True for what goes with the object of this UID.
+    #[must_use]
+    pub fn is_owned_by(&self, uid: &str) -> bool {
+        self.owners.iter().any(|owner| owner == uid)
+    }
+
     /// `collection/name`, as in URLs.
     #[must_use]
     pub fn address(&self) -> String {
@@ -77,6 +85,7 @@ impl Connection {
                             name: object.metadata.name.to_string(),
                             uid: object.metadata.uid.to_string(),
                             path: format!("{path}/{}", object.metadata.name),
+                            owners: object.metadata.owner_references.iter().map(|owner| owner.uid.to_string()).collect(),
                             kept: *kept,
                         }));
                         Ok(())

@@ -4,9 +4,9 @@
 use futures::future::join_all;
 use serde_json::Value;
 
-use crate::render::{Object, REPLICAS, Rendered, SOURCE};
+use crate::render::{GPU_TYPE, Object, REPLICAS, Rendered, SOURCE};
 
-use super::apply::RUN;
+use super::apply::{Applied, RUN};
 use super::submit::{belongs, label, owned};
 use super::{Belonging, Blame, Connection, Failure};
 
@@ -38,6 +38,8 @@ pub struct Effects {
     pub stale: Vec<Belonging>,
     /// Values of other field managers are to be overwritten.
     pub force: bool,
+    /// An autoscaler goes, and its number of pods with it.
+    scaled: bool,
     /// The YAML is the one that was submitted.
     pub same_source: bool,
 }
@@ -70,55 +72,63 @@ impl Connection {
         let root = rendered.objects.last().expect("a document has an owner");
         let mut objects: Vec<Object> = rendered.objects.iter().filter(|object| !object.shared && object.kept).cloned().collect();
         objects.extend(owned(rendered, owner));
-        objects.push(settled(root, owner, rendered));
-        let found = join_all(objects.iter().map(|object| self.effect(object, force))).await;
-        let effects: Vec<Effect> = found.into_iter().collect::<Result<_, _>>()?;
+        let annotation = |body: &Value| body.pointer("/metadata/annotations").and_then(|all| all.get(SOURCE)).cloned();
+        let same_source = annotation(owner) == annotation(&root.body);
+        if same_source {
+            objects.iter_mut().for_each(|object| keep_type(&mut object.body, "/metadata/labels", owner));
+        }
+        objects.push(settled(root, owner, rendered, same_source));
         let job = root.text("/metadata/labels/gpuctl~1job");
         let there = self.belongings(root.namespace().unwrap_or_default(), job).await?;
         let wanted: Vec<String> = objects.iter().map(|object| format!("{}/{}", object.plural, object.name())).collect();
-        let stale = there.into_iter().filter(|one| !one.kept && !wanted.contains(&one.address()));
-        let annotation = |body: &Value| body.pointer("/metadata/annotations").and_then(|all| all.get(SOURCE)).cloned();
-        Ok(Effects {
-            stale: stale.collect(),
-            force,
-            same_source: annotation(owner) == annotation(&root.body),
-            objects: objects.into_iter().zip(effects).collect(),
-        })
+        let uid = owner.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+        let unowned = |one: &Belonging| one.kept || !one.is_owned_by(uid) || wanted.contains(&one.address());
+        let stale: Vec<Belonging> = there.into_iter().filter(|one| !unowned(one)).collect();
+        // Until its autoscaler goes, the number of pods is that one's.
+        let scaled = stale.iter().any(|one| one.address().starts_with("horizontalpodautoscalers/"));
+        let found = join_all(objects.iter().map(|object| self.effect_of(object, force, scaled))).await;
+        let effects: Vec<Effect> = found.into_iter().collect::<Result<_, _>>()?;
+        Ok(Effects { stale, force, scaled, same_source, objects: objects.into_iter().zip(effects).collect() })
     }
 
     /// What applying one object would do.
     pub async fn effect(&self, object: &Object, force: bool) -> Result<Effect, Failure> {
-        let Some(live) = self.live(object).await? else { return Ok(Effect::Made) };
-        let mut tried = self.apply_with(object, true, force).await;
-        // What `scale` and `pause` wrote is ours as well.
-        if tried.as_ref().is_err_and(|failure| failure.reason() == "Conflict" && of_others(failure).is_empty()) {
-            tried = self.apply_with(object, true, true).await;
+        self.effect_of(object, force, false).await
+    }
+
+    /// Applies over what `scale` and `pause` wrote, which is ours as well, and over the number of an autoscaler that goes.
+    async fn apply_over_ours(&self, object: &Object, dry_run: bool, force: bool, scaled: bool) -> Result<Applied, Failure> {
+        match self.apply_with(object, dry_run, force).await {
+            Err(failure) if !force && is_of_ours(&failure, scaled) => self.apply_with(object, dry_run, true).await,
+            other => other,
         }
-        match tried {
+    }
+
+    async fn effect_of(&self, object: &Object, force: bool, scaled: bool) -> Result<Effect, Failure> {
+        let Some(live) = self.live(object).await? else { return Ok(Effect::Made) };
+        match self.apply_over_ours(object, true, force, scaled).await {
             Ok(applied) => {
                 let (live, wanted) = (told(&live), told(&applied.live));
                 Ok(if live == wanted { Effect::Nothing } else { Effect::Changed { live, wanted } })
             }
-            Err(failure) if failure.reason() == "Conflict" => Ok(Effect::Conflict(of_others(&failure))),
+            Err(failure) if failure.reason() == "Conflict" && !failure.fields().is_empty() => {
+                Ok(Effect::Conflict(of_others(&failure, scaled)))
+            }
             Err(failure) if is_fixed(&failure) => Ok(Effect::Fixed { live: told(&live), wanted: object.body.clone() }),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Writes the changes, the owner last. What was written stays when a later one fails.
-    pub async fn change(&self, effects: &Effects) -> Result<Value, HalfChanged> {
-        let (mut written, mut owner) = (Vec::new(), Value::Null);
+    /// Writes the changes, the owner last, which is returned if it changed. What was written stays when a later one fails.
+    pub async fn change(&self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
+        let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
-            if matches!(effect, Effect::Nothing) {
+            if matches!(effect, Effect::Nothing | Effect::Fixed { .. }) {
                 continue;
             }
-            // A conflict of ours alone was found out by the dry run, and is settled by force.
-            let mut applied = self.apply_with(object, false, effects.force).await;
-            if applied.as_ref().is_err_and(|failure| failure.reason() == "Conflict" && of_others(failure).is_empty()) {
-                applied = self.apply_with(object, false, true).await;
-            }
-            match applied {
-                Ok(applied) => owner = applied.live,
+            match self.apply_over_ours(object, false, effects.force, effects.scaled).await {
+                Ok(applied) if effects.objects.last().is_some_and(|(root, _)| root == object) => owner = Some(applied.live),
+                Ok(_) => {}
                 Err(failure) => return Err(HalfChanged { failure, object: label(object), written }),
             }
             written.push(label(object));
@@ -134,14 +144,18 @@ impl Connection {
 }
 
 /// The owner as it is to be applied: what others decide about it meanwhile is left to them.
-fn settled(root: &Object, live: &Value, rendered: &Rendered) -> Object {
+fn settled(root: &Object, live: &Value, rendered: &Rendered, same_source: bool) -> Object {
     let mut root = root.clone();
+    if same_source {
+        keep_placement(&mut root.body, live);
+    }
     let Some(spec) = root.body["spec"].as_object_mut() else { return root };
     // Pausing and queues decide whether it runs.
     spec.remove("suspend");
     let Some(wanted) = spec.get("replicas").cloned() else { return root };
     let live_size = live.pointer("/spec/replicas").cloned().unwrap_or(Value::Null);
-    let paused = live.pointer("/metadata/annotations").and_then(|all| all.get(REPLICAS)).is_some();
+    let remembered = live.pointer("/metadata/annotations").and_then(|all| all.get(REPLICAS)).is_some();
+    let paused = remembered && live_size == 0;
     let scaled = rendered.objects.iter().any(|object| object.kind() == "HorizontalPodAutoscaler");
     if paused {
         spec.insert("replicas".to_owned(), live_size);
@@ -155,25 +169,54 @@ fn settled(root: &Object, live: &Value, rendered: &Rendered) -> Object {
     root
 }
 
+/// Where pods may run follows from the nodes that there are, and from who may see them. As long as the file says the same,
+/// that is no reason to restart anything.
+fn keep_placement(body: &mut Value, live: &Value) {
+    for key in ["affinity", "tolerations"] {
+        let pointer = format!("/spec/template/spec/{key}");
+        let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { continue };
+        match live.pointer(&pointer) {
+            Some(value) => spec.insert(key.to_owned(), value.clone()),
+            None => spec.remove(key),
+        };
+    }
+    for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
+        keep_type(body, labels, live);
+    }
+}
+
+/// The type of GPU is told by a label where it is known.
+fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
+    let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else { return };
+    match owner.pointer(labels).and_then(|labels| labels.get(GPU_TYPE)) {
+        Some(value) => own.insert(GPU_TYPE.to_owned(), value.clone()),
+        None => own.remove(GPU_TYPE),
+    };
+}
+
 /// True when an autoscaler has taken over the number of pods.
 fn size_is_of_others(live: &Value) -> bool {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
     entries.filter(|entry| entry["manager"] != "gpuctl").any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
 }
 
+/// A conflict in which nobody else has a part.
+fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
+    failure.reason() == "Conflict" && !failure.fields().is_empty() && of_others(failure, scaled).is_empty()
+}
+
 /// Fields of a conflict that belong to somebody else.
-fn of_others(failure: &Failure) -> Vec<Blame> {
+fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
     let ours = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
-    // An autoscaler's number counts as long as the document has one, and then it is not sent at all.
-    let scaled =
+    let of_scaler =
         |blame: &Blame| blame.field == ".spec.replicas" && blame.message.starts_with("conflict with \"kube-controller-manager\"");
-    failure.fields().iter().filter(|blame| !ours(blame) && !scaled(blame)).cloned().collect()
+    failure.fields().iter().filter(|blame| !(ours(blame) || scaled && of_scaler(blame))).cloned().collect()
 }
 
 /// True when the server says that what is there can never become that.
 fn is_fixed(failure: &Failure) -> bool {
     let fixed = |text: &str| text.contains("immutable") || text.contains("is forbidden") || text.contains("are forbidden");
-    failure.code() == Some(422) && failure.fields().iter().any(|blame| fixed(&blame.message))
+    failure.code() == Some(422) && !failure.fields().is_empty() && failure.fields().iter().all(|blame| fixed(&blame.message))
 }
 
 /// What of an object tells of what was wanted: not who wrote it when, nor what became of it.
@@ -214,8 +257,12 @@ mod tests {
             resume: None,
             fields,
         };
-        assert!(of_others(&failure(vec![blame("conflict with \"gpuctl\" using apps/v1")])).is_empty());
-        assert_eq!(of_others(&failure(vec![blame("conflict with \"helm\" using apps/v1")])).len(), 1);
+        assert!(is_of_ours(&failure(vec![blame("conflict with \"gpuctl\" using apps/v1")]), false));
+        assert!(!is_of_ours(&failure(vec![blame("conflict with \"helm\" using apps/v1")]), true));
+        let autoscaler = failure(vec![blame("conflict with \"kube-controller-manager\" with subresource \"scale\"")]);
+        assert!(is_of_ours(&autoscaler, true) && !is_of_ours(&autoscaler, false));
+        // Somebody was quicker: that names no field.
+        assert!(!is_of_ours(&failure(Vec::new()), true));
     }
 
     #[test]

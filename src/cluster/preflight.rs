@@ -50,13 +50,6 @@ impl Connection {
                 self.may_use(rendered, object, &live, &mut warnings)?;
             }
         }
-        let mut probe = rendered.probe.clone();
-        for class in rendered.objects.iter().filter(|object| object.shared) {
-            if self.ready_shared(class, dry_run).await? == Shared::Imagined {
-                // The class does not exist yet, and the server would refuse a pod that names it.
-                probe.body["spec"].as_object_mut().map(|spec| spec.remove("priorityClassName"));
-            }
-        }
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             match self.apply(object, true).await {
                 Ok(_) => {}
@@ -64,8 +57,22 @@ impl Connection {
                 Err(failure) => return Err(failure.into()),
             }
         }
-        warnings.extend(self.missing_secrets(&probe).await);
         warnings.extend(self.storage_classes(rendered).await);
+        warnings.extend(self.judge_pod(rendered, dry_run).await?);
+        Ok(warnings)
+    }
+
+    /// Lets the server judge a pod as the document makes them, after the priority classes that it names are there. Returns
+    /// warnings.
+    pub async fn judge_pod(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
+        let mut probe = rendered.probe.clone();
+        for class in rendered.objects.iter().filter(|object| object.shared) {
+            if self.ready_shared(class, dry_run).await? == Shared::Imagined {
+                // The class does not exist yet, and the server would refuse a pod that names it.
+                probe.body["spec"].as_object_mut().map(|spec| spec.remove("priorityClassName"));
+            }
+        }
+        let mut warnings = self.missing_secrets(&probe).await;
         match self.judge(&probe).await {
             Ok(()) => Ok(warnings),
             Err(failure) if failure.to_string().contains("no PriorityClass") => Err(Obstacle::NoPriorityClass),

@@ -101,7 +101,8 @@ impl Connection {
     async fn put(&self, object: &Object, root: bool, run: &str, progress: &RefCell<Progress>) -> Result<Value, Stop> {
         progress.borrow_mut().doubtful = Some((object.clone(), root));
         let created = self.create(object, run).await;
-        if !created.as_ref().is_err_and(Failure::is_transient) {
+        // A first try may have been heard, whatever a second one was told.
+        if created.is_ok() {
             progress.borrow_mut().doubtful = None;
         }
         match created? {
@@ -114,6 +115,8 @@ impl Connection {
                 let ours = belongs(object, &live);
                 let message = format!("{} was created by somebody else meanwhile", label(object));
                 let failure = Failure::conflict("AlreadyExists", message);
+                // What is going would be gone soon after it was used.
+                let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, ours) {
                     (true, true) => Err(Stop::Taken(failure)),
                     (false, true) => Ok(self.apply(object, false).await?.live),

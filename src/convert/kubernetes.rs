@@ -22,7 +22,7 @@ pub fn convert(objects: &[Value]) -> Result<Vec<Converted>, Refused> {
             "Service" => {}
             "" => return Err(Refused::new("it has no `kind`", "a Job, a Deployment, a PyTorchJob, or a Slurm script")),
             other => {
-                let message = format!("a {other} cannot be converted");
+                let message = format!("`{other}` is no kind that can be converted");
                 return Err(Refused::new(message, "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
             }
         }
@@ -74,6 +74,28 @@ fn head(object: &Value, lost: &mut Vec<String>) -> Result<Fields, Refused> {
     Ok(job)
 }
 
+/// Labels and annotations of the pods: here they are those of the job.
+fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut Vec<String>) {
+    for name in ["labels", "annotations"] {
+        let selected = &object["spec"]["selector"]["matchLabels"];
+        for (key, value) in template["metadata"][name].as_object().into_iter().flatten() {
+            let known = object["metadata"][name][key] == *value || selected[key] == *value;
+            if !known && !key.contains("batch.kubernetes.io/") && !matches!(key.as_str(), "controller-uid" | "job-name") {
+                lost.push(format!("{path}.metadata.{name}[{key}]: pods have the job's"));
+            }
+        }
+    }
+}
+
+/// Where a Service sends requests: a number, or the name of a container's port.
+fn target(service: &Value, ports: &[Value]) -> Value {
+    let target = &service["spec"]["ports"][0]["targetPort"];
+    match target.as_str() {
+        Some(name) => ports.iter().find(|port| port["name"] == name).map_or(Value::Null, |port| port["containerPort"].clone()),
+        None => target.clone(),
+    }
+}
+
 /// Puts a document together.
 fn document(kind: &str, mut job: Fields, pod: Pod, more: &[(&str, Value)]) -> Value {
     job.put("grace_period", pod.grace.map(Value::from));
@@ -118,6 +140,7 @@ fn job(object: &Value) -> Result<Converted, Refused> {
         spec.take(key);
     }
     spec.finish();
+    of_pods(&template, object, "spec.template", &mut lost);
     let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
     let document = document("training", job, pod, &[("node_count", if pods > 1 { json!(pods) } else { Value::Null })]);
     Ok(Converted { document, from: format!("Job/{}", name_of(object)?), lost })
@@ -145,8 +168,10 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Refu
     let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
     let mut block = Fields::default();
     block.put("replicas", replicas);
-    let listens = pod.ports.first().map_or(Value::Null, |port| port["containerPort"].clone());
+    let first = pod.ports.first().map_or(Value::Null, |port| port["containerPort"].clone());
+    let listens = service.map(|service| target(service, &pod.ports)).filter(|port| !port.is_null()).unwrap_or(first);
     let port = service.map_or(Value::Null, |service| service["spec"]["ports"][0]["port"].clone());
+    let taken = listens.clone();
     match (port.is_null(), listens.is_null()) {
         (true, true) => {
             let message = format!("Deployment/{} names no port", name_of(object)?);
@@ -158,10 +183,19 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Refu
             block.put("port", port);
         }
     }
-    lost.extend(
-        pod.ports.iter().skip(1).map(|port| format!("spec.template.spec.containers[0].ports[{}]", port["containerPort"])),
-    );
+    let others = pod.ports.iter().filter(|port| port["containerPort"] != taken);
+    lost.extend(others.map(|port| format!("spec.template.spec.containers[0].ports[{}]", port["containerPort"])));
+    of_pods(&template, object, "spec.template", &mut lost);
     if let Some(service) = service {
+        let mut spec = Source::new("Service.spec", &service["spec"], &mut lost);
+        for key in
+            ["type", "selector", "ports", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
+        {
+            spec.take(key);
+        }
+        spec.finish();
+        let annotations = service["metadata"]["annotations"].as_object().into_iter().flatten();
+        lost.extend(annotations.map(|(key, _)| format!("Service.metadata.annotations[{key}]")));
         block.put("type", Some(service["spec"]["type"].clone()).filter(|kind| kind != "ClusterIP"));
         let ports = service["spec"]["ports"].as_array().map_or(&[][..], Vec::as_slice);
         lost.extend(ports.iter().skip(1).map(|port| format!("Service.spec.ports[{}]", port["port"])));
@@ -198,7 +232,14 @@ fn pytorch_job(object: &Value) -> Result<Converted, Refused> {
     let path = format!("spec.pytorchReplicaSpecs.{role}.template.spec");
     let pod = pod::read(&first["template"]["spec"], &path, &mut lost);
     let alike = |key: &str| master["template"]["spec"]["containers"][0][key] == worker["template"]["spec"]["containers"][0][key];
-    if count(master) > 0 && count(worker) > 0 && !["image", "command", "args", "resources"].iter().all(|key| alike(key)) {
+    let [one, other] = [master, worker].map(|role| {
+        let mut spec = role["template"]["spec"].clone();
+        spec.as_object_mut().map(|spec| spec.remove("containers"));
+        spec
+    });
+    of_pods(&first["template"], object, &format!("spec.pytorchReplicaSpecs.{role}.template"), &mut lost);
+    let same = ["image", "command", "args", "resources", "env", "volumeMounts"].iter().all(|key| alike(key)) && one == other;
+    if count(master) > 0 && count(worker) > 0 && !same {
         lost.push("spec.pytorchReplicaSpecs.Worker.template: all pods are as the Master's".to_owned());
     }
     let document = document("training", job, pod, &[("node_count", if nodes > 1 { json!(nodes) } else { Value::Null })]);

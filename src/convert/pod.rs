@@ -76,6 +76,9 @@ pub fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> Pod {
         }
     }
     overlay.put("nodeSelector", Value::Object(rest));
+    if spec["initContainers"].as_array().is_some_and(|first| first.iter().any(|one| one["volumeMounts"].is_array())) {
+        source.lose("initContainers: the volumes that they mount have other names here, so `pod:` has to be corrected");
+    }
     for container in containers.iter().skip(1) {
         source.lose(&format!(
             "containers[{}]: a job has one container; `pod:` may add others",
@@ -115,6 +118,9 @@ fn container(pod: &mut Pod, container: &Value, volumes: &Value, secrets: Vec<Val
     source.finish();
     environment.put("env", env(&variables, path, lost));
     pod.environment = environment.value();
+    if !resources["claims"].is_null() {
+        lost.push(format!("{path}.resources.claims"));
+    }
     pod.resources(&resources, path, lost);
     pod.volumes(&mounts, volumes, path, lost);
 }
@@ -182,6 +188,18 @@ impl Pod {
             let mut workdir = Fields::default();
             workdir.put("path", mount["mountPath"].clone());
             workdir.put("read_only", Some(json!(true)).filter(|_| mount["readOnly"] == true));
+            let claim = volume["persistentVolumeClaim"].is_object();
+            for key in ["subPath", "subPathExpr", "mountPropagation"] {
+                if !(mount[key].is_null() || key == "subPath" && claim) {
+                    lost.push(format!("{path}.volumeMounts[{name}].{key}"));
+                }
+            }
+            for source in ["configMap", "secret", "emptyDir", "persistentVolumeClaim"] {
+                let own = volume[source].as_object().into_iter().flatten();
+                let known = ["name", "secretName", "claimName", "sizeLimit", "medium"];
+                let more = own.filter(|(key, _)| !known.contains(&key.as_str()));
+                lost.extend(more.map(|(key, _)| format!("{path}: volume {name}.{source}.{key}")));
+            }
             let shared_memory = mount["mountPath"] == "/dev/shm";
             if let Some(host) = volume["hostPath"]["path"].as_str() {
                 workdir.put("host_path", Some(host.into()).filter(|_| mount["mountPath"] != host));

@@ -76,14 +76,16 @@ fn time(text: &str) -> Option<u64> {
     };
     let parts: Vec<u64> = rest.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let seconds = match (days, parts.as_slice()) {
-        (None, [minutes]) => minutes * 60,
-        (None, [minutes, seconds]) => minutes * 60 + seconds,
-        (Some(_), [hours]) => hours * 3600,
-        (Some(_), [hours, minutes]) => hours * 3600 + minutes * 60,
-        (_, [hours, minutes, seconds]) => hours * 3600 + minutes * 60 + seconds,
+        (None, [minutes]) => minutes.checked_mul(60)?,
+        (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
+        (Some(_), [hours]) => hours.checked_mul(3600)?,
+        (Some(_), [hours, minutes]) => hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?,
+        (_, [hours, minutes, seconds]) => {
+            hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(*seconds)?
+        }
         _ => return None,
     };
-    Some(seconds + days.unwrap_or(0) * 86_400)
+    seconds.checked_add(days.unwrap_or(0).checked_mul(86_400)?)
 }
 
 /// `64G`, `4096` (megabytes): in mebibytes.
@@ -93,8 +95,8 @@ fn memory(text: &str) -> Option<u64> {
     match text[digits.len()..].to_ascii_uppercase().as_str() {
         "" | "M" | "MB" => Some(number),
         "K" | "KB" => Some(number / 1024),
-        "G" | "GB" => Some(number * 1024),
-        "T" | "TB" => Some(number * 1024 * 1024),
+        "G" | "GB" => number.checked_mul(1024),
+        "T" | "TB" => number.checked_mul(1024 * 1024),
         _ => None,
     }
 }
@@ -145,8 +147,13 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, Refused> {
             "ntasks" => asked.tasks = Some(number()?),
             "ntasks-per-node" => asked.tasks_per_node = Some(number()?),
             "cpus-per-task" => asked.cpus_per_task = Some(number()?),
-            "gres" if value.starts_with("gpu") => {
-                let (kind, count) = gpus(&value).ok_or_else(unread)?;
+            "gres" if value.split(',').any(|part| part.starts_with("gpu")) => {
+                let (own, others): (Vec<&str>, Vec<&str>) = value.split(',').partition(|part| part.starts_with("gpu"));
+                lost.extend(others.iter().map(|other| format!("--gres={other}")));
+                if own.len() > 1 {
+                    lost.push(format!("--gres={}: only {} is asked for", own.join(","), own[0]));
+                }
+                let (kind, count) = gpus(own[0]).ok_or_else(unread)?;
                 asked.gpus_per_node = Some(count);
                 resources.put("gpu-type", kind.map(Value::from));
             }
@@ -166,7 +173,13 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, Refused> {
                 let seconds = time(&value).ok_or_else(unread)?;
                 job.put("max_runtime", Some(format!("{seconds}s").into()).filter(|_| seconds > 0));
             }
-            "partition" => resources.put("pool", Some(value.split(',').next().unwrap_or_default().into())),
+            "partition" => {
+                let (first, others) = value.split_once(',').unwrap_or((&value, ""));
+                if !others.is_empty() {
+                    lost.push(format!("--partition={others}: one pool is taken"));
+                }
+                resources.put("pool", Some(first.into()));
+            }
             "account" => labels.put("account", Some(value.into())),
             "chdir" => environment.put("workingDir", Some(value.into())),
             "comment" => job.put("description", Some(value.into())),
@@ -186,6 +199,21 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, Refused> {
     job.0.insert("name".to_owned(), named.clone().into());
     job.put("labels", Some(labels.value()));
     place(&asked, &mut resources)?;
+    if asked
+        .tasks_per_node
+        .or(asked.tasks.map(|tasks| tasks.div_ceil(asked.nodes.unwrap_or(1).max(1))))
+        .is_some_and(|tasks| tasks > 1)
+    {
+        lost.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
+    }
+    if asked.memory == Some(0) {
+        lost.push("--mem=0: all memory of a node".to_owned());
+    }
+    if let Some(interpreter) =
+        text.lines().next().and_then(|line| line.strip_prefix("#!")).filter(|line| !line.trim_end().ends_with("sh"))
+    {
+        lost.push(format!("#!{interpreter}: the lines run in sh"));
+    }
     environment.put("image", Some(image.into()));
     environment.put("command", Some(body(text, &mut lost)?.into()));
     let document = json!({
@@ -202,7 +230,7 @@ fn place(asked: &Asked, resources: &mut Fields) -> Result<(), Refused> {
     let tasks = per_node.or_else(|| asked.tasks.map(|tasks| tasks.div_ceil(nodes))).unwrap_or(1);
     let gpus = match (asked.gpus_per_node, asked.gpus_per_task, asked.gpus_in_all) {
         (Some(gpus), ..) => gpus,
-        (None, Some(gpus), _) => gpus * tasks,
+        (None, Some(gpus), _) => gpus.saturating_mul(tasks),
         (None, None, Some(all)) if all % nodes == 0 => all / nodes,
         (None, None, Some(all)) => {
             let message = format!("{all} GPUs do not divide over {nodes} nodes");
@@ -212,12 +240,12 @@ fn place(asked: &Asked, resources: &mut Fields) -> Result<(), Refused> {
     };
     resources.put("gpu", Some(gpus.into()));
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
-    let cpus = asked.cpus_per_task.map(|cpus| cpus * tasks);
+    let cpus = asked.cpus_per_task.map(|cpus| cpus.saturating_mul(tasks));
     resources.put("cpu", cpus.map(Value::from));
     let memory = asked
         .memory
-        .or_else(|| asked.memory_per_gpu.map(|each| each * gpus))
-        .or_else(|| asked.memory_per_cpu.map(|each| each * cpus.unwrap_or(tasks)));
+        .or_else(|| asked.memory_per_gpu.map(|each| each.saturating_mul(gpus)))
+        .or_else(|| asked.memory_per_cpu.map(|each| each.saturating_mul(cpus.unwrap_or(tasks))));
     resources.put("memory", memory.filter(|amount| *amount > 0).map(|amount| mebibytes(amount).into()));
     Ok(())
 }
@@ -225,7 +253,8 @@ fn place(asked: &Asked, resources: &mut Fields) -> Result<(), Refused> {
 /// The lines that run, without what only a Slurm cluster understands.
 fn body(text: &str, lost: &mut Vec<String>) -> Result<String, Refused> {
     static SRUN: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:--?[A-Za-z][\w-]*(?:=\S+)?\s+)*)").expect("the pattern is tested")
+        Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:(?:-[nNcGptwxJDoeim]\s+\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)")
+            .expect("the pattern is tested")
     });
     let mut lines = Vec::new();
     for line in text.lines() {

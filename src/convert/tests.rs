@@ -107,6 +107,13 @@ spec:
         json!({"replicas": 2, "targetPort": 8000, "port": 80, "type": "LoadBalancer",
             "health_check": {"path": "/health", "port": 8000, "period": "5s"}})
     );
+    let by_name = one(
+        "kind: Service\nmetadata: {name: a, annotations: {x: y}}\nspec: {selector: {a: b}, sessionAffinity: ClientIP, ports: [{port: 80, targetPort: web}]}\n---\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {metadata: {labels: {a: b, team: c}}, spec: {containers: [{image: i, ports: [{name: metrics, containerPort: 9090}, {name: web, containerPort: 8080}]}]}}}\n",
+    );
+    assert_eq!(by_name.document["service"], json!({"targetPort": 8080, "port": 80}));
+    for lost in ["sessionAffinity", "annotations[x]", "ports[9090]", "labels[team]"] {
+        assert!(by_name.lost.iter().any(|line| line.contains(lost)), "{lost}: {:#?}", by_name.lost);
+    }
     let refused = convert("kind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{image: i}]}}}\n", None);
     assert!(refused.unwrap_err().message.contains("names no port"));
 }
@@ -167,6 +174,15 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES train.py
     assert!(refused("#SBATCH --gpus=5 --nodes=2\npython a.py\n").contains("5 GPUs do not divide over 2 nodes"));
     assert!(refused("#SBATCH --time=soon\npython a.py\n").contains("cannot be read"));
     assert!(convert("#SBATCH -G 1\npython a.py\n", None).unwrap_err().message.contains("no container image"));
+    let odd = one(
+        "#!/usr/bin/env python3\n#SBATCH --gres=gpu:a100:4,lscratch:100 --ntasks-per-node=8 --mem=0 -p a,b\nsrun -n 4 --mpi=pmix python t.py\n",
+    );
+    assert_eq!((&odd.document["resources"]["gpu"], &odd.document["environment"]["command"]), (&json!(4), &json!("python t.py")));
+    for lost in
+        ["lscratch:100", "several tasks per node", "--mem=0", "--partition=b", "srun -n 4 --mpi=pmix", "the lines run in sh"]
+    {
+        assert!(odd.lost.iter().any(|line| line.contains(lost)), "{lost}: {:#?}", odd.lost);
+    }
     let split = one("#SBATCH --nodes=2 --gpus=8 --mem-per-gpu=10G\npython a.py\n");
     assert_eq!(split.document["resources"], json!({"gpu": 4, "node_count": 2, "memory": "40Gi"}));
 }
@@ -174,7 +190,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES train.py
 #[test]
 fn what_is_no_workload_is_refused() {
     let refused = |text: &str| convert(text, None).unwrap_err().message;
-    assert_eq!(refused("kind: StatefulSet\nmetadata: {name: a}\n"), "a StatefulSet cannot be converted");
+    assert_eq!(refused("kind: StatefulSet\nmetadata: {name: a}\n"), "`StatefulSet` is no kind that can be converted");
     assert_eq!(refused("a: b\n"), "it has no `kind`");
     assert_eq!(refused("kind: Service\nmetadata: {name: a}\n"), "it holds no workload");
     assert!(refused("{").starts_with("it is no YAML"));

@@ -28,7 +28,7 @@ pub use fields::{Located, nearest};
 pub use job::{is_label_key, is_label_value};
 pub use overrides::Override;
 pub use problem::{Place, Problem, Problems, Severity};
-pub use secrets::{masked, notebook_token, of_source as secrets_in};
+pub use secrets::{is_secret_name, masked, notebook_token, of_source as secrets_in};
 
 use crate::model::JobKind;
 use fields::Reader;

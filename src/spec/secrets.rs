@@ -111,7 +111,9 @@ pub fn notebook_token(job: &Job) -> Option<String> {
     FLAG.captures(&job.line()).map(|found| found[1].to_owned()).or(variable)
 }
 
-pub(super) fn is_secret_name(name: &str) -> bool {
+/// True for the name of a variable whose value is not for eyes.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["TOKEN", "PASSWORD", "PASSWD", "SECRET", "API_KEY", "ACCESS_KEY", "SECRET_KEY"].iter().any(|word| name.ends_with(word))
 }

@@ -5,7 +5,7 @@ use colored::Color;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
-use crate::spec::secrets_in;
+use crate::spec::{is_secret_name, masked, secrets_in};
 
 use super::text::{clean, paint};
 use super::{Look, yaml};
@@ -227,11 +227,37 @@ fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> V
             hidden[key].as_object_mut().into_iter().flatten().for_each(|(_, value)| *value = changed.into());
         }
     }
+    // Values of others in variables with such names are no less secret.
+    hide_named(&mut hidden, own, changed);
+    if let Some(Value::String(source)) = hidden.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut("gpuctl/source"))
+    {
+        let plain = own.iter().all(|secret| source.contains(secret));
+        if !plain {
+            *source = masked(source);
+        }
+    }
     hide(&mut hidden, &|text| {
         let with = |secret: &String| if others.contains(secret) { "***" } else { changed };
         own.iter().fold(text.to_owned(), |text, secret| text.replace(secret, with(secret)))
     });
     hidden
+}
+
+/// Hides what stands under a name that tells a secret, unless it is known to be the same on both sides.
+fn hide_named(value: &mut Value, known: &[String], changed: &str) {
+    match value {
+        Value::Object(map) => {
+            let named = map.get("name").and_then(Value::as_str).is_some_and(is_secret_name);
+            if let Some(Value::String(text)) = map.get_mut("value").filter(|_| named)
+                && !known.contains(text)
+            {
+                changed.clone_into(text);
+            }
+            map.values_mut().for_each(|value| hide_named(value, known, changed));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| hide_named(value, known, changed)),
+        _ => {}
+    }
 }
 
 fn hide(value: &mut Value, of: &impl Fn(&str) -> String) {

@@ -79,6 +79,15 @@ pub fn value(files: &[Validated], strict: bool) -> Value {
     json!({"errors": errors, "warnings": warnings, "files": files.iter().map(file).collect::<Vec<_>>()})
 }
 
+/// One check for programs.
+#[must_use]
+pub fn check_value(check: &Check) -> Value {
+    json!({
+        "id": check.id, "severity": word(check.severity), "title": check.title, "why": check.why,
+        "canBeSilenced": can_be_silenced(check),
+    })
+}
+
 /// One check in full.
 #[must_use]
 pub fn explained(check: &Check) -> String {

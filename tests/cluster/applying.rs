@@ -90,6 +90,53 @@ fn an_autoscaler_keeps_its_number_and_goes_with_its_block() {
 }
 
 #[test]
+fn an_autoscaler_of_somebody_else_is_a_conflict() {
+    let scene = Scene::new("theirhpa");
+    let web = service("web", 1, "nginx:1", "");
+    apply(&scene, &web).ok();
+    scene.admin.run(&["autoscale", "deployment", "web", "--min=3", "--max=5", "--cpu=50%", "-n", "theirhpa"]);
+    scene.get_until(&["deployment", "web"], |live| live["spec"]["replicas"] == 3);
+    apply(&scene, &web.replace("nginx:1", "nginx:2")).exits(1).says("FieldConflict").says(".spec.replicas");
+    assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 3);
+}
+
+#[test]
+fn nothing_is_taken_away_for_what_would_be_refused() {
+    let scene = Scene::with_nodes("refusals", 1);
+    let first = scene.training("t", "");
+    apply(&scene, &first).ok();
+    scene.until("t", "running", None);
+    let uid = scene.get(&["job", "t"])["metadata"]["uid"].clone();
+    let refused = format!("{}pod: {{priorityClassName: missing}}\n", first.replace("image: busybox", "image: 'busybox:2'"));
+    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &refused).exits(1).says("priority class");
+    assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
+    // A service goes on as it is, too.
+    let web = service("web", 1, "nginx:1", "");
+    apply(&scene, &web).ok();
+    apply(&scene, &format!("{}pod: {{priorityClassName: missing}}\n", web.replace("nginx:1", "nginx:2"))).exits(1);
+    let live = scene.get(&["deployment", "web"]);
+    assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1");
+}
+
+#[test]
+fn secrets_are_in_no_difference_however_they_are_written() {
+    let scene = Scene::new("secretdiff");
+    let of = |value: &str| {
+        service("web", 0, "nginx:1", "").replace("'nginx:1'}", &format!("'nginx:1', env: {{DB_PASSWORD: {value}}}}}"))
+    };
+    let first = of("'it''s-s3cret'");
+    let shown = scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(1);
+    assert!(!shown.out.contains("s3cret") && shown.out.contains("DB_PASSWORD"), "{}", shown.out);
+    apply(&scene, &first).ok();
+    scene.admin.run(&["set", "env", "deployment/web", "OTHER_TOKEN=theirs3cret", "-n", "secretdiff"]);
+    let second = of("\"other-s3cret\"");
+    for arguments in [&["diff", "-f", "-"][..], &["diff", "-f", "-", "-o", "json"], &["apply", "-f", "-"]] {
+        let run = scene.gpuctl_with(arguments, &second);
+        assert!(!run.out.contains("s3cret") && run.out.contains("DB_PASSWORD"), "{arguments:?}: {}", run.out);
+    }
+}
+
+#[test]
 fn what_is_paused_or_scaled_by_hand_is_not_fought() {
     let scene = Scene::new("paused");
     let web = service("web", 2, "nginx:1", "");
@@ -145,7 +192,7 @@ fn a_training_is_replaced_only_when_asked() {
 
 #[test]
 fn who_submitted_it_stays_its_user() {
-    let scene = Scene::new("users");
+    let scene = Scene::with_nodes("users", 1);
     scene.allow_edit(Persona::Alice);
     let web = service("web", 1, "nginx:1", "");
     apply(&scene.seen_by(Persona::Alice), &web).ok();
@@ -154,6 +201,11 @@ fn who_submitted_it_stays_its_user() {
     assert_eq!(apply(&scene, &web).ok().json()["action"], "unchanged");
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     assert_eq!(user(&scene.get(&["deployment", "web"])), before);
+    // Who may not see nodes describes them otherwise, which is no change.
+    let gpus = scene.service("gpus", "serve:1", 1, "");
+    apply(&scene, &gpus).ok();
+    let again = apply(&scene.seen_by(Persona::Alice), &gpus).ok().json();
+    assert_eq!(again["action"], "unchanged", "{again:#}");
 }
 
 #[test]
