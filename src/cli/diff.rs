@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::cluster::{Connection, Effect, label};
 use crate::error::{Error, Kind};
 use crate::model::PoolDefinition;
-use crate::render::{Object, namespace, render};
+use crate::render::{Object, namespace};
 use crate::spec::{Document, Override, Pool};
 use crate::view::changes::{Difference, Masks, text};
 use crate::view::{Format, document};
 
 use super::create::named;
 use super::inputs::{self, Input};
-use super::judgement::masks;
+use super::judgement::{compare, masks};
 use super::planning::{self, Facts, Plan, job, plan};
 use super::{OneFormat, World, pool_changes, quota_changes};
 
@@ -65,9 +65,8 @@ pub async fn run(args: &Diff, world: &World) -> Result<ExitCode, Error> {
 
 async fn of_job(connection: &Connection, mut plan: Plan, world: &World) -> Result<Vec<Difference>, Error> {
     let space = plan.target.namespace.clone();
-    let source = |plan: &Plan| plan.rendered.objects.last().map(|root| masks(&plan.rendered, &root.body)).unwrap_or_default();
     let Some(live) = connection.live_owner(&plan.rendered).await? else {
-        let masks = source(&plan);
+        let masks = masks(&plan.rendered, &Value::Null);
         let mut found = Vec::new();
         for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
             match connection.live(object).await? {
@@ -80,14 +79,10 @@ async fn of_job(connection: &Connection, mut plan: Plan, world: &World) -> Resul
         }
         return Ok(found);
     };
-    let user = live.pointer("/metadata/annotations").and_then(|all| all.get(crate::render::USER)).and_then(Value::as_str);
-    if plan.target.user.as_deref() != user {
-        plan.target.user = user.map(ToOwned::to_owned);
-        let refused = |refusal| Error::refused(refusal, &plan.input.file, &plan.input.text);
-        plan.rendered = render(&plan.input.document, &plan.target).map_err(refused)?;
-    }
+    let mut warnings = Vec::new();
+    let effects = compare(&mut plan, &live, (false, true), &mut warnings, connection).await?;
+    warnings.iter().for_each(|warning| world.terminal.warn(warning));
     let masks = masks(&plan.rendered, &live);
-    let effects = connection.effects(&plan.rendered, &live, false).await?;
     let mut found = Vec::new();
     let name = format!("{}/{}", plan.input.document.kind(), plan.input.document.name());
     for (object, effect) in &effects.objects {

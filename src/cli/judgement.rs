@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::cluster::{Connection, Effect, Effects, Obstacle, Wanted};
 use crate::error::{Error, Kind};
 use crate::model::{Job, Node, State};
-use crate::render::{Rendered, SOURCE, namespace, render};
+use crate::render::{Rendered, SOURCE, USER, namespace, render};
 use crate::spec::Document;
 use crate::view::changes::{self, Masks};
 use crate::view::text::count;
@@ -127,25 +127,8 @@ async fn again(
         let error = Error::new(Kind::Request, "KindConflict", message);
         return Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away first, or `gpuctl delete job {full}`")));
     };
-    // Whoever submitted it stays its user, whoever applies a change.
-    if plan.target.user != job.user {
-        plan.target.user.clone_from(&job.user);
-        render_again(plan)?;
-    }
+    let effects = compare(plan, &live, (force, dry_run), warnings, connection).await?;
     let masks = masks(&plan.rendered, &live);
-    let mut effects = connection.effects(&plan.rendered, &live, force).await?;
-    if !effects.is_nothing() {
-        let judged = match connection.judge_pod(&plan.rendered, dry_run).await {
-            Err(Obstacle::NoPriorityClass) => {
-                plan.target.without_priority = true;
-                render_again(plan)?;
-                effects = connection.effects(&plan.rendered, &live, force).await?;
-                connection.judge_pod(&plan.rendered, dry_run).await
-            }
-            other => other,
-        };
-        pod_is_well(judged, plan, warnings)?;
-    }
     if let Some(error) = conflicting(&effects) {
         return Err(error);
     }
@@ -174,6 +157,34 @@ async fn again(
     let error = differences.fold(Error::new(Kind::Request, "Immutable", message), Error::cause);
     let now = if job.suspended { "" } else { "; a paused training takes other resources" };
     Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away and submits it anew{now}")))
+}
+
+/// What applying a document again would change in the job that is there. Whoever submitted it stays its user, whoever applies
+/// it; a priority class that may not be made is left out, as it was when it was created.
+pub async fn compare(
+    plan: &mut Plan,
+    live: &Value,
+    (force, dry_run): (bool, bool),
+    warnings: &mut Vec<String>,
+    connection: &Connection,
+) -> Result<Effects, Error> {
+    let user = live.pointer("/metadata/annotations").and_then(|all| all.get(USER)).and_then(Value::as_str);
+    if plan.target.user.as_deref() != user {
+        plan.target.user = user.map(ToOwned::to_owned);
+        render_again(plan)?;
+    }
+    let effects = connection.effects(&plan.rendered, live, force).await?;
+    if effects.is_nothing() {
+        return Ok(effects);
+    }
+    match connection.judge_pod(&plan.rendered, dry_run).await {
+        Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
+            plan.target.without_priority = true;
+            render_again(plan)?;
+            Box::pin(compare(plan, live, (force, dry_run), warnings, connection)).await
+        }
+        judged => pod_is_well(judged, plan, warnings).map(|()| effects),
+    }
 }
 
 /// A refusal of the pods keeps a change from being written. What is there counts against quotas as well, so of those it is

@@ -206,6 +206,12 @@ fn who_submitted_it_stays_its_user() {
     apply(&scene, &gpus).ok();
     let again = apply(&scene.seen_by(Persona::Alice), &gpus).ok().json();
     assert_eq!(again["action"], "unchanged", "{again:#}");
+    // Nor is a priority class that they may not make.
+    let low = service("low", 1, "nginx:1", "").replace("{name: low}", "{name: low, priority: low}");
+    let alice = scene.seen_by(Persona::Alice);
+    apply(&alice, &low).ok();
+    assert_eq!(apply(&alice, &low).ok().json()["action"], "unchanged");
+    assert_eq!(alice.gpuctl_with(&["diff", "-f", "-"], &low).ok().out, "");
 }
 
 #[test]
