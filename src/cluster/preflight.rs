@@ -46,8 +46,12 @@ impl Connection {
         let mut warnings = Vec::new();
         self.name_is_free(rendered).await?;
         for object in rendered.objects.iter().filter(|object| !object.shared) {
-            if let Some(live) = self.live(object).await? {
-                self.may_use(rendered, object, &live, &mut warnings)?;
+            if let Some(live) = self.live(object).await?
+                && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
+            {
+                // Another run may have made the job since it was looked for; then that is what is in the way.
+                self.name_is_free(rendered).await?;
+                return Err(obstacle);
             }
         }
         for object in rendered.objects.iter().filter(|object| !object.shared) {
