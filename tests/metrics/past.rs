@@ -358,8 +358,12 @@ fn check(row: &Value, hour: i64, truth: &[Measured], ours: &dyn Fn(usize) -> boo
 
 /// The hour that is `hours` before the present one, in Unix seconds.
 pub fn before(hours: i64) -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    (i64::try_from(now).unwrap() / HOUR - hours) * HOUR
+    (seconds() / HOUR - hours) * HOUR
+}
+
+/// Now, in Unix seconds.
+pub fn seconds() -> i64 {
+    i64::try_from(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()).unwrap()
 }
 
 pub fn rows(list: &Value) -> &Vec<Value> {
