@@ -120,7 +120,8 @@ async fn again(
     let Some(live) = connection.live_owner(&plan.rendered).await? else {
         if replace {
             let judged = connection.judge_pod(&plan.rendered, dry_run).await;
-            pod_is_well(judged, plan, warnings)?;
+            is_well(judged, plan, warnings)?;
+            is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
             return Ok(Some((Step::Replace(Box::new(job)), Value::Null)));
         }
         let message = format!("`{}` is there as {}, and the file says {}", job.name, job.kind.word(), plan.input.document.kind());
@@ -146,6 +147,7 @@ async fn again(
         return Ok(Some((if nothing { Step::Nothing } else { Step::Change(effects) }, live)));
     }
     if replace {
+        is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
         return Ok(Some((Step::Replace(Box::new(job)), live)));
     }
     let differences = fixed.iter().flat_map(|(_, effect)| match effect {
@@ -183,17 +185,17 @@ pub async fn compare(
             render_again(plan)?;
             Box::pin(compare(plan, live, (force, dry_run), warnings, connection)).await
         }
-        judged => pod_is_well(judged, plan, warnings).map(|()| effects),
+        judged => is_well(judged, plan, warnings).map(|()| effects),
     }
 }
 
-/// A refusal of the pods keeps a change from being written. What is there counts against quotas as well, so of those it is
-/// only told.
-fn pod_is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Error> {
+/// A refusal of the pods, or of their owner, keeps a change from being written. What is there counts against quotas as well, so
+/// of those it is only told.
+fn is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Error> {
     match judged {
         Ok(found) => warnings.extend(found),
         Err(Obstacle::Failure(failure)) if failure.to_string().contains("exceeded quota") => {
-            warnings.push(format!("beside what runs now its pods would not fit: {failure}"));
+            warnings.push(format!("beside what runs now it would not fit: {failure}"));
         }
         Err(obstacle) => return Err(in_the_way(obstacle, plan)),
     }

@@ -151,9 +151,9 @@ impl Connection {
         answer.json(&self.server)
     }
 
-    /// Lets the API server judge a pod as if it were created now.
-    pub async fn judge(&self, pod: &Object) -> Result<(), Failure> {
-        self.post(&collection(pod), &pod.body, true).await.map(|_| ())
+    /// Lets the API server judge an object as if it were created now.
+    pub async fn judge(&self, object: &Object) -> Result<(), Failure> {
+        self.post(&collection(object), &object.body, true).await.map(|_| ())
     }
 
     /// Who we are to the API server; `None` on servers that do not tell.

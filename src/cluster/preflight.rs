@@ -92,6 +92,21 @@ impl Connection {
         }
     }
 
+    /// Lets the server judge the owner of the pods as if its name were free: what is to take the place of a job is known to be
+    /// taken before that job goes. Returns warnings.
+    pub async fn judge_owner(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
+        let mut owner = rendered.objects.last().expect("a document has an owner").clone();
+        if let Some(meta) = owner.body["metadata"].as_object_mut() {
+            let name = meta.remove("name");
+            meta.extend(name.map(|name| ("generateName".to_owned(), name)));
+        }
+        match self.judge(&owner).await {
+            Ok(()) => Ok(Vec::new()),
+            Err(failure) if refuses_dry_runs(&failure) => Ok(vec![not_judged(&owner, &failure)]),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
     /// A name is one job, whatever its kind: two would share a Service and its pods.
     async fn name_is_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");

@@ -174,6 +174,20 @@ fn a_training_is_replaced_only_when_asked() {
     assert!(refused.err.contains("replacing it ends 1 pod on 1 GPU"), "{}", refused.err);
     scene.gpuctl_with(&["diff", "-f", "-"], &second).exits(1).says("cannot be changed in place");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
+    // What may not be made anew is not taken away.
+    for (name, verbs, resources) in [
+        ("keeps", "get,list,watch,patch,delete", "jobs.batch,pods,services,persistentvolumeclaims,configmaps"),
+        ("tries", "create", "pods"),
+    ] {
+        let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
+        scene.admin.run(&["create", "role", name, &verbs, &resources, "-n", "replaces"]);
+        let (role, user) = (format!("--role={name}"), format!("--user={}", Persona::Bob.user()));
+        scene.admin.run(&["create", "rolebinding", name, &role, &user, "-n", "replaces"]);
+    }
+    let bob = scene.seen_by(Persona::Bob);
+    let forbidden = bob.gpuctl_with(&["apply", "-f", "-", "--replace"], &second).exits(5);
+    assert!(forbidden.err.contains("cannot create resource \"jobs\""), "{}", forbidden.err);
+    assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
     let replaced = scene.gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], &second).ok().json();
     assert_eq!(replaced["action"], "replaced");
     assert_ne!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
