@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -191,7 +192,7 @@ impl Cluster {
         let volumes = nodes::volumes(20);
         cluster.kubectl(Persona::Admin).apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes}));
         cluster.start_metrics()?;
-        cluster.until_ready("prometheus", || TcpStream::connect(("127.0.0.1", cluster.ports.prometheus)).is_ok())?;
+        cluster.until_ready("prometheus", || is_ready(cluster.ports.prometheus))?;
         if options.with_adapter {
             cluster.start_adapter(options.adapter_rules.as_deref())?;
         }
@@ -242,7 +243,7 @@ impl Cluster {
             "warn",
         ];
         self.launch(name, &self.binaries.path("prometheus"), arguments.map(ToOwned::to_owned).to_vec())?;
-        self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        self.until_ready(name, || is_ready(port))?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
@@ -690,6 +691,19 @@ fn taken_port(folder: &Path) -> Option<(String, String)> {
         Some((entry.path().file_stem()?.to_string_lossy().into_owned(), line))
     })
     .next()
+}
+
+/// True when a Prometheus has read its blocks and answers; before that it listens and refuses.
+fn is_ready(port: u16) -> bool {
+    let ask = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.write_all(b"GET /-/ready HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.0 200"))
 }
 
 #[cfg(test)]
