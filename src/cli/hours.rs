@@ -22,8 +22,10 @@ use super::stats::Dimension;
 
 /// Seconds of an hour.
 const HOUR: i64 = 3600;
-/// Hours that are computed at the same time.
-const AT_ONCE: usize = 3;
+/// Hours that are asked for at the same time.
+const AT_ONCE: usize = 4;
+/// The same where memory is asked for as well, which is more by far than the rest.
+const AT_ONCE_WITH_MEMORY: usize = 2;
 /// Seconds after which no sample of an hour is still on its way.
 const SETTLED: i64 = 900;
 /// Samples that take long enough to say so first.
@@ -55,12 +57,12 @@ impl Question<'_> {
     fn rows(&self, hour: &Hour<'_>, ledger: &Ledger, usage: &Usage) -> Vec<Value> {
         match self.kind {
             Kind::Cluster => {
-                let all = sum(ledger, usage, |_| true, true);
+                let all = sum(ledger, usage, &ledger.group(|_| true), true);
                 vec![view::of_cluster(hour, ledger.capacity, all.as_ref(), usage.dropped)]
             }
             Kind::Namespaces => {
                 let names: BTreeSet<&str> = ledger.tenures.iter().map(|tenure| tenure.pod.0.as_str()).collect();
-                let of = |name: &&str| sum(ledger, usage, |tenure| tenure.pod.0 == **name, false);
+                let of = |name: &&str| sum(ledger, usage, &ledger.group(|tenure| tenure.pod.0 == **name), false);
                 let row = |name: &str| Some(view::of_namespace(hour, ledger.capacity, name, &of(&name)?));
                 names.into_iter().filter_map(row).collect()
             }
@@ -71,7 +73,8 @@ impl Question<'_> {
                 let value = |tenure: &Tenure| named(tenure, dimension).filter(|_| ours(tenure))?.get(&written).cloned();
                 let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
                 let row = |found: &String| {
-                    let sum = sum(ledger, usage, |tenure| value(tenure).as_ref() == Some(found), false)?;
+                    let own = ledger.group(|tenure| value(tenure).as_ref() == Some(found));
+                    let sum = sum(ledger, usage, &own, false)?;
                     Some(view::of_dimension(hour, [dimension.word(), key, found], &sum))
                 };
                 values.iter().filter_map(row).collect()
@@ -123,10 +126,14 @@ pub async fn of_cluster(
         bar.inc(1);
         Ok::<_, Error>(rows)
     };
-    let found: Result<Vec<Vec<Value>>, Error> = stream::iter(begins).map(one).buffered(AT_ONCE).try_collect().await;
+    // Whichever is ready makes room for the next; they are put in order afterwards.
+    let numbered = async |(number, start)| Ok::<_, Error>((number, one(start).await?));
+    let at_once = if question.want().memory { AT_ONCE_WITH_MEMORY } else { AT_ONCE };
+    let all = stream::iter(begins.into_iter().enumerate()).map(numbered).buffer_unordered(at_once);
+    let found: Result<BTreeMap<usize, Vec<Value>>, Error> = all.try_collect().await;
     bar.finish_and_clear();
     super::metrics::tell_warnings(world, &past.prometheus);
-    let mut rows: Vec<Value> = found?.into_iter().flatten().collect();
+    let mut rows: Vec<Value> = found?.into_values().flatten().collect();
     if question.kind == Kind::Workloads {
         let uids = uids(&connection, first + HOUR).await;
         for row in &mut rows {

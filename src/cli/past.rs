@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{join, join3, try_join, try_join4};
+use futures::future::{join, try_join, try_join3, try_join4};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::cluster::{Access, Connection};
@@ -94,7 +94,7 @@ impl<'c> Past<'c> {
     /// Who held what between two times in Unix seconds, and what it did; the end is not a part of it.
     pub async fn look(&self, start: i64, end: i64, want: Want) -> Result<(Ledger, Usage), Error> {
         let seconds = (end - start).max(1);
-        let at = async |query: String| self.prometheus.at(&query, end).await;
+        let at = async |query: String| Ok::<_, Error>(self.prometheus.at(&query, end).await?);
         let mut quantities = vec![Quantity::Utilization];
         if want.memory {
             quantities.extend([Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal]);
@@ -102,16 +102,14 @@ impl<'c> Past<'c> {
         if want.power {
             quantities.push(Quantity::Power);
         }
-        let (requests, capacity, devices) =
-            join3(at(kube_state::requests(seconds)), at(kube_state::capacity(seconds)), at(query::samples(&quantities, seconds)))
-                .await;
-        let mut witness = Witness { requests: requests?, capacity: capacity?, ..Witness::default() };
-        self.ask_about_pods(&mut witness, seconds, end, want).await?;
+        // What is small is asked, and answered, while the samples are on their way.
+        let small = try_join(self.ask_about_pods(seconds, end, want), at(kube_state::capacity(seconds)));
+        let ((witness, capacity), devices) = try_join(small, at(query::samples(&quantities, seconds))).await?;
+        let witness = Witness { capacity, ..witness };
         let stretch = Stretch { start: start * 1000, end: end * 1000 };
         let ledger = Ledger::of(&witness, stretch, &self.nodes.shared);
-        let devices = devices?;
         let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
-        let usage = Usage::of(&devices, &ledger, &self.nodes, &exporters);
+        let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
     }
 
@@ -133,23 +131,28 @@ impl<'c> Past<'c> {
         Ok(found.iter().filter_map(place).collect())
     }
 
-    async fn ask_about_pods(&self, witness: &mut Witness, seconds: i64, end: i64, want: Want) -> Result<(), Error> {
+    /// Everything but the capacity.
+    async fn ask_about_pods(&self, seconds: i64, end: i64, want: Want) -> Result<Witness, Error> {
+        let requests = self.prometheus.at(&kube_state::requests(seconds), end).await?;
+        let mut witness = Witness { requests, ..Witness::default() };
         let pods = names(&witness.requests, "pod");
         let label = kube_state::label_name(&witness.requests, "pod");
         let about = |what| self.about(what, &pods, &label, seconds, end);
         let names = async |what| if want.names { about(what).await } else { Ok(Vec::new()) };
-        (witness.phases, witness.owners, witness.labels, witness.annotations) =
-            try_join4(about(About::Phases), about(About::Owners), names(About::Labels), names(About::Annotations)).await?;
+        (witness.phases_ever, witness.owners, witness.labels, witness.annotations) =
+            try_join4(about(About::PhasesEver), about(About::Owners), names(About::Labels), names(About::Annotations)).await?;
+        let changed = kube_state::changed(&witness.phases_ever);
         let owners = |kind: &str| -> BTreeSet<String> {
             witness.owners.iter().filter_map(kube_state::owner).filter(|(own, _)| own == kind).map(|(_, name)| name).collect()
         };
         let (sets, jobs) = (owners("ReplicaSet"), owners("Job"));
-        (witness.replica_sets, witness.jobs) = try_join(
+        (witness.phases, witness.replica_sets, witness.jobs) = try_join3(
+            self.about(About::Phases, &changed, &label, seconds, end),
             self.about(About::ReplicaSets, &sets, "replicaset", seconds, end),
             self.about(About::Jobs, &jobs, "job_name", seconds, end),
         )
         .await?;
-        Ok(())
+        Ok(witness)
     }
 
     /// What is known of these pods, ReplicaSets or Jobs, by the label that holds their names.

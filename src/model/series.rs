@@ -1,6 +1,9 @@
 //! Time series as a metrics server answers them: labels and points. What they mean is not known here.
 
-use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 
 /// One value at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,10 +14,59 @@ pub struct Point {
     pub value: f64,
 }
 
+/// Names and values, in order of the names. There are about ten, of which many are asked for that are not among them: looking
+/// at all of them is faster than a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Labels(Vec<(String, String)>);
+
+impl Labels {
+    /// The value of a name, empty ones included.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl FromIterator<(String, String)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(labels: I) -> Self {
+        let mut labels: Vec<_> = labels.into_iter().collect();
+        labels.sort();
+        Self(labels)
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AnyLabels)
+    }
+}
+
+struct AnyLabels;
+
+impl<'de> Visitor<'de> for AnyLabels {
+    type Value = Labels;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("labels")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+        let mut labels = Vec::new();
+        while let Some(label) = map.next_entry()? {
+            labels.push(label);
+        }
+        Ok(labels.into_iter().collect())
+    }
+}
+
 /// A series: what it is of, and its points in order of time. An instant answer has one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     pub points: Vec<Point>,
 }
 
@@ -22,7 +74,7 @@ impl Series {
     /// A label's value; an empty one is none, as in Prometheus.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
-        self.labels.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.labels.get(name).filter(|value| !value.is_empty())
     }
 
     /// The first of these labels that has a value.

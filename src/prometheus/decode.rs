@@ -1,19 +1,19 @@
-//! The envelope of Prometheus' answers, read in place: names and values are borrowed from the bytes until a series is kept.
+//! The envelope of Prometheus' answers: whether it worked, what was warned of, and the series.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::model::series::{Point, Series};
+use crate::model::series::{Labels, Point, Series};
+
+use super::samples::Cut;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Envelope<'a> {
-    pub status: Cow<'a, str>,
+pub struct Envelope {
+    pub status: String,
     #[serde(default)]
     data: Option<Data>,
     #[serde(default)]
@@ -26,6 +26,9 @@ pub struct Envelope<'a> {
     /// How VictoriaMetrics says that a part of its stores did not answer.
     #[serde(default)]
     is_partial: bool,
+    /// Samples that are no part of the rest.
+    #[serde(skip)]
+    lists: Vec<Vec<Point>>,
 }
 
 #[derive(Deserialize)]
@@ -73,42 +76,23 @@ impl<'de> Visitor<'de> for PairOfNumbers {
 #[derive(Deserialize)]
 struct WireSeries {
     #[serde(default)]
-    metric: BTreeMap<String, String>,
+    metric: Labels,
     value: Option<OnePoint>,
-    #[serde(default)]
-    values: Points,
+    values: Option<Points>,
 }
 
-/// Samples one after the other, for there are many.
-#[derive(Default)]
-struct Points(Vec<Point>);
-
-impl<'de> Deserialize<'de> for Points {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(Self::default())
-    }
-}
-
-impl<'de> Visitor<'de> for Points {
-    type Value = Self;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a list of samples")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Self, A::Error> {
-        while let Some(OnePoint(point)) = list.next_element()? {
-            self.0.push(point);
-        }
-        self.0.shrink_to_fit();
-        Ok(self)
-    }
+/// Samples, or the number of the list that they are in.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Points {
+    Cut(usize),
+    Here(Vec<OnePoint>),
 }
 
 /// What stands under `result`: series, or the time and the text of one number.
 #[derive(Default)]
 struct Answer {
-    series: Vec<Series>,
+    series: Vec<WireSeries>,
     scalar: (Option<f64>, Option<String>),
 }
 
@@ -138,7 +122,7 @@ impl<'de> Visitor<'de> for Answer {
 }
 
 enum Item {
-    Series(Series),
+    Series(WireSeries),
     Number(f64),
     Text(String),
 }
@@ -159,10 +143,7 @@ impl<'de> Visitor<'de> for AnyItem {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
-        let series = WireSeries::deserialize(MapAccessDeserializer::new(map))?;
-        let mut points = series.values.0;
-        points.extend(series.value.map(|OnePoint(point)| point));
-        Ok(Item::Series(Series { labels: series.metric, points }))
+        WireSeries::deserialize(MapAccessDeserializer::new(map)).map(Item::Series)
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Item, E> {
@@ -178,7 +159,28 @@ impl<'de> Visitor<'de> for AnyItem {
     }
 }
 
-impl Envelope<'_> {
+impl WireSeries {
+    /// As the program knows it; `None` when it names a list that there is not.
+    fn series(self, lists: &mut [Vec<Point>]) -> Option<Series> {
+        let mut points = match self.values {
+            None => Vec::new(),
+            Some(Points::Cut(number)) => std::mem::take(lists.get_mut(number)?),
+            Some(Points::Here(points)) => points.into_iter().map(|OnePoint(point)| point).collect(),
+        };
+        points.extend(self.value.map(|OnePoint(point)| point));
+        Some(Series { labels: self.metric, points })
+    }
+}
+
+impl Envelope {
+    /// From what a server answered; `None` when that is no answer of Prometheus.
+    #[must_use]
+    pub fn read(answer: &str) -> Option<Self> {
+        let Cut { rest, lists } = Cut::of(answer);
+        let envelope: Self = serde_json::from_str(&rest).ok()?;
+        Some(Self { lists, ..envelope })
+    }
+
     /// What the server says of its own answer.
     pub fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         let partial = self.is_partial.then(|| "the answer is partial: not every store took part".to_owned());
@@ -186,13 +188,16 @@ impl Envelope<'_> {
     }
 
     /// The series of a successful answer.
-    pub fn series(self) -> Result<Vec<Series>, String> {
+    pub fn series(mut self) -> Result<Vec<Series>, String> {
         let data = self.data.ok_or("an answer without data")?;
         let answer = data.result.ok_or("an answer without a result")?;
         match (data.result_type.as_str(), answer.scalar) {
-            ("vector" | "matrix", (None, None)) => Ok(answer.series),
+            ("vector" | "matrix", (None, None)) => {
+                let series = answer.series.into_iter().map(|series| series.series(&mut self.lists));
+                series.collect::<Option<_>>().ok_or_else(|| "samples that are no list".to_owned())
+            }
             ("scalar", (Some(seconds), Some(text))) => {
-                Ok(vec![Series { labels: BTreeMap::new(), points: vec![point(seconds, &text)] }])
+                Ok(vec![Series { labels: Labels::default(), points: vec![point(seconds, &text)] }])
             }
             (other, _) => Err(format!("an answer of the type `{other}`")),
         }
@@ -208,7 +213,7 @@ mod tests {
         let vector = r#"{"status":"success","data":{"resultType":"vector","result":[
             {"metric":{"gpu":"0","model\u0041":"x"},"value":[1700000000.5,"97"]},{"metric":{},"value":[1,"NaN"]},
             {"metric":{},"value":[1,"+Inf"]}]},"warnings":["partial"]}"#;
-        let envelope: Envelope<'_> = serde_json::from_str(vector).unwrap();
+        let envelope = Envelope::read(vector).unwrap();
         assert_eq!(envelope.warnings().collect::<Vec<_>>(), ["partial"]);
         let found = envelope.series().unwrap();
         assert_eq!((found[0].label("gpu"), found[0].label("modelA")), (Some("0"), Some("x")));
@@ -216,16 +221,21 @@ mod tests {
         assert!(found[1].points[0].value.is_nan() && found[2].points[0].value.is_infinite());
 
         let matrix = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1,"2"],[3,"4"]]}]}}"#;
-        let envelope: Envelope<'_> = serde_json::from_str(matrix).unwrap();
-        assert_eq!(envelope.series().unwrap()[0].points.len(), 2);
+        let envelope = Envelope::read(matrix).unwrap();
+        let point = |at: i64, value: f64| Point { at, value };
+        assert_eq!(envelope.series().unwrap()[0].points, [point(1000, 2.0), point(3000, 4.0)]);
+        // Other servers write with spaces, or times as Python does.
+        let spaced = matrix.replace(",[", ", [").replace("[3,", "[3.0000001,");
+        assert_eq!(Envelope::read(&spaced).unwrap().series().unwrap()[0].points, [point(1000, 2.0), point(3000, 4.0)]);
+        let number = matrix.replace(r#"[[1,"2"],[3,"4"]]"#, "7");
+        assert!(Envelope::read(&number).unwrap().series().is_err());
         let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2.5"]}}"#;
-        let envelope: Envelope<'_> = serde_json::from_str(scalar).unwrap();
+        let envelope = Envelope::read(scalar).unwrap();
         assert_eq!(envelope.series().unwrap()[0].points[0].value, 2.5);
         let partial = r#"{"status":"success","isPartial":true,"warnings":null,"data":{"resultType":"vector","result":[]}}"#;
-        let envelope: Envelope<'_> = serde_json::from_str(partial).unwrap();
+        let envelope = Envelope::read(partial).unwrap();
         assert_eq!((envelope.warnings().count(), envelope.series().unwrap().len()), (1, 0));
-        let error: Envelope<'_> =
-            serde_json::from_str(r#"{"status":"error","errorType":"execution","error":"too many"}"#).unwrap();
+        let error = Envelope::read(r#"{"status":"error","errorType":"execution","error":"too many"}"#).unwrap();
         assert_eq!(error.error_type, "execution");
         assert!(error.series().is_err());
     }

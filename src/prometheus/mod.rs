@@ -3,6 +3,7 @@
 
 mod address;
 mod decode;
+mod samples;
 mod trouble;
 
 pub use address::{Address, Credentials};
@@ -200,8 +201,7 @@ impl<'a> Prometheus<'a> {
     fn read(&self, reply: &Reply) -> Result<Vec<Series>, Trouble> {
         let server = || self.server.clone();
         let text = std::str::from_utf8(&reply.body).ok();
-        let envelope: Option<Envelope<'_>> = text.and_then(|text| serde_json::from_str(text).ok());
-        let Some(envelope) = envelope else {
+        let Some(envelope) = text.and_then(Envelope::read) else {
             let text = String::from_utf8_lossy(&reply.body);
             let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
             let first: String = text.lines().next().unwrap_or_default().chars().take(120).collect();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ledger::{Ledger, Tenure};
-use super::usage::{Sample, Usage, greater};
+use super::usage::{Usage, greater};
 
 /// GPU-hours of a group.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,8 +26,7 @@ impl Account {
     /// Of the part of a ledger's time that a group held devices.
     #[must_use]
     pub fn of(ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool) -> Self {
-        let own: BTreeSet<usize> =
-            ledger.tenures.iter().enumerate().filter(|(_, tenure)| group(tenure)).map(|(index, _)| index).collect();
+        let own = ledger.group(group);
         let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
         // Time in which nobody looked is in no sum: neither held, nor measured, nor used.
         let each = ledger.slot as f64 / 3_600_000.0;
@@ -39,17 +38,18 @@ impl Account {
             tenures().map(of).sum::<f64>() * each
         };
         let (held, requested) = (count(|tenure| &tenure.held), count(|tenure| &tenure.requested));
-        let ours = |holders: &[usize]| holders.iter().any(|holder| own.contains(holder));
         let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
-        let measured = usage.of_tenures(&own);
-        let samples = || measured.iter().filter(|sample| looked(sample.at));
+        let samples = || {
+            let all = usage.runs_of(&own).flat_map(|run| run.values.iter().map(|point| (run.seconds, point)));
+            all.filter(|(_, point)| looked(point.at))
+        };
         let top = |tenure: &Tenure| (tenure.top.namespace.clone(), tenure.top.kind.clone(), tenure.top.name.clone());
         Self {
             held,
             waited: (requested - held).max(0.0),
-            measured: samples().map(|sample| sample.seconds).sum::<f64>() / 3600.0,
-            used: samples().map(|sample| sample.seconds * sample.value / 100.0).sum::<f64>() / 3600.0,
-            energy: usage.energy(&ours, &looked),
+            measured: samples().map(|(seconds, _)| seconds).sum::<f64>() / 3600.0,
+            used: samples().map(|(seconds, point)| seconds * point.value / 100.0).sum::<f64>() / 3600.0,
+            energy: usage.energy(&own, &looked),
             workloads: tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(top).collect(),
         }
     }
@@ -123,25 +123,27 @@ pub type Works = BTreeMap<(String, String), Work>;
 
 /// Adds what devices did for a group within a ledger's time.
 pub fn add_work(works: &mut Works, ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool) {
-    let ours = |holders: &[usize]| holders.iter().any(|holder| group(&ledger.tenures[*holder]));
+    let own = ledger.group(group);
     let name = |device: usize| {
         let place = &usage.devices[device];
         let number = place.index.map_or_else(|| place.uuid.clone().unwrap_or_default(), |index| format!("gpu-{index}"));
         let slice = place.slice.as_ref().map_or(String::new(), |(profile, number)| format!("/{profile}-{number}"));
         (place.node.clone(), format!("{number}{slice}"))
     };
-    for Sample { device, value, seconds, .. } in usage.samples().iter().filter(|sample| ours(&sample.holders)) {
-        let work = works.entry(name(*device)).or_default();
-        work.model = work.model.take().or_else(|| usage.models[*device].clone());
-        work.sum += value * seconds;
-        work.seconds += seconds;
+    for run in usage.runs_of(&own) {
+        let work = works.entry(name(run.device)).or_default();
+        work.model = work.model.take().or_else(|| usage.models[run.device].clone());
+        for point in &run.values {
+            work.sum += point.value * run.seconds;
+            work.seconds += run.seconds;
+        }
     }
-    for (device, (used, total)) in usage.peaks(&ours) {
+    for (device, (used, total)) in usage.peaks(&own) {
         let work = works.entry(name(device)).or_default();
         work.memory_peak_mib = greater(work.memory_peak_mib, Some(used));
         work.memory_total_mib = greater(work.memory_total_mib, total);
     }
-    for (device, watts) in usage.watts(&ours) {
+    for (device, watts) in usage.watts(&own) {
         let work = works.entry(name(device)).or_default();
         work.watts += watts;
         work.watt_looks += 1.0;

@@ -246,10 +246,9 @@ mod tests {
     use crate::model::{Consumer, Host, Node, Point};
 
     fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
-        let mut all: BTreeMap<String, String> =
-            labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        all.insert("__name__".to_owned(), name.to_owned());
-        Series { labels: all, points: vec![Point { at: 0, value }] }
+        let all = labels.iter().copied().chain([("__name__", name)]);
+        let labels = all.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        Series { labels, points: vec![Point { at: 0, value }] }
     }
 
     /// A node with eight devices, of which the pod `train` holds two.

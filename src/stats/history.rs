@@ -255,7 +255,8 @@ mod tests {
                 ("gpu_partition_id", partition),
             ]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into(),
+            .into_iter()
+            .collect(),
             points: vec![Point { at: 0, value }],
         };
         let answer = [

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::Point;
 
 use super::ledger::{Ledger, Tenure, Top, interval};
-use super::usage::{Usage, windows};
+use super::usage::{Run, Usage, windows};
 
 /// Milliseconds of one of the means that rows are made of: the document samples every five minutes.
 pub const WINDOW: i64 = 300_000;
@@ -25,9 +25,8 @@ pub struct Summary {
 impl Summary {
     /// `None` of nothing.
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
+    pub fn of(mut sorted: Vec<f64>) -> Option<Self> {
+        sorted.sort_unstable_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         Some(Self {
             count: sorted.len(),
@@ -95,25 +94,24 @@ pub fn allocated<'t>(
     (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
 }
 
-/// What a group came to; `None` when nobody looked.
+/// What a group of tenures came to; of everybody also what nobody knows the holder of. `None` when nobody looked.
 #[must_use]
-pub fn sum(ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool, everybody: bool) -> Option<Sum> {
-    let own: BTreeSet<usize> =
-        ledger.tenures.iter().enumerate().filter(|(_, tenure)| group(tenure)).map(|(index, _)| index).collect();
+pub fn sum(ledger: &Ledger, usage: &Usage, own: &BTreeSet<usize>, everybody: bool) -> Option<Sum> {
     let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-    let samples = match everybody {
-        true => usage.samples().iter().filter(|sample| sample.held).collect(),
-        false => usage.of_tenures(&own),
+    let runs: Vec<&Run> = match everybody {
+        true => usage.runs().iter().filter(|run| run.held).collect(),
+        false => usage.runs_of(own).collect(),
     };
-    let means: Vec<f64> = windows(ledger.stretch, &samples).into_values().collect();
-    let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
+    let means: Vec<f64> = windows(ledger.stretch, runs.iter().copied()).into_values().collect();
+    let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
+    runs.iter().for_each(|run| values.extend(run.values.iter().map(|point| point.value)));
     let workloads: BTreeSet<&Top> =
         tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
     Some(Sum {
         allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
         requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
-        windows: Summary::of(&means),
-        samples: Summary::of(&values),
+        windows: Summary::of(means),
+        samples: Summary::of(values),
         workloads: workloads.len(),
     })
 }
@@ -121,10 +119,11 @@ pub fn sum(ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool, ever
 /// Every workload that requested devices, in order of its name.
 #[must_use]
 pub fn workloads(ledger: &Ledger, usage: &Usage) -> Vec<OfWorkload> {
-    let tops: BTreeSet<&Top> =
-        ledger.tenures.iter().filter(|tenure| tenure.requested.iter().any(|one| *one)).map(|tenure| &tenure.top).collect();
-    let of = |top: &&Top| {
-        let own: BTreeSet<usize> = (0..ledger.tenures.len()).filter(|index| ledger.tenures[*index].top == **top).collect();
+    let mut tops: BTreeMap<&Top, BTreeSet<usize>> = BTreeMap::new();
+    for (index, tenure) in ledger.tenures.iter().enumerate() {
+        tops.entry(&tenure.top).or_default().insert(index);
+    }
+    let of = |(top, own): (&Top, BTreeSet<usize>)| {
         let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
         let (memory_used, memory_total) = usage.memory_of(&own);
         let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
@@ -140,17 +139,18 @@ pub fn workloads(ledger: &Ledger, usage: &Usage) -> Vec<OfWorkload> {
                 .or_else(|| tenures().find_map(|tenure| of(tenure).clone()))
         };
         Some(OfWorkload {
-            top: (*top).clone(),
-            sum: sum(ledger, usage, |tenure| tenure.top == **top, false)?,
-            memory_used: Summary::of(&memory_used),
-            memory_total: Summary::of(&memory_total),
-            replicas: Summary::of(&pods),
+            top: top.clone(),
+            sum: sum(ledger, usage, &own, false)?,
+            memory_used: Summary::of(memory_used),
+            memory_total: Summary::of(memory_total),
+            replicas: Summary::of(pods),
             status: status(tenures()),
             labels: first(|tenure| &tenure.labels),
             annotations: first(|tenure| &tenure.annotations),
         })
     };
-    tops.iter().filter_map(of).collect()
+    let has_requested = |index: &usize| ledger.tenures[*index].requested.contains(&true);
+    tops.into_iter().filter(|(_, own)| own.iter().any(has_requested)).filter_map(of).collect()
 }
 
 /// What its pods were in when they were last seen: the newest look counts, and of it the busiest.
@@ -203,11 +203,11 @@ mod tests {
     #[test]
     fn percentiles_are_between_their_neighbors() {
         let tens: Vec<f64> = (1..=10).map(|value| f64::from(value) * 10.0).collect();
-        let summary = Summary::of(&tens).unwrap();
+        let summary = Summary::of(tens).unwrap();
         assert_eq!((summary.mean, summary.min, summary.max), (55.0, 10.0, 100.0));
         assert!((summary.p50 - 55.0).abs() < 1e-9 && (summary.p95 - 95.5).abs() < 1e-9);
-        assert_eq!(Summary::of(&[7.0]).unwrap().p95, 7.0);
-        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of(vec![7.0]).unwrap().p95, 7.0);
+        assert_eq!(Summary::of(Vec::new()), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! Source: kube-state-metrics' docs/metrics/workload/pod-metrics.md and internal/store/utils.go for what becomes of names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::gpu::WHOLE;
 use crate::model::reading::PodKey;
@@ -70,6 +70,8 @@ pub fn capacity(seconds: i64) -> String {
 /// What is known of single pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
+    /// Which phases a pod was ever in.
+    PhasesEver,
     Phases,
     /// On which node a pod is.
     Places,
@@ -86,7 +88,7 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
     let names = quoted(&names.join("|"));
     let metric = match what {
-        About::Phases => "kube_pod_status_phase",
+        About::PhasesEver | About::Phases => "kube_pod_status_phase",
         About::Places => "kube_pod_info",
         About::Owners => "kube_pod_owner",
         About::Labels => "kube_pod_labels",
@@ -95,8 +97,12 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
         About::Jobs => "kube_job_owner",
     };
     let selector = format!("{metric}{{{label}=~{names}}}{}", window(seconds));
-    // Of what does not change one sample is enough.
-    if what == About::Phases { selector } else { format!("last_over_time({selector})") }
+    match what {
+        About::PhasesEver => format!("max_over_time({selector}) > 0"),
+        About::Phases => selector,
+        // Of what does not change one sample is enough.
+        _ => format!("last_over_time({selector})"),
+    }
 }
 
 /// Where a series has what kube-state-metrics calls `namespace` and `pod`: under that name, or as `exported_…` where the
@@ -120,6 +126,14 @@ pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     Some((key, label(series, "uid").unwrap_or_default().to_owned()))
 }
 
+/// Names of pods that were in several phases.
+#[must_use]
+pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    let again = |pod: &(PodKey, String)| !seen.insert(pod.clone());
+    phases_ever.iter().filter_map(pod).filter(again).map(|((_, name), _)| name).collect()
+}
+
 /// The owner that a series tells of; `None` for one that has none.
 #[must_use]
 pub fn owner(series: &Series) -> Option<(String, String)> {
@@ -134,7 +148,7 @@ pub fn owner(series: &Series) -> Option<(String, String)> {
 /// is no letter or digit is an underscore.
 #[must_use]
 pub fn names(series: &Series, before: &str) -> BTreeMap<String, String> {
-    let own = series.labels.iter().filter_map(|(name, value)| Some((name.strip_prefix(before)?.to_owned(), value.clone())));
+    let own = series.labels.iter().filter_map(|(name, value)| Some((name.strip_prefix(before)?.to_owned(), value.to_owned())));
     own.collect()
 }
 
@@ -160,9 +174,8 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let mut queries = vec![requests(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
-        for what in
-            [About::Phases, About::Places, About::Owners, About::Labels, About::Annotations, About::ReplicaSets, About::Jobs]
-        {
+        use About::*;
+        for what in [PhasesEver, Phases, Places, Owners, Labels, Annotations, ReplicaSets, Jobs] {
             queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
         }
         for query in queries {

@@ -65,6 +65,9 @@ pub struct Ledger {
 pub struct Witness {
     pub requests: Vec<Series>,
     pub capacity: Vec<Series>,
+    /// Phases that pods were ever in.
+    pub phases_ever: Vec<Series>,
+    /// When, for pods that were in several.
     pub phases: Vec<Series>,
     pub owners: Vec<Series>,
     pub replica_sets: Vec<Series>,
@@ -88,11 +91,23 @@ impl Stretch {
 #[must_use]
 pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+    // Mostly it is the one before once more.
+    let (mut last, mut times) = (0, 0);
     for pair in curves.flat_map(|points| points.windows(2)) {
         // Scrapes jitter by milliseconds.
-        *counts.entry((pair[1].at - pair[0].at + 500) / 1000 * 1000).or_default() += 1;
+        let length = (pair[1].at - pair[0].at + 500) / 1000 * 1000;
+        if length != last {
+            *counts.entry(last).or_default() += times;
+            (last, times) = (length, 0);
+        }
+        times += 1;
     }
-    counts.into_iter().filter(|(length, _)| *length > 0).max_by_key(|(length, count)| (*count, -length)).map(|(length, _)| length)
+    *counts.entry(last).or_default() += times;
+    counts
+        .into_iter()
+        .filter(|(length, count)| *length > 0 && *count > 0)
+        .max_by_key(|(length, count)| (*count, -length))
+        .map(|(length, _)| length)
 }
 
 /// Labels or annotations by pod and UID.
@@ -111,21 +126,23 @@ impl Ledger {
         let count = stretch.slots(slot);
         let place = |at: i64| usize::try_from((at - stretch.start).div_euclid(slot)).ok().filter(|place| *place < count);
         // One scrape that is late or lost, or a longer time between two, is no gap.
-        let slots_of = |series: &Series| {
-            let mut slots: Vec<usize> = series.points.iter().filter_map(|point| place(point.at)).collect();
-            for pair in series.points.windows(2).filter(|pair| pair[1].at - pair[0].at <= slot * 5 / 2) {
-                let between = (pair[0].at..pair[1].at).step_by(usize::try_from(slot).unwrap_or(usize::MAX));
-                slots.extend(between.filter_map(place));
+        let mark = |series: &Series, slots: &mut [bool]| {
+            let mut before = None;
+            for point in &series.points {
+                let from = before.filter(|before| point.at - before <= slot * 5 / 2).unwrap_or(point.at);
+                let between = (from..point.at).step_by(usize::try_from(slot).unwrap_or(usize::MAX)).skip(1);
+                between.chain([point.at]).filter_map(place).for_each(|place| slots[place] = true);
+                before = Some(point.at);
             }
-            slots
         };
         let mut observed = vec![false; count];
-        all().flat_map(slots_of).for_each(|slot| observed[slot] = true);
+        all().for_each(|series| mark(series, &mut observed));
         let capacities = vec![None; count];
         let mut ledger =
             Self { stretch, slot, observed, capacity: None, capacities, of_nodes: BTreeMap::new(), tenures: Vec::new() };
         ledger.count_capacity(&witness.capacity, place, shared);
         let phases = phases(&witness.phases, count, place);
+        let ever: BTreeMap<_, _> = witness.phases_ever.iter().filter_map(|series| pod(series).zip(phase(series))).collect();
         let tops = Tops::of(witness);
         let told = |answer: &[Series], before: &str| -> Option<Named> {
             let found: BTreeMap<_, _> = answer.iter().filter_map(|series| Some((pod(series)?, names(series, before)))).collect();
@@ -133,15 +150,17 @@ impl Ledger {
             found.values().any(|names| !names.is_empty()).then_some(found)
         };
         let (labels, annotations) = (told(&witness.labels, "label_"), told(&witness.annotations, "annotation_"));
-        for ((key, uid, node), (gpus, slots)) in requests(&witness.requests, slots_of) {
+        for ((key, uid, node), (gpus, mut requested)) in requests(&witness.requests, count, mark) {
             if gpus == 0 || shared.contains(&node) {
                 continue;
             }
             let id = (key.clone(), uid);
-            let of = phases.get(&id);
-            let alive = |slot: usize| of.is_none_or(|of| matches!(of.at(slot), None | Some("Pending" | "Running")));
-            let mut requested = vec![false; count];
-            slots.iter().filter(|slot| alive(**slot)).for_each(|slot| requested[*slot] = true);
+            // Who was never in another phase was in it until it was seen last.
+            let last = requested.iter().rposition(|requested| *requested);
+            let lone = || Some(Phases::until(last?, count, *ever.get(&id)?));
+            let of = phases.get(&id).cloned().or_else(lone);
+            let alive = |slot: usize| of.as_ref().is_none_or(|of| matches!(of.at(slot), None | Some("Pending" | "Running")));
+            requested.iter_mut().enumerate().for_each(|(slot, requested)| *requested = *requested && alive(slot));
             let held = if node.is_empty() { vec![false; count] } else { requested.clone() };
             let own = |all: &Option<Named>| all.as_ref().map(|all| all.get(&id).cloned().unwrap_or_default());
             ledger.tenures.push(Tenure {
@@ -151,7 +170,7 @@ impl Ledger {
                 gpus,
                 requested,
                 held,
-                phase: of.and_then(Phases::last),
+                phase: of.as_ref().and_then(Phases::last),
                 labels: own(&labels),
                 annotations: own(&annotations),
             });
@@ -160,30 +179,28 @@ impl Ledger {
     }
 
     fn count_capacity(&mut self, answer: &[Series], place: impl Fn(i64) -> Option<usize>, shared: &BTreeSet<String>) {
-        let mut slots: BTreeMap<usize, BTreeMap<(String, String), f64>> = BTreeMap::new();
+        let count = self.observed.len();
+        let mut told: BTreeMap<(&str, &str), Vec<Option<u64>>> = BTreeMap::new();
         for series in answer {
             let Some(node) = label(series, "node").filter(|node| !shared.contains(*node)) else { continue };
-            let resource = series.label("resource").unwrap_or_default();
+            let slots = told.entry((node, series.label("resource").unwrap_or_default())).or_insert_with(|| vec![None; count]);
             for point in series.points.iter().filter(|point| point.value.is_finite() && point.value >= 0.0) {
                 let Some(slot) = place(point.at) else { continue };
-                let of = slots.entry(slot).or_default().entry((node.to_owned(), resource.to_owned())).or_default();
-                *of = of.max(point.value);
-            }
-        }
-        for (slot, nodes) in &slots {
-            let mut of_nodes: BTreeMap<&str, u64> = BTreeMap::new();
-            for ((node, _), value) in nodes {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of devices")]
-                let value = value.round() as u64;
-                *of_nodes.entry(node).or_default() += value;
-            }
-            self.capacities[*slot] = Some(of_nodes.values().sum());
-            self.capacity = self.capacity.max(self.capacities[*slot]);
-            for (node, value) in of_nodes {
-                let of = self.of_nodes.entry(node.to_owned()).or_default();
-                *of = (*of).max(value);
+                let value = point.value.round() as u64;
+                slots[slot] = slots[slot].max(Some(value));
             }
         }
+        let mut of_nodes: BTreeMap<&str, Vec<Option<u64>>> = BTreeMap::new();
+        for ((node, _), slots) in told {
+            add(of_nodes.entry(node).or_insert_with(|| vec![None; count]), &slots);
+        }
+        for (node, slots) in of_nodes {
+            add(&mut self.capacities, &slots);
+            let most = slots.into_iter().flatten().max();
+            self.of_nodes.extend(most.map(|most| (node.to_owned(), most)));
+        }
+        self.capacity = self.capacities.iter().flatten().max().copied();
     }
 
     /// The slot of a time; `None` outside the window.
@@ -192,11 +209,21 @@ impl Ledger {
         usize::try_from((at - self.stretch.start).div_euclid(self.slot)).ok().filter(|slot| *slot < self.observed.len())
     }
 
-    /// The nearest slot in which somebody looked: one before, else one after.
+    /// For each slot the nearest in which somebody looked: one before, else one after.
     #[must_use]
-    pub fn seen(&self, slot: usize) -> Option<usize> {
-        let before = (0..=slot.min(self.observed.len().saturating_sub(1))).rev().find(|slot| self.observed[*slot]);
-        before.or_else(|| (slot..self.observed.len()).find(|slot| self.observed[*slot]))
+    pub fn nearest_looks(&self) -> Vec<Option<usize>> {
+        let mut last = self.observed.iter().position(|observed| *observed);
+        let nearest = |(slot, observed): (usize, &bool)| {
+            last = if *observed { Some(slot) } else { last };
+            last
+        };
+        self.observed.iter().enumerate().map(nearest).collect()
+    }
+
+    /// Places of the tenures that belong to a group.
+    #[must_use]
+    pub fn group(&self, belongs: impl Fn(&Tenure) -> bool) -> BTreeSet<usize> {
+        self.tenures.iter().enumerate().filter(|(_, tenure)| belongs(tenure)).map(|(index, _)| index).collect()
     }
 
     /// Slots in which somebody looked.
@@ -206,10 +233,17 @@ impl Ledger {
     }
 }
 
+/// Adds by slot; who was not seen has nothing to add.
+fn add(to: &mut [Option<u64>], slots: &[Option<u64>]) {
+    for (to, own) in to.iter_mut().zip(slots) {
+        *to = own.map(|own| own + to.unwrap_or(0)).or(*to);
+    }
+}
+
 /// Devices by pod and node, with the slots in which they were requested. A pod wants the sum of its containers, or the most
 /// that one of its first containers wants.
-fn requests(answer: &[Series], slots: impl Fn(&Series) -> Vec<usize>) -> BTreeMap<Place, (u64, BTreeSet<usize>)> {
-    let mut wanted: BTreeMap<Place, (Containers, BTreeSet<usize>)> = BTreeMap::new();
+fn requests(answer: &[Series], count: usize, mark: impl Fn(&Series, &mut [bool])) -> BTreeMap<Place, (u64, Vec<bool>)> {
+    let mut wanted: BTreeMap<Place, (Containers, Vec<bool>)> = BTreeMap::new();
     // A pod without a node has an empty label, in whose place a scrape may put its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
@@ -222,10 +256,10 @@ fn requests(answer: &[Series], slots: impl Fn(&Series) -> Vec<usize>) -> BTreeMa
             series.label("resource").unwrap_or_default().to_owned(),
         );
         let most = series.points.iter().map(|point| point.value).filter(|value| value.is_finite()).fold(0.0, f64::max);
-        let (containers, found) = wanted.entry((key, uid, node)).or_default();
+        let (containers, found) = wanted.entry((key, uid, node)).or_insert_with(|| (Containers::new(), vec![false; count]));
         let of = containers.entry(container).or_default();
         *of = of.max(most);
-        found.extend(slots(series));
+        mark(series, found);
     }
     let counted = |containers: Containers| {
         let sum: f64 = containers.iter().filter(|((first, ..), _)| !first).map(|(_, value)| value).sum();
@@ -237,33 +271,43 @@ fn requests(answer: &[Series], slots: impl Fn(&Series) -> Vec<usize>) -> BTreeMa
     wanted.into_iter().map(|(place, (containers, slots))| (place, (counted(containers), slots))).collect()
 }
 
-/// The phase of a pod by slot, where it was seen.
-struct Phases(Vec<Option<&'static str>>);
+/// The phase of a pod by slot, as its place in [`PHASES`], where it was seen.
+#[derive(Clone)]
+struct Phases(Vec<Option<usize>>);
+
+/// Phases of pods. In the slot of a change both were true; the later one counts.
+const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
+
+/// The phase that a series tells of, as its place in [`PHASES`].
+fn phase(series: &Series) -> Option<usize> {
+    PHASES.iter().position(|known| series.label("phase") == Some(known))
+}
 
 impl Phases {
+    /// The same up to a slot.
+    fn until(last: usize, count: usize, phase: usize) -> Self {
+        Self((0..count).map(|slot| (slot <= last).then_some(phase)).collect())
+    }
+
     /// What it was last seen in, else what it was seen in first.
     fn at(&self, slot: usize) -> Option<&'static str> {
         let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
-        before.or_else(|| self.0[slot..].iter().find_map(|phase| *phase))
+        before.or_else(|| self.0[slot..].iter().find_map(|phase| *phase)).map(|phase| PHASES[phase])
     }
 
     fn last(&self) -> Option<(usize, String)> {
-        self.0.iter().enumerate().rev().find_map(|(slot, phase)| Some((slot, (*phase)?.to_owned())))
+        self.0.iter().enumerate().rev().find_map(|(slot, phase)| Some((slot, PHASES[(*phase)?].to_owned())))
     }
 }
 
 fn phases(answer: &[Series], count: usize, place: impl Fn(i64) -> Option<usize>) -> BTreeMap<(PodKey, String), Phases> {
     let mut found = BTreeMap::new();
     for series in answer {
-        let known = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
-        let phase = known.into_iter().find(|known| series.label("phase") == Some(known));
-        let (Some(id), Some(phase)) = (pod(series), phase) else { continue };
+        let Some((id, phase)) = pod(series).zip(phase(series)) else { continue };
         let Phases(slots) = found.entry(id).or_insert_with(|| Phases(vec![None; count]));
         for point in series.points.iter().filter(|point| point.value == 1.0) {
             if let Some(slot) = place(point.at) {
-                // In the slot of a change both were true; the later one counts.
-                let order = |phase: Option<&str>| known.iter().position(|known| Some(*known) == phase);
-                slots[slot] = if order(slots[slot]) > order(Some(phase)) { slots[slot] } else { Some(phase) };
+                slots[slot] = slots[slot].max(Some(phase));
             }
         }
     }

@@ -104,7 +104,7 @@ mod tests {
 
     fn answer(values: &[(&str, f64)]) -> Vec<Series> {
         let series = |(what, value): &(&str, f64)| Series {
-            labels: [("what".to_owned(), (*what).to_owned())].into(),
+            labels: [("what".to_owned(), (*what).to_owned())].into_iter().collect(),
             points: vec![Point { at: 0, value: *value }],
         };
         values.iter().map(series).collect()

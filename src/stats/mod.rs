@@ -16,5 +16,6 @@ pub mod progress;
 pub mod query;
 pub mod score;
 pub mod scored;
+mod tenants;
 pub mod training;
 pub mod usage;

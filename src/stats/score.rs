@@ -192,7 +192,8 @@ mod tests {
             .map(|(name, value)| Series {
                 labels: [("__name__", *name), ("gpu", "0"), ("Hostname", "n"), ("modelName", model)]
                     .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .into(),
+                    .into_iter()
+                    .collect(),
                 points: (0..samples).map(|index| Point { at: index * 30_000, value: *value }).collect(),
             })
             .collect();

@@ -2,7 +2,6 @@
 //! counted; what nobody held is in no group.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 use crate::model::Point;
 use crate::model::reading::PodKey;
@@ -12,40 +11,27 @@ use super::dialect::{self, Quantity, metric_of};
 use super::hourly::{WINDOW, once};
 use super::identity::{Facts, Place, Reader};
 use super::ledger::{Ledger, Stretch, interval};
+use super::tenants::{Names, Tenants, Watch};
 
-/// A utilization of a device.
+/// Values of one device, in order of time, while it was held by the same.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub struct Run<T = Point> {
     pub device: usize,
-    /// Unix milliseconds.
-    pub at: i64,
-    /// Percent.
-    pub value: f64,
-    /// Places among the tenures; several where the device is shared. Equal ones that follow each other are one.
-    pub holders: Rc<[usize]>,
+    /// Places among the tenures; several where the device is shared.
+    pub holders: Vec<usize>,
     /// True when somebody held it, known or not.
     pub held: bool,
-    /// Time that it stands for: from one scrape to the next.
+    /// Time that each value stands for: from one scrape to the next.
     pub seconds: f64,
-}
-
-/// Power that a device drew at a time.
-#[derive(Clone, Debug, PartialEq)]
-struct Power {
-    device: usize,
-    at: i64,
-    watts: f64,
-    seconds: f64,
-    holders: Rc<[usize]>,
+    pub values: Vec<T>,
 }
 
 /// Memory of a device at a time, in MiB.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Memory {
-    device: usize,
+    at: i64,
     used: f64,
     total: Option<f64>,
-    holders: Rc<[usize]>,
 }
 
 /// Nodes as they are known now: the past is told in names that may be addresses.
@@ -57,14 +43,59 @@ pub struct Nodes {
     pub aliases: BTreeMap<String, String>,
 }
 
+/// Runs of one quantity, in order of devices and time.
+#[derive(Clone, Debug)]
+struct Runs<T> {
+    all: Vec<Run<T>>,
+    /// Their places by tenure.
+    of_tenures: Vec<Vec<usize>>,
+}
+
+impl<T> Default for Runs<T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), of_tenures: Vec::new() }
+    }
+}
+
+impl<T> Runs<T> {
+    /// Adds values of a device, which come in order of time.
+    fn add(&mut self, device: usize, seconds: f64, watch: &mut Watch<'_>, mut values: Vec<T>, at: fn(&T) -> i64) {
+        let mut begins: Vec<Run<T>> = Vec::new();
+        let mut places = Vec::new();
+        for (place, value) in values.iter().enumerate() {
+            if watch.moves_to(at(value)) || place == 0 {
+                places.push(place);
+                begins.push(Run { device, holders: watch.holders.clone(), held: watch.held, seconds, values: Vec::new() });
+            }
+        }
+        for (run, place) in begins.iter_mut().zip(places).rev() {
+            run.values = if place == 0 { std::mem::take(&mut values) } else { values.split_off(place) };
+        }
+        for run in begins {
+            for holder in &run.holders {
+                if self.of_tenures.len() <= *holder {
+                    self.of_tenures.resize(holder + 1, Vec::new());
+                }
+                self.of_tenures[*holder].push(self.all.len());
+            }
+            self.all.push(run);
+        }
+    }
+
+    /// Those of devices that one of these tenures held, each once.
+    fn of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &Run<T>> {
+        let places: BTreeSet<usize> = own.iter().filter_map(|tenure| self.of_tenures.get(*tenure)).flatten().copied().collect();
+        places.into_iter().map(|place| &self.all[place])
+    }
+}
+
 /// All samples.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
-    samples: Vec<Sample>,
-    memory: Vec<Memory>,
-    power: Vec<Power>,
-    /// Places of samples, and of memory, by tenure.
-    of_tenures: Vec<Places>,
+    utilization: Runs<Point>,
+    memory: Runs<Memory>,
+    /// In watts.
+    power: Runs<Point>,
     /// Devices by their number in the samples.
     pub devices: Vec<Place>,
     /// How their exporters call them.
@@ -73,187 +104,214 @@ pub struct Usage {
     pub dropped: u64,
 }
 
-/// Places among the samples, and among the values of memory.
-type Places = (Vec<usize>, Vec<usize>);
-
-/// A value: who collected it, by number, and whether no pod is named beside it.
-type Value = (u32, bool, Point);
+/// What one series told: who collected it, and the pod that its labels name, by number.
+struct Curve {
+    collector: u32,
+    pod: Option<u32>,
+    points: Vec<Point>,
+}
 
 /// What one device told, by quantity and rank of the metric.
 #[derive(Default)]
 struct Told {
     model: Option<String>,
-    values: BTreeMap<(Quantity, u8), Vec<Value>>,
-    /// Pods that the labels name, by time and number.
-    pods: Vec<(i64, u32)>,
+    /// Its number on its node, as the first who told calls it.
+    index: Option<u32>,
+    curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
 }
 
 impl Told {
+    /// Pods that the labels name.
+    fn names(&self) -> Names {
+        let curves = || self.curves.values().flatten();
+        let first = curves().next().and_then(|curve| curve.pod);
+        if curves().all(|curve| curve.pod == first) {
+            return Names::Same(first);
+        }
+        let named = |curve: &Curve| {
+            curve.pod.map(|pod| curve.points.iter().map(|point| (point.at, pod)).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        Names::by_time(curves().flat_map(named).collect())
+    }
+
     /// Of several metrics for one quantity the best counts. Where a value is told with its pod and without, it is still one.
     fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
-        let best = self.values.keys().filter(|(own, _)| *own == quantity).min().copied();
-        let mut values = best.and_then(|best| self.values.remove(&best)).unwrap_or_default();
+        let best = self.curves.keys().filter(|(own, _)| *own == quantity).min().copied();
+        let mut curves = best.and_then(|best| self.curves.remove(&best)).unwrap_or_default();
+        if curves.len() == 1 {
+            return curves.remove(0).points;
+        }
+        let values = |curve: Curve| curve.points.into_iter().map(move |point| (curve.collector, curve.pod.is_none(), point));
+        let mut values: Vec<(u32, bool, Point)> = curves.into_iter().flat_map(values).collect();
         values.sort_by_key(|(collector, nameless, point)| (point.at, *collector, *nameless));
         values.dedup_by_key(|(collector, _, point)| (point.at, *collector));
         once(values.into_iter().map(|(collector, _, point)| (collector, point)).collect())
     }
 }
 
+/// What devices told, and how many samples no device can have.
+fn told<'a>(
+    answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
+    stretch: Stretch,
+    reader: &Reader<'_>,
+    tenants: &Tenants<'_>,
+) -> (BTreeMap<Place, Told>, u64) {
+    let mut dropped = 0;
+    // What a series has beside what says of which device and pod it is, says who collected it.
+    let read: BTreeSet<&str> =
+        dialect::labels().filter(|name| !matches!(*name, "job" | "instance")).chain(["__name__"]).collect();
+    let mut collectors: BTreeMap<Vec<(&str, &str)>, u32> = BTreeMap::new();
+    let mut devices: BTreeMap<Place, Told> = BTreeMap::new();
+    for (series, mut points) in answer {
+        let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
+        if !place.tells(metric.quantity) {
+            continue;
+        }
+        // Not all exporters count alike: a UUID is one device whatever its number.
+        let index = if place.uuid.is_some() { place.index.take() } else { place.index };
+        let next = u32::try_from(collectors.len()).unwrap_or(u32::MAX);
+        let key = series.labels.iter().filter(|(name, _)| !read.contains(name)).collect();
+        let collector = *collectors.entry(key).or_insert(next);
+        let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
+        let told = devices.entry(place).or_default();
+        told.index = told.index.or(index);
+        told.model = told.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
+        points.retain_mut(|point| {
+            if !(stretch.start..stretch.end).contains(&point.at) {
+                return false;
+            }
+            let value = metric.read(point.value);
+            dropped += u64::from(value.is_none());
+            value.map(|value| point.value = value).is_some()
+        });
+        told.curves.entry((metric.quantity, metric.rank)).or_default().push(Curve { collector, pod, points });
+    }
+    (devices, dropped)
+}
+
 impl Usage {
     /// From raw samples of the devices. `exporters` are pods that may name a device's node by their own.
     #[must_use]
-    pub fn of(answer: &[Series], ledger: &Ledger, nodes: &Nodes, exporters: &[(PodKey, String)]) -> Self {
+    pub fn of(mut answer: Vec<Series>, ledger: &Ledger, nodes: &Nodes, exporters: &[(PodKey, String)]) -> Self {
         let bound = ledger.tenures.iter().filter(|tenure| !tenure.node.is_empty());
         let own = ledger.of_nodes.keys().map(|node| (node.clone(), node.clone()));
         let names = nodes.aliases.clone().into_iter().chain(own).collect();
         let pods = bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone()));
         let facts = Facts::of_past(names, pods.chain(exporters.iter().cloned()));
-        let reader = Reader::new(&facts, answer);
+        let reader = Reader::new(&facts, &answer);
         let tenants = Tenants::of(ledger);
-        let mut usage = Self { of_tenures: vec![Default::default(); ledger.tenures.len()], ..Self::default() };
-        // What a series has beside what says of which device and pod it is, says who collected it.
-        let read: BTreeSet<&str> =
-            dialect::labels().filter(|name| !matches!(*name, "job" | "instance")).chain(["__name__"]).collect();
-        let mut collectors: BTreeMap<Vec<(&str, &str)>, u32> = BTreeMap::new();
-        let mut devices: BTreeMap<Place, Told> = BTreeMap::new();
-        // Not all exporters count alike: a UUID is one device whatever its number.
-        let mut numbers: BTreeMap<(String, String), Option<u32>> = BTreeMap::new();
-        for series in answer {
-            let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
-            if !place.tells(metric.quantity) {
-                continue;
-            }
-            if let Some(uuid) = place.uuid.clone() {
-                let number = numbers.entry((place.node.clone(), uuid)).or_insert(place.index);
-                *number = number.or(place.index);
-                place.index = None;
-            }
-            let next = u32::try_from(collectors.len()).unwrap_or(u32::MAX);
-            let own = series.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            let key = own.filter(|(name, _)| !read.contains(name)).collect();
-            let collector = *collectors.entry(key).or_insert(next);
-            let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
-            let told = devices.entry(place).or_default();
-            told.model = told.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
-            let values = told.values.entry((metric.quantity, metric.rank)).or_default();
-            for point in series.points.iter().filter(|point| (ledger.stretch.start..ledger.stretch.end).contains(&point.at)) {
-                let Some(value) = metric.read(point.value) else {
-                    usage.dropped += 1;
-                    continue;
-                };
-                values.push((collector, pod.is_none(), Point { at: point.at, value }));
-                told.pods.extend(pod.map(|pod| (point.at, pod)));
-            }
-        }
+        // There are many: they stay where they are.
+        let samples: Vec<Vec<Point>> = answer.iter_mut().map(|series| std::mem::take(&mut series.points)).collect();
+        let (mut devices, dropped) = told(answer.iter().zip(samples), ledger.stretch, &reader, &tenants);
+        let mut usage = Self { dropped, ..Self::default() };
         // A device that is cut into instances is those.
-        let cut: Vec<(String, Option<String>, Option<u32>)> = devices
-            .keys()
-            .filter(|place| place.slice.is_some())
-            .map(|place| (place.node.clone(), place.uuid.clone(), place.index))
-            .collect();
-        devices.retain(|place, _| place.slice.is_some() || !cut.contains(&(place.node.clone(), place.uuid.clone(), place.index)));
+        let whole = |place: &Place| Place { slice: None, ..place.clone() };
+        let cut: BTreeSet<Place> = devices.keys().filter(|place| place.slice.is_some()).map(whole).collect();
+        devices.retain(|place, _| !cut.contains(place));
         for (device, (mut place, mut told)) in devices.into_iter().enumerate() {
-            if let Some(uuid) = &place.uuid {
-                place.index = numbers.get(&(place.node.clone(), uuid.clone())).copied().flatten();
-            }
-            let mut watch = tenants.watch(&place, std::mem::take(&mut told.pods));
+            place.index = told.index;
+            let mut watch = tenants.watch(&place, told.names());
             let seconds = |points: &[Point]| interval([points].into_iter()).unwrap_or(ledger.slot) as f64 / 1000.0;
             let points = told.curve(Quantity::Utilization);
-            let each = seconds(&points);
-            for point in points {
-                let (holders, held) = watch.at(point.at);
-                usage.samples.push(Sample { device, at: point.at, value: point.value, holders, held, seconds: each });
-            }
+            usage.utilization.add(device, seconds(&points), &mut watch, points, |point| point.at);
             let points = told.curve(Quantity::Power);
-            let each = seconds(&points);
-            for point in points {
-                let (holders, _) = watch.at(point.at);
-                usage.power.push(Power { device, at: point.at, watts: point.value, seconds: each, holders });
-            }
+            usage.power.add(device, seconds(&points), &mut watch, points, |point| point.at);
             let at = |points: Vec<Point>| points.into_iter().map(|point| (point.at, point.value)).collect::<BTreeMap<_, _>>();
             let (free, total) = (at(told.curve(Quantity::MemoryFree)), at(told.curve(Quantity::MemoryTotal)));
-            for point in told.curve(Quantity::MemoryUsed) {
-                let (holders, _) = watch.at(point.at);
-                let total = free.get(&point.at).map(|free| free + point.value).or_else(|| total.get(&point.at).copied());
-                usage.memory.push(Memory { device, used: point.value, total, holders });
-            }
+            let points = told.curve(Quantity::MemoryUsed);
+            let each = seconds(&points);
+            let memory = |Point { at, value: used }| {
+                let total = free.get(&at).map(|free| free + used).or_else(|| total.get(&at).copied());
+                Memory { at, used, total }
+            };
+            usage.memory.add(device, each, &mut watch, points.into_iter().map(memory).collect(), |memory| memory.at);
             usage.devices.push(place);
             usage.models.push(told.model);
-        }
-        for (place, sample) in usage.samples.iter().enumerate() {
-            sample.holders.iter().for_each(|holder| usage.of_tenures[*holder].0.push(place));
-        }
-        for (place, memory) in usage.memory.iter().enumerate() {
-            memory.holders.iter().for_each(|holder| usage.of_tenures[*holder].1.push(place));
         }
         usage
     }
 
-    /// Samples of devices that one of these tenures held, each once, in order of devices and time.
+    /// Utilization in percent, in order of devices and time.
     #[must_use]
-    pub fn of_tenures(&self, own: &BTreeSet<usize>) -> Vec<&Sample> {
-        let places = self.places(own, |(samples, _)| samples);
-        places.into_iter().map(|place| &self.samples[place]).collect()
+    pub fn runs(&self) -> &[Run] {
+        &self.utilization.all
+    }
+
+    /// Utilization of devices while one of these tenures held them, each once, in order of devices and time.
+    pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &Run> {
+        self.utilization.of(own)
     }
 
     /// Used memory of such devices, and all there was where that is known, in MiB.
     #[must_use]
     pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<f64>, Vec<f64>) {
-        let places = self.places(own, |(_, memory)| memory);
-        let memory = || places.iter().map(|place| &self.memory[*place]);
+        let memory = || self.memory.of(own).flat_map(|run| &run.values);
         (memory().map(|one| one.used).collect(), memory().filter_map(|one| one.total).collect())
-    }
-
-    /// Places of what these tenures have, each once and in order.
-    fn places(&self, own: &BTreeSet<usize>, of: fn(&Places) -> &Vec<usize>) -> Vec<usize> {
-        let mut places: Vec<usize> = own.iter().filter_map(|tenure| self.of_tenures.get(*tenure)).flat_map(of).copied().collect();
-        places.sort_unstable();
-        places.dedup();
-        places
-    }
-
-    /// Samples, in order of devices and time.
-    #[must_use]
-    pub fn samples(&self) -> &[Sample] {
-        &self.samples
     }
 
     /// What a group drew at some times, in kWh; `None` where nobody measured it. Gaps are not filled.
     #[must_use]
-    pub fn energy(&self, group: &impl Fn(&[usize]) -> bool, when: &impl Fn(i64) -> bool) -> Option<f64> {
-        let own: Vec<f64> =
-            self.power.iter().filter(|one| group(&one.holders) && when(one.at)).map(|one| one.watts * one.seconds).collect();
-        (!own.is_empty()).then(|| own.iter().sum::<f64>() / 3_600_000.0)
+    pub fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
+        let of = |run: &Run| {
+            let seconds = run.seconds;
+            run.values.iter().filter(|point| when(point.at)).map(move |point| point.value * seconds).collect::<Vec<_>>()
+        };
+        let drawn: Vec<f64> = self.power.of(own).flat_map(of).collect();
+        (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
     /// Means of the power of a group's devices, in watts.
     #[must_use]
-    pub fn watts(&self, group: &impl Fn(&[usize]) -> bool) -> BTreeMap<usize, f64> {
-        mean_by(self.power.iter().filter(|one| group(&one.holders)).map(|one| (one.device, one.watts)))
+    pub fn watts(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, f64> {
+        let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        for run in self.power.of(own) {
+            let (sum, count) = sums.entry(run.device).or_default();
+            run.values.iter().for_each(|point| (*sum, *count) = (*sum + point.value, *count + 1.0));
+        }
+        sums.into_iter().map(|(device, (sum, count))| (device, sum / count)).collect()
     }
 
     /// The most memory that a group's devices used, with what there was of it, in MiB.
     #[must_use]
-    pub fn peaks(&self, group: &impl Fn(&[usize]) -> bool) -> BTreeMap<usize, (f64, Option<f64>)> {
+    pub fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, (f64, Option<f64>)> {
         let mut peaks: BTreeMap<usize, (f64, Option<f64>)> = BTreeMap::new();
-        for memory in self.memory.iter().filter(|memory| group(&memory.holders)) {
-            let (used, total) = peaks.entry(memory.device).or_default();
-            (*used, *total) = (used.max(memory.used), greater(*total, memory.total));
+        for run in self.memory.of(own) {
+            let (used, total) = peaks.entry(run.device).or_default();
+            for memory in &run.values {
+                (*used, *total) = (used.max(memory.used), greater(*total, memory.total));
+            }
         }
         peaks
     }
 }
 
-/// Five-minute means of samples, which come in order of devices and time, by the number of the window: of each device first,
+/// Five-minute means of runs, which come in order of devices and time, by the number of the window: of each device first,
 /// then of the devices. One without samples is left out.
 #[must_use]
-pub fn windows(stretch: Stretch, samples: &[&Sample]) -> BTreeMap<i64, f64> {
-    let of = |sample: &Sample| (sample.device, (sample.at - stretch.start).div_euclid(WINDOW));
+pub fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u Run>) -> BTreeMap<i64, f64> {
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
-    for own in samples.chunk_by(|a, b| of(a) == of(b)) {
-        let (all, number) = windows.entry(of(own[0]).1).or_default();
-        *all += own.iter().map(|sample| sample.value).sum::<f64>() / own.len() as f64;
-        *number += 1;
+    let mut close = |(_, window): (usize, i64), sum: f64, count: f64| {
+        let (all, number) = windows.entry(window).or_default();
+        (*all, *number) = (*all + sum / count, *number + 1);
+    };
+    // Device and window that are being added up, and when the window ends.
+    let mut open: Option<((usize, i64), i64, f64, f64)> = None;
+    for (device, point) in runs.flat_map(|run| run.values.iter().map(|point| (run.device, point))) {
+        match &mut open {
+            Some(((own, _), end, sum, count)) if *own == device && point.at < *end => {
+                (*sum, *count) = (*sum + point.value, *count + 1.0);
+            }
+            _ => {
+                if let Some((of, _, sum, count)) = open {
+                    close(of, sum, count);
+                }
+                let window = (point.at - stretch.start).div_euclid(WINDOW);
+                open = Some(((device, window), stretch.start + (window + 1) * WINDOW, point.value, 1.0));
+            }
+        }
+    }
+    if let Some((of, _, sum, count)) = open {
+        close(of, sum, count);
     }
     windows.into_iter().map(|(window, (sum, count))| (window, sum / f64::from(count))).collect()
 }
@@ -263,102 +321,5 @@ pub(super) fn greater(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.max(b)),
         (a, b) => a.or(b),
-    }
-}
-
-/// Means by device.
-fn mean_by(values: impl Iterator<Item = (usize, f64)>) -> BTreeMap<usize, f64> {
-    let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    for (device, value) in values {
-        let (sum, count) = sums.entry(device).or_default();
-        (*sum, *count) = (*sum + value, *count + 1.0);
-    }
-    sums.into_iter().map(|(device, (sum, count))| (device, sum / count)).collect()
-}
-
-/// Who held devices when, by node.
-struct Tenants<'l> {
-    ledger: &'l Ledger,
-    of_nodes: BTreeMap<&'l str, Vec<usize>>,
-    /// Numbers of pods.
-    numbers: BTreeMap<&'l PodKey, u32>,
-    /// The number of each tenure's pod.
-    pods: Vec<u32>,
-}
-
-impl<'l> Tenants<'l> {
-    fn of(ledger: &'l Ledger) -> Self {
-        let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) = Default::default();
-        let mut pods = Vec::with_capacity(ledger.tenures.len());
-        for (index, tenure) in ledger.tenures.iter().enumerate() {
-            of_nodes.entry(&tenure.node).or_default().push(index);
-            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            pods.push(*numbers.entry(&tenure.pod).or_insert(next));
-        }
-        Self { ledger, of_nodes, numbers, pods }
-    }
-
-    /// The number of a pod; one that requested nothing has one that is nobody's.
-    fn number(&self, pod: &PodKey) -> u32 {
-        self.numbers.get(pod).copied().unwrap_or(u32::MAX)
-    }
-
-    /// Looks at one device, whose labels name these pods, by time.
-    fn watch<'t>(&'t self, place: &Place, mut named: Vec<(i64, u32)>) -> Watch<'t> {
-        named.sort_unstable();
-        named.dedup();
-        // Whole devices are counted; of instances nobody knows who has which.
-        let capacity = self.ledger.of_nodes.get(&place.node).copied().filter(|_| place.slice.is_none());
-        Watch {
-            tenants: self,
-            there: self.of_nodes.get(place.node.as_str()).map_or(&[][..], Vec::as_slice),
-            capacity: capacity.unwrap_or(0),
-            named,
-            holders: Rc::default(),
-            found: Vec::new(),
-        }
-    }
-}
-
-/// Who held one device.
-struct Watch<'t> {
-    tenants: &'t Tenants<'t>,
-    /// Tenures on its node.
-    there: &'t [usize],
-    /// Devices of the node where it may be told by them alone who has this one, else 0.
-    capacity: u64,
-    named: Vec<(i64, u32)>,
-    holders: Rc<[usize]>,
-    found: Vec<usize>,
-}
-
-impl Watch<'_> {
-    /// Who held it at a time: pods that its labels name and that the ledger knows to have held some on that node;
-    /// without names the only pod of a node that has all of it. And whether anybody did.
-    fn at(&mut self, at: i64) -> (Rc<[usize]>, bool) {
-        let ledger = self.tenants.ledger;
-        let Some(slot) = ledger.slot_of(at).and_then(|slot| ledger.seen(slot)) else { return (Rc::default(), false) };
-        let first = self.named.partition_point(|(time, _)| *time < at);
-        let end = self.named[first..].iter().take_while(|(time, _)| *time == at).count() + first;
-        let named = &self.named[first..end];
-        let is_named = |tenure: &usize| named.iter().any(|(_, pod)| *pod == self.tenants.pods[*tenure]);
-        let there = self.there.iter().copied().filter(|index| ledger.tenures[*index].held[slot]);
-        self.found.clear();
-        let held = if named.is_empty() {
-            self.found.extend(there);
-            let taken: u64 = self.found.iter().map(|index| ledger.tenures[*index].gpus).sum();
-            let full = self.capacity > 0 && taken >= self.capacity;
-            if !full || self.found.len() > 1 {
-                self.found.clear();
-            }
-            full
-        } else {
-            self.found.extend(there.filter(is_named));
-            !self.found.is_empty()
-        };
-        if *self.holders != *self.found {
-            self.holders = Rc::from(self.found.as_slice());
-        }
-        (Rc::clone(&self.holders), held)
     }
 }

@@ -65,8 +65,8 @@ impl At<'_> {
     /// Mean of the five minutes before, over the devices of these tenures.
     pub(super) fn utilization(&self, held: &[usize]) -> Option<f64> {
         let window = (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
-        let samples = self.usage.of_tenures(&held.iter().copied().collect());
-        windows(self.ledger.stretch, &samples).get(&window).copied()
+        let own = held.iter().copied().collect();
+        windows(self.ledger.stretch, self.usage.runs_of(&own)).get(&window).copied()
     }
 
     fn group(&self, held: &[usize], uids: &Uids) -> Value {

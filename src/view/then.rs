@@ -74,10 +74,11 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<Value> {
     if place.is_none() && u64::from(index) >= total {
         return None;
     }
-    let last = then.usage.samples().iter().filter(|sample| Some(sample.device) == place).max_by_key(|sample| sample.at);
+    let runs = then.usage.runs().iter().filter(|run| Some(run.device) == place);
+    let last = runs.filter_map(|run| Some((&run.holders, run.values.last()?))).max_by_key(|(_, point)| point.at);
     let there: Vec<usize> = held.into_iter().filter(|index| then.tenure(*index).node == node).collect();
     let known: Vec<usize> =
-        last.map(|sample| sample.holders.iter().copied().filter(|holder| there.contains(holder)).collect()).unwrap_or_default();
+        last.map(|(holders, _)| holders.iter().copied().filter(|holder| there.contains(holder)).collect()).unwrap_or_default();
     // Whoever has all of a node has this one too.
     let sure = match there.as_slice() {
         [one] if known.is_empty() && then.tenure(*one).gpus >= total => vec![*one],
@@ -87,7 +88,7 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<Value> {
     // One that is not named may have it, as long as not all of its devices are known.
     let possible: &[usize] = if sure.is_empty() { &there } else { &[] };
     Some(json!({
-        "node": node, "index": index, "at": then.time, "utilization": last.map(|sample| rounded(sample.value)),
+        "node": node, "index": index, "at": then.time, "utilization": last.map(|(_, point)| rounded(point.value)),
         "holders": told(&sure), "possibleHolders": told(possible),
     }))
 }

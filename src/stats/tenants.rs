@@ -1,0 +1,179 @@
+//! Who held one device at a time: what its labels name, as far as the ledger knows it to have held devices of that node.
+
+use std::collections::BTreeMap;
+
+use crate::model::reading::PodKey;
+
+use super::identity::Place;
+use super::ledger::Ledger;
+
+/// Tenures on one node.
+struct There {
+    /// Their places in the ledger.
+    tenures: Vec<usize>,
+    /// By slot, how often before somebody came or went: between two slots with one number nobody did.
+    changes: Vec<u32>,
+}
+
+/// Pods, by number, that labels of one device name.
+pub(super) enum Names {
+    /// All of them the same, or none.
+    Same(Option<u32>),
+    /// Others at other times.
+    ByTime {
+        named: Vec<(i64, u32)>,
+        /// The first that is not of before the time that was looked at last.
+        next: usize,
+    },
+}
+
+impl Names {
+    /// From times with pods.
+    pub fn by_time(mut named: Vec<(i64, u32)>) -> Self {
+        named.sort_unstable();
+        named.dedup();
+        Self::ByTime { named, next: 0 }
+    }
+
+    /// Those of a time. Times that ascend are found at once.
+    fn at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
+        let (same, named) = match self {
+            Self::Same(pod) => (*pod, &[][..]),
+            Self::ByTime { named, next } => {
+                if *next > 0 && named[*next - 1].0 >= at {
+                    *next = 0;
+                }
+                *next += named[*next..].iter().take_while(|(time, _)| *time < at).count();
+                (None, &named[*next..])
+            }
+        };
+        same.into_iter().chain(named.iter().take_while(move |(time, _)| *time == at).map(|(_, pod)| *pod))
+    }
+}
+
+/// Who held devices when, by node.
+pub(super) struct Tenants<'l> {
+    ledger: &'l Ledger,
+    of_nodes: BTreeMap<&'l str, There>,
+    /// Numbers of pods.
+    numbers: BTreeMap<&'l PodKey, u32>,
+    /// The number of each tenure's pod.
+    pods: Vec<u32>,
+    /// For each slot the nearest in which somebody looked.
+    seen: Vec<Option<usize>>,
+}
+
+impl<'l> Tenants<'l> {
+    pub fn of(ledger: &'l Ledger) -> Self {
+        let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) = Default::default();
+        let mut pods = Vec::with_capacity(ledger.tenures.len());
+        for (index, tenure) in ledger.tenures.iter().enumerate() {
+            of_nodes.entry(&tenure.node).or_default().push(index);
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            pods.push(*numbers.entry(&tenure.pod).or_insert(next));
+        }
+        let there = |tenures: Vec<usize>| {
+            let is_other = |slot: usize| {
+                let held = |index: &usize| &ledger.tenures[*index].held;
+                slot > 0 && tenures.iter().any(|index| held(index)[slot] != held(index)[slot - 1])
+            };
+            let mut changed = 0;
+            let count = |slot: usize| {
+                changed += u32::from(is_other(slot));
+                changed
+            };
+            let changes = (0..ledger.observed.len()).map(count).collect();
+            There { tenures, changes }
+        };
+        let of_nodes = of_nodes.into_iter().map(|(node, tenures)| (node, there(tenures))).collect();
+        Self { ledger, of_nodes, numbers, pods, seen: ledger.nearest_looks() }
+    }
+
+    /// The number of a pod; one that requested nothing has one that is nobody's.
+    pub fn number(&self, pod: &PodKey) -> u32 {
+        self.numbers.get(pod).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Looks at one device, whose labels name these pods.
+    pub fn watch<'t>(&'t self, place: &Place, names: Names) -> Watch<'t> {
+        // Whole devices are counted; of instances nobody knows who has which.
+        let capacity = self.ledger.of_nodes.get(&place.node).copied().filter(|_| place.slice.is_none());
+        Watch {
+            tenants: self,
+            there: self.of_nodes.get(place.node.as_str()),
+            capacity: capacity.unwrap_or(0),
+            names,
+            slot: (i64::MAX, None),
+            last: None,
+            holders: Vec::new(),
+            held: false,
+        }
+    }
+}
+
+/// Who held one device.
+pub(super) struct Watch<'t> {
+    tenants: &'t Tenants<'t>,
+    there: Option<&'t There>,
+    /// Devices of the node where it may be told by them alone who has this one, else 0.
+    capacity: u64,
+    names: Names,
+    /// When the slot begins that was looked at last, and which it is.
+    slot: (i64, Option<usize>),
+    /// What decided last: changes on the node, and who was named.
+    last: Option<(Option<u32>, Vec<u32>)>,
+    /// Places among the tenures; several where the device is shared.
+    pub holders: Vec<usize>,
+    /// True when somebody held it, known or not.
+    pub held: bool,
+}
+
+impl Watch<'_> {
+    /// Looks at a time; true when it is others than at the time before.
+    pub fn moves_to(&mut self, at: i64) -> bool {
+        let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
+        let now = slot.map(|slot| self.there.map_or(0, |there| there.changes[slot]));
+        let named = self.names.at(at);
+        if self.last.as_ref().is_some_and(|(before, pods)| *before == now && named.clone().eq(pods.iter().copied())) {
+            return false;
+        }
+        let named: Vec<u32> = named.collect();
+        let (holders, held) = slot.map_or_else(Default::default, |slot| self.at(slot, &named));
+        let is_other = self.last.is_none() || (&holders, held) != (&self.holders, self.held);
+        (self.holders, self.held, self.last) = (holders, held, Some((now, named)));
+        is_other
+    }
+
+    /// Which slot it is. Mostly that after the last, for which nothing has to be divided.
+    fn slot_of(&mut self, at: i64) -> Option<usize> {
+        let (begin, last) = self.slot;
+        let length = self.tenants.ledger.slot;
+        self.slot = match last {
+            Some(_) if (begin..begin + length).contains(&at) => (begin, last),
+            Some(last) if (begin + length..begin + 2 * length).contains(&at) && last + 1 < self.tenants.seen.len() => {
+                (begin + length, Some(last + 1))
+            }
+            _ => {
+                let start = self.tenants.ledger.stretch.start;
+                (start + (at - start).div_euclid(length) * length, self.tenants.ledger.slot_of(at))
+            }
+        };
+        self.slot.1
+    }
+
+    /// Who held it in a slot: pods that its labels name and that the ledger knows to have held some on that node; without
+    /// names the only pod of a node that has all of it. And whether anybody did.
+    fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
+        let tenures = &self.tenants.ledger.tenures;
+        let there = self.there.map_or(&[][..], |there| &there.tenures);
+        let mut there: Vec<usize> = there.iter().copied().filter(|index| tenures[*index].held[slot]).collect();
+        if !named.is_empty() {
+            there.retain(|index| named.contains(&self.tenants.pods[*index]));
+            let held = !there.is_empty();
+            return (there, held);
+        }
+        let taken: u64 = there.iter().map(|index| tenures[*index].gpus).sum();
+        let full = self.capacity > 0 && taken >= self.capacity;
+        (if full && there.len() == 1 { there } else { Vec::new() }, full)
+    }
+}
