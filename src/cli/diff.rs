@@ -1,5 +1,6 @@
 //! `diff`: what `apply` would change, as the API server itself foresees it. Writes nothing.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Connection, Effect, label};
 use crate::error::{Error, Kind};
-use crate::model::PoolDefinition;
+use crate::model::{Noted, PoolDefinition};
 use crate::render::{Object, namespace};
 use crate::spec::{Document, Override, Pool};
 use crate::view::changes::{Difference, Masks, text};
@@ -132,10 +133,12 @@ fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Differen
 /// Pools by what is written down of them, quotas by their objects.
 async fn of_shared(connection: &Connection, document: &Document, world: &World) -> Result<Vec<Difference>, Error> {
     match document {
-        Document::Pool(pool) => Ok(of_pool(connection, pool).await?.into_iter().collect()),
+        Document::Pool(pool) => Ok(of_pool(connection, pool, world).await?.into_iter().collect()),
         Document::Quota(quota) => {
             let mut found = Vec::new();
-            for (space, objects) in quota_changes::objects(connection, quota, world).await? {
+            let described = quota_changes::objects(connection, quota, world).await?;
+            let stale = quota_changes::stale(connection, quota, &described, world).await?;
+            for (space, objects) in described {
                 let there = connection.live(&namespace(&space)).await?.is_some();
                 if !there {
                     found.push(new(&namespace(&space), &Masks::default()));
@@ -147,29 +150,45 @@ async fn of_shared(connection: &Connection, document: &Document, world: &World) 
                     }
                 }
             }
+            found.extend(stale.iter().map(|part| Difference::gone(&part.namespace, &part.label())));
             Ok(found)
         }
         Document::Job(_) => Ok(Vec::new()),
     }
 }
 
-async fn of_pool(connection: &Connection, pool: &Pool) -> Result<Option<Difference>, Error> {
-    let before = connection.pool(&pool.name.value).await?.map(|known| known.pool);
-    let mut wanted = pool_changes::definition(pool);
-    wanted.labels.extend(pool.nodes.iter().map(|node| (node.name.value.clone(), Default::default())));
-    let told = |pool: &PoolDefinition| {
-        let nodes: Vec<&String> = pool.labels.keys().collect();
+async fn of_pool(connection: &Connection, pool: &Pool, world: &World) -> Result<Option<Difference>, Error> {
+    let mut planned = pool_changes::plan(connection, pool, false).await?;
+    for node in planned.missing {
+        world.terminal.warn(&format!("there is no node {node}: `apply` refuses"));
+        planned.wanted.labels.insert(node, BTreeMap::new());
+    }
+    let nodes = |pool: &PoolDefinition| -> Nodes {
+        let values = |set: &BTreeMap<String, Noted>| set.iter().map(|(key, noted)| (key.clone(), noted.value.clone())).collect();
+        pool.labels.iter().map(|(node, set)| (node.clone(), values(set))).collect()
+    };
+    let told = |pool: &PoolDefinition, nodes: Nodes| {
         json!({
             "description": pool.description, "gpu-type": pool.gpu_types,
             "quota": {"maxJobs": pool.max_jobs, "maxGpuPerJob": pool.max_gpu_per_job}, "nodes": nodes,
         })
     };
     let name = format!("pool/{}", pool.name.value);
-    Ok(match before {
-        None => Some(Difference::new("", &name, &told(&wanted))),
-        Some(before) => {
-            let (live, wanted) = (told(&before), told(&before.changed_to(&wanted)));
-            (live != wanted).then(|| Difference::changed("", &name, &live, &wanted))
+    let Some(before) = planned.before else {
+        return Ok(Some(Difference::new("", &name, &told(&planned.wanted, nodes(&planned.wanted)))));
+    };
+    let after = before.changed_to(&planned.wanted);
+    // What is written down of a node and what it has are two things.
+    let mut there = nodes(&before);
+    for step in planned.steps {
+        if let Some(labels) = there.get_mut(&step.node) {
+            labels.remove(&step.key);
+            labels.extend(step.before.map(|value| (step.key, value)));
         }
-    })
+    }
+    let (live, wanted) = (told(&before, there), told(&after, nodes(&after)));
+    Ok((live != wanted).then(|| Difference::changed("", &name, &live, &wanted)))
 }
+
+/// Labels by node.
+type Nodes = BTreeMap<String, BTreeMap<String, String>>;

@@ -1,6 +1,6 @@
 //! What stands in the way of a submission, in words that say what to do about it.
 
-use crate::cluster::{Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
+use crate::cluster::{Blame, Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
 use crate::error::{Error, Kind};
 use crate::render::Object;
 
@@ -80,16 +80,24 @@ pub fn half_changed(half: HalfChanged) -> Error {
 /// Fields that others own and have other values in.
 pub fn conflicting(effects: &Effects) -> Option<Error> {
     let of = |(object, effect): &(Object, Effect)| match effect {
-        Effect::Conflict(fields) => {
-            fields.iter().map(|one| format!("{} {}: {}", label(object), one.field, one.message)).collect()
-        }
+        Effect::Conflict(fields) => blamed(object, fields),
         _ => Vec::new(),
     };
     let conflicts: Vec<String> = effects.objects.iter().flat_map(of).collect();
-    if conflicts.is_empty() {
-        return None;
-    }
+    (!conflicts.is_empty()).then(|| in_conflict(conflicts))
+}
+
+/// The same of one object.
+pub fn conflict(object: &Object, fields: &[Blame]) -> Error {
+    in_conflict(blamed(object, fields))
+}
+
+fn blamed(object: &Object, fields: &[Blame]) -> Vec<String> {
+    fields.iter().map(|one| format!("{} {}: {}", label(object), one.field, one.message)).collect()
+}
+
+fn in_conflict(conflicts: Vec<String>) -> Error {
     let error = Error::new(Kind::Request, "FieldConflict", "somebody else set fields that this file sets otherwise");
     let error = conflicts.into_iter().fold(error, Error::cause);
-    Some(error.hint("leave them out of the file, or take them over with `--force-conflicts`"))
+    error.hint("leave them out of the file, or take them over with `--force-conflicts`")
 }

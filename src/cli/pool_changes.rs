@@ -40,23 +40,34 @@ pub fn definition(pool: &Pool) -> PoolDefinition {
     }
 }
 
-/// Makes the pool of a file: its definition, then its labels. A pool that is there already is changed with `force` only.
-/// A failure on the way takes everything back.
-pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &World) -> Result<Made, Error> {
+/// What making a pool comes to.
+pub struct Planned {
+    pub wanted: PoolDefinition,
+    /// What is written down of it now.
+    pub before: Option<PoolDefinition>,
+    /// Labels that are not as they are wanted.
+    pub steps: Vec<Step>,
+    /// Nodes that are not there.
+    pub missing: Vec<String>,
+    inventory: Inventory,
+}
+
+/// Looks at the nodes of a pool, and at what is there of it.
+pub async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<Planned, Error> {
     let name = &pool.name.value;
     let (stock, before) = futures::future::try_join(connection.stock(), connection.pool(name)).await?;
     let stock = if pool.nodes.is_empty() { stock } else { stock.listed()? };
-    let inventory = &stock.inventory;
+    let inventory = stock.inventory;
     let before = before.map(|known| known.pool);
     let mut wanted = definition(pool);
     let (mut missing, mut steps) = (Vec::new(), Vec::new());
     for node in &pool.nodes {
-        let Some(host) = find(inventory, &node.name.value) else {
+        let Some(host) = find(&inventory, &node.name.value) else {
             missing.push(node.name.value.clone());
             continue;
         };
         let kind = node.gpu_type.as_deref().and_then(GpuType::parse);
-        fits(host, &wanted, kind.as_ref(), how.force)?;
+        fits(host, &wanted, kind.as_ref(), force)?;
         let mut set = taken_over(connection, host, name).await?;
         let there = &host.host.node.labels;
         // A type that is written there already is somebody else's label, and stays when the pool goes.
@@ -74,6 +85,14 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &W
         }));
         wanted.labels.insert(node.name.value.clone(), set);
     }
+    Ok(Planned { wanted, before, steps, missing, inventory })
+}
+
+/// Makes the pool of a file: its definition, then its labels. A pool that is there already is changed with `force` only.
+/// A failure on the way takes everything back.
+pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &World) -> Result<Made, Error> {
+    let name = &pool.name.value;
+    let Planned { wanted, before, steps, missing, inventory } = plan(connection, pool, how.force).await?;
     if !missing.is_empty() && !how.keep_partial {
         let message = format!("there is no node {}; nothing was written", missing.join(", "));
         let error = Error::new(Kind::Request, "NodeNotFound", message);
@@ -101,7 +120,7 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &W
     }
     write(connection, &wanted, before.as_ref(), &steps, how, world).await?;
     for node in &pool.nodes {
-        if let Some(host) = find(inventory, &node.name.value) {
+        if let Some(host) = find(&inventory, &node.name.value) {
             leave_other(connection, host, name).await?;
         }
     }
@@ -110,11 +129,12 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, world: &W
 }
 
 /// A label that a node gets.
-struct Step {
-    node: String,
-    key: String,
+pub struct Step {
+    pub node: String,
+    pub key: String,
     value: String,
-    before: Option<String>,
+    /// What the node has now.
+    pub before: Option<String>,
 }
 
 async fn write(

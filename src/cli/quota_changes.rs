@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::cluster::{Connection, Deletion, Effect, Namespace};
+use crate::cluster::{Connection, Deletion, Effect, Namespace, QuotaPart};
 use crate::error::{Error, Kind};
 use crate::model::QuotaUse;
 use crate::model::gpu::{WHOLE, mig_profile};
@@ -12,6 +12,18 @@ use crate::spec::Quota;
 use crate::view::created::Made;
 
 use super::World;
+use super::obstacles::conflict;
+
+/// How a quota is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Making {
+    /// What is there already is changed.
+    pub change: bool,
+    /// Fields that others set are taken over.
+    pub force: bool,
+    pub keep_partial: bool,
+    pub dry_run: bool,
+}
 
 /// What one quota writes: the namespaces that are missing, then the objects in them.
 struct Plan {
@@ -21,21 +33,16 @@ struct Plan {
     there: bool,
     /// All that is there is as it is wanted.
     same: bool,
+    /// What the file describes no more.
+    stale: Vec<QuotaPart>,
 }
 
 /// Writes a quota into each of its namespaces, which are made where they are missing.
-pub async fn create(
-    connection: &Connection,
-    wanted: &Quota,
-    dry_run: bool,
-    change: bool,
-    keep_partial: bool,
-    world: &World,
-) -> Result<Made, Error> {
-    let resources = resources(connection, wanted, world).await?;
-    let plan = plan(connection, wanted, &resources, change).await?;
-    let (new, objects) = (plan.new.len(), plan.objects.len());
-    let status = match (plan.same, new + objects, plan.there) {
+pub async fn create(connection: &Connection, wanted: &Quota, making: Making, world: &World) -> Result<Made, Error> {
+    let Making { keep_partial, dry_run, .. } = making;
+    let plan = plan(connection, wanted, making, world).await?;
+    let steps = plan.new.len() + plan.objects.len() + plan.stale.len();
+    let status = match (plan.same, steps, plan.there) {
         (true, 0, true) => "unchanged",
         (_, _, true) => "updated",
         _ => "created",
@@ -43,7 +50,7 @@ pub async fn create(
     if !dry_run {
         let mut done = Vec::new();
         for object in plan.new.iter().map(|space| namespace(space)).chain(plan.objects) {
-            match connection.apply(&object, false).await {
+            match connection.apply_with(&object, false, making.force).await {
                 Ok(applied) => {
                     let uid = applied.live.pointer("/metadata/uid").and_then(|uid| uid.as_str()).unwrap_or_default().to_owned();
                     done.extend(applied.created.then_some((object, uid)));
@@ -55,6 +62,13 @@ pub async fn create(
             }
         }
     }
+    let left: BTreeSet<&str> = plan.stale.iter().map(|part| part.namespace.as_str()).collect();
+    let left: Vec<&str> = left.into_iter().filter(|space| wanted.namespaces.iter().all(|(own, _)| own != space)).collect();
+    if !dry_run {
+        for part in &plan.stale {
+            connection.remove_quota_part(part).await?;
+        }
+    }
     if wanted.namespaces.iter().any(|(_, limits)| limits.gpu.is_some()) {
         world.terminal.note("GPUs that are claimed through dynamic resource allocation are not counted by a quota");
     }
@@ -64,7 +78,11 @@ pub async fn create(
         (_, true) => "would bind",
         (_, false) => "binds",
     };
-    Ok(Made { kind: "quota", name: wanted.name.clone(), status, message: format!("{verb} in {}", spaces.join(", ")), dry_run })
+    let mut message = format!("{verb} in {}", spaces.join(", "));
+    if !left.is_empty() {
+        message.push_str(&format!(", no more in {}", left.join(", ")));
+    }
+    Ok(Made { kind: "quota", name: wanted.name.clone(), status, message, dry_run })
 }
 
 /// The names under which the cluster offers whole GPUs.
@@ -100,12 +118,41 @@ pub async fn objects(connection: &Connection, wanted: &Quota, world: &World) -> 
     Ok(wanted.namespaces.iter().map(|(space, limits)| (space.clone(), of(space, limits))).collect())
 }
 
+/// Objects of ours that the file describes no more: of limits that it does not name, and in namespaces that it does not name.
+pub async fn stale(
+    connection: &Connection,
+    wanted: &Quota,
+    described: &[(String, Vec<Object>)],
+    world: &World,
+) -> Result<Vec<QuotaPart>, Error> {
+    let mut spaces: BTreeSet<String> = described.iter().map(|(space, _)| space.clone()).collect();
+    match connection.quotas(None).await {
+        Ok(all) => {
+            let own = all.into_iter().filter(|quota| quota.quota.as_ref() == Some(&wanted.name));
+            spaces.extend(own.map(|quota| quota.namespace));
+        }
+        Err(failure) if failure.is_forbidden() => {
+            world.terminal.lack("you may not list quotas of all namespaces: where the file no longer names one, it stays");
+        }
+        Err(failure) => return Err(failure.into()),
+    }
+    let mut stale = Vec::new();
+    for space in spaces {
+        let objects = described.iter().find(|(own, _)| *own == space).map_or(&[][..], |(_, objects)| objects);
+        let parts = connection.quota_parts(&space, &wanted.name).await?;
+        stale.extend(parts.into_iter().filter(|part| objects.iter().all(|object| object.plural != part.plural)));
+    }
+    Ok(stale)
+}
+
 /// Looks into every namespace before anything is written.
-async fn plan(connection: &Connection, wanted: &Quota, resources: &BTreeSet<String>, change: bool) -> Result<Plan, Error> {
-    let mut plan = Plan { new: Vec::new(), objects: Vec::new(), there: false, same: true };
-    for (space, limits) in &wanted.namespaces {
-        let objects = quota(&wanted.name, wanted.description.as_deref(), space, limits, resources);
-        if connection.live(&namespace(space)).await?.is_none() {
+async fn plan(connection: &Connection, wanted: &Quota, making: Making, world: &World) -> Result<Plan, Error> {
+    let Making { change, force, .. } = making;
+    let described = objects(connection, wanted, world).await?;
+    let stale = if change { stale(connection, wanted, &described, world).await? } else { Vec::new() };
+    let mut plan = Plan { new: Vec::new(), objects: Vec::new(), there: !stale.is_empty(), same: stale.is_empty(), stale };
+    for (space, objects) in described {
+        if connection.live(&namespace(&space)).await?.is_none() {
             plan.new.push(space.clone());
             plan.objects.extend(objects);
             continue;
@@ -115,9 +162,13 @@ async fn plan(connection: &Connection, wanted: &Quota, resources: &BTreeSet<Stri
                 let ours = live["metadata"]["labels"][crate::render::MANAGED_BY] == crate::render::MANAGED_BY_US;
                 if ours && change {
                     plan.there = true;
-                    if !matches!(connection.effect(&object, false).await?, Effect::Nothing) {
-                        plan.same = false;
-                        plan.objects.push(object);
+                    match connection.effect(&object, force).await? {
+                        Effect::Nothing => {}
+                        Effect::Conflict(fields) => return Err(conflict(&object, &fields)),
+                        _ => {
+                            plan.same = false;
+                            plan.objects.push(object);
+                        }
                     }
                     continue;
                 }
@@ -182,7 +233,9 @@ pub async fn delete(
     }
     let (mut spaces, mut gone, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for quota in ours {
-        connection.remove_quota(&quota.namespace, name).await?;
+        for part in connection.quota_parts(&quota.namespace, name).await? {
+            connection.remove_quota_part(&part).await?;
+        }
         spaces.push(quota.namespace.clone());
         if purge {
             match connection.remove_empty_namespace(&quota.namespace).await? {

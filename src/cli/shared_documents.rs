@@ -52,7 +52,7 @@ pub async fn refusals<'i>(inputs: &'i [Input], how: &How, world: &World) -> Resu
     // What is to be said is said when it is done.
     let talk = world.terminal.swap_talk(Talk::Errors);
     for input in inputs {
-        world.terminal.set_task(Some(Task::creating(input.document.kind())));
+        world.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode != Mode::Create)));
         if let Err(error) = one(&connection, &input.document, how, true, world).await {
             failed.push((input, (input.document.kind(), input.document.name().to_owned(), error)));
         }
@@ -70,7 +70,7 @@ pub async fn make(inputs: &[Input], how: &How, format: Format, only: bool, world
     let connection = world.connect().await?;
     for input in inputs {
         let (kind, name) = (input.document.kind(), input.document.name().to_owned());
-        world.terminal.set_task(Some(Task::creating(kind)));
+        world.terminal.set_task(Some(Task::writing(kind, how.mode != Mode::Create)));
         match one(&connection, &input.document, how, how.dry_run.is_some(), world).await {
             Ok(made) => {
                 if !format.is_document() {
@@ -92,7 +92,11 @@ async fn one(connection: &Connection, document: &Document, how: &How, dry_run: b
             let making = Making { force: how.force, change, private: how.private, keep_partial: how.keep_partial, dry_run };
             pool_changes::create(connection, pool, making, world).await
         }
-        Document::Quota(quota) => quota_changes::create(connection, quota, dry_run, change, how.keep_partial, world).await,
+        Document::Quota(quota) => {
+            let force = matches!(how.mode, Mode::Apply { force_conflicts: true, .. });
+            let making = quota_changes::Making { change, force, keep_partial: how.keep_partial, dry_run };
+            quota_changes::create(connection, quota, making, world).await
+        }
         Document::Job(_) => unreachable!("jobs are submitted elsewhere"),
     }
 }

@@ -255,7 +255,7 @@ async fn judge_all(
     let mut plans = plans.into_iter();
     for plan in plans.by_ref() {
         let (kind, name) = (plan.input.document.kind(), plan.input.document.name().to_owned());
-        world.terminal.set_task(Some(Task::creating(kind)));
+        world.terminal.set_task(Some(Task::writing(kind, mode != Mode::Create)));
         let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
         let own = pool(&plan);
         let beside =

@@ -55,5 +55,6 @@ pub use owner::Owner;
 pub use patience::Patience;
 pub use pools::{Home, Known};
 pub use preflight::Obstacle;
+pub use quotas::QuotaPart;
 pub use submit::{Broken, Left, Progress, Submitted, label};
 pub use workloads::Owners;

@@ -33,6 +33,27 @@ struct Status {
     used: BTreeMap<String, String>,
 }
 
+/// An object of a quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaPart {
+    pub namespace: String,
+    pub plural: &'static str,
+    pub name: String,
+    uid: String,
+}
+
+impl QuotaPart {
+    /// Its kind and name, for people.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{}/{}", self.plural.trim_end_matches('s'), self.name)
+    }
+
+    fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/{}/{}", self.namespace, self.plural, self.name)
+    }
+}
+
 impl Connection {
     /// Quotas of one namespace or of all: every one that binds, and which of them are ours.
     pub async fn quotas(&self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
@@ -61,15 +82,22 @@ impl Connection {
         Ok(found)
     }
 
-    /// Takes the objects of a quota of ours out of a namespace. The quota itself goes last: what fails can be done again.
-    pub async fn remove_quota(&self, namespace: &str, name: &str) -> Result<(), Failure> {
+    /// What a quota of ours has in a namespace.
+    pub async fn quota_parts(&self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
+        let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {
-            let path = format!("/api/v1/namespaces/{namespace}/{plural}/{name}");
-            let found: Option<serde_json::Value> = self.find(&path).await?;
-            if found.is_some_and(|found| found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US) {
-                self.delete_at(&path, Deletion::default()).await?;
+            let part = QuotaPart { namespace: namespace.to_owned(), plural, name: name.to_owned(), uid: String::new() };
+            let found: Option<serde_json::Value> = self.find(&part.path()).await?;
+            if let Some(found) = found.filter(|found| found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US) {
+                let uid = found["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                parts.push(QuotaPart { uid, ..part });
             }
         }
-        Ok(())
+        Ok(parts)
+    }
+
+    /// Takes one of them away.
+    pub async fn remove_quota_part(&self, part: &QuotaPart) -> Result<(), Failure> {
+        self.delete_at(&part.path(), Deletion::of(&part.uid)).await.map(|_| ())
     }
 }

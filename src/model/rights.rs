@@ -74,15 +74,20 @@ impl Task {
         self.rules().filter(|rule| rule.lost.is_none() == needed).flat_map(Rule::rights).collect()
     }
 
-    /// The command that creates a document of this kind.
+    /// The command that creates a document of this kind, or applies it again.
     #[must_use]
-    pub fn creating(kind: &str) -> &'static str {
-        match kind {
-            "inference" | "compute" => "create services",
-            "notebook" => "create notebooks",
-            "resource" | "pool" => "create pools",
-            "quota" => "create quotas",
-            _ => "create jobs",
+    pub fn writing(kind: &str, again: bool) -> &'static str {
+        match (kind, again) {
+            ("inference" | "compute", false) => "create services",
+            ("inference" | "compute", true) => "apply services",
+            ("notebook", false) => "create notebooks",
+            ("notebook", true) => "apply notebooks",
+            ("resource" | "pool", false) => "create pools",
+            ("resource" | "pool", true) => "apply pools",
+            ("quota", false) => "create quotas",
+            ("quota", true) => "apply quotas",
+            (_, false) => "create jobs",
+            (_, true) => "apply jobs",
         }
     }
 
@@ -129,6 +134,31 @@ const PLACE: &[Rule] = &[
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).or("`size:` workdirs"),
     rule(Namespace, "", "configmaps", MAKE).or("`files:`"),
+];
+
+/// What a service has beside its Service.
+const SERVE: &[Rule] = &[
+    rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).or("`autoscaling`"),
+    rule(Namespace, "networking.k8s.io", "ingresses", MAKE).or("`service.host`"),
+];
+
+const REMOVE: &[&str] = &["list", "delete"];
+const OLD: &str = "taking away what the file no longer describes";
+
+/// Taking away what a file describes no more.
+const STALE: &[Rule] = &[
+    rule(Namespace, "", "services", REMOVE).or(OLD),
+    rule(Namespace, "", "configmaps", REMOVE).or(OLD),
+    rule(Namespace, "autoscaling", "horizontalpodautoscalers", REMOVE).or(OLD),
+    rule(Namespace, "networking.k8s.io", "ingresses", REMOVE).or(OLD),
+];
+
+const QUOTA: &[Rule] = &[
+    rule(Namespace, "", "namespaces", &["get"]),
+    rule(Namespace, "", "resourcequotas", MAKE),
+    rule(Namespace, "", "limitranges", MAKE),
+    rule(Cluster, "", "namespaces", &["create", "patch"]).or("namespaces that are missing"),
+    rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
 ];
 
 const SWITCH: &[Rule] = &[
@@ -193,19 +223,45 @@ const fn task(verb: &'static str, resource: &'static str, rules: &'static [&'sta
 /// Every command that asks the cluster for something.
 pub const TASKS: &[Task] = &[
     task("create", "jobs", &[&[rule(Namespace, "batch", "jobs", MAKE)], PLACE]),
+    task("create", "services", &[&[rule(Namespace, "apps", "deployments", MAKE)], PLACE, SERVE]),
+    task("create", "notebooks", &[&[rule(Namespace, "apps", "statefulsets", MAKE)], PLACE]),
     task(
-        "create",
-        "services",
+        "apply",
+        "jobs",
         &[
-            &[rule(Namespace, "apps", "deployments", MAKE)],
+            &[rule(Namespace, "batch", "jobs", MAKE), rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")],
+            FIND,
             PLACE,
-            &[
-                rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).or("`autoscaling`"),
-                rule(Namespace, "networking.k8s.io", "ingresses", MAKE).or("`service.host`"),
-            ],
+            STALE,
         ],
     ),
-    task("create", "notebooks", &[&[rule(Namespace, "apps", "statefulsets", MAKE)], PLACE]),
+    task(
+        "apply",
+        "services",
+        &[
+            &[
+                rule(Namespace, "apps", "deployments", MAKE),
+                rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`"),
+            ],
+            FIND,
+            PLACE,
+            SERVE,
+            STALE,
+        ],
+    ),
+    task(
+        "apply",
+        "notebooks",
+        &[
+            &[
+                rule(Namespace, "apps", "statefulsets", MAKE),
+                rule(Namespace, "apps", "statefulsets", &["delete"]).or("`--replace`"),
+            ],
+            FIND,
+            PLACE,
+            STALE,
+        ],
+    ),
     task("create", "secrets", &[&[rule(Namespace, "", "secrets", MAKE)]]),
     task("get", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")], METRICS]),
     task("describe", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")], METRICS]),
@@ -262,6 +318,7 @@ pub const TASKS: &[Task] = &[
     task("get", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")], METRICS]),
     task("describe", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")], METRICS]),
     task("create", "pools", &[DEFINITION, FIRST]),
+    task("apply", "pools", &[DEFINITION, FIRST]),
     task("add", "nodes", &[DEFINITION, FIRST]),
     task("remove", "nodes", &[DEFINITION]),
     task(
@@ -281,16 +338,18 @@ pub const TASKS: &[Task] = &[
     ),
     task("get", "quotas", &[&[rule(Namespace, "", "resourcequotas", LIST)]]),
     task("describe", "quotas", &[&[rule(Namespace, "", "resourcequotas", LIST)]]),
+    task("create", "quotas", &[QUOTA]),
     task(
-        "create",
+        "apply",
         "quotas",
-        &[&[
-            rule(Namespace, "", "namespaces", &["get"]),
-            rule(Namespace, "", "resourcequotas", MAKE),
-            rule(Namespace, "", "limitranges", MAKE),
-            rule(Cluster, "", "namespaces", &["create", "patch"]).or("namespaces that are missing"),
-            rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
-        ]],
+        &[
+            QUOTA,
+            &[
+                rule(Cluster, "", "resourcequotas", LIST).or(OLD),
+                rule(Namespace, "", "resourcequotas", &["delete"]).or(OLD),
+                rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
+            ],
+        ],
     ),
     task(
         "delete",

@@ -3,7 +3,7 @@
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
 
-use crate::support::{Run, Scene, file, items};
+use crate::support::{Run, Scene, cluster, file, items};
 
 const JSON: [&str; 5] = ["apply", "-f", "-", "-o", "json"];
 
@@ -313,12 +313,51 @@ fn pools_and_quotas_are_applied_too() {
     assert_eq!(scene.gpuctl(&["describe", "pool", "app-extra", "-o", "json"]).ok().json()["description"], "two");
     scene.gpuctl_with(&["create", "-f", "-"], pool).exits(1).says("exists already");
     scene.gpuctl(&["delete", "pool", "app-extra"]).ok();
+    // A node of a pool is there with what is written on it.
+    let model = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
+    cluster().add_nodes(&[gpuctl_sandbox::nodes::node("apppool-spare", Some(model), &[("nvidia.com/gpu", 8)])]);
+    let typed = "kind: pool\nversion: v0.1\npool: {name: app-typed}\nnodes: {apppool-spare: {gpu-type: a100-80g}}\n";
+    scene.gpuctl_with(&["apply", "-f", "-"], typed).ok();
+    assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], typed).ok().out, "");
+    scene.admin.run(&["label", "node", "apppool-spare", "gpuctl/pool-", "nvidia.com/gpu-type-"]);
+    let told = scene.gpuctl_with(&["diff", "-f", "-"], typed).exits(1).out;
+    assert!(told.contains("+    gpuctl/pool: app-typed") && told.contains("+    nvidia.com/gpu-type: a100-80g"), "{told}");
+    scene
+        .gpuctl_with(&["diff", "-f", "-"], &typed.replace("apppool-spare", "apppool-none"))
+        .exits(1)
+        .says("no node apppool-none");
+    scene.gpuctl_with(&["apply", "-f", "-"], typed).ok();
+    assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], typed).ok().out, "");
+    scene.gpuctl(&["delete", "pool", "app-typed"]).ok();
     let quota = "kind: quota\nversion: v0.1\nquota: {name: app-quota}\nnamespace: {apppool: {cpu: 10}}\n";
     scene.gpuctl_with(&["apply", "-f", "-"], quota).ok();
     assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], quota).ok().out, "");
     let more = quota.replace("10", "12");
     assert!(scene.gpuctl_with(&["diff", "-f", "-"], &more).exits(1).out.contains("requests.cpu"));
     scene.gpuctl_with(&["apply", "-f", "-"], &more).ok();
-    let hard = items(&scene.get(&["resourcequota"]))[0]["spec"]["hard"].clone();
-    assert_eq!(hard["requests.cpu"], "12");
+    let hard = |space: &str| {
+        let found = items(&scene.admin.json(&["get", "resourcequota", "-n", space]));
+        found.first().map(|one| one["spec"]["hard"].clone())
+    };
+    assert_eq!(hard("apppool").unwrap()["requests.cpu"], "12");
+    // Where the file says nothing any more there is nothing any more.
+    let wider = format!("{}\n", more.trim_end().replace("{cpu: 12}}", "{cpu: 12}, apppool-two: {cpu: 1}}"));
+    scene.gpuctl_with(&["apply", "-f", "-"], &wider).ok();
+    assert_eq!(hard("apppool-two").unwrap()["requests.cpu"], "1");
+    let fewer = quota.replace("{cpu: 10}", "{pods: 7}");
+    let told = scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).out;
+    assert!(told.contains("-resourcequota/app-quota") && told.contains("-limitrange/app-quota"), "{told}");
+    assert!(scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &fewer).ok().out.contains("no more in apppool-two"));
+    assert!(hard("apppool-two").is_some());
+    assert!(scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok().out.contains("binds in apppool, no more in apppool-two"));
+    assert_eq!((hard("apppool-two"), &hard("apppool").unwrap()), (None, &json!({"pods": "7"})));
+    assert!(items(&scene.get(&["limitrange"])).is_empty());
+    assert!(scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok().out.contains("is as the file says"));
+    // What others have set is theirs until it is taken.
+    let theirs = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "app-quota", "namespace": "apppool"},
+        "spec": {"hard": {"pods": "9"}}});
+    scene.admin.apply(&theirs);
+    scene.gpuctl_with(&["apply", "-f", "-"], &fewer).exits(1).says("somebody else set fields").says(".spec.hard.pods");
+    scene.gpuctl_with(&["apply", "-f", "-", "--force-conflicts"], &fewer).ok();
+    assert_eq!(hard("apppool").unwrap(), json!({"pods": "7"}));
 }

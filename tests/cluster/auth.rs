@@ -130,11 +130,15 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
     let notebook = yaml("notebook", notebook);
     let third = format!("{}nodes: [auth-roles-1]\n", pool("roles-c"));
     let (made_pool, made_quota, value) = (yaml("pool", &third), yaml("quota", quota), yaml("secret", "x"));
+    let applied = yaml("applied", &scene.training("applied", ""));
+    let applied_quota = yaml("applied-quota", &quota.replace("name: roles", "name: roles-applied"));
     let from_file = format!("KEY={value}");
     let cases: &[(&str, &str, &[&str])] = &[
         ("create", "jobs", &["create", "-f", &training]),
         ("create", "services", &["create", "-f", &service]),
         ("create", "notebooks", &["create", "-f", &notebook]),
+        ("apply", "jobs", &["apply", "-f", &applied]),
+        ("apply", "quotas", &["apply", "-f", &applied_quota]),
         ("create", "secrets", &["create", "secret", "s", "--from-file", &from_file]),
         ("get", "jobs", &["get", "jobs"]),
         ("describe", "jobs", &["describe", "job", "a"]),
