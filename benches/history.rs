@@ -79,23 +79,24 @@ fn form_urlencoded(query: &str, time: i64) -> String {
     format!("time={time}&query={quoted}")
 }
 
-/// The queries of an hour, one after the other.
+/// The queries of an hour, as many at the same time as gpuctl asks.
 fn hour(host: &str, end: i64) -> usize {
     let pods: Vec<String> = (0..NODES).map(|pod| format!("p{pod}")).collect();
     let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
     let jobs: Vec<String> = (0..NODES).map(|job| format!("j{job}")).collect();
     let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
-    [
-        query::samples(&[Quantity::Utilization], HOUR),
+    let about = [
         kube_state::requests(HOUR),
-        kube_state::capacity(HOUR),
         kube_state::about(About::PhasesEver, &pods, "pod", HOUR),
         kube_state::about(About::Owners, &pods, "pod", HOUR),
         kube_state::about(About::Jobs, &jobs, "job_name", HOUR),
-    ]
-    .iter()
-    .map(|query| ask(host, query, end))
-    .sum()
+    ];
+    thread::scope(|scope| {
+        let samples = scope.spawn(|| ask(host, &query::samples(&[Quantity::Utilization], HOUR), end));
+        let capacity = scope.spawn(|| ask(host, &kube_state::capacity(HOUR), end));
+        let about: usize = about.iter().map(|query| ask(host, query, end)).sum();
+        samples.join().expect("no thread panics") + capacity.join().expect("no thread panics") + about
+    })
 }
 
 /// All hours, as many at the same time as gpuctl asks for: when one is answered, the next is asked for. Time and bytes.

@@ -28,7 +28,7 @@ pub struct Envelope {
     is_partial: bool,
     /// Samples that are no part of the rest.
     #[serde(skip)]
-    lists: Vec<Vec<Point>>,
+    lists: Vec<Option<Vec<Point>>>,
 }
 
 #[derive(Deserialize)]
@@ -160,11 +160,11 @@ impl<'de> Visitor<'de> for AnyItem {
 }
 
 impl WireSeries {
-    /// As the program knows it; `None` when it names a list that there is not.
-    fn series(self, lists: &mut [Vec<Point>]) -> Option<Series> {
+    /// As the program knows it; `None` when it names a list that there is not, or that is another's.
+    fn series(self, lists: &mut [Option<Vec<Point>>]) -> Option<Series> {
         let mut points = match self.values {
             None => Vec::new(),
-            Some(Points::Cut(number)) => std::mem::take(lists.get_mut(number)?),
+            Some(Points::Cut(number)) => lists.get_mut(number)?.take()?,
             Some(Points::Here(points)) => points.into_iter().map(|OnePoint(point)| point).collect(),
         };
         points.extend(self.value.map(|OnePoint(point)| point));
@@ -178,7 +178,7 @@ impl Envelope {
     pub fn read(answer: &str) -> Option<Self> {
         let Cut { rest, lists } = Cut::of(answer);
         let envelope: Self = serde_json::from_str(&rest).ok()?;
-        Some(Self { lists, ..envelope })
+        Some(Self { lists: lists.into_iter().map(Some).collect(), ..envelope })
     }
 
     /// What the server says of its own answer.
@@ -206,7 +206,38 @@ impl Envelope {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// What is cut out is what would have been read.
+        #[test]
+        fn samples_are_the_same_whoever_reads_them(
+            lists in prop::collection::vec(prop::collection::vec((0_u32..2_000_000_000, 0_u32..1000, any::<f64>(), 0_u8..4), 0..6), 0..4),
+            space in prop::bool::weighted(0.2),
+        ) {
+            let pair = |(seconds, part, value, form): &(u32, u32, f64, u8)| match form {
+                0 => format!("[{seconds},\"{value}\"]"),
+                1 => format!("[{seconds}.{part:03},\"{}\"]", part % 101),
+                2 => format!("[{seconds}.{part},\"{value:e}\"]"),
+                _ => format!("[{seconds}.5,\"{}\"]", ["NaN", "+Inf", "-Inf", "0.5"][*part as usize % 4]),
+            };
+            let series = |list: &Vec<_>| {
+                let pairs: Vec<String> = list.iter().map(pair).collect();
+                format!("{{\"metric\":{{\"a\":\"\\\"values\\\":[[1,\"}},\"values\":[{}]}}", pairs.join(if space { ", " } else { "," }))
+            };
+            let all: Vec<String> = lists.iter().map(series).collect();
+            let text = format!("{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[{}]}}}}", all.join(","));
+            let cut = Envelope::read(&text).unwrap().series().unwrap();
+            let whole = serde_json::from_str::<Envelope>(&text).unwrap().series().unwrap();
+            let points = |all: &[Series]| -> Vec<(i64, u64)> {
+                all.iter().flat_map(|one| &one.points).map(|point| (point.at, point.value.to_bits())).collect()
+            };
+            prop_assert_eq!(points(&cut), points(&whole));
+            prop_assert!(cut.iter().zip(&whole).all(|(a, b)| a.labels == b.labels));
+        }
+    }
 
     #[test]
     fn every_type_of_answer_is_series() {
@@ -229,6 +260,8 @@ mod tests {
         assert_eq!(Envelope::read(&spaced).unwrap().series().unwrap()[0].points, [point(1000, 2.0), point(3000, 4.0)]);
         let number = matrix.replace(r#"[[1,"2"],[3,"4"]]"#, "7");
         assert!(Envelope::read(&number).unwrap().series().is_err());
+        let taken = matrix.replace(r#"{"metric":{},"#, r#"{"metric":{},"values":0},{"metric":{},"#);
+        assert!(Envelope::read(&taken).unwrap().series().is_err(), "it is another's");
         let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2.5"]}}"#;
         let envelope = Envelope::read(scalar).unwrap();
         assert_eq!(envelope.series().unwrap()[0].points[0].value, 2.5);

@@ -129,9 +129,11 @@ pub fn pod(series: &Series) -> Option<(PodKey, String)> {
 /// Names of pods that were in several phases.
 #[must_use]
 pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
-    let mut seen = BTreeSet::new();
-    let again = |pod: &(PodKey, String)| !seen.insert(pod.clone());
-    phases_ever.iter().filter_map(pod).filter(again).map(|((_, name), _)| name).collect()
+    let mut phases: BTreeMap<(PodKey, String), BTreeSet<&str>> = BTreeMap::new();
+    for (id, phase) in phases_ever.iter().filter_map(|series| pod(series).zip(series.label("phase"))) {
+        phases.entry(id).or_default().insert(phase);
+    }
+    phases.into_iter().filter(|(_, phases)| phases.len() > 1).map(|(((_, name), _), _)| name).collect()
 }
 
 /// The owner that a series tells of; `None` for one that has none.
@@ -181,6 +183,18 @@ mod tests {
         for query in queries {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
         }
+    }
+
+    #[test]
+    fn who_was_in_two_phases_has_changed() {
+        let series = |pod: &str, phase: &str, instance: &str| {
+            let labels = [("namespace", "n"), ("pod", pod), ("uid", pod), ("phase", phase), ("instance", instance)];
+            let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+            Series { labels, points: Vec::new() }
+        };
+        let told =
+            [series("a", "Pending", "x"), series("a", "Running", "x"), series("b", "Running", "x"), series("b", "Running", "y")];
+        assert_eq!(changed(&told), ["a".to_owned()].into());
     }
 
     #[test]

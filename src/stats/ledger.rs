@@ -150,14 +150,20 @@ impl Ledger {
             found.values().any(|names| !names.is_empty()).then_some(found)
         };
         let (labels, annotations) = (told(&witness.labels, "label_"), told(&witness.annotations, "annotation_"));
-        for ((key, uid, node), (gpus, mut requested)) in requests(&witness.requests, count, mark) {
+        let requests = requests(&witness.requests, count, mark);
+        let mut last_seen: BTreeMap<(PodKey, String), usize> = BTreeMap::new();
+        for ((key, uid, _), (_, requested)) in &requests {
+            let last = requested.iter().rposition(|requested| *requested).unwrap_or(0);
+            let seen = last_seen.entry((key.clone(), uid.clone())).or_default();
+            *seen = last.max(*seen);
+        }
+        for ((key, uid, node), (gpus, mut requested)) in requests {
             if gpus == 0 || shared.contains(&node) {
                 continue;
             }
             let id = (key.clone(), uid);
             // Who was never in another phase was in it until it was seen last.
-            let last = requested.iter().rposition(|requested| *requested);
-            let lone = || Some(Phases::until(last?, count, *ever.get(&id)?));
+            let lone = || Some(Phases::until(*last_seen.get(&id)?, count, *ever.get(&id)?));
             let of = phases.get(&id).cloned().or_else(lone);
             let alive = |slot: usize| of.as_ref().is_none_or(|of| matches!(of.at(slot), None | Some("Pending" | "Running")));
             requested.iter_mut().enumerate().for_each(|(slot, requested)| *requested = *requested && alive(slot));

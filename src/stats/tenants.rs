@@ -177,3 +177,86 @@ impl Watch<'_> {
         (if full && there.len() == 1 { there } else { Vec::new() }, full)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::ledger::{Stretch, Tenure, Top};
+
+    const SLOT: i64 = 30_000;
+
+    /// Eight devices of one node: `a` has all of them for three slots, `b` four of them for three more. In the third slot nobody
+    /// looked.
+    fn ledger() -> Ledger {
+        let tenure = |name: &str, gpus: u64, held: [bool; 6]| Tenure {
+            pod: ("team".into(), name.into()),
+            node: "n".into(),
+            top: Top { namespace: "team".into(), kind: "Pod".into(), name: name.into() },
+            gpus,
+            requested: held.to_vec(),
+            held: held.to_vec(),
+            phase: None,
+            labels: None,
+            annotations: None,
+        };
+        Ledger {
+            stretch: Stretch { start: 1_000_000, end: 1_000_000 + 6 * SLOT },
+            slot: SLOT,
+            observed: vec![true, true, false, true, true, true],
+            capacity: Some(8),
+            capacities: vec![Some(8); 6],
+            of_nodes: [("n".to_owned(), 8)].into(),
+            tenures: vec![
+                tenure("a", 8, [true, true, false, false, false, false]),
+                tenure("b", 4, [false, false, false, true, true, true]),
+            ],
+        }
+    }
+
+    fn place() -> Place {
+        Place { node: "n".into(), uuid: Some("GPU-x".into()), index: Some(0), slice: None }
+    }
+
+    #[test]
+    fn without_names_who_has_all_of_a_node_has_each_of_it() {
+        let ledger = ledger();
+        let tenants = Tenants::of(&ledger);
+        let mut watch = tenants.watch(&place(), Names::Same(None));
+        let mut seen = Vec::new();
+        for slot in 0..6 {
+            let other = watch.moves_to(ledger.stretch.start + slot * SLOT + 7);
+            seen.push((other, watch.holders.clone(), watch.held));
+        }
+        let a = |other: bool| (other, vec![0], true);
+        let nobody = |other: bool| (other, Vec::new(), false);
+        // Where nobody looked the look before counts.
+        assert_eq!(seen, [a(true), a(false), a(false), nobody(true), nobody(false), nobody(false)]);
+        // Back to the begin, as with another quantity; and outside.
+        assert!(watch.moves_to(ledger.stretch.start) && watch.holders == [0]);
+        assert!(watch.moves_to(ledger.stretch.end) && !watch.held);
+    }
+
+    #[test]
+    fn a_name_counts_at_its_time_and_where_its_pod_held_some() {
+        let ledger = ledger();
+        let tenants = Tenants::of(&ledger);
+        let at = |slot: i64| ledger.stretch.start + slot * SLOT;
+        let (a, b) = (tenants.number(&ledger.tenures[0].pod), tenants.number(&ledger.tenures[1].pod));
+        let other = tenants.number(&("team".into(), "nobody".into()));
+        let named = vec![(at(4), b), (at(1), b), (at(4), b), (at(3), other), (at(5), a), (at(5), b)];
+        let mut watch = tenants.watch(&place(), Names::by_time(named));
+        let mut holders = |slot: i64| {
+            watch.moves_to(at(slot));
+            (watch.holders.clone(), watch.held)
+        };
+        assert_eq!(holders(0), (vec![0], true), "not named, so by the whole node");
+        assert_eq!(holders(1), (vec![], false), "named before it held any");
+        assert_eq!(holders(3), (vec![], false), "requested none");
+        assert_eq!(holders(4), (vec![1], true));
+        assert_eq!(holders(5), (vec![1], true), "the other one holds none any more");
+        assert_eq!(holders(4), (vec![1], true), "back again");
+        let mut same = tenants.watch(&place(), Names::Same(Some(b)));
+        assert!(same.moves_to(at(0)) && !same.held);
+        assert!(same.moves_to(at(3)) && same.holders == [1]);
+    }
+}

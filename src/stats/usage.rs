@@ -63,6 +63,7 @@ impl<T> Runs<T> {
         let mut begins: Vec<Run<T>> = Vec::new();
         let mut places = Vec::new();
         for (place, value) in values.iter().enumerate() {
+            // Asked first, for it remembers what it saw.
             if watch.moves_to(at(value)) || place == 0 {
                 places.push(place);
                 begins.push(Run { device, holders: watch.holders.clone(), held: watch.held, seconds, values: Vec::new() });
@@ -138,7 +139,10 @@ impl Told {
     fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
         let best = self.curves.keys().filter(|(own, _)| *own == quantity).min().copied();
         let mut curves = best.and_then(|best| self.curves.remove(&best)).unwrap_or_default();
-        if curves.len() == 1 {
+        // Replicated stores may tell each sample twice.
+        if let [curve] = curves.as_slice()
+            && curve.points.is_sorted_by(|before, after| before.at < after.at)
+        {
             return curves.remove(0).points;
         }
         let values = |curve: Curve| curve.points.into_iter().map(move |point| (curve.collector, curve.pod.is_none(), point));
@@ -189,6 +193,19 @@ fn told<'a>(
     (devices, dropped)
 }
 
+/// Numbers of devices that are cut, by node and UUID: all instances of a device have its number, whoever tells it.
+fn numbers(devices: &BTreeMap<Place, Told>) -> BTreeMap<(String, String), u32> {
+    let id = |place: &Place| Some((place.node.clone(), place.uuid.clone()?));
+    let cut: BTreeSet<_> = devices.keys().filter(|place| place.slice.is_some()).filter_map(id).collect();
+    let mut numbers = BTreeMap::new();
+    for (place, told) in devices.iter().filter(|_| !cut.is_empty()) {
+        if let Some((id, index)) = id(place).filter(|id| cut.contains(id)).zip(told.index) {
+            numbers.entry(id).or_insert(index);
+        }
+    }
+    numbers
+}
+
 impl Usage {
     /// From raw samples of the devices. `exporters` are pods that may name a device's node by their own.
     #[must_use]
@@ -204,12 +221,14 @@ impl Usage {
         let samples: Vec<Vec<Point>> = answer.iter_mut().map(|series| std::mem::take(&mut series.points)).collect();
         let (mut devices, dropped) = told(answer.iter().zip(samples), ledger.stretch, &reader, &tenants);
         let mut usage = Self { dropped, ..Self::default() };
+        let numbers = numbers(&devices);
         // A device that is cut into instances is those.
         let whole = |place: &Place| Place { slice: None, ..place.clone() };
         let cut: BTreeSet<Place> = devices.keys().filter(|place| place.slice.is_some()).map(whole).collect();
         devices.retain(|place, _| !cut.contains(place));
         for (device, (mut place, mut told)) in devices.into_iter().enumerate() {
-            place.index = told.index;
+            let shared = place.uuid.as_ref().and_then(|uuid| numbers.get(&(place.node.clone(), uuid.clone())).copied());
+            place.index = shared.or(told.index);
             let mut watch = tenants.watch(&place, told.names());
             let seconds = |points: &[Point]| interval([points].into_iter()).unwrap_or(ledger.slot) as f64 / 1000.0;
             let points = told.curve(Quantity::Utilization);
@@ -219,7 +238,7 @@ impl Usage {
             let at = |points: Vec<Point>| points.into_iter().map(|point| (point.at, point.value)).collect::<BTreeMap<_, _>>();
             let (free, total) = (at(told.curve(Quantity::MemoryFree)), at(told.curve(Quantity::MemoryTotal)));
             let points = told.curve(Quantity::MemoryUsed);
-            let each = seconds(&points);
+            let each = seconds(&[]);
             let memory = |Point { at, value: used }| {
                 let total = free.get(&at).map(|free| free + used).or_else(|| total.get(&at).copied());
                 Memory { at, used, total }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::binaries::Binaries;
 use crate::egress::{self, Roads};
 use crate::process::Group;
+use crate::webhook::{self, Judge};
 use crate::{Kubectl, PodLog, certificates, nodes};
 
 /// Who asks: one token each, so that every test meets real RBAC. Only `Admin` may do anything unless a test binds a
@@ -288,6 +289,31 @@ impl Cluster {
             "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": namespace},
             "spec": {"selector": {"matchNamespaces": [namespace]},
                      "forwards": [{"ports": ports, "target": {"port": local, "address": "127.0.0.1"}}]},
+        }));
+    }
+
+    /// Lets a webhook judge what is created of a resource, as `apps/v1/deployments`, in one namespace. It is called for dry
+    /// runs as well.
+    ///
+    /// # Panics
+    /// When it cannot listen, or the API server refuses it.
+    pub fn judge_by(&self, namespace: &str, resource: &str, judge: Judge) {
+        let port = webhook::serve(&self.folder, judge).expect("a webhook can listen");
+        let admin = self.kubectl(Persona::Admin);
+        // kubectl writes a file as base64.
+        let ca = format!("--from-file=ca={}", self.file("ca.crt"));
+        let secret = admin.json(&["create", "secret", "generic", "ca", &ca, "--dry-run=client"]);
+        let [group, version, plural] = resource.splitn(3, '/').collect::<Vec<_>>()[..] else { panic!("{resource}") };
+        admin.apply(&json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": namespace},
+            "webhooks": [{
+                "name": format!("{namespace}.sandbox.test"), "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun",
+                "failurePolicy": "Fail", "timeoutSeconds": 5,
+                "clientConfig": {"url": format!("https://127.0.0.1:{port}/"), "caBundle": secret["data"]["ca"]},
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE"], "resources": [plural]}],
+            }],
         }));
     }
 

@@ -12,6 +12,7 @@ pub mod load;
 mod logs;
 pub mod nodes;
 mod process;
+pub mod webhook;
 
 pub use cluster::{Cluster, Options, Persona};
 pub use kubectl::Kubectl;
