@@ -214,16 +214,20 @@ impl From<Trouble> for Error {
 /// The API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
 /// quotas, webhooks and Pod Security refuse with the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
-    const REFUSALS: [(&str, &str, &str); 7] = [
+    const REFUSALS: [(&str, &str, &str); 9] = [
         ("exceeded quota", "QuotaExceeded", "ask for less, or free what the quota counts: `gpuctl get jobs`"),
         ("failed quota", "QuotaExceeded", "the quota wants `resources.cpu` and `resources.memory` in every job"),
         ("usage per", "LimitExceeded", "a LimitRange of the namespace bounds what one job may ask for"),
         ("violates PodSecurity", "PodSecurity", "the namespace forbids this; use `size:` or `pvc:` instead of host paths"),
         ("admission webhook", "WebhookDenied", "a policy of the cluster refuses it"),
+        ("ValidatingAdmissionPolicy", "PolicyDenied", "a policy of the cluster refuses it"),
+        ("failed calling webhook", "WebhookFailed", "a policy of the cluster cannot be asked; tell its administrator"),
         ("being terminated", "NamespaceTerminating", "the namespace is being deleted; choose another with `-n`"),
         ("error looking up service account", "ServiceAccountNotFound", "correct `pod.serviceAccountName`"),
     ];
-    if let Some((_, name, hint)) = REFUSALS.iter().find(|(words, ..)| code == 403 && told.contains(words)) {
+    // Whoever admits may choose the code.
+    let admits = matches!(code, 400 | 403 | 422 | 500);
+    if let Some((_, name, hint)) = REFUSALS.iter().find(|(words, ..)| admits && told.contains(words)) {
         return Error::new(Kind::Request, name, told).hint(*hint);
     }
     let kind = match code {

@@ -88,28 +88,32 @@ async fn of_job(connection: &Connection, mut plan: Plan, world: &World) -> Resul
     let name = format!("{}/{}", plan.input.document.kind(), plan.input.document.name());
     for (object, effect) in &effects.objects {
         match effect {
-            Effect::Conflict(fields) => {
-                for one in fields {
-                    world.terminal.warn(&format!(
-                        "{} {}: {}; `apply --force-conflicts` takes it over",
-                        label(object),
-                        one.field,
-                        one.message
-                    ));
-                }
-                let effect = connection.effect(object, true).await?;
-                found.extend(of_effect(object, &effect, &masks));
-            }
             Effect::Fixed { .. } if effects.same_source => {}
             Effect::Fixed { .. } => {
                 world.terminal.warn(&format!("{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"));
                 found.extend(of_effect(object, effect, &masks));
             }
-            effect => found.extend(of_effect(object, effect, &masks)),
+            effect => found.extend(foreseen(connection, object, effect, &masks, world).await?),
         }
     }
     found.extend(effects.stale.iter().map(|one| Difference::gone(&space, &one.label())));
     Ok(found)
+}
+
+/// The difference of an effect; where others own fields, as if they were taken over.
+async fn foreseen(
+    connection: &Connection,
+    object: &Object,
+    effect: &Effect,
+    masks: &Masks,
+    world: &World,
+) -> Result<Option<Difference>, Error> {
+    let Effect::Conflict(fields) = effect else { return Ok(of_effect(object, effect, masks)) };
+    for one in fields {
+        let told = format!("{} {}: {}", label(object), one.field, one.message);
+        world.terminal.warn(&format!("{told}; `apply --force-conflicts` takes it over"));
+    }
+    Ok(of_effect(object, &connection.effect(object, true).await?, masks))
 }
 
 fn new(object: &Object, masks: &Masks) -> Difference {
@@ -137,7 +141,8 @@ async fn of_shared(connection: &Connection, document: &Document, world: &World) 
         Document::Quota(quota) => {
             let mut found = Vec::new();
             let described = quota_changes::objects(connection, quota, world).await?;
-            let stale = quota_changes::stale(connection, quota, &described, world).await?;
+            let stale = quota_changes::stale(connection, quota, &described).await?;
+            quota_changes::tell_elsewhere(connection, quota, world).await;
             for (space, objects) in described {
                 let there = connection.live(&namespace(&space)).await?.is_some();
                 if !there {
@@ -145,7 +150,10 @@ async fn of_shared(connection: &Connection, document: &Document, world: &World) 
                 }
                 for object in objects {
                     match there {
-                        true => found.extend(of_effect(&object, &connection.effect(&object, true).await?, &Masks::default())),
+                        true => {
+                            let effect = connection.effect(&object, false).await?;
+                            found.extend(foreseen(connection, &object, &effect, &Masks::default(), world).await?);
+                        }
                         false => found.push(new(&object, &Masks::default())),
                     }
                 }
@@ -157,8 +165,19 @@ async fn of_shared(connection: &Connection, document: &Document, world: &World) 
     }
 }
 
+/// Labels by node.
+type Nodes = BTreeMap<String, BTreeMap<String, String>>;
+
 async fn of_pool(connection: &Connection, pool: &Pool, world: &World) -> Result<Option<Difference>, Error> {
-    let mut planned = pool_changes::plan(connection, pool, false).await?;
+    let mut planned = match pool_changes::plan(connection, pool, false).await {
+        Ok(planned) => planned,
+        // What `apply` would refuse is a difference all the same.
+        Err(error) if matches!(error.kind, Kind::Request | Kind::Access) => {
+            world.terminal.warn(&format!("`apply` refuses pool `{}`: {error}", pool.name.value));
+            pool_changes::Planned::without_nodes(pool, connection.pool(&pool.name.value).await?.map(|known| known.pool))
+        }
+        Err(error) => return Err(error),
+    };
     for node in planned.missing {
         world.terminal.warn(&format!("there is no node {node}: `apply` refuses"));
         planned.wanted.labels.insert(node, BTreeMap::new());
@@ -189,6 +208,3 @@ async fn of_pool(connection: &Connection, pool: &Pool, world: &World) -> Result<
     let (live, wanted) = (told(&before, there), told(&after, nodes(&after)));
     Ok((live != wanted).then(|| Difference::changed("", &name, &live, &wanted)))
 }
-
-/// Labels by node.
-type Nodes = BTreeMap<String, BTreeMap<String, String>>;

@@ -25,6 +25,13 @@ pub enum Mode {
     Apply { force_conflicts: bool, replace: bool },
 }
 
+impl Mode {
+    /// True when what is there already is changed.
+    pub fn changes(self) -> bool {
+        self != Self::Create
+    }
+}
+
 /// What is to be done for a document.
 #[derive(Debug)]
 pub enum Step {
@@ -121,7 +128,7 @@ async fn again(
         if replace {
             let judged = connection.judge_pod(&plan.rendered, dry_run).await;
             is_well(judged, plan, warnings)?;
-            is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
+            is_well(connection.judge_all(&plan.rendered).await, plan, warnings)?;
             return Ok(Some((Step::Replace(Box::new(job)), Value::Null)));
         }
         let message = format!("`{}` is there as {}, and the file says {}", job.name, job.kind.word(), plan.input.document.kind());

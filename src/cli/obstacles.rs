@@ -29,7 +29,9 @@ pub fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
             ))
         }
         Obstacle::NoPriorityClass => {
-            Error::new(Kind::Request, "PriorityClassNotFound", "the priority class of `job.priority` does not exist")
+            let class = plan.rendered.probe.text("/spec/priorityClassName");
+            Error::new(Kind::Request, "PriorityClassNotFound", format!("there is no priority class `{class}`"))
+                .hint("`kubectl get priorityclasses` lists what there is; without `job.priority` the default one counts")
         }
         Obstacle::Failure(failure) => refused(failure, namespace),
     }

@@ -52,6 +52,15 @@ pub struct Planned {
     inventory: Inventory,
 }
 
+impl Planned {
+    /// By the file alone, with the names of its nodes.
+    pub fn without_nodes(pool: &Pool, before: Option<PoolDefinition>) -> Self {
+        let labels = pool.nodes.iter().map(|node| (node.name.value.clone(), BTreeMap::new())).collect();
+        let wanted = PoolDefinition { labels, ..definition(pool) };
+        Self { wanted, before, steps: Vec::new(), missing: Vec::new(), inventory: Inventory::default() }
+    }
+}
+
 /// Looks at the nodes of a pool, and at what is there of it.
 pub async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<Planned, Error> {
     let name = &pool.name.value;

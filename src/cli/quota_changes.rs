@@ -50,7 +50,9 @@ pub async fn create(connection: &Connection, wanted: &Quota, making: Making, wor
     if !dry_run {
         let mut done = Vec::new();
         for object in plan.new.iter().map(|space| namespace(space)).chain(plan.objects) {
-            match connection.apply_with(&object, false, making.force).await {
+            // A namespace is only made, whoever has it.
+            let force = making.force && object.kind() != "Namespace";
+            match connection.apply_with(&object, false, force).await {
                 Ok(applied) => {
                     let uid = applied.live.pointer("/metadata/uid").and_then(|uid| uid.as_str()).unwrap_or_default().to_owned();
                     done.extend(applied.created.then_some((object, uid)));
@@ -62,12 +64,14 @@ pub async fn create(connection: &Connection, wanted: &Quota, making: Making, wor
             }
         }
     }
-    let left: BTreeSet<&str> = plan.stale.iter().map(|part| part.namespace.as_str()).collect();
-    let left: Vec<&str> = left.into_iter().filter(|space| wanted.namespaces.iter().all(|(own, _)| own != space)).collect();
-    if !dry_run {
-        for part in &plan.stale {
-            connection.remove_quota_part(part).await?;
+    for part in plan.stale.iter().filter(|_| !dry_run) {
+        if let Err(failure) = connection.remove_quota_part(part).await {
+            let error = Error::from(failure).during(format!("{} of {} could not be removed", part.label(), part.namespace));
+            return Err(error.cause("the rest of the quota is written").hint("`gpuctl apply` again goes on"));
         }
+    }
+    if making.change {
+        tell_elsewhere(connection, wanted, world).await;
     }
     if wanted.namespaces.iter().any(|(_, limits)| limits.gpu.is_some()) {
         world.terminal.note("GPUs that are claimed through dynamic resource allocation are not counted by a quota");
@@ -78,11 +82,7 @@ pub async fn create(connection: &Connection, wanted: &Quota, making: Making, wor
         (_, true) => "would bind",
         (_, false) => "binds",
     };
-    let mut message = format!("{verb} in {}", spaces.join(", "));
-    if !left.is_empty() {
-        message.push_str(&format!(", no more in {}", left.join(", ")));
-    }
-    Ok(Made { kind: "quota", name: wanted.name.clone(), status, message, dry_run })
+    Ok(Made { kind: "quota", name: wanted.name.clone(), status, message: format!("{verb} in {}", spaces.join(", ")), dry_run })
 }
 
 /// The names under which the cluster offers whole GPUs.
@@ -118,38 +118,39 @@ pub async fn objects(connection: &Connection, wanted: &Quota, world: &World) -> 
     Ok(wanted.namespaces.iter().map(|(space, limits)| (space.clone(), of(space, limits))).collect())
 }
 
-/// Objects of ours that the file describes no more: of limits that it does not name, and in namespaces that it does not name.
+/// Objects of this quota that limits of the file do not need any more.
 pub async fn stale(
     connection: &Connection,
     wanted: &Quota,
     described: &[(String, Vec<Object>)],
-    world: &World,
 ) -> Result<Vec<QuotaPart>, Error> {
-    let mut spaces: BTreeSet<String> = described.iter().map(|(space, _)| space.clone()).collect();
-    match connection.quotas(None).await {
-        Ok(all) => {
-            let own = all.into_iter().filter(|quota| quota.quota.as_ref() == Some(&wanted.name));
-            spaces.extend(own.map(|quota| quota.namespace));
-        }
-        Err(failure) if failure.is_forbidden() => {
-            world.terminal.lack("you may not list quotas of all namespaces: where the file no longer names one, it stays");
-        }
-        Err(failure) => return Err(failure.into()),
-    }
     let mut stale = Vec::new();
-    for space in spaces {
-        let objects = described.iter().find(|(own, _)| *own == space).map_or(&[][..], |(_, objects)| objects);
-        let parts = connection.quota_parts(&space, &wanted.name).await?;
+    for (space, objects) in described {
+        let parts = connection.quota_parts(space, &wanted.name).await?;
         stale.extend(parts.into_iter().filter(|part| objects.iter().all(|object| object.plural != part.plural)));
     }
     Ok(stale)
+}
+
+/// Says where else a quota of this name binds. Another file may have made it there, so nothing of it is taken away.
+pub async fn tell_elsewhere(connection: &Connection, wanted: &Quota, world: &World) {
+    let Ok(all) = connection.quotas(None).await else { return };
+    for quota in all.iter().filter(|quota| quota.quota.as_ref() == Some(&wanted.name)) {
+        let space = &quota.namespace;
+        if wanted.namespaces.iter().all(|(own, _)| own != space) {
+            world.terminal.warn(&format!(
+                "quota `{0}` also binds in {space}, which the file does not name; `gpuctl delete quota {0} -n {space}` takes it out",
+                wanted.name
+            ));
+        }
+    }
 }
 
 /// Looks into every namespace before anything is written.
 async fn plan(connection: &Connection, wanted: &Quota, making: Making, world: &World) -> Result<Plan, Error> {
     let Making { change, force, .. } = making;
     let described = objects(connection, wanted, world).await?;
-    let stale = if change { stale(connection, wanted, &described, world).await? } else { Vec::new() };
+    let stale = if change { stale(connection, wanted, &described).await? } else { Vec::new() };
     let mut plan = Plan { new: Vec::new(), objects: Vec::new(), there: !stale.is_empty(), same: stale.is_empty(), stale };
     for (space, objects) in described {
         if connection.live(&namespace(&space)).await?.is_none() {

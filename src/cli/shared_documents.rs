@@ -52,7 +52,7 @@ pub async fn refusals<'i>(inputs: &'i [Input], how: &How, world: &World) -> Resu
     // What is to be said is said when it is done.
     let talk = world.terminal.swap_talk(Talk::Errors);
     for input in inputs {
-        world.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode != Mode::Create)));
+        world.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode.changes())));
         if let Err(error) = one(&connection, &input.document, how, true, world).await {
             failed.push((input, (input.document.kind(), input.document.name().to_owned(), error)));
         }
@@ -70,7 +70,7 @@ pub async fn make(inputs: &[Input], how: &How, format: Format, only: bool, world
     let connection = world.connect().await?;
     for input in inputs {
         let (kind, name) = (input.document.kind(), input.document.name().to_owned());
-        world.terminal.set_task(Some(Task::writing(kind, how.mode != Mode::Create)));
+        world.terminal.set_task(Some(Task::writing(kind, how.mode.changes())));
         match one(&connection, &input.document, how, how.dry_run.is_some(), world).await {
             Ok(made) => {
                 if !format.is_document() {
@@ -86,7 +86,7 @@ pub async fn make(inputs: &[Input], how: &How, format: Format, only: bool, world
 }
 
 async fn one(connection: &Connection, document: &Document, how: &How, dry_run: bool, world: &World) -> Result<Made, Error> {
-    let change = how.mode != Mode::Create;
+    let change = how.mode.changes();
     match document {
         Document::Pool(pool) => {
             let making = Making { force: how.force, change, private: how.private, keep_partial: how.keep_partial, dry_run };

@@ -255,7 +255,7 @@ async fn judge_all(
     let mut plans = plans.into_iter();
     for plan in plans.by_ref() {
         let (kind, name) = (plan.input.document.kind(), plan.input.document.name().to_owned());
-        world.terminal.set_task(Some(Task::writing(kind, mode != Mode::Create)));
+        world.terminal.set_task(Some(Task::writing(kind, mode.changes())));
         let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
         let own = pool(&plan);
         let beside =
@@ -300,7 +300,7 @@ fn foreseen(judged: &Judged, mode: Mode) -> Created {
         Step::Replace(_) => ("replaced", Vec::new()),
         Step::Change(effects) => ("updated", told(&judged.plan, &judged.live, effects)),
     };
-    Created { action: (mode != Mode::Create).then_some(action), changes, ..outcome(&judged.plan, &judged.live, true) }
+    Created { action: mode.changes().then_some(action), changes, ..outcome(&judged.plan, &judged.live, true) }
 }
 
 /// A job of a pool that could not be made would wait for nobody knows what.

@@ -103,7 +103,7 @@ impl<'w> Writing<'w> {
         let mut rest = judged.into_iter();
         for one in rest.by_ref() {
             let (kind, name) = (one.plan.input.document.kind(), one.plan.input.document.name().to_owned());
-            self.world.terminal.set_task(Some(crate::model::rights::Task::writing(kind, self.mode != Mode::Create)));
+            self.world.terminal.set_task(Some(crate::model::rights::Task::writing(kind, self.mode.changes())));
             self.phase.set(Phase::Creating);
             let outcome = tokio::select! {
                 outcome = self.one(one) => outcome,
@@ -165,7 +165,7 @@ impl<'w> Writing<'w> {
 
     /// `create` says it by its name.
     fn action(&self, word: &'static str) -> Option<&'static str> {
-        (self.mode != Mode::Create).then_some(word)
+        self.mode.changes().then_some(word)
     }
 
     async fn create(&self, plan: &Plan) -> Result<Value, Error> {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::render::{GPU_TYPE, Object, REPLICAS, Rendered, SOURCE};
 
 use super::apply::{Applied, RUN};
+use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
 use super::{Belonging, Blame, Connection, Failure};
 
@@ -105,7 +106,12 @@ impl Connection {
     }
 
     async fn effect_of(&self, object: &Object, force: bool, scaled: bool) -> Result<Effect, Failure> {
-        let Some(live) = self.live(object).await? else { return Ok(Effect::Made) };
+        let Some(live) = self.live(object).await? else {
+            return match self.apply_with(object, true, force).await {
+                Err(failure) if !refuses_dry_runs(&failure) => Err(failure),
+                _ => Ok(Effect::Made),
+            };
+        };
         match self.apply_over_ours(object, true, force, scaled).await {
             Ok(applied) => {
                 let (live, wanted) = (told(&live), told(&applied.live));
@@ -215,7 +221,8 @@ fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
 
 /// True when the server says that what is there can never become that.
 fn is_fixed(failure: &Failure) -> bool {
-    let fixed = |text: &str| text.contains("immutable") || text.contains("is forbidden") || text.contains("are forbidden");
+    const WORDS: [&str; 4] = ["immutable", "is forbidden", "are forbidden", "can not be less than"];
+    let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
     failure.code() == Some(422) && !failure.fields().is_empty() && failure.fields().iter().all(|blame| fixed(&blame.message))
 }
 

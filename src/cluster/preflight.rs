@@ -92,6 +92,24 @@ impl Connection {
         }
     }
 
+    /// Lets the server judge everything that takes the place of a job of another kind, which goes first with what belongs to
+    /// it. Returns warnings.
+    pub async fn judge_all(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
+        let mut warnings = Vec::new();
+        for object in rendered.objects.iter().filter(|object| !object.shared) {
+            match self.live(object).await? {
+                Some(live) if belongs(object, &live) && !object.kept => {}
+                Some(live) => self.may_use(rendered, object, &live, &mut warnings)?,
+                None => match self.apply(object, true).await {
+                    Ok(_) => {}
+                    Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
+                    Err(failure) => return Err(failure.into()),
+                },
+            }
+        }
+        Ok(warnings)
+    }
+
     /// Lets the server judge the owner of the pods as if its name were free: what is to take the place of a job is known to be
     /// taken before that job goes. Returns warnings.
     pub async fn judge_owner(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
@@ -187,7 +205,7 @@ impl Connection {
 }
 
 /// A webhook with side effects cannot take part in a dry run; the API server says so instead of judging.
-fn refuses_dry_runs(failure: &Failure) -> bool {
+pub(super) fn refuses_dry_runs(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.to_string().contains("does not support dry run")
 }
 

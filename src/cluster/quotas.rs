@@ -82,13 +82,17 @@ impl Connection {
         Ok(found)
     }
 
-    /// What a quota of ours has in a namespace.
+    /// What a quota of ours has in a namespace, what binds last: as long as that is there the rest is found.
     pub async fn quota_parts(&self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
         let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {
             let part = QuotaPart { namespace: namespace.to_owned(), plural, name: name.to_owned(), uid: String::new() };
             let found: Option<serde_json::Value> = self.find(&part.path()).await?;
-            if let Some(found) = found.filter(|found| found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US) {
+            let ours = |found: &serde_json::Value| {
+                let labels = &found["metadata"]["labels"];
+                labels[MANAGED_BY] == MANAGED_BY_US && labels[QUOTA] == name
+            };
+            if let Some(found) = found.filter(ours) {
                 let uid = found["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
                 parts.push(QuotaPart { uid, ..part });
             }

@@ -345,8 +345,7 @@ pub const TASKS: &[Task] = &[
         &[
             QUOTA,
             &[
-                rule(Cluster, "", "resourcequotas", LIST).or(OLD),
-                rule(Namespace, "", "resourcequotas", &["delete"]).or(OLD),
+                rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
                 rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
             ],
         ],

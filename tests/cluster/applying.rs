@@ -1,17 +1,17 @@
-//! `apply` and `diff`: what changes in place, what cannot, what others decide, and what is left when something refuses half way.
+//! `apply` and `diff`: what changes in place, what cannot, and what others decide.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
 
-use crate::support::{Run, Scene, cluster, file, items};
+use crate::support::{Run, Scene, cluster, items};
 
 const JSON: [&str; 5] = ["apply", "-f", "-", "-o", "json"];
 
-fn apply(scene: &Scene, yaml: &str) -> Run {
+pub fn apply(scene: &Scene, yaml: &str) -> Run {
     scene.gpuctl_with(&JSON, yaml)
 }
 
-fn service(name: &str, replicas: u32, image: &str, more: &str) -> String {
+pub fn service(name: &str, replicas: u32, image: &str, more: &str) -> String {
     format!(
         "kind: compute\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: '{image}'}}\nresources: {{cpu: 100m}}\nservice: {{replicas: {replicas}, port: 80}}\n{more}"
     )
@@ -195,6 +195,11 @@ fn a_training_is_replaced_only_when_asked() {
     // Another kind of the same name.
     let other = service("t", 0, "nginx:1", "");
     apply(&scene, &other).exits(1).says("KindConflict").says("`t` is there as training");
+    // Whatever of it is refused, the one that is there stays.
+    let before = scene.get(&["job", "t"])["metadata"]["uid"].clone();
+    let shrunk = format!("{other}storage: {{workdirs: [{{path: /out, size: 1Mi}}]}}\n");
+    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &shrunk).exits(1).says("claims do not shrink");
+    assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], before);
     scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &other).ok();
     scene.get(&["deployment", "t"]);
     // What is not ours is not touched.
@@ -247,62 +252,6 @@ fn one_that_is_wrong_keeps_all_from_being_written() {
 }
 
 #[test]
-fn what_refuses_in_the_middle_costs_only_its_own_document() {
-    let scene = Scene::new("middle");
-    // Counted only when it is written: each passes by itself.
-    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two", "namespace": "middle"},
-        "spec": {"hard": {"count/deployments.apps": "2"}}}));
-    scene.get_until(&["resourcequota", "two"], |quota| quota["status"]["hard"].is_object());
-    let documents = |names: [&str; 3]| names.map(|name| service(name, 0, "nginx:1", "")).join("---\n");
-    let run = scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &documents(["a", "b", "c"])).exits(1).json();
-    assert_eq!((run["success"].as_array().unwrap().len(), &run["failed"][0]["name"]), (2, &json!("c")));
-    assert_eq!(run["failed"][0]["error"], "QuotaExceeded");
-    let services = || -> Vec<String> {
-        let list = items(&scene.get(&["services", "-l", "app.kubernetes.io/managed-by=gpuctl"]));
-        list.iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect()
-    };
-    assert_eq!(services(), ["a", "b"], "what was made of c is gone");
-    scene.admin.run(&["delete", "resourcequota", "two", "-n", "middle"]);
-
-    // A policy that lets dry runs pass.
-    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "middle"},
-        "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [
-            {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]},
-            "validations": [{"expression": "request.dryRun || object.metadata.namespace != 'middle' || object.metadata.name != 'e'",
-                "message": "not today"}]}});
-    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "middle"}, "spec": {"policyName": "middle", "validationActions": ["Deny"]}});
-    scene.admin.apply(&policy);
-    scene.admin.apply(&binding);
-    // It takes a moment until it is in force.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    loop {
-        let run = scene.gpuctl_with(&["create", "-f", "-", "--keep-partial", "-o", "json"], &documents(["d", "e", "f"]));
-        if run.code == 1 {
-            let run = run.json();
-            assert_eq!((run["success"].as_array().unwrap().len(), &run["failed"][0]["name"]), (2, &json!("e")));
-            let message = run["failed"][0]["message"].as_str().unwrap();
-            assert!(message.contains("not today") && message.contains("still there: service/e"), "{message}");
-            break;
-        }
-        assert!(std::time::Instant::now() < end, "the policy is never in force");
-        scene.gpuctl_with(&["delete", "-f", "-"], &documents(["d", "e", "f"])).ok();
-    }
-    assert_eq!(services(), ["a", "b", "d", "e", "f"], "--keep-partial keeps it");
-    scene.admin.run(&["delete", "validatingadmissionpolicybinding", "middle"]);
-    let all = format!("{}---\n{}", documents(["a", "b", "c"]), documents(["d", "e", "f"]));
-    // And again until it is in force no more.
-    while apply(&scene, &all).code != 0 {
-        assert!(std::time::Instant::now() < end, "the policy is always in force");
-    }
-    let made = file("middle.yaml", &all);
-    let gone = scene.gpuctl(&["delete", "-f", made.to_str().unwrap(), "-o", "json"]).ok().json();
-    assert_eq!(gone["success"].as_array().unwrap().len(), 6);
-    scene.gpuctl(&["delete", "-f", made.to_str().unwrap()]).exits(1);
-    scene.gpuctl(&["delete", "-f", made.to_str().unwrap(), "--ignore-not-found"]).ok();
-}
-
-#[test]
 fn pools_and_quotas_are_applied_too() {
     let scene = Scene::with_nodes("apppool", 1);
     let pool = "kind: pool\nversion: v0.1\npool: {name: app-extra, description: one}\n";
@@ -340,23 +289,27 @@ fn pools_and_quotas_are_applied_too() {
         found.first().map(|one| one["spec"]["hard"].clone())
     };
     assert_eq!(hard("apppool").unwrap()["requests.cpu"], "12");
-    // Where the file says nothing any more there is nothing any more.
+    // What limits do not need any more goes; another file of that name may have made what is elsewhere.
     let wider = format!("{}\n", more.trim_end().replace("{cpu: 12}}", "{cpu: 12}, apppool-two: {cpu: 1}}"));
     scene.gpuctl_with(&["apply", "-f", "-"], &wider).ok();
     assert_eq!(hard("apppool-two").unwrap()["requests.cpu"], "1");
     let fewer = quota.replace("{cpu: 10}", "{pods: 7}");
     let told = scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).out;
-    assert!(told.contains("-resourcequota/app-quota") && told.contains("-limitrange/app-quota"), "{told}");
-    assert!(scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &fewer).ok().out.contains("no more in apppool-two"));
-    assert!(hard("apppool-two").is_some());
-    assert!(scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok().out.contains("binds in apppool, no more in apppool-two"));
-    assert_eq!((hard("apppool-two"), &hard("apppool").unwrap()), (None, &json!({"pods": "7"})));
+    assert!(told.contains("\n-limitrange/app-quota") && !told.contains("\n-resourcequota/app-quota"), "{told}");
+    scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &fewer).ok().says("`app-quota` also binds in apppool-two");
+    assert_eq!(items(&scene.get(&["limitrange"])).len(), 1);
+    scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok().says("`gpuctl delete quota app-quota -n apppool-two` takes it out");
+    assert_eq!((&hard("apppool-two").unwrap()["requests.cpu"], &hard("apppool").unwrap()), (&json!("1"), &json!({"pods": "7"})));
     assert!(items(&scene.get(&["limitrange"])).is_empty());
-    assert!(scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok().out.contains("is as the file says"));
+    scene.gpuctl_anywhere(&["delete", "quota", "app-quota", "-n", "apppool-two"]).ok();
+    assert_eq!(hard("apppool-two"), None);
+    let again = scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok();
+    assert!(again.out.contains("is as the file says") && again.err.is_empty(), "{}{}", again.out, again.err);
     // What others have set is theirs until it is taken.
     let theirs = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "app-quota", "namespace": "apppool"},
         "spec": {"hard": {"pods": "9"}}});
     scene.admin.apply(&theirs);
+    scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).says("`apply --force-conflicts` takes it over");
     scene.gpuctl_with(&["apply", "-f", "-"], &fewer).exits(1).says("somebody else set fields").says(".spec.hard.pods");
     scene.gpuctl_with(&["apply", "-f", "-", "--force-conflicts"], &fewer).ok();
     assert_eq!(hard("apppool").unwrap(), json!({"pods": "7"}));

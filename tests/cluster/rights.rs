@@ -33,7 +33,7 @@ fn an_edit_user_runs_the_whole_main_job() {
 fn a_priority_class_of_somebody_else_s_must_exist() {
     let scene = Scene::with_nodes("classless", 1);
     let yaml = scene.training("a", "job: {name: NAME, priority: nobody-made-this}");
-    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(1).says("priority class of `job.priority` does not exist");
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(1).says("there is no priority class `nobody-made-this`");
     scene.create("b", "job: {name: NAME, priority: system-cluster-critical}");
     assert_eq!(scene.pods("b")[0]["spec"]["priority"], 2_000_000_000);
 }
