@@ -38,6 +38,7 @@ const DELETE: &[&str] = &["delete", "-f", "-"];
 fn arrange(scene: &Scene) {
     let claim = "storage: {workdirs: [{path: /out, size: 2Gi}]}";
     scene.gpuctl_with(CREATE, &training("taken", "resources: {pool: words, gpu: 1}")).ok();
+    scene.until("taken", "running", None);
     scene.gpuctl_with(CREATE, &training("kept", claim)).ok();
     scene.gpuctl(&["delete", "job", "kept"]).ok();
     scene.gpuctl_with(CREATE, &training("stays", claim)).ok();
