@@ -5,6 +5,7 @@ mod found;
 mod keys;
 mod metrics;
 mod outbound;
+pub mod reference;
 mod score;
 
 use std::path::PathBuf;

@@ -1,20 +1,29 @@
 //! gpuctl: GPU jobs on Kubernetes from a short YAML. Two flows make up the program:
 //!
 //! ```text
-//! submit:   file ─spec─▶ documents ─render─▶ objects ─cluster::submit─▶ outcome ─view─▶ text
-//! observe:  cluster ─▶ model (jobs, pods, nodes) ─stats─▶ figures ─view─▶ text
+//! submit:   file ─spec─▶ documents ─render─▶ objects ─deploy─▶ cluster ─view─▶ text
+//! observe:  cluster, prometheus ─observe─▶ model ─stats─▶ figures ─view─▶ text
 //! ```
 //!
-//! ARCHITECTURE.md says which module may know which; the modules follow in reading order.
+//! ARCHITECTURE.md says which module may name which; the modules follow in reading order.
+
+#[macro_use]
+mod verbs;
 
 pub mod cache;
 pub mod cli;
 pub mod cluster;
+pub mod commands;
 pub mod config;
+pub mod context;
 pub mod convert;
+pub mod deploy;
 pub mod error;
 pub mod files;
+pub mod inside;
+pub mod lookup;
 pub mod model;
+pub mod observe;
 pub mod outbound;
 pub mod prometheus;
 pub mod render;
@@ -24,4 +33,89 @@ pub mod stats;
 pub mod terminal;
 pub mod view;
 
-pub use cli::run;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::cli::{Cli, When};
+use crate::cluster::Access;
+use crate::config::Environment;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::terminal::{ColorChoice, Talk, Terminal};
+use crate::view::Format;
+
+/// Parses the command line, runs the verb, reports its failure.
+#[must_use]
+pub fn run() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misused(&error),
+    };
+    let context = context(&cli);
+    context.terminal.set_task(cli.command.task());
+    let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(cli.command.run(&context)),
+        Err(error) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            context.terminal.fail(&error);
+            ExitCode::from(error.kind.exit_code())
+        }
+    }
+}
+
+/// Help and version are data; everything else is wrong usage, which clap explains best to people.
+fn misused(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let asked = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml");
+    let joined =
+        |word: &String| matches!(word.as_str(), "-ojson" | "-oyaml" | "-o=json" | "-o=yaml" | "--output=json" | "--output=yaml");
+    if words.windows(2).any(asked) || words.iter().any(joined) {
+        let text = error.to_string();
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let terminal = Terminal::new(Environment::read().wishes());
+        terminal.set_format(Format::Json);
+        terminal.fail(&Error::usage(message).hint("gpuctl --help"));
+    } else {
+        let _ = error.print();
+    }
+    ExitCode::from(Kind::Usage.exit_code())
+}
+
+/// Builds what the command works with from the global options and the environment.
+fn context(cli: &Cli) -> Context {
+    let global = &cli.global;
+    let environment = Environment::read();
+    let mut wishes = environment.wishes();
+    wishes.color = match global.color {
+        When::Auto => ColorChoice::Auto,
+        When::Always => ColorChoice::Always,
+        When::Never => ColorChoice::Never,
+    };
+    wishes.plain |= global.plain;
+    wishes.talk = match (global.quiet, global.verbose) {
+        (true, _) => Talk::Errors,
+        (_, true) => Talk::Details,
+        _ => Talk::default(),
+    };
+    let terminal = Terminal::new(wishes);
+    let access = Access {
+        kubeconfig: global.kubeconfig.clone().map_or(environment.kubeconfig, |file| vec![file]),
+        context: global.context.clone(),
+        namespace: global.namespace.clone(),
+        impersonate: global.impersonate.clone(),
+        impersonate_groups: global.impersonate_group.clone(),
+        request_timeout: global.request_timeout,
+        interactive: terminal.is_interactive(),
+    };
+    Context::new(terminal, access, cli.metrics.flags(), cli.metrics.require_metrics)
+}

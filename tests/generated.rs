@@ -5,15 +5,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpuctl::cli::{completion, config_reference, man};
+use gpuctl::cli::program::completion::Shell;
+use gpuctl::commands::program::{completion, man};
+use gpuctl::config;
 use gpuctl::view::validated;
 
 fn files() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let scripts = completion::Shell::ALL
-        .map(|shell| (root.join("completions").join(shell.file_name()), completion::script(shell).unwrap()));
+    let scripts = Shell::ALL.map(|shell| (root.join("completions").join(shell.file_name()), completion::script(shell).unwrap()));
     let pages = man::pages().unwrap().into_iter().map(|(name, text)| (root.join("man").join(name), text));
-    let reference = (root.join("docs/configuration.md"), config_reference::text());
+    let reference = (root.join("docs/configuration.md"), config::reference::text());
     let readme = (root.join("README.md"), with_checks(&fs::read_to_string(root.join("README.md")).unwrap()));
     scripts.into_iter().chain(pages).chain([reference, readme]).collect()
 }

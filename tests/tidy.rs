@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 16] = [
+const MAY_NAME: [(&str, &[&str]); 23] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
@@ -21,14 +21,46 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
     ("files", &[]),
     ("outbound", &["files", "outbound"]),
     ("serve", &[]),
+    ("verbs", &["model"]),
+    ("context", &["cluster", "config", "error", "terminal"]),
+    ("lookup", &["cluster", "error", "model", "spec", "view"]),
+    ("deploy", &["deploy", "context", "lookup", "cluster", "error", "files", "model", "render", "spec", "terminal", "view"]),
     (
-        "cli",
+        "observe",
         &[
+            "observe",
+            "context",
+            "lookup",
             "cache",
-            "cli",
-            "convert",
             "cluster",
             "config",
+            "error",
+            "files",
+            "model",
+            "prometheus",
+            "spec",
+            "stats",
+            "terminal",
+            "view",
+        ],
+    ),
+    ("inside", &["inside", "context", "lookup", "cluster", "error", "model", "terminal", "view"]),
+    // Arguments end as options of a workflow; completion asks the cluster for names.
+    ("cli", &["cli", "cluster", "config", "deploy", "error", "inside", "model", "observe", "outbound", "spec", "verbs", "view"]),
+    (
+        "commands",
+        &[
+            "cli",
+            "commands",
+            "context",
+            "lookup",
+            "deploy",
+            "observe",
+            "inside",
+            "cache",
+            "cluster",
+            "config",
+            "convert",
             "error",
             "files",
             "model",
@@ -39,19 +71,24 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
             "spec",
             "stats",
             "terminal",
+            "verbs",
             "view",
         ],
     ),
 ];
 
 /// Module → crates that it never names.
-const NEVER: [(&str, &[&str]); 6] = [
+const NEVER: [(&str, &[&str]); 10] = [
     ("model", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("spec", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("render", &["kube", "tokio", "clap", "colored", "jiff"]),
     ("stats", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("view", &["kube", "k8s_openapi", "tokio", "clap"]),
+    ("deploy", &["kube", "k8s_openapi", "clap"]),
+    ("observe", &["kube", "k8s_openapi", "clap"]),
+    ("inside", &["kube", "k8s_openapi", "clap"]),
     ("cli", &["kube", "k8s_openapi"]),
+    ("commands", &["kube", "k8s_openapi"]),
 ];
 
 fn sources() -> Vec<PathBuf> {
@@ -126,5 +163,164 @@ fn only_the_terminal_writes_to_streams() {
         for word in ["println!", "eprintln!", "io::stdout", "io::stderr"] {
             assert!(!text.contains(word), "{}: {word}", path.display());
         }
+    }
+}
+
+/// The paths below `src` that a file names, as `view/jobs.rs`, found from `crate::` and `super::` paths.
+fn named_files(path: &Path, all: &[PathBuf]) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let text = flat(&code(&logic(path)));
+    // The folder whose module `super` is: of `view/jobs.rs` it is `view`, of `view/mod.rs` and `config.rs` what is above them.
+    let is_folder = path.ends_with("mod.rs");
+    let own = if is_folder { path.parent().unwrap().to_path_buf() } else { path.with_extension("") };
+    let mut found = Vec::new();
+    for (start, anchor) in [("crate::", root.clone()), ("super::", own.parent().unwrap().to_path_buf())] {
+        for (index, _) in text.match_indices(start) {
+            if text[..index].ends_with("super::") {
+                continue;
+            }
+            let (mut anchor, mut rest) = (anchor.clone(), &text[index + start.len()..]);
+            while let Some(more) = rest.strip_prefix("super::") {
+                anchor = anchor.parent().unwrap().to_path_buf();
+                rest = more;
+            }
+            for words in paths(rest) {
+                found.extend(file_of(&anchor, &words, all));
+            }
+        }
+    }
+    found.retain(|other| other != path);
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The longest beginning of a module path that is a file.
+fn file_of(anchor: &Path, words: &[String], all: &[PathBuf]) -> Option<PathBuf> {
+    (1..=words.len()).rev().find_map(|length| {
+        let path = words[..length].iter().fold(anchor.to_path_buf(), |path, word| path.join(word));
+        let (file, folder) = (path.with_extension("rs"), path.join("mod.rs"));
+        [file, folder].into_iter().find(|path| all.contains(path))
+    })
+}
+
+/// `a::{b, c::{self, D}}` as `a b`, `a c`, `a c D`.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    let word: String = text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    if let Some(inner) = text.strip_prefix('{') {
+        let mut depth = 1;
+        let end = inner.find(|c| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            depth == 0
+        });
+        let (mut parts, mut depth) = (vec![String::new()], 0);
+        for c in inner[..end.unwrap_or(inner.len())].chars() {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            match c {
+                ',' if depth == 0 => parts.push(String::new()),
+                c => parts.last_mut().unwrap().push(c),
+            }
+        }
+        return parts.iter().flat_map(|part| paths(part)).collect();
+    }
+    match text[word.len()..].strip_prefix("::") {
+        _ if word.is_empty() => Vec::new(),
+        Some(rest) => {
+            let mut found: Vec<Vec<String>> = paths(rest).into_iter().map(|tail| [vec![word.clone()], tail].concat()).collect();
+            if found.is_empty() {
+                found.push(vec![word]);
+            }
+            found
+        }
+        None => vec![vec![word]],
+    }
+}
+
+/// A source without comments.
+fn code(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Without spaces, so that a path is one word.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// Files that import each other in a circle cannot be read one after the other. A folder's `mod.rs` lists what is in it, so
+/// what the files of a folder take from it counts as taken from the folder and is left out.
+#[test]
+fn no_circle_of_files() {
+    let all = sources();
+    let ties = |path: &PathBuf| -> Vec<PathBuf> {
+        let mut named = named_files(path, &all);
+        named.retain(|other| !other.ends_with("mod.rs") && !other.ends_with("lib.rs"));
+        named
+    };
+    let graph: std::collections::BTreeMap<PathBuf, Vec<PathBuf>> = all.iter().map(|path| (path.clone(), ties(path))).collect();
+    let mut circles = Vec::new();
+    for start in &all {
+        let (mut seen, mut open) = (std::collections::BTreeSet::new(), graph[start].clone());
+        while let Some(next) = open.pop() {
+            if &next == start {
+                circles.push(start.clone());
+                break;
+            }
+            if seen.insert(next.clone()) {
+                open.extend(graph.get(&next).into_iter().flatten().cloned());
+            }
+        }
+    }
+    assert!(circles.is_empty(), "files in circles: {circles:#?}");
+}
+
+/// A verb that is a folder has parts of its own; no verb names another one.
+#[test]
+fn commands_never_name_each_other() {
+    let commands = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands");
+    let all = sources();
+    // `commands/score/mod.rs` runs the verb, so its folder is the verb's.
+    let verb = |path: &Path| {
+        let folder = path.parent().unwrap();
+        let runs = fs::read_to_string(folder.join("mod.rs")).unwrap().contains("pub async fn run(");
+        if runs && folder != commands { folder.to_path_buf() } else { path.to_path_buf() }
+    };
+    let mut wrong = Vec::new();
+    for path in all.iter().filter(|path| path.starts_with(&commands) && **path != commands.join("mod.rs")) {
+        let others = named_files(path, &all).into_iter().filter(|other| other.starts_with(&commands));
+        wrong.extend(
+            others.filter(|other| verb(other) != verb(path)).map(|other| format!("{} names {}", path.display(), other.display())),
+        );
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Each file of `cli` and `commands` that holds a verb is in the table once, and the table names nothing else.
+#[test]
+fn every_verb_is_in_the_table_once() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let table = fs::read_to_string(root.join("verbs.rs")).unwrap();
+    let rows: Vec<&str> = table.lines().map(str::trim).filter(|line| line.contains("=> ") || line.starts_with("=> ")).collect();
+    let mut runs: Vec<&str> = rows
+        .iter()
+        .filter_map(|row| row.split("=> ").nth(1)?.split(',').next())
+        .filter(|run| run.contains("::") && !run.starts_with("command::") && !run.contains('{'))
+        .collect();
+    assert!(runs.len() > 50, "{runs:?}");
+    runs.sort_unstable();
+    let shared = ["nodes::labels::run"];
+    let twice: Vec<_> = runs.windows(2).filter(|pair| pair[0] == pair[1] && !shared.contains(&pair[0])).collect();
+    assert!(twice.is_empty(), "listed twice: {twice:?}");
+    let commands = root.join("commands");
+    for path in sources().into_iter().filter(|path| path.starts_with(&commands) && *path != commands.join("mod.rs")) {
+        let text = logic(&path);
+        if !text.contains("pub async fn run(") {
+            continue;
+        }
+        let below = path.strip_prefix(&commands).unwrap().with_extension("");
+        let words: Vec<&str> = below.iter().map(|word| word.to_str().unwrap()).filter(|word| *word != "mod").collect();
+        let run = format!("{}::run", words.join("::"));
+        // `create secret` is a part of `create`.
+        let is_part = run.starts_with("files::create::secret") || run.starts_with("score::");
+        assert!(runs.contains(&run.as_str()) || is_part, "{run} is not in src/verbs.rs");
     }
 }

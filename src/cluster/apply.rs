@@ -4,11 +4,9 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::render::Object;
-
 use super::request::with_query;
-use super::submit::is_of;
 use super::{Connection, Failure};
+use crate::render::Object;
 
 const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
@@ -170,4 +168,9 @@ impl Connection {
     pub async fn serves(&self, group: &str) -> Result<bool, Failure> {
         Ok(self.find::<Value>(&format!("/apis/{group}")).await?.is_some())
     }
+}
+
+/// True when this run made it.
+pub(super) fn is_of(live: &Value, run: &str) -> bool {
+    live.pointer("/metadata/annotations").and_then(|all| all.get(RUN)).and_then(Value::as_str) == Some(run)
 }

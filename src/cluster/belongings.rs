@@ -3,13 +3,12 @@
 use futures::future::join_all;
 use serde::Deserialize;
 
+use super::apply::Deletion;
+use super::decode::{Metadata, Page, TEMPLATE_HASH};
+use super::owner::{Owner, PodOwner};
+use super::{Connection, Failure};
 use crate::model::Job;
 use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US};
-
-use super::apply::Deletion;
-use super::decode::{Metadata, Page};
-use super::owner::{Owner, PodOwner, TEMPLATE_HASH};
-use super::{Connection, Failure};
 
 /// Kinds that a job may own: (kind, group, collection, kept when the job is deleted).
 const KINDS: [(&str, &str, &str, bool); 5] = [

@@ -10,8 +10,6 @@ use serde::{Deserialize, Deserializer};
 
 use crate::model::{Container, Pod, PodPhase};
 
-use super::owner::TEMPLATE_HASH;
-
 /// A page of a list; Go writes `null` for an empty one.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
@@ -313,6 +311,9 @@ impl ContainerStatus<'_> {
         }
     }
 }
+
+/// The label in which a ReplicaSet and its pods carry the hash of their template.
+pub const TEMPLATE_HASH: &str = "pod-template-hash";
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,8 @@
 //! The object that owns the pods of a job, by the job's kind: where it is in the API, and how its pods are told from those
 //! of a namesake.
 
+use super::decode::{Metadata, TEMPLATE_HASH};
 use crate::model::JobKind;
-
-use super::decode::Metadata;
 
 /// A kind of object that owns pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +70,6 @@ pub enum PodOwner {
 
 /// The label by which a node is named in a pod's selector.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
-
-/// The label in which a ReplicaSet and its pods carry the hash of their template.
-pub const TEMPLATE_HASH: &str = "pod-template-hash";
 
 impl PodOwner {
     pub fn of(pod: &Metadata<'_>) -> Self {

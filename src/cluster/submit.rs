@@ -5,10 +5,9 @@ use std::cell::RefCell;
 
 use serde_json::{Value, json};
 
-use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
-
-use super::apply::{Creation, Deletion};
+use super::apply::{Creation, Deletion, is_of};
 use super::{Connection, Failure};
+use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
 
 /// What a submission has made so far: whoever interrupts it has to say so, and to take it away.
 #[derive(Debug, Default)]
@@ -188,9 +187,4 @@ pub(super) fn belongs(object: &Object, live: &Value) -> bool {
         body.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str).map(ToOwned::to_owned)
     };
     of(live, MANAGED_BY).as_deref() == Some(MANAGED_BY_US) && of(live, JOB) == of(&object.body, JOB)
-}
-
-/// True when this run made it.
-pub(super) fn is_of(live: &Value, run: &str) -> bool {
-    live.pointer("/metadata/annotations").and_then(|all| all.get(super::apply::RUN)).and_then(Value::as_str) == Some(run)
 }

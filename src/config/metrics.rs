@@ -23,6 +23,24 @@ pub struct MetricsFlags {
     pub headers: Vec<String>,
 }
 
+impl MetricsFlags {
+    /// Returns what the flag of a setting says. Values of headers are left out, for they may be secret.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<serde_json::Value> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
+        let header = |text: &String| Some((text.split_once(':')?.0.trim().to_owned(), "".into()));
+        match key {
+            "prometheus.url" => self.url.clone().map(Into::into),
+            "prometheus.token_file" => path(&self.token_file),
+            "prometheus.ca_file" => path(&self.authority_file),
+            "prometheus.headers" if !self.headers.is_empty() => {
+                Some(serde_json::Value::Object(self.headers.iter().filter_map(header).collect()))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Where to ask, and how to be let in.
 #[derive(Clone, Default)]
 pub struct MetricsSource {

@@ -5,6 +5,7 @@ pub mod gpu;
 pub mod host;
 pub mod inventory;
 pub mod job;
+mod measured;
 pub mod node;
 pub mod pool;
 pub mod quantity;
@@ -15,6 +16,7 @@ pub mod series;
 pub mod service;
 mod serving;
 pub mod state;
+mod training;
 pub mod workload;
 
 pub use forest::Forest;

@@ -3,9 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::host::Health;
-use super::inventory::{HostUse, Inventory};
-
 /// A pod as (namespace, name).
 pub type PodKey = (String, String);
 
@@ -92,37 +89,6 @@ impl Readings {
         let places = |pod: &&str| self.held_by.get(&(namespace.to_owned(), (*pod).to_owned())).into_iter().flatten().copied();
         let places: BTreeSet<usize> = pods.iter().flat_map(places).collect();
         Figures::of(places.iter().map(|place| &self.devices[*place]))
-    }
-}
-
-impl Inventory {
-    /// Puts readings beside the nodes that they are of. A node with a broken device is faulty.
-    pub fn measure(&mut self, readings: &Readings) {
-        let mut by_node: BTreeMap<&str, Vec<Reading>> = BTreeMap::new();
-        for reading in &readings.devices {
-            by_node.entry(&reading.node).or_default().push(reading.clone());
-        }
-        for host in &mut self.hosts {
-            let own = by_node.remove(host.name()).unwrap_or_default();
-            let fault = own.iter().find_map(|reading| Some(format!("{}: {}", reading.id(), reading.fault.as_ref()?)));
-            if let Some(fault) = fault.filter(|_| host.health != Health::Faulty) {
-                (host.health, host.reason) = (Health::Faulty, Some(fault));
-            }
-            host.devices = Some(own);
-        }
-    }
-}
-
-impl HostUse {
-    /// Means over the devices of the node that a pod holds.
-    #[must_use]
-    pub fn figures(&self) -> Figures {
-        Figures::of(self.held_devices())
-    }
-
-    /// Devices that a pod holds, as far as it is known.
-    pub fn held_devices(&self) -> impl Iterator<Item = &Reading> + Clone {
-        self.devices.iter().flatten().filter(|reading| reading.held == Some(true))
     }
 }
 

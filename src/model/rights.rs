@@ -56,14 +56,29 @@ impl Rule {
 /// What a command of gpuctl needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// As it is typed: `create`.
-    pub verb: &'static str,
-    /// `jobs` are trainings where the kinds differ.
-    pub resource: &'static str,
+    /// The words of `auth check`, a verb and a resource: `create jobs`. `jobs` are trainings where the kinds differ.
+    pub words: &'static str,
     rules: &'static [&'static [Rule]],
 }
 
 impl Task {
+    #[must_use]
+    pub const fn new(words: &'static str, rules: &'static [&'static [Rule]]) -> Self {
+        Self { words, rules }
+    }
+
+    /// As it is typed: `create`.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        self.words.split_once(' ').map_or(self.words, |(verb, _)| verb)
+    }
+
+    /// What it is done to: `jobs`.
+    #[must_use]
+    pub fn resource(&self) -> &'static str {
+        self.words.split_once(' ').map_or("", |(_, resource)| resource)
+    }
+
     pub fn rules(&self) -> impl Iterator<Item = Rule> {
         self.rules.iter().flat_map(|rules| rules.iter().copied())
     }
@@ -90,14 +105,6 @@ impl Task {
             (_, true) => "apply jobs",
         }
     }
-
-    /// The command of this name; resources may be written in the singular.
-    #[must_use]
-    pub fn find(verb: &str, resource: &str) -> Option<&'static Self> {
-        TASKS
-            .iter()
-            .find(|task| task.verb == verb && (task.resource == resource || task.resource.strip_suffix('s') == Some(resource)))
-    }
 }
 
 const fn rule(place: Place, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
@@ -117,7 +124,7 @@ const MAKE: &[&str] = &["get", "create", "patch"];
 const CALL: &[&str] = &["get", "create"];
 
 /// Finding jobs: what every command about a job begins with.
-const FIND: &[Rule] = &[
+pub const FIND: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
     rule(Namespace, "apps", "deployments", LIST).or("services"),
@@ -126,7 +133,7 @@ const FIND: &[Rule] = &[
 ];
 
 /// Placing a job.
-const PLACE: &[Rule] = &[
+pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
     rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
     rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
@@ -137,7 +144,7 @@ const PLACE: &[Rule] = &[
 ];
 
 /// What a service has beside its Service.
-const SERVE: &[Rule] = &[
+pub const SERVE: &[Rule] = &[
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).or("`autoscaling`"),
     rule(Namespace, "networking.k8s.io", "ingresses", MAKE).or("`service.host`"),
 ];
@@ -146,14 +153,14 @@ const REMOVE: &[&str] = &["list", "delete"];
 const OLD: &str = "taking away what the file no longer describes";
 
 /// Taking away what a file describes no more.
-const STALE: &[Rule] = &[
+pub const STALE: &[Rule] = &[
     rule(Namespace, "", "services", REMOVE).or(OLD),
     rule(Namespace, "", "configmaps", REMOVE).or(OLD),
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", REMOVE).or(OLD),
     rule(Namespace, "networking.k8s.io", "ingresses", REMOVE).or(OLD),
 ];
 
-const QUOTA: &[Rule] = &[
+pub const QUOTA: &[Rule] = &[
     rule(Namespace, "", "namespaces", &["get"]),
     rule(Namespace, "", "resourcequotas", MAKE),
     rule(Namespace, "", "limitranges", MAKE),
@@ -161,14 +168,14 @@ const QUOTA: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
 ];
 
-const SWITCH: &[Rule] = &[
+pub const SWITCH: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["patch"]),
     rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
     rule(Namespace, "apps", "statefulsets", &["patch"]).or("notebooks"),
     rule(Namespace, "kueue.x-k8s.io", "workloads", &["list", "patch"]).or("jobs in a queue of Kueue's"),
 ];
 
-const HOLDERS: &[Rule] = &[
+pub const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
@@ -176,13 +183,13 @@ const HOLDERS: &[Rule] = &[
 ];
 
 /// Finding Prometheus and asking it through the API server.
-const METRICS: &[Rule] = &[
+pub const METRICS: &[Rule] = &[
     rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
     rule(Cluster, "", "services/proxy", &["get"]).or("utilization, unless `--prometheus` names a server"),
 ];
 
 /// Owners of everybody's pods.
-const OWNERS: &[Rule] = &[
+pub const OWNERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
     rule(Cluster, "apps", "replicasets", LIST).or("what Deployments own"),
     rule(Cluster, "apps", "deployments", LIST).or("Deployments at the top of a chain"),
@@ -193,21 +200,21 @@ const OWNERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("how many GPUs are held"),
 ];
 
-const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
+pub const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
 
-const PUBLISH: &[Rule] = &[
+pub const PUBLISH: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("users who may not list nodes see the change later"),
     rule(Home, "", "configmaps", MAKE).or("users who may not list nodes see the change later"),
 ];
 
-const DEFINITION: &[Rule] = &[
+pub const DEFINITION: &[Rule] = &[
     rule(Cluster, "", "nodes", &["list", "get", "patch"]),
     rule(Home, "", "configmaps", &["get", "create", "patch"]),
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
 ];
 
 /// The first pool makes the namespace of all, with the right of everybody to read it.
-const FIRST: &[Rule] = &[
+pub const FIRST: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
     // Nobody may grant what they may not do themselves.
     rule(Home, "", "configmaps", &["list", "watch"]).or("opening the definitions of pools to all users"),
@@ -216,149 +223,47 @@ const FIRST: &[Rule] = &[
     rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
 ];
 
-const fn task(verb: &'static str, resource: &'static str, rules: &'static [&'static [Rule]]) -> Task {
-    Task { verb, resource, rules }
-}
+pub const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
+pub const MAKE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", MAKE)];
+pub const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
+pub const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")];
+pub const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`")];
+pub const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).or("`--replace`")];
+pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 
-/// Every command that asks the cluster for something.
-pub const TASKS: &[Task] = &[
-    task("create", "jobs", &[&[rule(Namespace, "batch", "jobs", MAKE)], PLACE]),
-    task("create", "services", &[&[rule(Namespace, "apps", "deployments", MAKE)], PLACE, SERVE]),
-    task("create", "notebooks", &[&[rule(Namespace, "apps", "statefulsets", MAKE)], PLACE]),
-    task(
-        "apply",
-        "jobs",
-        &[
-            &[rule(Namespace, "batch", "jobs", MAKE), rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")],
-            FIND,
-            PLACE,
-            STALE,
-        ],
-    ),
-    task(
-        "apply",
-        "services",
-        &[
-            &[
-                rule(Namespace, "apps", "deployments", MAKE),
-                rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`"),
-            ],
-            FIND,
-            PLACE,
-            SERVE,
-            STALE,
-        ],
-    ),
-    task(
-        "apply",
-        "notebooks",
-        &[
-            &[
-                rule(Namespace, "apps", "statefulsets", MAKE),
-                rule(Namespace, "apps", "statefulsets", &["delete"]).or("`--replace`"),
-            ],
-            FIND,
-            PLACE,
-            STALE,
-        ],
-    ),
-    task("create", "secrets", &[&[rule(Namespace, "", "secrets", MAKE)]]),
-    task("get", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")], METRICS]),
-    task("describe", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"]).or("progress")], METRICS]),
-    task("logs", "jobs", &[FIND, &[rule(Namespace, "", "pods/log", &["get"])]]),
-    task(
-        "events",
-        "jobs",
-        &[&[rule(Namespace, "batch", "jobs", LIST), rule(Namespace, "", "pods", LIST), rule(Namespace, "", "events", LIST)]],
-    ),
-    task("exec", "jobs", &[FIND, &[rule(Namespace, "", "pods/exec", CALL)]]),
-    task("attach", "jobs", &[FIND, &[rule(Namespace, "", "pods/attach", CALL)]]),
-    task("cp", "jobs", &[FIND, &[rule(Namespace, "", "pods/exec", CALL)]]),
-    task("open", "jobs", &[FIND, &[rule(Namespace, "", "pods/portforward", CALL)]]),
-    task("pause", "jobs", &[FIND, SWITCH]),
-    task("resume", "jobs", &[FIND, SWITCH]),
-    task(
-        "scale",
-        "services",
-        &[&[rule(Namespace, "apps", "deployments", &["list", "patch"]), rule(Namespace, "", "pods", LIST)]],
-    ),
-    task(
-        "delete",
-        "jobs",
-        &[
-            FIND,
-            &[
-                rule(Namespace, "batch", "jobs", &["delete"]),
-                rule(Namespace, "apps", "deployments", &["delete"]).or("services"),
-                rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
-                rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
-            ],
-        ],
-    ),
-    task("get", "overview", &[HOLDERS, METRICS]),
-    task("get", "heatmap", &[METRICS]),
-    task("get", "consumers", &[OWNERS, METRICS]),
-    task("get", "workloads", &[OWNERS]),
-    task("describe", "workloads", &[OWNERS, METRICS]),
-    task("tree", "workloads", &[OWNERS]),
-    task("score", "nodes", &[HOLDERS, METRICS]),
-    task("stats", "nodes", &[METRICS]),
-    task("report", "nodes", &[METRICS]),
-    task("eff", "workloads", &[METRICS]),
-    task("who", "nodes", &[METRICS]),
-    task("snapshot", "nodes", &[METRICS]),
-    task("get", "namespaces", &[METRICS]),
-    task("top", "workloads", &[OWNERS, METRICS]),
-    task("metrics", "jobs", &[FIND, METRICS, &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")]]),
-    task("metrics", "workloads", &[OWNERS, METRICS, &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")]]),
-    task("get", "nodes", &[HOLDERS, METRICS]),
-    task("describe", "nodes", &[HOLDERS, METRICS]),
-    task("label", "nodes", &[LABELS, PUBLISH]),
-    task("get", "labels", &[&[rule(Cluster, "", "nodes", &["get", "list"])]]),
-    task("get", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")], METRICS]),
-    task("describe", "pools", &[HOLDERS, &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")], METRICS]),
-    task("create", "pools", &[DEFINITION, FIRST]),
-    task("apply", "pools", &[DEFINITION, FIRST]),
-    task("add", "nodes", &[DEFINITION, FIRST]),
-    task("remove", "nodes", &[DEFINITION]),
-    task(
-        "delete",
-        "pools",
-        &[
-            LABELS,
-            PUBLISH,
-            &[
-                rule(Home, "", "configmaps", &["get", "delete"]),
-                rule(Cluster, "batch", "jobs", LIST),
-                rule(Cluster, "apps", "deployments", LIST),
-                rule(Cluster, "apps", "statefulsets", LIST),
-                rule(Cluster, "", "pods", LIST),
-            ],
-        ],
-    ),
-    task("get", "quotas", &[&[rule(Namespace, "", "resourcequotas", LIST)]]),
-    task("describe", "quotas", &[&[rule(Namespace, "", "resourcequotas", LIST)]]),
-    task("create", "quotas", &[QUOTA]),
-    task(
-        "apply",
-        "quotas",
-        &[
-            QUOTA,
-            &[
-                rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
-                rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
-            ],
-        ],
-    ),
-    task(
-        "delete",
-        "quotas",
-        &[&[
-            rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]),
-            rule(Namespace, "", "limitranges", &["get", "delete"]),
-        ]],
-    ),
+/// Progress, read from the newest lines of a log.
+pub const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
+pub const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
+pub const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
+pub const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")];
+pub const EVENTS: &[Rule] =
+    &[rule(Namespace, "batch", "jobs", LIST), rule(Namespace, "", "pods", LIST), rule(Namespace, "", "events", LIST)];
+pub const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
+pub const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
+pub const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
+pub const SCALE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["list", "patch"]), rule(Namespace, "", "pods", LIST)];
+pub const DELETE_JOB: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", &["delete"]),
+    rule(Namespace, "apps", "deployments", &["delete"]).or("services"),
+    rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
+    rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
 ];
+pub const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
+pub const POOLS: &[Rule] = &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")];
+pub const DELETE_POOL: &[Rule] = &[
+    rule(Home, "", "configmaps", &["get", "delete"]),
+    rule(Cluster, "batch", "jobs", LIST),
+    rule(Cluster, "apps", "deployments", LIST),
+    rule(Cluster, "apps", "statefulsets", LIST),
+    rule(Cluster, "", "pods", LIST),
+];
+pub const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
+pub const STALE_QUOTA: &[Rule] = &[
+    rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
+    rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
+];
+pub const DELETE_QUOTA: &[Rule] =
+    &[rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]), rule(Namespace, "", "limitranges", &["get", "delete"])];
 
 /// Rights as people say them: `create, get and patch services`.
 #[must_use]

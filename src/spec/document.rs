@@ -83,7 +83,7 @@ impl Job {
     /// Appends `suffix`: the name stays, the id gets it. False when the id would be too long.
     pub fn append(&mut self, suffix: &str) -> bool {
         let id = format!("{}-{suffix}", self.name.value);
-        let fits = id.len() <= super::job::longest_name(self.kind, self.training.node_count);
+        let fits = id.len() <= longest_name(self.kind, self.training.node_count);
         self.generated = Some(id);
         fits
     }
@@ -329,4 +329,15 @@ pub struct QuotaLimits {
     pub gpu: Option<u32>,
     pub pods: Option<u32>,
     pub storage: Option<String>,
+}
+
+/// The longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-` and the highest index to a
+/// name of 63, a StatefulSet beyond 52 is accepted and never gets a pod.
+#[must_use]
+pub fn longest_name(kind: JobKind, node_count: u32) -> usize {
+    match kind {
+        JobKind::Training => 62 - node_count.saturating_sub(1).to_string().len(),
+        JobKind::Notebook => 52,
+        JobKind::Inference | JobKind::Compute => 63,
+    }
 }

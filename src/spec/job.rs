@@ -1,14 +1,11 @@
 //! A job document of any kind: the `job:` and `resources:` blocks, and what the fields mean together.
 
-use crate::model::{GpuType, JobKind, POOL_LABEL, quantity};
-
-use super::document::{Job, Priority, Resources, Share, Training};
-use super::environment;
+use super::document::{Job, Priority, Resources, Share, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
 use super::problem::Problem;
-use super::service;
-use super::storage;
 use super::tree::Node;
+use super::{environment, service, storage};
+use crate::model::{GpuType, JobKind, POOL_LABEL, quantity};
 
 /// Everything of the `job:` block.
 struct Head {
@@ -88,17 +85,6 @@ pub fn job(reader: &mut Reader, root: &Node, kind: JobKind, version: String, sou
         service,
         autoscaling,
     })
-}
-
-/// The longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-` and the highest index to a
-/// name of 63, a StatefulSet beyond 52 is accepted and never gets a pod.
-#[must_use]
-pub fn longest_name(kind: JobKind, node_count: u32) -> usize {
-    match kind {
-        JobKind::Training => 62 - node_count.saturating_sub(1).to_string().len(),
-        JobKind::Notebook => 52,
-        JobKind::Inference | JobKind::Compute => 63,
-    }
 }
 
 fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_count: u32) {

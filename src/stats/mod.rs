@@ -2,6 +2,7 @@
 //! of the queries whose answers are read here; asks nobody.
 
 pub mod account;
+pub mod ai_question;
 pub mod devices;
 pub mod dialect;
 pub mod history;

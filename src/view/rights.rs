@@ -38,9 +38,9 @@ pub fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BTreeMap<
     let without: BTreeSet<&'static str> =
         task.rules().filter(|rule| rule.rights().any(|right| !may(here, &right))).filter_map(|rule| rule.lost).collect();
     Checked {
-        command: format!("{} {}", task.verb, task.resource),
-        verb: task.verb,
-        resource: task.resource,
+        command: task.words.to_owned(),
+        verb: task.verb(),
+        resource: task.resource(),
         allowed: needed.iter().all(|right| may(here, right)),
         allowed_everywhere: needed.iter().all(|right| may(everywhere, right)),
         missing: needed.iter().filter(|right| !may(here, right)).map(Right::text).collect(),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::stats::hourly::WINDOW;
 use crate::stats::ledger::{Ledger, Tenure, Top};
+use crate::stats::usage::WINDOW;
 use crate::stats::usage::{Usage, windows};
 
 use super::coverage::{percent, rounded};

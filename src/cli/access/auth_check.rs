@@ -1,0 +1,66 @@
+//! Arguments and help of `gpuctl auth check`.
+
+use std::collections::BTreeSet;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::ListFormat;
+use crate::cli::candidates;
+use crate::model::rights::Task;
+use crate::verbs::tasks;
+
+/// Ask what you may do
+#[derive(Debug, Subcommand)]
+pub enum Auth {
+    Check(AuthCheck),
+}
+
+/// Which commands you may use, here and everywhere, and what is missing
+///
+/// Without a verb: every command. With one: exit code 0 when it is allowed, 5 when it is not.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl auth check
+  gpuctl auth check create jobs --pool training-pool
+  gpuctl auth check -n team-a --emit-role > role.yaml
+  gpuctl auth check logs jobs -A --emit-role=full")]
+pub struct AuthCheck {
+    /// What would be done: create, get, describe, logs, delete, …
+    #[arg(value_parser = PossibleValuesParser::new(verbs()), hide_possible_values = true, requires = "resource")]
+    pub verb: Option<String>,
+    /// To what: jobs, services, notebooks, secrets, nodes, pools, quotas
+    #[arg(value_parser = PossibleValuesParser::new(resources()), hide_possible_values = true)]
+    pub resource: Option<String>,
+    /// Also whether this pool is there and takes one more job
+    #[arg(long, value_name = "NAME", requires = "verb", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
+    pub pool: Option<String>,
+    /// In all namespaces instead of one
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// Print roles that allow it: what is needed at least, or with =full also what makes the answers complete
+    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
+    pub emit_role: Option<Extent>,
+    /// Leave the titles out
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Extent {
+    Minimal,
+    Full,
+}
+
+pub fn verbs() -> Vec<&'static str> {
+    tasks().map(Task::verb).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+pub fn resources() -> Vec<&'static str> {
+    let plural = tasks().map(Task::resource).collect::<BTreeSet<_>>();
+    plural.iter().flat_map(|word| [*word, word.strip_suffix('s').unwrap_or(word)]).collect()
+}

@@ -1,0 +1,89 @@
+//! Parses `-o`, including `-o custom-columns=TITLE:.field,…`.
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command, ValueEnum};
+
+use crate::cli::args::format::ListFormat;
+
+/// A column: its title, and the way to its field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub title: String,
+    /// Keys, outermost first.
+    pub path: Vec<String>,
+}
+
+/// How a list is printed.
+#[derive(Clone, Debug)]
+pub enum Output {
+    Usual(ListFormat),
+    Columns(Vec<Column>),
+}
+
+impl Output {
+    /// The nearest of the usual formats.
+    pub fn format(&self) -> ListFormat {
+        match self {
+            Self::Usual(format) => *format,
+            Self::Columns(_) => ListFormat::Table,
+        }
+    }
+}
+
+pub const CUSTOM: &str = "custom-columns=";
+
+/// Reads `-o`.
+#[derive(Clone)]
+pub struct OutputParser;
+
+impl TypedValueParser for OutputParser {
+    type Value = Output;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &std::ffi::OsStr) -> Result<Output, clap::Error> {
+        let text = value.to_string_lossy();
+        let usual = ListFormat::from_str(&text, true).ok().map(Output::Usual);
+        let columns = || text.strip_prefix(CUSTOM).and_then(columns).map(Output::Columns);
+        usual.or_else(columns).ok_or_else(|| {
+            let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
+            if let Some(arg) = arg {
+                error.insert(ContextKind::InvalidArg, ContextValue::String(arg.to_string()));
+            }
+            error.insert(ContextKind::InvalidValue, ContextValue::String(text.into_owned()));
+            let known = ListFormat::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let mut known: Vec<String> = known.map(|value| value.get_name().to_owned()).collect();
+            known.push(format!("{CUSTOM}TITLE:.field,…"));
+            error.insert(ContextKind::ValidValue, ContextValue::Strings(known));
+            error
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let custom = PossibleValue::new(CUSTOM).help("columns of your own: TITLE:.field,TITLE:.field");
+        Some(Box::new(ListFormat::value_variants().iter().filter_map(ValueEnum::to_possible_value).chain([custom])))
+    }
+}
+
+pub fn columns(text: &str) -> Option<Vec<Column>> {
+    let column = |part: &str| {
+        let (title, path) = part.split_once(':')?;
+        let path: Vec<String> = path.trim_start_matches('.').split('.').map(ToOwned::to_owned).collect();
+        let whole = !title.is_empty() && path.iter().all(|key| !key.is_empty());
+        whole.then(|| Column { title: title.to_owned(), path })
+    };
+    text.split(',').map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_titles_and_ways() {
+        let found = columns("NAME:.jobId,ON:.a.b").unwrap();
+        assert_eq!(found[1], Column { title: "ON".into(), path: vec!["a".into(), "b".into()] });
+        for bad in ["", "NAME", "NAME:", ":.a", "A:.a,,B:.b", "A:.a..b"] {
+            assert_eq!(columns(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Output formats, as `-o` names them.
+
+use clap::ValueEnum;
+
+use crate::view::Format;
+
+/// Formats of commands that print a list.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum ListFormat {
+    #[default]
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    Name,
+    Csv,
+}
+
+impl From<ListFormat> for Format {
+    fn from(format: ListFormat) -> Self {
+        match format {
+            ListFormat::Table => Self::Table,
+            ListFormat::Wide => Self::Wide,
+            ListFormat::Json => Self::Json,
+            ListFormat::Yaml => Self::Yaml,
+            ListFormat::Name => Self::Name,
+            ListFormat::Csv => Self::Csv,
+        }
+    }
+}
+
+/// Formats of commands that answer about one thing.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum OneFormat {
+    #[default]
+    Text,
+    Json,
+    Yaml,
+}
+
+impl From<OneFormat> for Format {
+    fn from(format: OneFormat) -> Self {
+        match format {
+            OneFormat::Text => Self::Table,
+            OneFormat::Json => Self::Json,
+            OneFormat::Yaml => Self::Yaml,
+        }
+    }
+}
+
+/// Formats of commands that print hourly rows.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum StatsFormat {
+    #[default]
+    Table,
+    Json,
+    Yaml,
+    Csv,
+}
+
+impl From<StatsFormat> for Format {
+    fn from(format: StatsFormat) -> Self {
+        match format {
+            StatsFormat::Table => Self::Table,
+            StatsFormat::Json => Self::Json,
+            StatsFormat::Yaml => Self::Yaml,
+            StatsFormat::Csv => Self::Csv,
+        }
+    }
+}

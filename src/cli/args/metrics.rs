@@ -1,0 +1,42 @@
+//! Where metrics come from: options of every command that may show them.
+
+use clap::Args;
+
+use crate::config::MetricsFlags;
+
+/// Options of every command that may show metrics
+#[derive(Args, Clone, Debug, Default)]
+pub struct MetricsArgs {
+    /// Prometheus to ask instead of the one found in the cluster; `none` asks nobody
+    #[arg(long, global = true, value_name = "URL", help_heading = "Metrics options")]
+    pub prometheus: Option<String>,
+    /// Header to send to it, as NAME: VALUE; may be repeated
+    #[arg(long, global = true, value_name = "HEADER", help_heading = "Metrics options")]
+    pub prometheus_header: Vec<String>,
+    /// File with a bearer token for it
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Metrics options")]
+    pub prometheus_token_file: Option<std::path::PathBuf>,
+    /// File with the certificates that sign its certificate
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Metrics options")]
+    pub prometheus_ca_file: Option<std::path::PathBuf>,
+    /// Fail when metrics cannot be had, instead of leaving their cells empty
+    #[arg(long, global = true, help_heading = "Metrics options")]
+    pub require_metrics: bool,
+    /// Config file instead of gpuctl/config.yaml in your config folder
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub config: Option<std::path::PathBuf>,
+}
+
+impl MetricsArgs {
+    /// Returns what was typed, for the config to resolve.
+    #[must_use]
+    pub fn flags(&self) -> MetricsFlags {
+        MetricsFlags {
+            config: self.config.clone(),
+            url: self.prometheus.clone(),
+            token_file: self.prometheus_token_file.clone(),
+            authority_file: self.prometheus_ca_file.clone(),
+            headers: self.prometheus_header.clone(),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Options of every verb that submits documents.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::deploy::decide::Mode;
+use crate::deploy::options::{DryRun, SubmitOptions, WaitGoal};
+
+use super::value::duration;
+
+/// How jobs are submitted
+#[derive(Args, Clone, Debug, Default)]
+pub struct SubmitArgs {
+    /// Only show what would be sent (client), or let the server judge it too (server)
+    #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub dry_run: Option<DryRun>,
+    /// Keep the objects of a document that fails part way
+    #[arg(long)]
+    pub keep_partial: bool,
+    /// Move nodes that are in another pool, for pools
+    #[arg(long)]
+    pub force: bool,
+    /// Let nobody but administrators read the definitions of pools
+    #[arg(long)]
+    pub private: bool,
+    /// Wait until the jobs run, or until they are complete
+    #[arg(long, value_parser = goal(), value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
+    pub wait: Option<WaitGoal>,
+    /// Longest time to wait; the jobs stay
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+}
+
+impl SubmitArgs {
+    /// True when any of the options was typed.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.dry_run.is_some() || self.keep_partial || self.force || self.private || self.wait.is_some() || self.timeout.is_some()
+    }
+
+    /// Returns what the workflow is told, with what the verb does about jobs that exist.
+    #[must_use]
+    pub fn options(&self, mode: Mode) -> SubmitOptions {
+        let Self { dry_run, keep_partial, force, private, wait, timeout } = *self;
+        SubmitOptions { mode, dry_run, keep_partial, force, private, wait, timeout }
+    }
+}
+
+fn dry_run() -> impl TypedValueParser<Value = DryRun> {
+    PossibleValuesParser::new(["client", "server"]).map(|word| if word == "client" { DryRun::Client } else { DryRun::Server })
+}
+
+fn goal() -> impl TypedValueParser<Value = WaitGoal> {
+    PossibleValuesParser::new(["running", "complete"])
+        .map(|word| if word == "running" { WaitGoal::Running } else { WaitGoal::Complete })
+}

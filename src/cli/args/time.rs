@@ -1,0 +1,27 @@
+//! Options of every verb that shows a stretch of time.
+
+use clap::Args;
+
+use crate::observe::times::TimeRange;
+
+/// Which time is meant
+#[derive(Args, Clone, Debug, Default)]
+pub struct TimeRangeArgs {
+    /// Begin: RFC 3339, Unix seconds, a span before now such as 1h, or yesterday
+    #[arg(long, value_name = "TIME")]
+    pub start: Option<String>,
+    /// End, in the same forms; now without it
+    #[arg(long, value_name = "TIME")]
+    pub end: Option<String>,
+    /// Time between two points, such as 60 or 5m
+    #[arg(long, value_name = "TIME")]
+    pub step: Option<String>,
+}
+
+impl TimeRangeArgs {
+    /// Returns what was typed, for the workflow to resolve against the clock.
+    #[must_use]
+    pub fn range(&self) -> TimeRange {
+        TimeRange { start: self.start.clone(), end: self.end.clone(), step: self.step.clone() }
+    }
+}

@@ -1,0 +1,28 @@
+//! Values of options: how names and durations are written.
+
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::observe::hourly::Dimension;
+
+/// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.
+pub fn object_name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    let good =
+        text.len() <= 253 && text.bytes().all(plain) && text.starts_with(edge) && text.ends_with(edge) && !text.contains("..");
+    if good { Ok(text.to_owned()) } else { Err("a name of letters, digits, `-` and `.`".to_owned()) }
+}
+
+/// `30s`, `5m`, `2d` on the command line.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    crate::model::quantity::duration(text).ok_or_else(|| "a duration such as 30s, 5m or 2h".to_owned())
+}
+
+/// `label` or `annotation`.
+#[must_use]
+pub fn dimension() -> impl TypedValueParser<Value = Dimension> {
+    PossibleValuesParser::new(["label", "annotation"])
+        .map(|word| if word == "label" { Dimension::Label } else { Dimension::Annotation })
+}

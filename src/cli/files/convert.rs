@@ -1,0 +1,23 @@
+//! Arguments and help of `gpuctl convert`.
+
+use clap::Args;
+
+/// Turn job files of others into gpuctl's: Jobs, Deployments, PyTorchJobs, Slurm scripts
+///
+/// What cannot be expressed stands as a comment in the result and as a warning on stderr; nothing is dropped silently.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl convert -f job.yaml > train.yaml
+  gpuctl convert -f train.sbatch --image pytorch/pytorch:2.9.0
+  kubectl get job bert -o yaml | gpuctl convert -f -")]
+pub struct Convert {
+    /// File, or - for stdin
+    #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub file: String,
+    /// Container image, for scripts that name none
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<String>,
+    /// Output format; json lists what is left out beside each document
+    #[arg(short, long, value_parser = ["yaml", "json"], default_value = "yaml", value_name = "FORMAT")]
+    pub output: String,
+}

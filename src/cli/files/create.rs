@@ -1,0 +1,58 @@
+//! Arguments and help of `gpuctl create`.
+
+use clap::{Args, Subcommand};
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::submit::SubmitArgs;
+use crate::cli::files::create_secret;
+use crate::spec::Override;
+
+/// Submit what files describe
+///
+/// Every document is checked as a whole before anything is written: all problems of the YAML at once, then the API
+/// server's own judgement of the objects and of a pod as they will be made. A document whose objects fail part way is
+/// taken away again.
+#[derive(Args, Debug)]
+#[command(
+    subcommand_negates_reqs = true,
+    after_help = "Examples:
+  gpuctl create -f job.yaml
+  gpuctl create -f a.yaml -f b.yaml -n team-a
+  gpuctl create -f job.yaml --set resources.gpu=4 --name qwen2-lr3
+  gpuctl create -f job.yaml --dry-run=client -o yaml
+  gpuctl create -f job.yaml --wait=complete --timeout 12h
+  gpuctl create secret hub --from-env HF_TOKEN"
+)]
+pub struct Create {
+    #[command(subcommand)]
+    pub what: Option<What>,
+    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<String>,
+    /// Change a field of every document, as resources.gpu=4; may be repeated
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
+    pub sets: Vec<Override>,
+    /// Name of the one job in the files, instead of job.name
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Append a random suffix to each job's name, so that a file can be submitted many times
+    #[arg(long)]
+    pub generate_name: bool,
+    #[command(flatten)]
+    pub submit: SubmitArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum What {
+    Secret(create_secret::CreateSecret),
+}
+
+impl Create {
+    /// As `auth check` names it; `None` where files decide.
+    pub fn task(&self) -> Option<&'static str> {
+        self.what.as_ref().map(|What::Secret(_)| "create secrets")
+    }
+}

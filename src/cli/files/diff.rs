@@ -1,0 +1,27 @@
+//! Arguments and help of `gpuctl diff`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+use crate::spec::Override;
+
+/// Show what `apply` would change in the cluster
+///
+/// The API server is asked by a dry run, so what it fills in by itself is no difference. Values that look like secrets are
+/// not shown. Ends with 0 when there is no difference and with 1 when there is one; an error leaves stdout empty.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl diff -f service.yaml
+  gpuctl diff -f jobs/ -o json
+  gpuctl diff -f service.yaml --set service.replicas=4")]
+pub struct Diff {
+    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<String>,
+    /// Change a field of every document first, as resources.gpu=4; may be repeated
+    #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
+    pub sets: Vec<Override>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

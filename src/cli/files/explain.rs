@@ -1,0 +1,20 @@
+//! Arguments and help of `gpuctl explain`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+
+/// Say what a field of the files means
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl explain training
+  gpuctl explain training.resources.gpu
+  gpuctl explain service.health_check -o json")]
+pub struct Explain {
+    /// Field, with or without its kind
+    #[arg(value_name = "FIELD")]
+    pub field: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

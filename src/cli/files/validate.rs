@@ -1,0 +1,34 @@
+//! Arguments and help of `gpuctl validate`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+use crate::spec::checks::{self};
+
+/// Say what is wrong with files, without a cluster
+///
+/// Everything at once, with line and column. A finding that is meant is silenced by the comment `# gpuctl: ignore ID` in its
+/// document. Ends with 3 when something is wrong.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl validate -f job.yaml
+  gpuctl validate -f jobs/ --strict -o json
+  gpuctl validate -f job.yaml --server -n team-a
+  gpuctl validate --explain tensor-parallel")]
+pub struct Validate {
+    /// File, folder of *.yaml files, or - for stdin; may be repeated
+    #[arg(short, long = "filename", required_unless_present = "explain", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<String>,
+    /// Ask the cluster as well: what `create` would be told
+    #[arg(long)]
+    pub server: bool,
+    /// Take warnings for errors
+    #[arg(long)]
+    pub strict: bool,
+    /// Say why a check is made
+    #[arg(long, value_name = "ID", conflicts_with_all = ["files", "server", "strict"], value_parser = clap::builder::PossibleValuesParser::new(checks::CHECKS.iter().map(|check| check.id)))]
+    pub explain: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

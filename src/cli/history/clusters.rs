@@ -1,0 +1,15 @@
+//! Arguments and help of `gpuctl get clusters`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+
+/// List the clusters that can be asked: the contexts of the kubeconfig
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  gpuctl get clusters -o json")]
+pub struct GetClusters {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,57 @@
+//! Arguments and help of `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::value::dimension;
+use crate::observe::hourly::Dimension;
+
+/// Where and how far back names are looked for
+#[derive(Args, Clone, Debug)]
+pub struct Back {
+    /// Context of the kubeconfig whose cluster is meant
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// How far to look back
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = crate::cli::args::value::duration)]
+    pub since: std::time::Duration,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+/// List namespaces whose pods requested GPUs lately
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  gpuctl get namespaces --since 7d -o json")]
+pub struct GetNamespaces {
+    #[command(flatten)]
+    pub back: Back,
+}
+
+/// List keys of labels or annotations that pods with GPUs had lately, as kube-state-metrics writes them
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  gpuctl get dimension-keys --type annotation -o json")]
+pub struct GetDimensionKeys {
+    /// Label or annotation
+    #[arg(long = "type", value_parser = dimension(), default_value = "label", value_name = "TYPE")]
+    pub kind: Dimension,
+    #[command(flatten)]
+    pub back: Back,
+}
+
+/// List values of a label or annotation that pods with GPUs had lately
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  gpuctl get dimension-values team -o json")]
+pub struct GetDimensionValues {
+    /// The key, such as team
+    #[arg(value_name = "KEY")]
+    pub key: String,
+    /// Label or annotation
+    #[arg(long = "type", value_parser = dimension(), default_value = "label", value_name = "TYPE")]
+    pub kind: Dimension,
+    #[command(flatten)]
+    pub back: Back,
+}

@@ -1,0 +1,82 @@
+//! Arguments and help of `gpuctl report`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
+///
+/// Held is what pods were bound to, also while they pulled their image. Used is held time by utilization: an hour at 40 % is 0.4.
+/// Wasted is what was measured and not used; what nobody measured is neither, and stands apart.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl report
+  gpuctl report --by team --from 30d -o markdown
+  gpuctl report --by label=project --from 2026-01-01 --to 2026-02-01 --prices prices.yaml -o csv
+  gpuctl report --by namespace --explain
+
+prices.yaml:
+  currency: EUR
+  gpu_hour: 1.80
+  kwh: 0.25")]
+pub struct Report {
+    /// Group by namespace, team, user, pool, label=KEY or annotation=KEY
+    #[arg(long, value_name = "WHAT", default_value = "namespace", value_parser = by)]
+    pub by: By,
+    /// Begin: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
+    #[arg(long, value_name = "TIME", default_value = "7d")]
+    pub from: String,
+    /// End, in the same forms; now without it
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// What a GPU-hour and a kWh cost
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// Print the queries behind the columns, and ask nobody
+    #[arg(long)]
+    pub explain: bool,
+    /// Context of the kubeconfig whose cluster is meant
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Leave the titles out
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: ReportFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    #[default]
+    Table,
+    Json,
+    Yaml,
+    Csv,
+    Markdown,
+}
+
+/// What is grouped by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    Namespace,
+    /// What was typed, and the key in it.
+    Label(String, String),
+    Annotation(String, String),
+}
+
+pub fn by(text: &str) -> Result<By, String> {
+    let label = |key: &str| By::Label(text.to_owned(), key.to_owned());
+    match text.split_once('=') {
+        Some(("label", key)) if !key.is_empty() => Ok(label(key)),
+        Some(("annotation", key)) if !key.is_empty() => Ok(By::Annotation(text.to_owned(), key.to_owned())),
+        None => match text {
+            "namespace" => Ok(By::Namespace),
+            "team" => Ok(label("team")),
+            "user" => Ok(label("gpuctl/user")),
+            "pool" => Ok(label("gpuctl/pool")),
+            _ => Err("namespace, team, user, pool, label=KEY or annotation=KEY".to_owned()),
+        },
+        _ => Err("namespace, team, user, pool, label=KEY or annotation=KEY".to_owned()),
+    }
+}

@@ -1,0 +1,70 @@
+//! Arguments and help of `gpuctl snapshot`.
+
+use clap::{Args, Subcommand};
+
+use crate::cli::args::format::{OneFormat, StatsFormat};
+use crate::model::quantity;
+
+/// Show who held which GPUs at a time
+#[derive(Debug, Subcommand)]
+pub enum Snapshot {
+    Latest(Latest),
+    List(List),
+}
+
+/// The newest snapshot: every namespace with its workloads
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl snapshot latest
+  gpuctl snapshot latest --annotation cost-center -o json")]
+pub struct Latest {
+    /// Context of the kubeconfig whose cluster is meant
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Group by this annotation of pods as well
+    #[arg(long, value_name = "KEY")]
+    pub annotation: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+/// Snapshots of the last day, or of any time, every five minutes
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl snapshot list --start 6h
+  gpuctl snapshot list --start yesterday --end today --step 1h --details -o json")]
+pub struct List {
+    /// Begin: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday; 24h without it
+    #[arg(long, value_name = "TIME")]
+    pub start: Option<String>,
+    /// End, in the same forms; now without it
+    #[arg(long, value_name = "TIME")]
+    pub end: Option<String>,
+    /// Time between two snapshots, a multiple of 5m
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = step)]
+    pub step: i64,
+    /// Say of each who held what
+    #[arg(long)]
+    pub details: bool,
+    /// Group by this annotation of pods as well
+    #[arg(long, value_name = "KEY", requires = "details")]
+    pub annotation: Option<String>,
+    /// Context of the kubeconfig whose cluster is meant
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// Leave the titles out
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: StatsFormat,
+}
+
+/// Seconds between two snapshots: those of the contract.
+pub const STEP: i64 = 300;
+
+pub fn step(text: &str) -> Result<i64, String> {
+    let seconds = text.parse().ok().or_else(|| i64::try_from(quantity::duration(text)?.as_secs()).ok());
+    seconds.filter(|seconds| *seconds > 0 && seconds % STEP == 0).ok_or_else(|| "a multiple of 5m".to_owned())
+}

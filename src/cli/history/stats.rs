@@ -1,0 +1,119 @@
+//! Arguments and help of `gpuctl stats`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::cli::args::format::StatsFormat;
+use crate::cli::args::value::dimension;
+use crate::observe::hourly::Dimension;
+
+/// Show what hours came to: GPUs held, weighted by time, and how much of them was used
+#[derive(Debug, Subcommand)]
+pub enum Stats {
+    Cluster(Of),
+    #[command(visible_alias = "namespace")]
+    Namespaces(Of),
+    Labels(OfLabels),
+    #[command(visible_alias = "workload")]
+    Workloads(OfWorkloads),
+}
+
+/// Which hours of which clusters
+#[derive(Args, Clone, Debug)]
+pub struct Hours {
+    /// Begin: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday; 24h without it
+    #[arg(long, value_name = "TIME")]
+    pub start: Option<String>,
+    /// End, in the same forms; now without it
+    #[arg(long, value_name = "TIME")]
+    pub end: Option<String>,
+    /// Context of the kubeconfig whose cluster is meant
+    #[arg(long, value_name = "NAME", conflicts_with = "all_contexts")]
+    pub cluster: Option<String>,
+    /// Every context of the kubeconfig; one that does not answer is told and left out
+    #[arg(long)]
+    pub all_contexts: bool,
+    /// Neither read nor keep what hours came to
+    #[arg(long)]
+    pub no_cache: bool,
+    /// Leave the titles out
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Output format; csv has every field
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: StatsFormat,
+}
+
+/// The cluster, or its namespaces, hour by hour
+///
+/// Utilization is of the GPUs that a pod held: the mean of each five minutes, of which an hour has twelve. An hour of which
+/// nothing is known is there, and empty; the present one is marked.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl stats cluster
+  gpuctl stats cluster --start 2026-01-01T00:00:00Z --end 2026-02-01T00:00:00Z -o csv
+  gpuctl stats namespaces -n team-a --start yesterday --end today -o json")]
+pub struct Of {
+    #[command(flatten)]
+    pub hours: Hours,
+}
+
+/// GPUs of pods by the value of one of their labels or annotations
+///
+/// kube-state-metrics has to serve them: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*].
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  gpuctl stats labels --dimension-type label --dimension-key team --start 7d -o json")]
+pub struct OfLabels {
+    /// Label or annotation
+    #[arg(long, value_parser = dimension(), default_value = "label", value_name = "TYPE")]
+    pub dimension_type: Dimension,
+    /// Its key, such as team
+    #[arg(long, value_name = "KEY")]
+    pub dimension_key: String,
+    /// Only this value
+    #[arg(long, value_name = "VALUE")]
+    pub dimension_value: Option<String>,
+    #[command(flatten)]
+    pub hours: Hours,
+}
+
+/// Workloads hour by hour, those that are gone included
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl stats workloads --start 24h --order-by utilization --page-size 10
+  gpuctl stats workloads -n team-a --workload-name bert --start 7d -o json")]
+pub struct OfWorkloads {
+    /// Only the workload of this name
+    #[arg(long, value_name = "NAME")]
+    pub workload_name: Option<String>,
+    /// Only workloads of this kind, such as Job or Deployment
+    #[arg(long, value_name = "KIND")]
+    pub workload_type: Option<String>,
+    /// Page, from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub page: Option<u32>,
+    /// Rows per page, 20 without it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub page_size: Option<u32>,
+    /// Order
+    #[arg(long, value_enum, default_value_t, value_name = "KEY")]
+    pub order_by: Order,
+    /// Direction of the order: the newest hour first, the lowest utilization first
+    #[arg(long, value_enum, value_name = "DIRECTION")]
+    pub order_direction: Option<Direction>,
+    #[command(flatten)]
+    pub hours: Hours,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    #[default]
+    Time,
+    Utilization,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Direction {
+    Asc,
+    Desc,
+}

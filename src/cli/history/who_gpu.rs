@@ -1,0 +1,36 @@
+//! Arguments and help of `gpuctl who gpu`.
+
+use clap::{Args, Subcommand};
+
+use crate::cli::args::format::OneFormat;
+
+/// Say who has or had a GPU
+#[derive(Debug, Subcommand)]
+pub enum Who {
+    Gpu(WhoGpu),
+}
+
+/// Say who has or had one GPU
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl who gpu gpu-a-01/3
+  gpuctl who gpu gpu-a-01/3 --at 2026-01-31T03:00:00Z -o json")]
+pub struct WhoGpu {
+    /// Node and number of the GPU
+    #[arg(value_name = "NODE/INDEX", value_parser = place)]
+    pub gpu: (String, u32),
+    /// Time: RFC 3339, Unix seconds, a span before now such as 2h, or yesterday; now without it
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+pub fn place(text: &str) -> Result<(String, u32), String> {
+    let parts = text.rsplit_once('/').filter(|(node, _)| !node.is_empty());
+    let number = |text: &str| text.trim_start_matches("gpu-").parse().ok();
+    parts
+        .and_then(|(node, index)| Some((node.to_owned(), number(index)?)))
+        .ok_or_else(|| "a node and a number, such as gpu-a-01/3".to_owned())
+}

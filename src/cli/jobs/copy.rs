@@ -1,0 +1,33 @@
+//! Arguments and help of `gpuctl cp`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+
+/// Copy files into a job or out of it
+///
+/// One of the two is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all that is in it. Out of a job, links that
+/// lead out of the folder are left out, and only a whole copy is put into place; into a job a file is whole or absent, a
+/// folder grows in place. The image needs `tar`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100
+  gpuctl cp ./data.jsonl team-a/data-prep:/home/jovyan/work/")]
+pub struct Copy {
+    /// What to copy
+    pub from: String,
+    /// Where to; a folder that is there gets the copy inside
+    pub to: String,
+    /// Rank of a training, or number of a service's pod, from 0
+    #[arg(long, value_name = "N", conflicts_with = "pod")]
+    pub rank: Option<u32>,
+    /// Pod by its name
+    #[arg(long, value_name = "NAME")]
+    pub pod: Option<String>,
+    /// Container instead of the job's own
+    #[arg(short, long, value_name = "NAME")]
+    pub container: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,117 @@
+//! Arguments and help of `gpuctl delete`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::value::duration;
+use crate::cli::candidates;
+use crate::deploy::delete::DeleteOptions;
+
+/// Delete jobs and free their GPUs
+///
+/// Waits until the pods are gone, for only then are the GPUs free. Claims that `size:` made are kept unless --purge.
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  gpuctl delete job qwen2-7b-sft
+  gpuctl delete job a b c --force
+  gpuctl delete -f job.yaml"
+)]
+pub struct Delete {
+    #[command(subcommand)]
+    pub what: Option<DeleteTarget>,
+    /// Delete what these files describe; - is stdin
+    #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub files: Vec<String>,
+    #[command(flatten)]
+    pub options: DeleteArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DeleteTarget {
+    /// Delete jobs by name
+    #[command(visible_alias = "jobs")]
+    Job(Names),
+    /// Delete pools: the labels that were set for them, and their definition
+    #[command(visible_alias = "pools")]
+    Pool(PoolNames),
+    /// Delete quotas of gpuctl's in every namespace that they bind
+    #[command(visible_alias = "quotas")]
+    Quota(QuotaNames),
+}
+
+#[derive(Args, Debug)]
+pub struct PoolNames {
+    /// Pools
+    #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub options: DeleteArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct QuotaNames {
+    /// Quotas, as `quota.name` says
+    #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_names))]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub options: DeleteArgs,
+}
+
+impl Delete {
+    /// As `auth check` names it; `None` where files decide.
+    pub fn task(&self) -> Option<&'static str> {
+        Some(match self.what.as_ref()? {
+            DeleteTarget::Job(_) => "delete jobs",
+            DeleteTarget::Pool(_) => "delete pools",
+            DeleteTarget::Quota(_) => "delete quotas",
+        })
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct Names {
+    /// Jobs, as NAME or NAMESPACE/NAME
+    #[arg(required = true, add = ArgValueCandidates::new(candidates::job_names))]
+    pub names: Vec<String>,
+    #[command(flatten)]
+    pub options: DeleteArgs,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct DeleteArgs {
+    /// End the containers at once, without their grace period; of a pool, also with jobs in it
+    #[arg(long)]
+    pub force: bool,
+    /// Delete the job's claims and their data too; of a quota, namespaces that gpuctl made and that are empty
+    #[arg(long)]
+    pub purge: bool,
+    /// Leave the labels of a pool on its nodes
+    #[arg(long)]
+    pub keep_labels: bool,
+    /// Return before the pods are gone
+    #[arg(long)]
+    pub no_wait: bool,
+    /// A job that is not there is no error
+    #[arg(long)]
+    pub ignore_not_found: bool,
+    /// Longest time to wait for the pods
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    pub timeout: Duration,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+impl DeleteArgs {
+    /// Returns what the workflow is told of a job.
+    #[must_use]
+    pub fn of_job(&self) -> DeleteOptions {
+        let Self { force, purge, no_wait, ignore_not_found, timeout, .. } = *self;
+        DeleteOptions { force, purge, no_wait, ignore_not_found, timeout }
+    }
+}

@@ -1,0 +1,21 @@
+//! Arguments and help of `gpuctl describe job`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Show everything about one job: state, pods, nodes, GPUs, events and the YAML that was submitted
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl describe job qwen2-7b-sft
+  gpuctl describe job team-a/qwen2-7b-sft -o json")]
+pub struct DescribeJob {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
+    pub name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

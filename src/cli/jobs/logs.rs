@@ -1,0 +1,59 @@
+//! Arguments and help of `gpuctl logs`.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+use regex::Regex;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::value::duration;
+use crate::cli::candidates;
+
+/// Read what a job says, all its pods merged by time
+///
+/// With -f the log is followed until the job ends, over restarts and broken connections, without losing or repeating a
+/// line; pods that appear later join.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl logs qwen2-7b-sft -f
+  gpuctl logs qwen2-7b-sft --rank 3 --tail 1000 --grep 'loss|nan'
+  gpuctl logs qwen2-7b-sft --previous -o json")]
+pub struct Logs {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
+    pub name: String,
+    /// Follow until the job ends
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Last lines to show; with --grep the last that match
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub tail: u32,
+    /// Only lines younger than this
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub since: Option<Duration>,
+    /// Only lines that match
+    #[arg(long, value_name = "REGEX")]
+    pub grep: Option<Regex>,
+    /// Only this pod
+    #[arg(long, value_name = "NAME", conflicts_with = "rank")]
+    pub pod: Option<String>,
+    /// Only this rank of a training, or this pod of a service, from 0
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
+    /// Container to read instead of the job's own
+    #[arg(short, long, value_name = "NAME")]
+    pub container: Option<String>,
+    /// Show when each line was written
+    #[arg(long)]
+    pub timestamps: bool,
+    /// Read the try before the present one: the earlier pod of each rank
+    #[arg(short, long, conflicts_with = "follow")]
+    pub previous: bool,
+    /// Print lines as they were written, with carriage returns and every escape sequence
+    #[arg(long)]
+    pub raw: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,44 @@
+//! Arguments and help of `gpuctl open`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Open a notebook or service on this machine
+///
+/// Forwards a local port and prints the URL; connections go on with the next pod when one is replaced. It ends with
+/// Ctrl-C. A port that is free is chosen, the job's own if possible. The token of a notebook is printed only with
+/// --show-token.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl open data-prep --show-token
+  gpuctl open llama3-8b --local-port 8000
+  gpuctl open qwen2-7b-sft --target-port 6006")]
+pub struct Open {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
+    pub name: String,
+    /// Port on this machine; 0 takes any that is free
+    #[arg(long, value_name = "PORT")]
+    pub local_port: Option<u16>,
+    /// Port in the pod, where it is not the job's own
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub target_port: Option<u16>,
+    /// Rank of a training, or number of a service's pod, from 0
+    #[arg(long, value_name = "N", conflicts_with = "pod")]
+    pub rank: Option<u32>,
+    /// Only this pod
+    #[arg(long, value_name = "NAME")]
+    pub pod: Option<String>,
+    /// Print the URL with the notebook's token
+    #[arg(long)]
+    pub show_token: bool,
+    /// Open the URL in a browser; with --show-token other users of this machine may see it while the browser starts
+    #[arg(long)]
+    pub browser: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

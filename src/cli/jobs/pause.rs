@@ -1,0 +1,33 @@
+//! Arguments and help of `gpuctl pause`.
+
+use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Pause a job and free its GPUs
+#[derive(Debug, Subcommand)]
+pub enum Pause {
+    /// Pause a job: its pods end, its files, claims and addresses stay
+    ///
+    /// A training goes on from its last checkpoint when it is resumed; whatever a pod kept in memory or in its own
+    /// folders is lost, its log included.
+    #[command(
+        visible_alias = "jobs",
+        after_help = "Examples:
+  gpuctl pause job data-prep
+  gpuctl pause job team-a/qwen2-7b-sft -o json"
+    )]
+    Job(Paused),
+}
+
+#[derive(Args, Debug)]
+pub struct Paused {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
+    pub name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

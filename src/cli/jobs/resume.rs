@@ -1,0 +1,35 @@
+//! Arguments and help of `gpuctl resume`.
+
+use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Resume a paused job
+#[derive(Debug, Subcommand)]
+pub enum Resume {
+    /// Resume a paused job with the size that it had
+    ///
+    /// A notebook that mounts folders of its node comes back to that node, for its files are there.
+    #[command(
+        visible_alias = "jobs",
+        after_help = "Examples:
+  gpuctl resume job data-prep
+  gpuctl resume job data-prep --anywhere"
+    )]
+    Job(Resumed),
+}
+
+#[derive(Args, Debug)]
+pub struct Resumed {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
+    pub name: String,
+    /// On any node, without the files that a notebook left on its last one
+    #[arg(long)]
+    pub anywhere: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,81 @@
+//! Arguments and help of `gpuctl run`.
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::args::submit::SubmitArgs;
+use crate::cli::args::value::object_name;
+
+/// Run a command on GPUs, without a file
+///
+/// Everything is as if the YAML that the flags stand for had been given to `gpuctl create`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl run --name sft --gpus 1 --image pytorch/pytorch:2.9.0 --file train.py -- python train.py
+  gpuctl run --name big --gpus 8 --node-count 2 --pool training-pool --image my/image:1 --wait -- torchrun train.py
+  gpuctl run --name sft --gpus 1 --image my/image:1 --dry-run=client -o spec -- python train.py > sft.yaml")]
+pub struct Run {
+    /// Name of the job
+    #[arg(long, value_name = "NAME")]
+    pub name: String,
+    /// Container image
+    #[arg(long, value_name = "IMAGE")]
+    pub image: String,
+    /// GPUs per node
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub gpus: u32,
+    /// Type of the GPUs, such as a100-80g
+    #[arg(long, value_name = "TYPE")]
+    pub gpu_type: Option<String>,
+    /// Nodes
+    #[arg(long, value_name = "N")]
+    pub node_count: Option<u32>,
+    /// Pool to run in
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
+    pub pool: Option<String>,
+    /// CPUs per node
+    #[arg(long, value_name = "AMOUNT")]
+    pub cpu: Option<String>,
+    /// Memory per node, such as 64Gi
+    #[arg(long, value_name = "AMOUNT")]
+    pub memory: Option<String>,
+    /// Local file to bring along; it is in /workspace, where the command starts. May be repeated
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    pub file: Vec<String>,
+    /// Environment variable, as NAME=VALUE; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+    /// Secret whose key of the same name becomes a variable, as NAME=SECRET; may be repeated
+    #[arg(long, value_name = "NAME=SECRET", value_parser = variable)]
+    pub env_secret: Vec<(String, String)>,
+    /// Priority: high, medium, low, or an existing class
+    #[arg(long, value_name = "PRIORITY")]
+    pub priority: Option<String>,
+    /// Retries per node
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
+    /// Append a random suffix to the name, so that a command can be run many times
+    #[arg(long)]
+    pub generate_name: bool,
+    #[command(flatten)]
+    pub submit: SubmitArgs,
+    /// Output format; spec is the YAML that this command stands for
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: RunFormat,
+    /// Command and its arguments, after `--`; the image's own if there is none
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunFormat {
+    #[default]
+    Text,
+    Json,
+    Yaml,
+    Spec,
+}
+
+pub fn variable(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    pair.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(|| "a name and a value, such as LR=0.1".to_owned())
+}

@@ -1,0 +1,26 @@
+//! Arguments and help of `gpuctl scale`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Set the number of replicas of a service
+///
+/// With 0 it is paused and its GPUs are free. An autoscaler moves any other number again.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl scale llama3-8b --replicas 4
+  gpuctl scale data-prep --replicas 0")]
+pub struct Scale {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
+    pub name: String,
+    /// Pods that shall run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub replicas: u32,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

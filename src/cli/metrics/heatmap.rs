@@ -1,0 +1,44 @@
+//! Arguments and help of `gpuctl get heatmap`.
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::args::format::OneFormat;
+use crate::view::heatmap::Metric;
+
+/// Show the hottest GPUs: utilization, power, temperature
+///
+/// For people every device in a grid of nodes; with -o json the highest of each metric.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get heatmap
+  gpuctl get heatmap --metric temperature
+  gpuctl get heatmap --top 10 -o json")]
+pub struct GetHeatmap {
+    /// Devices per metric in JSON
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub top: u32,
+    /// What the grid shows
+    #[arg(long, value_enum, value_name = "METRIC", default_value_t)]
+    pub metric: Shown,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Shown {
+    Power,
+    Temperature,
+    #[default]
+    Utilization,
+}
+
+impl From<Shown> for Metric {
+    fn from(shown: Shown) -> Self {
+        match shown {
+            Shown::Power => Self::Power,
+            Shown::Temperature => Self::Temperature,
+            Shown::Utilization => Self::Utilization,
+        }
+    }
+}

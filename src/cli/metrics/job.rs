@@ -1,0 +1,50 @@
+//! Arguments and help of `gpuctl get metrics job`.
+
+use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::time::TimeRangeArgs;
+use crate::cli::candidates;
+use crate::view::metrics::JobMetric;
+
+/// Show the GPU utilization, memory and throughput of a job over time
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get metrics job qwen2-7b-sft
+  gpuctl get metrics job qwen2-7b-sft --start 2h --step 1m -o json
+  gpuctl get metrics job qwen2-7b-sft --metric gpuUtilization --per-gpu")]
+pub struct JobMetrics {
+    /// Job, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::job_names))]
+    pub name: String,
+    /// Only this metric; may be repeated
+    #[arg(long, value_enum, value_name = "METRIC", value_delimiter = ',')]
+    pub metric: Vec<Shown>,
+    /// Show every GPU by itself
+    #[arg(long)]
+    pub per_gpu: bool,
+    #[command(flatten)]
+    pub range: TimeRangeArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "camelCase")]
+pub enum Shown {
+    GpuUtilization,
+    MemoryUsage,
+    Throughput,
+}
+
+impl From<Shown> for JobMetric {
+    fn from(shown: Shown) -> Self {
+        match shown {
+            Shown::GpuUtilization => Self::GpuUtilization,
+            Shown::MemoryUsage => Self::MemoryUsage,
+            Shown::Throughput => Self::Throughput,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Arguments and help of `gpuctl get overview`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+
+/// Show the cluster at a glance: nodes, GPUs held and used, storage, fabric
+///
+/// Utilization is the mean over the GPUs that a pod holds; free ones do not lower it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get overview
+  gpuctl get overview -o json | jq .utilization")]
+pub struct GetOverview {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,26 @@
+//! Arguments and help of `gpuctl get training-performance`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::time::TimeRangeArgs;
+use crate::cli::candidates;
+
+/// Show loss, speed and iteration of a training, from its own metrics and from its log
+///
+/// Lines of the common trainers are understood; what is not understood is left out.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get training-performance Job/qwen2-7b-sft
+  gpuctl get training-performance qwen2-7b-sft --start 1h -o json | jq '.[] | select(.metric == \"loss\")'")]
+pub struct TrainingPerformance {
+    /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
+    #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
+    pub name: String,
+    #[command(flatten)]
+    pub range: TimeRangeArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

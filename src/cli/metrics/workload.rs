@@ -1,0 +1,24 @@
+//! Arguments and help of `gpuctl get metrics workload`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::time::TimeRangeArgs;
+use crate::cli::candidates;
+
+/// Show the GPU utilization, memory, power and TFLOPS of a workload over time
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get metrics workload Deployment/llama3-8b
+  gpuctl get metrics workload 7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51 --start 1609459200 --end 1609462800 --step 300 -o json")]
+pub struct WorkloadMetrics {
+    /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
+    #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
+    pub name: String,
+    #[command(flatten)]
+    pub range: TimeRangeArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,21 @@
+//! Arguments and help of `gpuctl describe node`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Show everything about one node: its GPUs, who holds them, its health, its labels
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl describe node gpu-a-01
+  gpuctl describe node gpu-a-01 -o json")]
+pub struct DescribeNode {
+    /// Node
+    #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names))]
+    pub name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

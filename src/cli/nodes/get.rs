@@ -1,0 +1,62 @@
+//! Arguments and help of `gpuctl get nodes`.
+
+use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::ListFormat;
+use crate::cli::args::page::Page;
+use crate::cli::candidates;
+
+/// List nodes, their GPUs, and how many of them are free
+///
+/// Whole devices and slices (MIG, shares) are counted apart. A pod holds its GPUs from its placement to its end.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get nodes
+  gpuctl get nodes --pool training-pool --status active
+  gpuctl get nodes --gpu-type a100-80g -o json
+  gpuctl get nodes --label nvidia.com/gpu-type")]
+pub struct GetNodes {
+    /// Only nodes of this pool
+    #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
+    pub pool: Option<String>,
+    /// Only nodes with GPUs of this type, in any spelling; a label's key lists its values instead
+    #[arg(long, value_name = "TYPE")]
+    pub gpu_type: Option<String>,
+    /// Only nodes in this state
+    #[arg(long, value_name = "STATUS", value_parser = ["active", "maintaining", "faulty"])]
+    pub status: Option<String>,
+    /// List the devices one by one
+    #[arg(long, conflicts_with = "label")]
+    pub gpu_detail: bool,
+    /// List the values of this label instead
+    #[arg(long, value_name = "KEY")]
+    pub label: Option<String>,
+    /// Order of the list
+    #[arg(long, value_enum, value_name = "KEY")]
+    pub sort_by: Option<SortKey>,
+    #[command(flatten)]
+    pub page: Page,
+    /// Go on: redraw on a terminal, one JSON object per change in a pipe
+    #[arg(short, long, conflicts_with_all = ["label", "gpu_detail"])]
+    pub watch: bool,
+    /// As they were at a time, from Prometheus' history: RFC 3339, Unix seconds, a span before now such as 2h
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
+    pub at: Option<String>,
+    /// Leave the titles out
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SortKey {
+    Name,
+    Status,
+    Gpus,
+    Free,
+    Type,
+    Age,
+}

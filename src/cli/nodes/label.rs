@@ -1,0 +1,42 @@
+//! Arguments and help of `gpuctl label node`.
+
+use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Set labels
+#[derive(Debug, Subcommand)]
+pub enum Label {
+    /// Set a label on nodes, or take it away
+    ///
+    /// A label with another value is left alone unless --overwrite. Kubernetes' own labels and the pool's need --force.
+    #[command(
+        visible_alias = "nodes",
+        after_help = "Examples:
+  gpuctl label node gpu-a-01 nvidia.com/gpu-type=a100-80g
+  gpuctl label node gpu-a-01 gpu-a-02 company.com/gpu-model=a100-40g --overwrite
+  gpuctl label node gpu-a-01 nvidia.com/gpu-type --delete"
+    )]
+    Node(LabelNode),
+}
+
+#[derive(Args, Debug)]
+pub struct LabelNode {
+    /// Nodes, then KEY=VALUE, or KEY with --delete
+    #[arg(required = true, num_args = 2.., value_names = ["NODE", "KEY=VALUE"], add = ArgValueCandidates::new(candidates::node_names))]
+    pub words: Vec<String>,
+    /// Write over another value
+    #[arg(long, conflicts_with = "delete")]
+    pub overwrite: bool,
+    /// Take the label away
+    #[arg(long)]
+    pub delete: bool,
+    /// Also where the key belongs to Kubernetes or to pools
+    #[arg(long)]
+    pub force: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,45 @@
+//! Arguments and help of `gpuctl get label`, `get node-labels` and `get gpu-type`.
+
+use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::ListFormat;
+use crate::cli::args::page::Page;
+use crate::cli::candidates;
+use crate::model::gpu::TYPE_LABELS;
+
+/// Show one label of a node, or the GPU labels of all nodes with their pools
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get label gpu-a-01 --key nvidia.com/gpu-type
+  gpuctl get node-labels --all
+  gpuctl get gpu-type --all -o json")]
+pub struct NodeLabels {
+    /// Node
+    #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names), required_unless_present = "all", conflicts_with = "all")]
+    pub node: Option<String>,
+    /// Key of the label
+    #[arg(long, value_name = "KEY", conflicts_with = "all", default_value = TYPE_LABELS[0])]
+    pub key: String,
+    /// GPU labels of every node
+    #[arg(long)]
+    pub all: bool,
+    /// Order of the list
+    #[arg(long, value_enum, value_name = "KEY", requires = "all")]
+    pub sort_by: Option<SortKey>,
+    #[command(flatten)]
+    pub page: Page,
+    /// Leave the titles out
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: ListFormat,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SortKey {
+    Name,
+    Pool,
+    Type,
+}

@@ -1,0 +1,6 @@
+//! What can be typed about nodes.
+
+pub mod describe;
+pub mod get;
+pub mod label;
+pub mod labels;

@@ -1,0 +1,21 @@
+//! Arguments and help of `gpuctl describe pool`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Show everything about one pool: nodes, GPUs by type, quota, jobs
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl describe pool training-pool
+  gpuctl describe pool training-pool -o json")]
+pub struct DescribePool {
+    /// Pool
+    #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
+    pub name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

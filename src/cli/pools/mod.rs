@@ -1,0 +1,5 @@
+//! What can be typed about pools.
+
+pub mod describe;
+pub mod get;
+pub mod nodes;

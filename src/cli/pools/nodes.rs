@@ -1,0 +1,49 @@
+//! Arguments and help of `gpuctl add node` and `gpuctl remove node`.
+
+use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Add nodes to a pool
+#[derive(Debug, Subcommand)]
+pub enum Add {
+    /// Put nodes into a pool
+    ///
+    /// A node that is in another pool stays there unless --force.
+    #[command(
+        visible_alias = "nodes",
+        after_help = "Examples:
+  gpuctl add node gpu-a-01 gpu-a-02 --pool training-pool"
+    )]
+    Node(PoolNodes),
+}
+
+/// Take nodes out of a pool
+#[derive(Debug, Subcommand)]
+pub enum Remove {
+    /// Take nodes out of a pool; what runs there goes on
+    #[command(
+        visible_alias = "nodes",
+        after_help = "Examples:
+  gpuctl remove node gpu-a-02 --pool training-pool"
+    )]
+    Node(PoolNodes),
+}
+
+#[derive(Args, Debug)]
+pub struct PoolNodes {
+    /// Nodes
+    #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names))]
+    pub nodes: Vec<String>,
+    /// Pool
+    #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
+    pub pool: String,
+    /// Move nodes that are in another pool
+    #[arg(long)]
+    pub force: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

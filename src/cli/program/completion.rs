@@ -1,0 +1,23 @@
+//! Arguments and help of `gpuctl completion`.
+
+use clap::{Args, ValueEnum};
+
+/// Print the completion script of a shell; it offers the names of live jobs
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  source <(gpuctl completion bash)
+  gpuctl completion fish > ~/.config/fish/completions/gpuctl.fish")]
+pub struct Completion {
+    /// Shell to complete in
+    pub shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    #[value(name = "powershell")]
+    PowerShell,
+    Zsh,
+}

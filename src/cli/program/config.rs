@@ -1,0 +1,51 @@
+//! Arguments and help of `gpuctl config`.
+
+use clap::{Args, Subcommand};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+
+use crate::cli::args::format::OneFormat;
+use crate::config::KEYS;
+
+/// Show or change settings
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    View(View),
+    Set(Set),
+}
+
+/// Show every setting as it is now: flags over environment over file over default
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl config view
+  gpuctl config view --show-origin
+  gpuctl config view -o json --config monitor.yaml")]
+pub struct View {
+    /// Say who gave each value
+    #[arg(long)]
+    pub show_origin: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+/// Write a setting into the config file; its comments stay
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl config set prometheus.url http://prometheus.example.com:9090
+  gpuctl config set thresholds.low_utilization 25
+  pass show ai-key | gpuctl config set ai.api_key -")]
+pub struct Set {
+    /// Setting, such as prometheus.url
+    #[arg(value_name = "KEY", add = ArgValueCandidates::new(keys))]
+    pub key: String,
+    /// Its value; - reads it from stdin, so that a secret is in no history
+    #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+    pub value: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}
+
+pub fn keys() -> Vec<CompletionCandidate> {
+    KEYS.iter().map(|key| CompletionCandidate::new(key.name).help(Some(key.meaning.into()))).collect()
+}

@@ -1,0 +1,15 @@
+//! Arguments and help of `gpuctl version`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+
+/// Show the version of this program
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  gpuctl version -o json")]
+pub struct Version {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

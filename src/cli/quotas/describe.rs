@@ -1,0 +1,21 @@
+//! Arguments and help of `gpuctl describe quota`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Show what one namespace may use and what it does use
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl describe quota team-a
+  gpuctl describe quota team-a -o json")]
+pub struct DescribeQuota {
+    /// Namespace
+    #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
+    pub namespace: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,4 @@
+//! What can be typed about quotas.
+
+pub mod describe;
+pub mod get;

@@ -1,0 +1,102 @@
+//! Arguments and help of `gpuctl score`.
+
+pub mod settings;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::args::value::duration;
+use crate::cli::score::settings::{Scoring, Telling};
+use crate::view::Format;
+
+/// Score how much of every held GPU is used: idle, low, normal, high, or unknown
+///
+/// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each the mean over the window in percent of what
+/// the GPU has. Below 10 is idle, below 20 low, above 70 high. A GPU with less than half of the expected samples is unknown,
+/// never idle; a term that is not measured is shared among the others, and named.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl score
+  gpuctl score low -o json
+  gpuctl score stats --window 1h
+  gpuctl score -n team-a --threshold 30
+  gpuctl score --watch=5m --listen 127.0.0.1:9400
+  gpuctl score --textfile /var/lib/node_exporter/gpuctl.prom
+  gpuctl score low --ai --notify https://hooks.slack.com/services/…
+  gpuctl score --control-api https://reclaim.example.com/api/optimize --control-status idle")]
+pub struct ScoreArgs {
+    /// All of them, those below the threshold, or sums
+    #[arg(value_enum, default_value_t, value_name = "WHAT")]
+    pub what: What,
+    /// GPUs that no pod holds too; never in `low` and `stats`
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    pub scoring: Scoring,
+    /// Order of the list: the lowest score first
+    #[arg(long, value_enum, value_name = "KEY")]
+    pub sort_by: Option<SortKey>,
+    /// Analyze again and again, every 5m without an interval, until SIGTERM; a changed config file is read again
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "INTERVAL", value_parser = seconds)]
+    pub watch: Option<Option<Duration>>,
+    /// Serve /metrics, /health, /results, /results/low and /results/stats at this address
+    #[arg(long, value_name = "HOST:PORT", requires = "watch")]
+    pub listen: Option<String>,
+    /// Write what `-o prometheus` prints to a file at once, for node-exporter's textfile collector
+    #[arg(long, value_name = "PATH")]
+    pub textfile: Option<PathBuf>,
+    /// Leave the titles out
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Output format; prometheus is the text format that it scrapes
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: ScoreFormat,
+    #[command(flatten)]
+    pub telling: Telling,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ScoreFormat {
+    #[default]
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    Csv,
+    Prometheus,
+}
+
+impl From<ScoreFormat> for Format {
+    fn from(format: ScoreFormat) -> Self {
+        match format {
+            ScoreFormat::Wide => Self::Wide,
+            ScoreFormat::Json => Self::Json,
+            ScoreFormat::Yaml => Self::Yaml,
+            ScoreFormat::Csv => Self::Csv,
+            ScoreFormat::Table | ScoreFormat::Prometheus => Self::Table,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    #[default]
+    Results,
+    Low,
+    Stats,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SortKey {
+    Score,
+    Namespace,
+    Node,
+}
+
+/// `5m`, or seconds as INTERVAL has them.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let span = text.parse().map(Duration::from_secs).or_else(|_| duration(text))?;
+    if span.is_zero() { Err("more than no time".to_owned()) } else { Ok(span) }
+}

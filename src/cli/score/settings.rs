@@ -1,0 +1,112 @@
+//! Options of `gpuctl score`: how scores are computed, and who is told about them.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::args::value::duration;
+use crate::config::QuietHours;
+use crate::outbound::Address;
+
+/// How scores are computed.
+#[derive(Args, Clone, Debug)]
+pub struct Scoring {
+    /// Time that is looked at, up to now; 10m without it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub window: Option<Duration>,
+    /// Time between two samples; 30s without it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub step: Option<Duration>,
+    /// Score below which utilization is low; 20 without it
+    #[arg(long, value_name = "SCORE", value_parser = points)]
+    pub threshold: Option<f64>,
+    /// Score below which a GPU is idle; 10 without it
+    #[arg(long, value_name = "SCORE", value_parser = points)]
+    pub idle: Option<f64>,
+    /// Score above which utilization is high; 70 without it
+    #[arg(long, value_name = "SCORE", value_parser = points)]
+    pub high: Option<f64>,
+    /// Weights of utilization, memory copy, memory used and power
+    #[arg(long, value_name = "N,N,N,N", value_parser = four)]
+    pub weights: Option<[f64; 4]>,
+}
+
+/// Whom scores are told to.
+#[derive(Args, Clone, Debug)]
+pub struct Telling {
+    /// Ask an AI for its opinion on the lowest; its key comes from AI_API_KEY or the config file
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "AI options")]
+    pub ai: Option<bool>,
+    /// Address for chat completions, or for Anthropic's messages
+    #[arg(long, value_name = "URL", value_parser = url, help_heading = "AI options")]
+    pub ai_url: Option<String>,
+    /// Model to ask
+    #[arg(long, value_name = "NAME", help_heading = "AI options")]
+    pub ai_model: Option<String>,
+    /// Language of its reasons; zh without it
+    #[arg(long, value_name = "LANGUAGE", help_heading = "AI options")]
+    pub ai_language: Option<String>,
+    /// GPUs to ask about at most, the lowest scores first
+    #[arg(long, value_name = "N", help_heading = "AI options")]
+    pub ai_max: Option<usize>,
+    /// Leave names of pods, namespaces and nodes out of the question
+    #[arg(long, help_heading = "AI options")]
+    pub ai_redact: bool,
+    /// Send a message about low GPUs to a webhook, else to the one of the config file
+    #[arg(long, num_args = 0..=1, value_name = "URL", value_parser = url, help_heading = "Message options")]
+    pub notify: Option<Option<String>>,
+    /// Whose format; auto goes by the host
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Message options")]
+    pub notify_format: Option<RobotName>,
+    /// Local time in which nothing is sent, such as 22:00-08:00
+    #[arg(long, value_name = "HOURS", value_parser = hours, help_heading = "Message options")]
+    pub notify_quiet_hours: Option<QuietHours>,
+    /// Time after which a GPU that is still low is named again
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Message options")]
+    pub notify_repeat: Option<Duration>,
+    /// Post every low GPU to a control system; says what it would post, unless --execute
+    #[arg(long, value_name = "URL", value_parser = url, help_heading = "Control options")]
+    pub control_api: Option<String>,
+    /// Low GPUs, idle ones among them, or idle ones alone
+    #[arg(long, value_enum, value_name = "STATUS", help_heading = "Control options")]
+    pub control_status: Option<ControlStatus>,
+    /// Post for real
+    #[arg(long, help_heading = "Control options")]
+    pub execute: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum RobotName {
+    Auto,
+    Feishu,
+    Lark,
+    Slack,
+    #[value(name = "dingtalk")]
+    DingTalk,
+    Wecom,
+    Generic,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ControlStatus {
+    Low,
+    Idle,
+}
+
+pub fn points(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a number of 0 to 100".to_owned())?;
+    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("a number of 0 to 100".to_owned()) }
+}
+
+pub fn four(text: &str) -> Result<[f64; 4], String> {
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| "four numbers such as 0.5,0.2,0.2,0.1".to_owned())
+}
+
+pub fn url(text: &str) -> Result<String, String> {
+    Address::parse(text).map(|_| text.to_owned())
+}
+
+pub fn hours(text: &str) -> Result<QuietHours, String> {
+    QuietHours::parse(text).ok_or_else(|| "a time such as 22:00-08:00".to_owned())
+}

@@ -1,0 +1,21 @@
+//! Arguments and help of `gpuctl describe workload`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Show everything about one workload, whoever made it
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl describe workload PyTorchJob/llama-sft
+  gpuctl describe workload 7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51 -o json")]
+pub struct DescribeWorkload {
+    /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
+    #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
+    pub name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,15 @@
+//! Arguments and help of `gpuctl get workload-metadata`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+
+/// List the namespaces and kinds of workloads, for filters
+#[derive(Args, Debug)]
+#[command(after_help = "Example:
+  gpuctl get workload-metadata -o json")]
+pub struct GetWorkloadMetadata {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,7 @@
+//! What can be typed about workloads of everybody.
+
+pub mod consumers;
+pub mod describe;
+pub mod get;
+pub mod metadata;
+pub mod tree;

@@ -1,0 +1,21 @@
+//! Arguments and help of `gpuctl tree`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Show what a workload owns, down to its pods
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl tree Deployment/llama3-8b
+  gpuctl tree team-a/RayJob/tune -o json")]
+pub struct Tree {
+    /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
+    #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
+    pub name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

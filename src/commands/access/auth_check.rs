@@ -1,0 +1,151 @@
+//! `gpuctl auth check`: asks the API server which commands the user may use, and prints the roles that would allow them.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use crate::cli::access::auth_check::{Auth, AuthCheck, Extent};
+use crate::cluster::{Connection, Failure, Wanted};
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::model::rights::{Right, Task};
+use crate::model::{Nodes, State};
+use crate::render::roles;
+use crate::verbs;
+use crate::view::rights::{self, PoolRoom, Verdict};
+use crate::view::{Format, document, json, yaml};
+
+pub async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {
+    let Auth::Check(args) = auth;
+    context.terminal.set_format(args.output.into());
+    let task = match (&args.verb, &args.resource) {
+        (Some(verb), Some(resource)) => Some(verbs::task(verb, resource).ok_or_else(|| unknown(verb, resource))?),
+        _ => None,
+    };
+    if let Some(extent) = args.emit_role {
+        return emit(args, task, extent, context).await;
+    }
+    let connection = context.connect().await?;
+    match task {
+        Some(task) => one(args, task, &connection, context).await,
+        None => all(args, &connection, context).await,
+    }
+}
+
+fn unknown(verb: &str, resource: &str) -> Error {
+    let known: Vec<&str> = verbs::tasks().filter(|task| task.verb() == verb).map(Task::resource).collect();
+    Error::usage(format!("gpuctl has no `{verb} {resource}`")).hint(format!("{verb} goes with: {}", known.join(", ")))
+}
+
+/// All rights of some commands.
+fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: Extent) -> BTreeSet<Right> {
+    tasks
+        .into_iter()
+        .flat_map(|task| {
+            let more = if extent == Extent::Full { task.rights(false) } else { BTreeSet::new() };
+            task.rights(true).into_iter().chain(more)
+        })
+        .collect()
+}
+
+async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    let asked = rights(verbs::tasks(), Extent::Full);
+    let home = connection.namespace.as_str();
+    let (here, everywhere, user) =
+        futures::future::join3(connection.may(&asked, Some(home)), connection.may(&asked, None), connection.user()).await;
+    let (here, everywhere, user) = (here?, everywhere?, user?);
+    let here = if args.all_namespaces { &everywhere } else { &here };
+    let items: Vec<_> = verbs::tasks().map(|task| rights::checked(task, here, &everywhere)).collect();
+    let text = match format {
+        Format::Name => items.iter().filter(|item| item.allowed).map(|item| format!("{}\n", item.command)).collect(),
+        _ => document(format, &rights::list(user.as_deref(), home, &items))
+            .unwrap_or_else(|| rights::table(&items, format, !args.no_headers, context.terminal.look())),
+    };
+    context.terminal.print(&text)?;
+    if !format.is_document() && !args.all_namespaces {
+        let user = user.map_or_else(String::new, |user| format!("; you are {user}"));
+        context.terminal.note(&format!("here is namespace {home}{user}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
+    let asked = rights([task], Extent::Full);
+    let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
+    let answers = connection.may(&asked, namespace).await?;
+    let checked = rights::checked(task, &answers, &answers);
+    let room = match &args.pool {
+        Some(pool) => Some(room(connection, pool).await?),
+        None => None,
+    };
+    let verdict = Verdict::new(&checked, namespace.map(ToOwned::to_owned), room);
+    let format: Format = args.output.into();
+    let text = document(format, &verdict).unwrap_or_else(|| rights::text(&verdict, context.terminal.look()));
+    context.terminal.print(&text)?;
+    if !checked.missing.is_empty() {
+        let place = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
+        context.terminal.note(&format!("gpuctl auth check {} {place} --emit-role prints the role to ask for", task.words));
+    }
+    Ok(if verdict.allowed { ExitCode::SUCCESS } else { ExitCode::from(Kind::Access.exit_code()) })
+}
+
+/// Whether the pool is there and how full it is.
+async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
+    let wanted = Wanted { pool: Some(pool.to_owned()), ..Wanted::default() };
+    let (nodes, known, jobs) = futures::future::join3(connection.nodes(), connection.pool(pool), connection.jobs(&wanted)).await;
+    let nodes = nodes?;
+    let known = allowed(known)?;
+    let jobs = allowed(jobs)?;
+    let counted = jobs.as_ref().map(|found| found.jobs.iter().filter(|job| !State::of(job).status.is_final()).count());
+    let all_seen = jobs.as_ref().is_some_and(|found| found.unseen().is_none());
+    let labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
+    let defined = known.as_ref().is_some_and(Option::is_some);
+    // Only who sees all nodes and all definitions can say that it is not there.
+    let exists = match (&nodes, labelled || defined) {
+        (_, true) => Some(true),
+        (Nodes::Listed(_), false) if known.is_some() => Some(false),
+        _ => None,
+    };
+    let definition = known.flatten().map(|known| known.pool).unwrap_or_default();
+    // Of jobs that may be seen in part only their number being too many already says something.
+    let full = definition.max_jobs.zip(counted).is_some_and(|(most, jobs)| jobs >= most as usize);
+    Ok(PoolRoom {
+        name: pool.to_owned(),
+        exists,
+        jobs: counted.filter(|_| all_seen || full),
+        max_jobs: definition.max_jobs,
+        max_gpu_per_job: definition.max_gpu_per_job,
+    })
+}
+
+fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(failure) if failure.is_forbidden() => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// The roles as YAML, or one list as JSON. Nothing is written.
+async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: Extent, context: &Context) -> Result<ExitCode, Error> {
+    let connection = context.connect().await?;
+    let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
+    let (name, tasks) = match task {
+        Some(task) => (format!("gpuctl-{}", task.words.replace(' ', "-")), vec![task]),
+        None => ("gpuctl".to_owned(), verbs::tasks().collect()),
+    };
+    let roles = roles(&name, &rights(tasks, extent), namespace);
+    let text = match args.output.into() {
+        Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": roles})),
+        _ => roles.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
+    };
+    context.terminal.print(&text)?;
+    for role in &roles {
+        let space = role["metadata"]["namespace"].as_str();
+        let (kind, place) = match space {
+            Some(space) => ("rolebinding", format!(" --role={name} -n {space}")),
+            None => ("clusterrolebinding", format!(" --clusterrole={name}")),
+        };
+        context.terminal.hint(&format!("kubectl create {kind} {name}{place} --user=NAME"));
+    }
+    Ok(ExitCode::SUCCESS)
+}

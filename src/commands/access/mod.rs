@@ -1,0 +1,3 @@
+//! Commands about rights and secrets.
+
+pub mod auth_check;

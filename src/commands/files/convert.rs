@@ -1,0 +1,46 @@
+//! `gpuctl convert`: translates job files of other tools, and says what the translation leaves out.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::cli::files::convert::Convert;
+use crate::context::Context;
+use crate::convert::{Converted, convert};
+use crate::deploy::inputs;
+use crate::error::{Error, Kind};
+use crate::spec;
+use crate::view::{Format, document, yaml};
+
+pub async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {
+    let format = if args.output == "json" { Format::Json } else { Format::Table };
+    context.terminal.set_format(format);
+    let bytes = inputs::bytes(&args.file)?;
+    let invalid = |message: String| Error::new(Kind::Specification, "NotConvertible", message);
+    let text = String::from_utf8(bytes).map_err(|_| invalid(format!("`{}` is not a text file", args.file)))?;
+    let found = convert(&text, args.image.as_deref())
+        .map_err(|refused| invalid(format!("`{}` cannot be converted: {}", args.file, refused.message)).hint(refused.hint))?;
+    for one in &found {
+        one.lost.iter().for_each(|lost| context.terminal.warn(&format!("{}: not carried over: {lost}", one.from)));
+        // What the reader would say of it is better heard now.
+        match spec::parse(&one.from, &yaml(&one.document)) {
+            Ok(_) => {}
+            Err(problems) => problems.list.iter().for_each(|problem| {
+                context.terminal.warn(&format!("{}: to be corrected: {}", one.from, problem.message));
+            }),
+        }
+    }
+    let value: Vec<_> =
+        found.iter().map(|one| json!({"from": one.from, "document": one.document, "notCarriedOver": one.lost})).collect();
+    context.terminal.print(&document(format, &value).unwrap_or_else(|| as_yaml(&found)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_yaml(found: &[Converted]) -> String {
+    let one = |one: &Converted| {
+        let mut text = format!("# from {}\n", one.from);
+        one.lost.iter().for_each(|lost| text.push_str(&format!("# not carried over: {}\n", lost.replace('\n', " "))));
+        text + &yaml(&one.document)
+    };
+    found.iter().map(one).collect::<Vec<_>>().join("---\n")
+}

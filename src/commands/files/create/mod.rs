@@ -1,0 +1,34 @@
+//! `gpuctl create`: submits what files describe.
+
+pub mod secret;
+
+use std::process::ExitCode;
+
+use crate::cli::files::create::{Create, What};
+use crate::context::Context;
+use crate::deploy::decide::Mode;
+use crate::deploy::names::named;
+use crate::deploy::{inputs, plan, submit};
+use crate::error::Error;
+use crate::spec::Override;
+
+pub async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
+    if let Some(What::Secret(secret)) = &args.what {
+        if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.generate_name || args.submit.is_given()
+        {
+            return Err(Error::usage("`create secret` takes its options behind its name").hint("gpuctl create secret --help"));
+        }
+        return secret::run(secret, context).await;
+    }
+    context.terminal.set_format(args.output.into());
+    let mut overrides = args.sets.clone();
+    overrides.extend(args.name.as_deref().map(|name| Override::text(&["job", "name"], name)));
+    let inputs = inputs::read(&args.files, &overrides).map_err(|errors| plan::all(context, errors))?;
+    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+    if args.name.is_some() && inputs.documents.len() != 1 {
+        let message = format!("`--name` is for one job, and the files have {} documents", inputs.documents.len());
+        return Err(Error::usage(message).hint("name them in the files, or use `--generate-name`"));
+    }
+    let documents = named(inputs.documents, args.generate_name)?;
+    submit::submit(documents, &args.submit.options(Mode::default()), args.output.into(), context).await
+}

@@ -1,0 +1,189 @@
+//! `gpuctl diff`: prints what `apply` would change, as the API server's dry run tells it. It writes nothing.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::cli::files::diff::Diff;
+use crate::cluster::{Connection, Effect, label};
+use crate::context::Context;
+use crate::deploy::decide::{compare, masks};
+use crate::deploy::inputs::{self, Input};
+use crate::deploy::names::named;
+use crate::deploy::plan::{self, Facts, Plan, job, plan};
+use crate::deploy::{pools, quotas};
+use crate::error::{Error, Kind};
+use crate::model::{Noted, PoolDefinition};
+use crate::render::{Object, namespace};
+use crate::spec::{Document, Pool};
+use crate::view::changes::{Difference, Masks, text};
+use crate::view::{Format, document};
+
+pub async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let inputs = inputs::read(&args.files, &args.sets).map_err(|errors| plan::all(context, errors))?;
+    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+    let (shared, jobs): (Vec<Input>, Vec<Input>) =
+        named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
+    let connection = context.connect().await?;
+    let mut facts = Facts::of(&connection).await?;
+    facts.foresee(&shared);
+    let plans = plan(jobs, Some(&connection), &facts, context).await?;
+    let mut found = Vec::new();
+    for input in &shared {
+        found.extend(of_shared(&connection, &input.document, context).await?);
+    }
+    for plan in plans {
+        found.extend(of_job(&connection, plan, context).await?);
+    }
+    let answer = document(format, &found.iter().map(Difference::value).collect::<Vec<Value>>());
+    context.terminal.print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+}
+
+async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> Result<Vec<Difference>, Error> {
+    let space = plan.target.namespace.clone();
+    let Some(live) = connection.live_owner(&plan.rendered).await? else {
+        let masks = masks(&plan.rendered, &Value::Null);
+        let mut found = Vec::new();
+        for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
+            match connection.live(object).await? {
+                Some(live) if object.kept => drop(live),
+                Some(_) => {
+                    context.terminal.warn(&format!("{} in {space} is there and not of this job: `apply` refuses", label(object)))
+                }
+                None => found.push(new(object, &masks)),
+            }
+        }
+        return Ok(found);
+    };
+    let mut warnings = Vec::new();
+    let effects = compare(&mut plan, &live, (false, true), &mut warnings, connection).await?;
+    warnings.iter().for_each(|warning| context.terminal.warn(warning));
+    let masks = masks(&plan.rendered, &live);
+    let mut found = Vec::new();
+    let name = format!("{}/{}", plan.input.document.kind(), plan.input.document.name());
+    for (object, effect) in &effects.objects {
+        match effect {
+            Effect::Fixed { .. } if effects.same_source => {}
+            Effect::Fixed { .. } => {
+                context.terminal.warn(&format!("{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"));
+                found.extend(of_effect(object, effect, &masks));
+            }
+            effect => found.extend(foreseen(connection, object, effect, &masks, context).await?),
+        }
+    }
+    found.extend(effects.stale.iter().map(|one| Difference::gone(&space, &one.label())));
+    Ok(found)
+}
+
+/// The difference of an effect; where others own fields, as if they were taken over.
+async fn foreseen(
+    connection: &Connection,
+    object: &Object,
+    effect: &Effect,
+    masks: &Masks,
+    context: &Context,
+) -> Result<Option<Difference>, Error> {
+    let Effect::Conflict(fields) = effect else { return Ok(of_effect(object, effect, masks)) };
+    for one in fields {
+        let told = format!("{} {}: {}", label(object), one.field, one.message);
+        context.terminal.warn(&format!("{told}; `apply --force-conflicts` takes it over"));
+    }
+    Ok(of_effect(object, &connection.effect(object, true).await?, masks))
+}
+
+fn new(object: &Object, masks: &Masks) -> Difference {
+    Difference::new(object.namespace().unwrap_or_default(), &label(object), &masks.wanted(&object.body))
+}
+
+fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Difference> {
+    let space = object.namespace().unwrap_or_default();
+    match effect {
+        Effect::Made => Some(new(object, masks)),
+        Effect::Changed { live, wanted } => {
+            Some(Difference::changed(space, &label(object), &masks.live(live), &masks.wanted(wanted)))
+        }
+        Effect::Fixed { live, wanted } => {
+            Some(Difference::fixed(space, &label(object), &masks.live(live), &masks.wanted(wanted)))
+        }
+        Effect::Nothing | Effect::Conflict(_) => None,
+    }
+}
+
+/// Pools by what is written down of them, quotas by their objects.
+async fn of_shared(connection: &Connection, document: &Document, context: &Context) -> Result<Vec<Difference>, Error> {
+    match document {
+        Document::Pool(pool) => Ok(of_pool(connection, pool, context).await?.into_iter().collect()),
+        Document::Quota(quota) => {
+            let mut found = Vec::new();
+            let described = quotas::objects(connection, quota, context).await?;
+            let stale = quotas::stale(connection, quota, &described).await?;
+            quotas::tell_elsewhere(connection, quota, context).await;
+            for (space, objects) in described {
+                let there = connection.live(&namespace(&space)).await?.is_some();
+                if !there {
+                    found.push(new(&namespace(&space), &Masks::default()));
+                }
+                for object in objects {
+                    match there {
+                        true => {
+                            let effect = connection.effect(&object, false).await?;
+                            found.extend(foreseen(connection, &object, &effect, &Masks::default(), context).await?);
+                        }
+                        false => found.push(new(&object, &Masks::default())),
+                    }
+                }
+            }
+            found.extend(stale.iter().map(|part| Difference::gone(&part.namespace, &part.label())));
+            Ok(found)
+        }
+        Document::Job(_) => Ok(Vec::new()),
+    }
+}
+
+/// Labels by node.
+type Nodes = BTreeMap<String, BTreeMap<String, String>>;
+
+async fn of_pool(connection: &Connection, pool: &Pool, context: &Context) -> Result<Option<Difference>, Error> {
+    let mut planned = match pools::plan(connection, pool, false).await {
+        Ok(planned) => planned,
+        // What `apply` would refuse is a difference all the same.
+        Err(error) if matches!(error.kind, Kind::Request | Kind::Access) => {
+            context.terminal.warn(&format!("`apply` refuses pool `{}`: {error}", pool.name.value));
+            pools::Planned::without_nodes(pool, connection.pool(&pool.name.value).await?.map(|known| known.pool))
+        }
+        Err(error) => return Err(error),
+    };
+    for node in planned.missing {
+        context.terminal.warn(&format!("there is no node {node}: `apply` refuses"));
+        planned.wanted.labels.insert(node, BTreeMap::new());
+    }
+    let nodes = |pool: &PoolDefinition| -> Nodes {
+        let values = |set: &BTreeMap<String, Noted>| set.iter().map(|(key, noted)| (key.clone(), noted.value.clone())).collect();
+        pool.labels.iter().map(|(node, set)| (node.clone(), values(set))).collect()
+    };
+    let told = |pool: &PoolDefinition, nodes: Nodes| {
+        json!({
+            "description": pool.description, "gpu-type": pool.gpu_types,
+            "quota": {"maxJobs": pool.max_jobs, "maxGpuPerJob": pool.max_gpu_per_job}, "nodes": nodes,
+        })
+    };
+    let name = format!("pool/{}", pool.name.value);
+    let Some(before) = planned.before else {
+        return Ok(Some(Difference::new("", &name, &told(&planned.wanted, nodes(&planned.wanted)))));
+    };
+    let after = before.changed_to(&planned.wanted);
+    // What is written down of a node and what it has are two things.
+    let mut there = nodes(&before);
+    for step in planned.steps {
+        if let Some(labels) = there.get_mut(&step.node) {
+            labels.remove(&step.key);
+            labels.extend(step.before.map(|value| (step.key, value)));
+        }
+    }
+    let (live, wanted) = (told(&before, there), told(&after, nodes(&after)));
+    Ok((live != wanted).then(|| Difference::changed("", &name, &live, &wanted)))
+}

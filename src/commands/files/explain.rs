@@ -1,0 +1,25 @@
+//! `gpuctl explain`: describes one field of the specification file.
+
+use std::process::ExitCode;
+
+use crate::cli::files::explain::Explain;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::spec::nearest;
+use crate::view::{Format, document, reference};
+
+pub async fn run(args: &Explain, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let found = reference::find(&args.field).map_err(|(part, known)| {
+        let error = Error::new(Kind::NotFound, "FieldNotFound", format!("there is no field `{part}` in `{}`", args.field));
+        match (nearest(&part, &known), known.is_empty()) {
+            (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
+            (None, false) => error.hint(format!("known here: {}", known.join(", "))),
+            (None, true) => error.hint("what stands before it has no fields of its own"),
+        }
+    })?;
+    let text = document(format, &reference::value(&args.field, found));
+    context.terminal.print(&text.unwrap_or_else(|| reference::explained(&args.field, found)))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,28 @@
+//! `gpuctl init`: prints or writes a starter file of a kind.
+
+use std::process::ExitCode;
+
+use crate::cli::files::init::Init;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::files;
+use crate::view::reference;
+
+pub async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
+    let text = reference::starter(&args.kind);
+    let Some(path) = &args.output else {
+        context.terminal.print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let shown = path.display();
+    let written = match args.force {
+        true => files::replace(path, text.as_bytes(), 0o644).map(|()| true),
+        false => files::create(path, text.as_bytes()),
+    };
+    if !written.map_err(|told| Error::new(Kind::Request, "FileNotWritten", told))? {
+        let error = Error::new(Kind::Request, "AlreadyExists", format!("there is a file `{shown}` already"));
+        return Err(error.hint("--force overwrites it"));
+    }
+    context.terminal.note(&format!("{shown} is written; gpuctl validate -f {shown}"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,127 @@
+//! `gpuctl validate`: reports what is wrong with files, without a cluster or with `--server`. It writes nothing.
+
+use std::process::ExitCode;
+
+use crate::cli::files::validate::Validate;
+use crate::context::Context;
+use crate::deploy::decide::{Mode, judge};
+use crate::deploy::inputs::{self, Input};
+use crate::deploy::options::SubmitOptions;
+use crate::deploy::plan::{Facts, job, plan};
+use crate::deploy::shared;
+use crate::error::{Error, Kind};
+use crate::spec::checks::{self, by_id, silenced};
+use crate::spec::{Document, Place, Problem, Problems, Severity};
+use crate::view::validated::{self, Validated};
+use crate::view::{Format, document};
+
+pub async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    if let Some(check) = args.explain.as_deref().and_then(by_id) {
+        let text = document(format, &validated::check_value(check)).unwrap_or_else(|| validated::explained(check));
+        context.terminal.print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut files = Vec::new();
+    let mut readable = Vec::new();
+    for name in inputs::names(&args.files)? {
+        let (validated, documents) = look(&name)?;
+        files.push(validated);
+        readable.extend(documents);
+    }
+    if args.server {
+        ask(readable, &mut files, context).await?;
+    }
+    let (errors, warnings) = validated::counted(&files);
+    let answer = document(format, &validated::value(&files, args.strict));
+    context.terminal.print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.look())))?;
+    let bad = errors > 0 || (args.strict && warnings > 0);
+    Ok(if bad { ExitCode::from(Kind::Specification.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+/// What can be known of a file by itself.
+fn look(name: &str) -> Result<(Validated, Vec<Input>), Error> {
+    let mut one = match inputs::read(&[name.to_owned()], &[]) {
+        Ok(found) => found,
+        Err(mut errors) => {
+            let error = errors.pop().expect("a failed reading has an error");
+            let Some(problems) = error.problems else { return Err(error) };
+            return Ok((Validated { problems: *problems, documents: Vec::new() }, Vec::new()));
+        }
+    };
+    let Some(first) = one.documents.first() else {
+        return Err(Error::new(Kind::Specification, "InvalidSpecification", format!("`{name}` has no document")));
+    };
+    let (file, text) = (first.file.clone(), first.text.clone());
+    let documents: Vec<Document> = one.documents.iter().map(|input| input.document.clone()).collect();
+    let mut list: Vec<Problem> = one.warnings.drain(..).flat_map(|problems| problems.list).collect();
+    let silent = silenced(&text);
+    list.retain(|problem| !silent.iter().any(|id| id == problem.id));
+    list.extend(checks::found(&text, &documents));
+    for input in one.documents.iter().filter(|input| job(input).is_some()) {
+        // A cluster that tells nothing refuses only what no cluster could take.
+        if let Err(error) = crate::deploy::plan::rendered_blindly(input)? {
+            list.push(of_error(&error, "unfit", Severity::Error));
+        }
+    }
+    list.sort_by_key(|problem| (problem.at, problem.message.clone()));
+    let named = documents.iter().map(|document| (document.kind(), document.name().to_owned())).collect();
+    Ok((Validated { problems: Problems { file, text, list }, documents: named }, one.documents))
+}
+
+/// An error as a problem of its file, at its place where it has one.
+fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
+    let at = error.problems.as_ref().and_then(|problems| problems.list.first()).map(|problem| problem.at);
+    let message = match &error.problems {
+        Some(problems) => problems.list.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
+        None => error.to_string(),
+    };
+    let notes = error.problems.iter().flat_map(|problems| problems.list.iter().map(|problem| problem.note.clone()));
+    let note = notes.chain(error.hints.clone()).filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ");
+    Problem { at: at.unwrap_or_default(), severity, message, note, id }
+}
+
+/// What the cluster says of documents that are right by themselves.
+async fn ask(inputs: Vec<Input>, files: &mut [Validated], context: &Context) -> Result<(), Error> {
+    let connection = context.connect().await?;
+    let mut facts = Facts::of(&connection).await?;
+    let (shared, jobs): (Vec<Input>, Vec<Input>) = inputs.into_iter().partition(|input| job(input).is_none());
+    facts.foresee(&shared);
+    let mut add = |file: &str, name: &str, mut problem: Problem| {
+        let Some(of) = files.iter_mut().find(|of| of.problems.file == file) else { return };
+        if silenced(&of.problems.text).iter().any(|id| id == problem.id && problem.severity == Severity::Warning) {
+            return;
+        }
+        if of.documents.len() > 1 {
+            problem.message = format!("{name}: {}", problem.message);
+        }
+        if problem.at == Place::default() {
+            problem.at = Place { line: 1, column: 1, width: 1 };
+        }
+        of.problems.list.push(problem);
+    };
+    let mode = Mode::Apply { force_conflicts: true, replace: true };
+    for (input, (_, name, error)) in
+        shared::refusals(&shared, &SubmitOptions { mode, ..SubmitOptions::default() }, context).await?
+    {
+        add(&input.file, &name, of_error(&error, "cluster", Severity::Error));
+    }
+    for input in jobs {
+        let (file, name) = (input.file.clone(), input.document.name().to_owned());
+        let judged = match plan(vec![input], Some(&connection), &facts, context).await {
+            Ok(mut plans) => judge(plans.remove(0), mode, 0, &facts, &connection, true).await,
+            Err(error) => Err(error),
+        };
+        match judged {
+            Ok(judged) => {
+                for warning in judged.warnings {
+                    add(&file, &name, Problem::warning(Place::default(), warning, "").of("cluster-note"));
+                }
+            }
+            Err(error) if matches!(error.kind, Kind::Unreachable) => return Err(error),
+            Err(error) => add(&file, &name, of_error(&error, "cluster", Severity::Error)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list what statistics can be grouped by.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use crate::cli::history::dimensions::{Back, GetDimensionKeys, GetDimensionValues, GetNamespaces};
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::Error;
+use crate::observe::history::{Past, clusters};
+use crate::observe::hourly::{Dimension, NONE_SERVED};
+use crate::observe::names::print;
+use crate::stats::kube_state::{self, About};
+
+pub async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
+    let found = pods(&args.back, context, async |_, namespaces, _, _| Ok(namespaces)).await?;
+    print(&found.into_iter().collect::<Vec<_>>(), args.back.output.into(), "no pod requested GPUs", context)
+}
+
+pub async fn keys(args: &GetDimensionKeys, context: &Context) -> Result<ExitCode, Error> {
+    let named = names(&args.back, args.kind, context).await?;
+    let keys: BTreeSet<String> = named.into_iter().map(|(key, _)| key).collect();
+    print(&keys.into_iter().collect::<Vec<_>>(), args.back.output.into(), NONE_SERVED, context)
+}
+
+pub async fn values(args: &GetDimensionValues, context: &Context) -> Result<ExitCode, Error> {
+    let written = kube_state::written(&args.key);
+    let named = names(&args.back, args.kind, context).await?;
+    let values: BTreeSet<String> = named.into_iter().filter(|(key, _)| *key == written).map(|(_, value)| value).collect();
+    print(&values.into_iter().collect::<Vec<_>>(), args.back.output.into(), NONE_SERVED, context)
+}
+
+/// Ten years in seconds.
+const LONGEST: i64 = 315_360_000;
+
+/// Keys with values of pods that requested GPUs.
+pub async fn names(back: &Back, kind: Dimension, context: &Context) -> Result<BTreeSet<(String, String)>, Error> {
+    let (what, before) = match kind {
+        Dimension::Label => (About::Labels, "label_"),
+        Dimension::Annotation => (About::Annotations, "annotation_"),
+    };
+    pods(back, context, async |past, _, pods, (label, seconds, end)| {
+        let found = past.about(what, &pods, &label, seconds, end).await?;
+        Ok(found.iter().flat_map(|series| kube_state::names(series, before)).collect())
+    })
+    .await
+}
+
+/// Asks about pods that requested GPUs lately: their namespaces, their names, and where and when to ask for more.
+async fn pods<T>(
+    back: &Back,
+    context: &Context,
+    ask: impl AsyncFnOnce(&Past<'_>, BTreeSet<String>, BTreeSet<String>, (String, i64, i64)) -> Result<T, Error>,
+) -> Result<T, Error> {
+    context.terminal.set_format(back.output.into());
+    let (cluster, access) = clusters(back.cluster.as_deref(), false, context)?.swap_remove(0);
+    let connection = Connection::open(&access).await?;
+    let past = Past::of(cluster, context, &connection).await?;
+    let seconds = i64::try_from(back.since.as_secs()).unwrap_or(i64::MAX).clamp(60, LONGEST);
+    let end = context.now().as_second();
+    let answer = past.prometheus.at(&kube_state::holders(seconds), end).await?;
+    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    let of = |name: &str| answer.iter().filter_map(|series| kube_state::label(series, name)).map(ToOwned::to_owned).collect();
+    let label = kube_state::label_name(&answer, "pod");
+    ask(&past, of("namespace"), of("pod"), (label, seconds, end)).await
+}

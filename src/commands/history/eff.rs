@@ -1,0 +1,179 @@
+//! `gpuctl eff`: says how well a job or workload used its GPUs, also after its pods are gone.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+
+use crate::cli::history::eff::Eff;
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::observe::history::{Past, Want, clusters, pieces, uids};
+use crate::observe::times;
+use crate::prometheus::Window;
+use crate::stats::account::{Account, Spread, Works, add_work, advice};
+use crate::stats::kube_state;
+use crate::stats::ledger::{Ledger, Tenure, Top};
+use crate::view::efficiency::{self as view, Efficiency};
+use crate::view::{Format, document};
+
+/// Seconds between two looks for when it lived.
+const STEP: i64 = 300;
+
+/// Hours that are read at the same time.
+const AT_ONCE: usize = 3;
+
+pub async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let now = context.now();
+    let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
+    let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
+    let connection = Connection::open(&access).await?;
+    let past = Past::of(cluster, context, &connection).await?;
+    let meant = meant(args, &connection).await;
+    let seen = past.prometheus.range(&kube_state::lives(&meant.name), Window { start, end, step: STEP }).await?;
+    let ours = |series: &&crate::model::Series| {
+        meant.namespace.as_deref().is_none_or(|own| kube_state::label(series, "namespace") == Some(own))
+    };
+    let points: Vec<i64> =
+        seen.iter().filter(ours).flat_map(|series| series.points.iter().map(|point| point.at / 1000)).collect();
+    let (Some(first), Some(last)) = (points.iter().min(), points.iter().max()) else { return Err(meant.nowhere(&args.start)) };
+    // It began and ended between two looks.
+    let pieces: Vec<(i64, i64)> = pieces((first - STEP).max(start), (last + STEP).min(end)).into_iter().collect();
+    let bar = context.terminal.progress(pieces.len() as u64, "hours");
+    let want = Want { memory: true, power: true, names: false };
+    let one = async |(from, to): (i64, i64)| {
+        let looked = past.look(from, to, want).await?;
+        bar.inc(1);
+        Ok::<_, Error>(looked)
+    };
+    let mut looked = stream::iter(pieces).map(one).buffered(AT_ONCE).boxed_local();
+    let (mut account, mut works, mut tops) = (Account::default(), Works::new(), BTreeSet::<Top>::new());
+    let (mut most, mut pods) = (0, BTreeSet::new());
+    let (mut wait, mut life, mut dropped) = (Wait::default(), None::<(i64, i64)>, 0);
+    while let Some(found) = looked.next().await {
+        let (ledger, usage) = found?;
+        let is_meant = |tenure: &Tenure| meant.is(&tenure.top);
+        tops.extend(ledger.tenures.iter().filter(|tenure| is_meant(tenure)).map(|tenure| tenure.top.clone()));
+        account.add(Account::of(&ledger, &usage, is_meant));
+        add_work(&mut works, &ledger, &usage, is_meant);
+        wait.add(&ledger, is_meant);
+        life = spanned(life, &ledger, is_meant);
+        dropped += usage.dropped;
+        let own = || ledger.tenures.iter().filter(|tenure| is_meant(tenure));
+        pods.extend(own().map(|tenure| tenure.pod.clone()));
+        let held = |slot: usize| own().filter(|tenure| tenure.held[slot]).map(|tenure| tenure.gpus).sum::<u64>();
+        most = (0..ledger.observed.len()).map(held).fold(most, u64::max);
+    }
+    drop(looked);
+    bar.finish_and_clear();
+    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    let mut tops = tops.into_iter();
+    let (Some(top), other) = (tops.next(), tops.next()) else { return Err(meant.nowhere(&args.start)) };
+    if let Some(other) = other {
+        let error = Error::usage(format!(
+            "`{}` is several: {} {}/{}, {} {}/{}",
+            args.name, top.kind, top.namespace, top.name, other.kind, other.namespace, other.name
+        ));
+        return Err(error.hint("NAMESPACE/NAME, or -n NAMESPACE"));
+    }
+    let limit = usage_limit(&works);
+    let spread = Spread { most, pods: pods.len() };
+    let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap_or_default();
+    let answer = Efficiency {
+        top,
+        from: life.map(|(from, _)| at(from)),
+        to: life.map(|(_, to)| at(to)),
+        wait_seconds: wait.seconds,
+        advice: advice(&works, spread, limit),
+        account,
+        works,
+        dropped,
+    };
+    context
+        .terminal
+        .print(&document(format, &view::json(&answer)).unwrap_or_else(|| view::text(&answer, context.terminal.look())))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who is meant.
+struct Meant {
+    namespace: Option<String>,
+    kind: Option<String>,
+    name: String,
+}
+
+impl Meant {
+    fn is(&self, top: &Top) -> bool {
+        top.name == self.name
+            && self.namespace.as_ref().is_none_or(|namespace| *namespace == top.namespace)
+            && self.kind.as_ref().is_none_or(|kind| *kind == top.kind)
+    }
+
+    fn nowhere(&self, start: &str) -> Error {
+        let place = self.namespace.as_ref().map_or(String::new(), |namespace| format!(" in {namespace}"));
+        let error = Error::new(
+            Kind::NotFound,
+            "NotFound",
+            format!("`{}`{place} held no GPU since {start}, as far as Prometheus knows", self.name),
+        );
+        error.hint("--start 30d looks further back; `gpuctl stats workloads` lists what there was")
+    }
+}
+
+async fn meant(args: &Eff, connection: &Connection) -> Meant {
+    let own = connection.namespace_is_explicit.then(|| connection.namespace.clone());
+    if let Some((namespace, name)) = args.name.split_once('/') {
+        return Meant { namespace: Some(namespace.to_owned()), kind: None, name: name.to_owned() };
+    }
+    let is_uid = args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
+    if is_uid {
+        let found = uids(connection, i64::MAX).await.into_iter().find(|(_, uid)| *uid == args.name);
+        if let Some(((namespace, kind, name), _)) = found {
+            return Meant { namespace: Some(namespace), kind: Some(kind), name };
+        }
+    }
+    Meant { namespace: own, kind: None, name: args.name.clone() }
+}
+
+/// Time from the first request to the first device.
+#[derive(Default)]
+struct Wait {
+    seconds: f64,
+    over: bool,
+}
+
+impl Wait {
+    fn add(&mut self, ledger: &Ledger, is_meant: impl Fn(&Tenure) -> bool) {
+        let own: Vec<&Tenure> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
+        for slot in 0..ledger.observed.len() {
+            if own.iter().any(|tenure| tenure.held[slot]) {
+                self.over = true;
+            }
+            if !self.over && own.iter().any(|tenure| tenure.requested[slot]) {
+                self.seconds += ledger.slot as f64 / 1000.0;
+            }
+        }
+    }
+}
+
+/// From the first slot in which it held something to the last, in Unix milliseconds.
+fn spanned(life: Option<(i64, i64)>, ledger: &Ledger, is_meant: impl Fn(&Tenure) -> bool) -> Option<(i64, i64)> {
+    let own: Vec<&Tenure> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
+    let held = |slot: &usize| own.iter().any(|tenure| tenure.held[*slot]);
+    let slots: Vec<usize> = (0..ledger.observed.len()).filter(held).collect();
+    let (Some(first), Some(last)) = (slots.first(), slots.last()) else { return life };
+    let time = |slot: usize| ledger.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX) * ledger.slot;
+    let (from, to) = (time(*first), time(last + 1).min(ledger.stretch.end));
+    Some(life.map_or((from, to), |(begin, _)| (begin, to)))
+}
+
+/// What its devices may draw, when they are all of one model that is known.
+fn usage_limit(works: &Works) -> Option<f64> {
+    let mut limits = works.values().map(|work| work.model.as_deref().and_then(crate::stats::limits::watts));
+    let first = limits.next()??;
+    limits.all(|limit| limit == Some(first)).then_some(first)
+}

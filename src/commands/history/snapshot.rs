@@ -1,0 +1,107 @@
+//! `gpuctl snapshot`: prints who held which GPUs at one time or at many, from kube-state-metrics alone.
+
+use std::process::ExitCode;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cli::history::snapshot::{Latest, List, STEP, Snapshot};
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::observe::history::{Past, Want, clusters, uids};
+use crate::observe::times;
+use crate::stats::kube_state;
+use crate::view::snapshot::{self as view, At, Details, Uids};
+use crate::view::{Format, document};
+
+/// Seconds that are read at a time.
+const HOUR: i64 = 3600;
+
+/// Hours that are read at the same time.
+const AT_ONCE: usize = 3;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap_or_default()
+}
+
+pub async fn run(args: &Snapshot, context: &Context) -> Result<ExitCode, Error> {
+    match args {
+        Snapshot::Latest(args) => latest(args, context).await,
+        Snapshot::List(args) => list(args, context).await,
+    }
+}
+
+async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
+    let connection = Connection::open(&access).await?;
+    let past = Past::of(cluster, context, &connection).await?;
+    let now = context.now().as_second();
+    let want = Want { names: args.annotation.is_some(), ..Want::default() };
+    let annotation = args.annotation.as_deref().map(kube_state::written);
+    let uids = uids(&connection, now).await;
+    let details = Details { uids: &uids, annotation: annotation.as_deref() };
+    let mut found = None;
+    // A cluster that is younger than the last five minutes has none there.
+    for time in [now.div_euclid(STEP) * STEP, now] {
+        let (ledger, usage) = past.look(time - STEP, time, want).await?;
+        if ledger.looks() > 0 {
+            let at = At { cluster: &past.cluster, time: at(time), ledger: &ledger, usage: &usage };
+            found = Some(view::snapshot(&at, Some(details), true));
+            break;
+        }
+    }
+    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    let Some(found) = found else { return Err(silent(&past)) };
+    context.terminal.print(&document(format, &found).unwrap_or_else(|| view::text(&found, context.terminal.look())))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Without kube-state-metrics nobody knows who held what.
+fn silent(past: &Past<'_>) -> Error {
+    let error =
+        Error::new(Kind::NotFound, "NoHistory", format!("Prometheus at {} knows nothing of pods", past.prometheus.server));
+    error.hint("it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it")
+}
+
+async fn list(args: &List, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let now = context.now();
+    let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
+    let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
+    let connection = Connection::open(&access).await?;
+    let past = Past::of(cluster, context, &connection).await?;
+    let uids = if args.details { uids(&connection, start).await } else { Uids::new() };
+    let annotation = args.annotation.as_deref().map(kube_state::written);
+    let details = args.details.then_some(Details { uids: &uids, annotation: annotation.as_deref() });
+    let times: Vec<i64> = (start.div_euclid(args.step)..=last.div_euclid(args.step))
+        .map(|number| number * args.step)
+        .filter(|time| (start..=last).contains(time))
+        .collect();
+    // What is asked for together: a snapshot looks back, so one on the hour belongs to the hour before.
+    let groups: Vec<Vec<i64>> =
+        times.chunk_by(|a, b| (a - 1).div_euclid(HOUR) == (b - 1).div_euclid(HOUR)).map(<[i64]>::to_vec).collect();
+    let bar = context.terminal.progress(groups.len() as u64, "hours");
+    let want = Want { names: args.annotation.is_some(), ..Want::default() };
+    let of_group = async |times: Vec<i64>| {
+        let (first, last) = (times[0] - STEP, times[times.len() - 1]);
+        let (ledger, usage) = past.look(first, last, want).await?;
+        bar.inc(1);
+        let one = |time: &i64| {
+            let at = At { cluster: &past.cluster, time: at(*time), ledger: &ledger, usage: &usage };
+            view::snapshot(&at, details, false)
+        };
+        Ok::<_, Error>(times.iter().map(one).collect::<Vec<Value>>())
+    };
+    let found: Result<Vec<Vec<Value>>, Error> = stream::iter(groups).map(of_group).buffered(AT_ONCE).try_collect().await;
+    bar.finish_and_clear();
+    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    let rows: Vec<Value> = found?.into_iter().flatten().collect();
+    let text = document(format, &rows).unwrap_or_else(|| view::table(&rows, format, !args.no_headers, context.terminal.look()));
+    context.terminal.print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

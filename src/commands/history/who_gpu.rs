@@ -1,0 +1,19 @@
+//! `gpuctl who gpu`: says which pod has or had a GPU.
+
+use std::process::ExitCode;
+
+use crate::cli::history::who_gpu::Who;
+use crate::context::Context;
+use crate::error::Error;
+use crate::observe::at_time::look;
+use crate::view::{Format, document, then as view};
+
+pub async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error> {
+    let Who::Gpu(args) = args;
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let (node, index) = &args.gpu;
+    let found = look(args.at.as_deref(), context, |then| view::device(then, node, *index)).await?;
+    context.terminal.print(&document(format, &found).unwrap_or_else(|| view::sentence(&found)))?;
+    Ok(ExitCode::SUCCESS)
+}

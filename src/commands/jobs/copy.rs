@@ -1,0 +1,338 @@
+//! `gpuctl cp`: copies files into a running container and out of it, with the `tar` of the image.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::sync::mpsc as blocking;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::cli::jobs::copy::Copy;
+use crate::cluster::{Call, Connection, Ending, Input, Output};
+use crate::context::Context;
+use crate::deploy::names::suffix;
+use crate::error::{Error, Kind};
+use crate::files::archive::{Copied, is_file, pack, stage, target};
+use crate::inside::choice::{ContainerChoice, pod};
+use crate::lookup::{self, Purpose};
+use crate::terminal::raw::ended_from_outside;
+use crate::view::copied::{self, Answer};
+use crate::view::document;
+
+/// Pieces of an archive on their way between the disk and the network.
+const PIECES: usize = 16;
+
+/// Bytes that are kept of what a command says about its failure.
+const MOST_WORDS: usize = 16 << 10;
+
+/// How long tar may take to write the last of what it got.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// `JOB:PATH`. Whatever begins like a path is a local file, and so is what has no colon.
+fn remote(text: &str) -> Option<(&str, &str)> {
+    let (job, path) = text.split_once(':')?;
+    let local = job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
+    (!local).then_some((job, path))
+}
+
+pub async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let (job, path, download) = match (remote(&args.from), remote(&args.to)) {
+        (Some((job, path)), None) => (job, path, true),
+        (None, Some((job, path))) => (job, path, false),
+        (Some(_), Some(_)) => {
+            return Err(Error::usage("both are in a job").hint("copy to this machine first, or write a local path as `./NAME`"));
+        }
+        (None, None) => return Err(Error::usage("neither is in a job").hint("gpuctl cp JOB:/path ./path")),
+    };
+    if path.is_empty() {
+        return Err(Error::usage(format!("`{job}:` names no path")).hint(format!("{job}:/workspace")));
+    }
+    let connection = context.connect().await?;
+    let job = lookup::job(&connection, job, Purpose::Change).await?;
+    let choice = ContainerChoice { rank: args.rank, pod: args.pod.as_deref(), container: args.container.as_deref() };
+    let pod = pod(&job, choice)?;
+    let container = choice.container.unwrap_or_else(|| pod.own_container()).to_owned();
+    let inside = Inside { connection: &connection, namespace: &job.namespace, pod: &pod.name, container: &container, context };
+    let copied = if download { inside.download(path, &args.to).await? } else { inside.upload(&args.from, path).await? };
+    for skipped in &copied.skipped {
+        context.terminal.warn(&format!("left out {skipped}"));
+    }
+    let whole = copied.skipped.is_empty();
+    let answer = Answer {
+        from: args.from.clone(),
+        to: args.to.clone(),
+        files: copied.files,
+        bytes: copied.bytes,
+        skipped: copied.skipped,
+    };
+    context.terminal.print(&document(args.output.into(), &answer).unwrap_or_else(|| copied::text(&answer)))?;
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+}
+
+struct Inside<'a> {
+    connection: &'a Connection,
+    namespace: &'a str,
+    pod: &'a str,
+    container: &'a str,
+    context: &'a Context,
+}
+
+impl Inside<'_> {
+    /// Runs a command; what it says as an error comes back with its end. A `sink` that takes no more ends it.
+    async fn command(
+        &self,
+        command: &[&str],
+        input: Option<mpsc::Receiver<Input>>,
+        mut sink: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(Ending, String), Error> {
+        let command: Vec<String> = command.iter().map(ToString::to_string).collect();
+        let call = Call {
+            namespace: self.namespace,
+            pod: self.pod,
+            container: self.container,
+            command: Some(&command),
+            stdin: input.is_some(),
+            tty: false,
+        };
+        let session = self.connection.start(&call).await?;
+        let mut said = Vec::new();
+        let input = input.unwrap_or_else(|| mpsc::channel(1).1);
+        let ending = session
+            .run(input, |stream, bytes| match stream {
+                Output::Out => sink(bytes),
+                Output::Err => {
+                    let room = MOST_WORDS.saturating_sub(said.len());
+                    said.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    true
+                }
+            })
+            .await;
+        Ok((ending, String::from_utf8_lossy(&said).trim().to_owned()))
+    }
+
+    async fn download(&self, path: &str, to: &str) -> Result<Copied, Error> {
+        let (folder, name) = parts(path)?;
+        let to = target(to, name);
+        let (sender, receiver) = blocking::sync_channel::<Bytes>(PIECES);
+        let (wanted, place, name) = (name.to_owned(), to.clone(), format!("./{name}"));
+        let unpacking = std::thread::spawn(move || {
+            let mut pieces = Pieces { receiver, rest: Bytes::new() };
+            let staged = stage(&mut pieces, &wanted, &place, &suffix());
+            // The rest of the last record.
+            while staged.is_ok() && pieces.receiver.recv().is_ok() {}
+            staged
+        });
+        let spinner = self.context.terminal.spinner();
+        let mut bytes = 0;
+        let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
+        let running = self.command(&command, None, |piece| {
+            bytes += piece.len() as u64;
+            spinner.set_message(format!("{path}: {}", copied::size(bytes)));
+            // False when the disk takes no more.
+            sender.send(Bytes::copy_from_slice(piece)).is_ok()
+        });
+        let ended = tokio::select! {
+            ended = running => Some(ended),
+            _ = ended_from_outside() => None,
+        };
+        drop(sender);
+        spinner.finish_and_clear();
+        let staged = unpacking.join().expect("unpacking does not panic");
+        let failed = || Error::new(Kind::Request, "CopyFailed", format!("`{path}` could not be copied"));
+        let (ending, said) = ended.ok_or_else(interrupted)??;
+        match (ending, staged) {
+            (Ending::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
+            // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
+            (Ending::Exit(1), Ok(staged)) if said.contains("changed as we read it") => {
+                self.context.terminal.warn(&format!("it changed while it was copied: {said}"));
+                staged.place(&to).map_err(|error| failed().cause(error.to_string()))
+            }
+            (_, Err(error)) if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other) => {
+                Err(failed().cause(error.to_string()))
+            }
+            (Ending::Exit(_), Err(_)) if said.contains("No such file") || said.contains("can't open") => {
+                Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{path}` in the job")).cause(said))
+            }
+            (Ending::Exit(0), Err(error)) => Err(failed().cause(error.to_string())),
+            (ending, _) => Err(of_tar(ending, said, path)),
+        }
+    }
+
+    async fn upload(&self, from: &str, path: &str) -> Result<Copied, Error> {
+        let missing = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{from}` here")),
+            _ => Error::new(Kind::Request, "CopyFailed", format!("`{from}` could not be copied")).cause(error.to_string()),
+        };
+        let file = is_file(from).map_err(missing)?;
+        let own_name = Path::new(from).file_name().and_then(|name| name.to_str());
+        let is_folder = self.command(&["test", "-d", path], None, |_| true).await?.0 == Ending::Exit(0);
+        if !is_folder && path.ends_with('/') {
+            return Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no folder `{path}` in {}", self.pod)));
+        }
+        let (folder, name) = match (is_folder, own_name) {
+            (true, Some(name)) => (path.trim_end_matches('/'), name),
+            (true, None) => {
+                let error = Error::usage(format!("`{from}` has no name of its own"));
+                return Err(error.hint("name the copy: JOB:/path/NAME"));
+            }
+            (false, _) => parts(path)?,
+        };
+        let folder = if folder.is_empty() { "/" } else { folder };
+        // A file takes its name only when it is whole; a folder grows in place.
+        let arriving = if file { format!(".gpuctl-cp-{}", suffix()) } else { name.to_owned() };
+        let (temporary, place) = (format!("{folder}/{arriving}"), format!("{folder}/{name}"));
+        let sent = tokio::select! {
+            sent = self.send(from, folder, &arriving, path) => sent,
+            _ = ended_from_outside() => Err(interrupted()),
+        };
+        if file {
+            let last = match &sent {
+                Ok(_) => ["mv", "-f", "--", &temporary, &place].to_vec(),
+                Err(_) => ["rm", "-f", "--", &temporary].to_vec(),
+            };
+            let moved = tokio::time::timeout(LAST_WORDS, self.command(&last, None, |_| true)).await;
+            if sent.is_ok() {
+                let lost = || Error::new(Kind::Unreachable, "ConnectionLost", "the connection broke off while copying");
+                let (ending, said) = moved.map_err(|_| lost())??;
+                if ending != Ending::Exit(0) {
+                    return Err(of_tar(ending, said, path));
+                }
+            }
+        }
+        sent
+    }
+
+    /// Sends the archive to a tar that unpacks it in `folder`.
+    async fn send(&self, from: &str, folder: &str, name: &str, path: &str) -> Result<Copied, Error> {
+        let (sender, receiver) = mpsc::channel(PIECES);
+        let (source, inside) = (from.to_owned(), name.to_owned());
+        let (done, mut packed) = oneshot::channel();
+        let open = sender.clone();
+        std::thread::spawn(move || {
+            let sink = io::BufWriter::with_capacity(64 << 10, Sink { sender });
+            let _ = done.send(pack(Path::new(&source), &inside, sink));
+        });
+        let extracting = ["tar", "xmf", "-", "-C", folder];
+        let mut running = pin!(self.command(&extracting, Some(receiver), |_| true));
+        let failed = || Error::new(Kind::Request, "CopyFailed", format!("`{from}` could not be copied"));
+        let (ended, packed) = tokio::select! {
+            // It read no further: its own words say why, unless it had all.
+            ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
+            packed = &mut packed => {
+                if let Ok(Err(error)) = packed {
+                    return Err(failed().cause(error.to_string()));
+                }
+                // Old servers end the process with its input, so tar gets a moment to end by itself.
+                let ended = tokio::time::timeout(LAST_WORDS, &mut running).await;
+                drop(open);
+                (match ended { Ok(ended) => ended, Err(_) => running.await }, Some(packed))
+            }
+        };
+        match ended? {
+            (Ending::Exit(0), _) => {}
+            (Ending::Exit(_), said)
+                if said.contains("No such file") || said.contains("can't open") || said.contains("can't change") =>
+            {
+                return Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{path}` in the job")).cause(said));
+            }
+            (ending, said) => return Err(of_tar(ending, said, path)),
+        }
+        match packed {
+            Some(Ok(Ok(copied))) => Ok(copied),
+            Some(Ok(Err(error))) => Err(failed().cause(error.to_string())),
+            _ => Err(failed().cause("tar in the container ended before it had read all")),
+        }
+    }
+}
+
+fn interrupted() -> Error {
+    Error::new(Kind::Interrupted, "Interrupted", "interrupted while copying")
+}
+
+/// The folder of a path in a container, and the last part, which may not climb.
+fn parts(path: &str) -> Result<(&str, &str), Error> {
+    let trimmed = path.trim_end_matches('/');
+    let (folder, name) =
+        trimmed.rsplit_once('/').map_or((".", trimmed), |(folder, name)| (if folder.is_empty() { "/" } else { folder }, name));
+    if name.is_empty() || name == "." || name == ".." {
+        return Err(Error::usage(format!("`{path}` names no file or folder of its own")).hint("name one: JOB:/path/NAME"));
+    }
+    Ok((folder, name))
+}
+
+/// What the command in the container came to.
+fn of_tar(ending: Ending, said: String, path: &str) -> Error {
+    let failed = |cause: String| Error::new(Kind::Request, "CopyFailed", format!("`{path}` could not be copied")).cause(cause);
+    match ending {
+        Ending::Exit(code) => failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said }),
+        Ending::Refused(why) if why.contains("executable file not found") => {
+            failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
+        }
+        Ending::Refused(why) => failed(why),
+        Ending::Unread | Ending::Broken => {
+            Error::new(Kind::Unreachable, "ConnectionLost", "the connection broke off while copying")
+        }
+    }
+}
+
+/// An archive as it arrives.
+struct Pieces {
+    receiver: blocking::Receiver<Bytes>,
+    rest: Bytes,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            match self.receiver.recv() {
+                Ok(piece) => self.rest = piece,
+                Err(_) => return Ok(0),
+            }
+        }
+        let count = buffer.len().min(self.rest.len());
+        buffer[..count].copy_from_slice(&self.rest.split_to(count));
+        Ok(count)
+    }
+}
+
+/// An archive as it leaves.
+struct Sink {
+    sender: mpsc::Sender<Input>,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.sender.blocking_send(Input::Bytes(Bytes::copy_from_slice(bytes)));
+        sent.map(|()| bytes.len()).map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container reads no more"))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_side_is_the_job() {
+        assert_eq!(remote("a:/x"), Some(("a", "/x")));
+        assert_eq!(remote("ns/a:x/y"), Some(("ns", "")).map(|_| ("ns/a", "x/y")));
+        for local in ["./a:b", "/tmp/a:b", "a", "x/y/z:1", ":x"] {
+            assert_eq!(remote(local), None, "{local}");
+        }
+    }
+
+    #[test]
+    fn a_path_has_a_last_part() {
+        assert_eq!(parts("/a/b").ok(), Some(("/a", "b")));
+        assert_eq!(parts("/a/").ok(), Some(("/", "a")));
+        assert_eq!(parts("x").ok(), Some((".", "x")));
+        assert!(parts("/").is_err() && parts("/a/..").is_err());
+    }
+}

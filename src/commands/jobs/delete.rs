@@ -1,0 +1,133 @@
+//! `gpuctl delete`: deletes jobs, pools and quotas by name or by file. Only what gpuctl made is deleted.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::deploy::delete::{begin, end};
+use crate::deploy::{inputs, pools, quotas};
+use crate::error::{Error, Kind};
+use crate::lookup;
+use crate::spec::Document;
+use crate::view::deleted::{self, Deleted};
+use crate::view::{Format, document};
+
+/// DeleteTarget is deleted.
+#[derive(Clone, Debug)]
+enum Item {
+    Job(String),
+    Pool(String),
+    Quota(String),
+}
+
+impl Item {
+    fn name(&self) -> &str {
+        match self {
+            Self::Job(name) | Self::Pool(name) | Self::Quota(name) => name,
+        }
+    }
+}
+
+pub async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
+    let (items, how) = match &args.what {
+        Some(DeleteTarget::Job(names)) => (names.names.iter().cloned().map(Item::Job).collect(), &names.options),
+        Some(DeleteTarget::Pool(names)) => (names.names.iter().cloned().map(Item::Pool).collect(), &names.options),
+        Some(DeleteTarget::Quota(names)) => (names.names.iter().cloned().map(Item::Quota).collect(), &names.options),
+        None => (Vec::new(), &args.options),
+    };
+    let format: Format = how.output.into();
+    context.terminal.set_format(format);
+    if args.what.is_none() && args.files.is_empty() {
+        return Err(Error::usage("nothing to delete is named").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
+    }
+    let items = if args.what.is_some() { items } else { items_in(&args.files, context)? };
+    for item in &items {
+        let Item::Job(name) = item else { continue };
+        let (namespace, job) = lookup::split(name)?;
+        if let (Some(namespace), Some(given)) =
+            (namespace, context.access.namespace.as_deref().filter(|given| Some(*given) != namespace))
+        {
+            let message = format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
+            return Err(Error::new(Kind::Usage, "NamespaceConflict", message).hint("leave `-n` out"));
+        }
+    }
+    let connection = context.connect().await?;
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    let mut answers = Vec::new();
+    for item in &items {
+        let begun = match item {
+            Item::Job(name) => {
+                begin(&connection, name, &how.of_job()).await.map(|job| done.extend(job.map(|job| (job, Instant::now()))))
+            }
+            other => shared(&connection, other, how, context).await.map(|answer| answers.extend(answer)),
+        };
+        if let Err(error) = begun {
+            if items.len() == 1 {
+                return Err(error);
+            }
+            context.terminal.fail(&error);
+            failed.push((item.name().to_owned(), error));
+        }
+    }
+    if !format.is_document() {
+        answers.iter().try_for_each(|answer| context.terminal.print(&deleted::text(answer)))?;
+    }
+    for (job, start) in done {
+        let answer = match end(&connection, &job, start, &how.of_job(), context).await {
+            Ok(answer) => answer,
+            Err(error) if items.len() == 1 => return Err(error),
+            Err(error) => {
+                context.terminal.fail(&error);
+                failed.push((job.name.clone(), error));
+                continue;
+            }
+        };
+        if !format.is_document() {
+            context.terminal.print(&deleted::text(&answer))?;
+        }
+        answers.push(answer);
+    }
+    let text = match (items.len(), answers.first()) {
+        (1, Some(answer)) => document(format, answer),
+        _ => document(format, &deleted::batch(&answers, &failed)),
+    };
+    context.terminal.print(&text.unwrap_or_default())?;
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+}
+
+/// DeleteTarget files describe, last first: what was created last goes first.
+fn items_in(files: &[String], context: &Context) -> Result<Vec<Item>, Error> {
+    let inputs = inputs::read(files, &[]).map_err(|mut errors| {
+        let last = errors.pop().expect("a failed reading has an error");
+        errors.iter().for_each(|error| context.terminal.fail(error));
+        last
+    })?;
+    let item = |document: &Document| match document {
+        Document::Job(job) => Item::Job(match &job.namespace {
+            Some(space) => format!("{}/{}", space.value, job.name.value),
+            None => job.name.value.clone(),
+        }),
+        Document::Pool(pool) => Item::Pool(pool.name.value.clone()),
+        Document::Quota(quota) => Item::Quota(quota.name.clone()),
+    };
+    // Jobs before the pools and quotas that they are in.
+    let (jobs, shared): (Vec<Item>, Vec<Item>) =
+        inputs.documents.iter().rev().map(|input| item(&input.document)).partition(|item| matches!(item, Item::Job(_)));
+    Ok(jobs.into_iter().chain(shared).collect())
+}
+
+/// Takes a pool or a quota away.
+async fn shared(connection: &Connection, item: &Item, how: &DeleteArgs, context: &Context) -> Result<Option<Deleted>, Error> {
+    let message = match item {
+        Item::Pool(name) => {
+            let ending = pools::Ending { force: how.force, keep_labels: how.keep_labels, ignore_not_found: how.ignore_not_found };
+            pools::delete(connection, name, ending, context).await?
+        }
+        Item::Quota(name) => quotas::delete(connection, name, how.purge, how.ignore_not_found, context).await?,
+        Item::Job(_) => None,
+    };
+    let answer = |message| Deleted { job_id: item.name().to_owned(), namespace: None, status: "deleted", message };
+    Ok(message.map(answer))
+}

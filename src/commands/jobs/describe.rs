@@ -1,0 +1,111 @@
+//! `gpuctl describe job`: reads what is known about one job, several reads at a time, and prints it.
+
+use std::process::ExitCode;
+
+use futures::future::{join, join5};
+
+use crate::cli::jobs::describe::DescribeJob;
+use crate::cluster::Failure;
+use crate::context::Context;
+use crate::error::Error;
+use crate::lookup::{self, Purpose};
+use crate::model::{Job, JobKind, State, Status};
+use crate::observe::metrics::{self, Cells, OF_JOBS};
+use crate::observe::progress::tail;
+use crate::prometheus::Window;
+use crate::spec::masked;
+use crate::stats::dialect::Quantity;
+use crate::stats::history::{self, Lifetimes};
+use crate::stats::identity::Facts;
+use crate::stats::query::{self, Pods};
+use crate::stats::{progress, training};
+use crate::view::describe::{self, Work};
+use crate::view::document;
+
+pub async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    // A screen is shared more often than a file.
+    if context.terminal.out_is_terminal() {
+        job.source = job.source.map(|source| masked(&source));
+    }
+    let state = State::of(&job);
+    let running = job.kind == JobKind::Training && state.status == Status::Running;
+    let said = async {
+        if !(running || job.kind == JobKind::Inference && state.status == Status::Running) {
+            return (None, None);
+        }
+        let lines = tail(&connection, &job).await;
+        let lines = || lines.iter().map(|line| line.text.as_str());
+        (progress::percent(lines()).filter(|_| running), training::throughput(lines()))
+    };
+    let cells = Cells::new(context, &connection);
+    let work = async { if job.gpus_held() > 0 { work(&cells, &job, context).await } else { Ok(None) } };
+    let reached = async {
+        if !job.kind.serves() {
+            return Ok((Vec::new(), None));
+        }
+        let (addresses, autoscaler) = join(connection.addresses(&job), connection.autoscaler(&job)).await;
+        Ok::<_, Failure>((addresses?, autoscaler?))
+    };
+    let ((progress, throughput), events, objects, reached, work) =
+        join5(said, connection.job_events(&job), connection.objects_of(&job), reached, work).await;
+    let events = match events {
+        Err(failure) if failure.is_forbidden() => {
+            context.terminal.lack("you may not list events, so none are shown");
+            Vec::new()
+        }
+        other => other?,
+    };
+    let (objects, (addresses, autoscaler), work) = (objects?, reached?, work?);
+    let description = describe::Description { state, progress, events, objects, addresses, autoscaler, throughput, work, job };
+    let text = document(args.output.into(), &describe::document(&description))
+        .unwrap_or_else(|| describe::text(&description, context.terminal.look(), context.now()));
+    context.terminal.print(&text)?;
+    let full = format!("{}/{}", description.job.namespace, description.job.name);
+    if description.job.kind == JobKind::Notebook && description.state.status == Status::Running {
+        context.terminal.hint(&format!("gpuctl open {full}"));
+    } else if !description.state.status.is_final() {
+        context.terminal.hint(&format!("gpuctl logs {full} -f"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Seconds of the curve, and between two of its points.
+const HOUR: i64 = 3600;
+
+const STEP: i64 = 60;
+
+/// What the job's devices do now, and did in the last hour.
+async fn work(cells: &Cells<'_>, job: &Job, context: &Context) -> Result<Option<Work>, Error> {
+    let now = context.now();
+    let window = Window { start: now.as_second() - HOUR, end: now.as_second(), step: STEP };
+    let current: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
+    let pods = Pods::named(&job.namespace, current);
+    let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
+    let asked = cells.optional(async |prometheus| {
+        let moment = metrics::moment(prometheus, &OF_JOBS, Some(&pods));
+        let (moment, series) = join(moment, prometheus.range(&curves, window)).await;
+        Ok((moment?, series?))
+    });
+    let Some((moment, series)) = asked.await? else { return Ok(None) };
+    let readings = metrics::of_jobs(&moment, std::iter::once(job));
+    let alive = |at: Option<jiff::Timestamp>| at.map(|at| at.as_millisecond());
+    let lifetimes: Lifetimes = job
+        .pods
+        .iter()
+        .map(|pod| ((job.namespace.clone(), pod.name.clone()), (alive(pod.started_at.or(pod.created_at)), None)))
+        .collect();
+    let history = history::read(&series, &Facts::default(), &lifetimes);
+    let lived = job.started_at().map_or(0, |at| now.as_second() - at.as_second()).clamp(0, HOUR);
+    let note = history::unused(&history, usize::try_from(lived / STEP).unwrap_or(0)).filter(|_| lived >= 10 * STEP);
+    Ok(Some(Work {
+        figures: metrics::figures_of(&readings, job),
+        curve: history::mean(history.traces.iter().map(|trace| trace.curve(Quantity::Utilization))),
+        readings,
+        from: window.start * 1000,
+        to: window.end * 1000,
+        note,
+    }))
+}

@@ -1,0 +1,16 @@
+//! `gpuctl exec`: runs a command, or a shell, in a container of a job.
+
+use std::process::ExitCode;
+
+use crate::cli::jobs::exec::Exec;
+use crate::context::Context;
+use crate::error::Error;
+use crate::inside::session::{SHELL, Wants, within};
+
+pub async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Error> {
+    let shell = args.command.is_empty();
+    let command = if shell { SHELL.map(ToOwned::to_owned).to_vec() } else { args.command.clone() };
+    let person = context.terminal.in_is_terminal();
+    let wants = Wants { stdin: args.stdin || shell, tty: args.tty || (shell && person) };
+    within(&args.target.name, args.target.choice(), Some(&command), wants, context).await
+}

@@ -1,0 +1,213 @@
+//! `gpuctl logs`: chooses the pods and lines, and prints them once or follows them.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+use futures::stream::{self, StreamExt};
+
+use crate::cli::jobs::logs::Logs;
+use crate::cluster::{Connection, Failure, LogEvent, LogQuery, names_no_container};
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::lookup::{self, Purpose};
+use crate::model::{Job, OWN_CONTAINER, Pod, State, Status};
+use crate::view::logs::{self, JsonLine, Line, Prefix};
+use crate::view::{Format, document, text};
+
+/// Logs that are read at the same time.
+const AT_ONCE: usize = 16;
+
+pub async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let connection = context.connect().await?;
+    let job = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    if args.follow {
+        return follow(args, &connection, &job, context).await;
+    }
+    let pods = chosen(args, &job)?;
+    let query = query(args, &job);
+    let reads = pods.iter().map(|pod| connection.log(&job.namespace, &pod.name, &query));
+    let answers: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let (mut lines, mut silent, mut broken) = (Vec::new(), None, Vec::new());
+    for (pod, answer) in pods.iter().zip(answers) {
+        match answer {
+            Ok(found) => lines.extend(found.into_iter().map(|line| Line {
+                pod: pod.name.clone(),
+                rank: pod.rank,
+                container: query.container.clone(),
+                at: line.at,
+                text: line.text,
+            })),
+            Err(failure) if names_no_container(&failure) => return Err(no_container(&query.container, &job)),
+            // A container that has not begun has no log.
+            Err(failure) if matches!(failure.code(), Some(400 | 404)) => silent = Some(failure),
+            // One node that does not answer must not hide what the other ranks say.
+            Err(failure) if failure.is_transient() => broken.push((pod, failure)),
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    if broken.len() == pods.len()
+        && let Some((_, failure)) = broken.pop()
+    {
+        return Err(failure.into());
+    }
+    for (pod, failure) in broken {
+        context.terminal.warn(&format!("no log of {}: {failure}", pod.name));
+    }
+    lines.sort_by_key(|line| line.at);
+    lines.retain(|line| matches(args, &line.text));
+    lines.drain(..lines.len().saturating_sub(args.tail as usize));
+    print(args, &lines, pods.len() > 1, format, context)?;
+    if lines.is_empty() {
+        explain_silence(&job, silent.as_ref(), context);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn no_container(name: &str, job: &Job) -> Error {
+    let names: Vec<&str> =
+        job.pods.first().map_or_else(Vec::new, |pod| pod.containers.iter().map(|one| one.name.as_str()).collect());
+    let error = Error::new(Kind::NotFound, "ContainerNotFound", format!("job `{}` has no container `{name}`", job.name));
+    error.hint(format!("there are: {}", names.join(", ")))
+}
+
+/// The pods to read: those of the present try, or of the one before.
+fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
+    let current = job.current_pods();
+    let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {
+        let earlier = |pod: &&Pod| {
+            let mut tries: Vec<&Pod> = job.pods.iter().filter(|other| other.rank == pod.rank).collect();
+            tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
+            tries.iter().rev().nth(1).map(|pod| (*pod).clone())
+        };
+        current.iter().filter_map(earlier).collect()
+    } else if args.pod.is_some() {
+        job.pods.clone()
+    } else {
+        current.into_iter().cloned().collect()
+    };
+    let any = !pods.is_empty();
+    let only = Only::of(args, job);
+    pods.retain(|pod| only.wants(pod));
+    if pods.is_empty() && any {
+        let what =
+            args.rank.map_or_else(|| format!("pod `{}`", args.pod.clone().unwrap_or_default()), |rank| format!("rank {rank}"));
+        let names: Vec<String> = {
+            let label = |(index, pod): (usize, &&Pod)| match (args.rank, pod.rank) {
+                (_, Some(rank)) => rank.to_string(),
+                (Some(_), None) => index.to_string(),
+                (None, None) => pod.name.clone(),
+            };
+            job.current_pods().iter().enumerate().map(label).collect()
+        };
+        let error = Error::new(Kind::NotFound, "PodNotFound", format!("job `{}` has no {what}", job.name));
+        return Err(error.hint(format!("there are: {}", names.join(", "))));
+    }
+    if pods.is_empty() && args.previous {
+        let error = Error::new(Kind::NotFound, "NoPreviousTry", format!("no pod of job `{}` has had an earlier try", job.name));
+        return Err(error.hint(format!("gpuctl logs {}/{}", job.namespace, job.name)));
+    }
+    Ok(pods)
+}
+
+/// Which pods are meant: a training's by rank, a service's by their number at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Only {
+    pod: Option<String>,
+    rank: Option<u32>,
+}
+
+impl Only {
+    fn of(args: &Logs, job: &Job) -> Self {
+        if !job.kind.serves() || args.rank.is_none() {
+            return Self { pod: args.pod.clone(), rank: args.rank };
+        }
+        let mut names: Vec<&str> = job.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
+        names.sort_unstable();
+        // A number that no pod has matches none.
+        let name = args.rank.and_then(|rank| names.get(rank as usize)).copied().unwrap_or_default();
+        Self { pod: Some(name.to_owned()), rank: None }
+    }
+
+    fn wants(&self, pod: &Pod) -> bool {
+        self.rank.is_none_or(|rank| pod.rank == Some(rank)) && self.pod.as_ref().is_none_or(|name| &pod.name == name)
+    }
+}
+
+fn query(args: &Logs, job: &Job) -> LogQuery {
+    let own = job.pods.iter().find(|pod| !pod.containers.is_empty()).map_or(OWN_CONTAINER, Pod::own_container);
+    LogQuery {
+        container: args.container.clone().unwrap_or_else(|| own.to_owned()),
+        tail: args.grep.is_none().then_some(args.tail),
+        since: args.since,
+        // A service's pod is restarted in place; a training's failed try is a pod of its own.
+        previous: args.previous && job.kind.serves(),
+    }
+}
+
+fn matches(args: &Logs, line: &str) -> bool {
+    args.grep.as_ref().is_none_or(|pattern| pattern.is_match(line))
+}
+
+fn print(args: &Logs, lines: &[Line], several: bool, format: Format, context: &Context) -> Result<(), Error> {
+    if let Some(text) = document(format, &logs::document(lines)) {
+        return context.terminal.print(&text);
+    }
+    let prefix = Prefix { rank: several, timestamps: args.timestamps };
+    let text: String = lines.iter().map(|line| logs::text(line, prefix, context.terminal.look(), args.raw)).collect();
+    context.terminal.print(&text)
+}
+
+fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
+    let state = State::of(job);
+    match failure {
+        Some(failure) if job.pods.iter().any(Pod::ended) => context.terminal.note(&format!("no log: {failure}")),
+        _ if state.status == Status::Pending || failure.is_some() => {
+            context.terminal.note(&format!("no log yet: {} is {}", job.name, text::state(&state)))
+        }
+        _ => {}
+    }
+}
+
+async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Context) -> Result<ExitCode, Error> {
+    let query = query(args, job);
+    let only = Only::of(args, job);
+    let prefix = Prefix {
+        rank: (job.pods_wanted > 1 || job.kind.is_replicated()) && only == Only::default(),
+        timestamps: args.timestamps,
+    };
+    let look = context.terminal.look();
+    let mut failed = None;
+    let sink = RefCell::new(|event: LogEvent| match event {
+        LogEvent::Line { pod, rank, line } => {
+            let line = Line { pod, rank, container: query.container.clone(), at: line.at, text: line.text };
+            if !matches(args, &line.text) {
+                return;
+            }
+            let text = if is_document(args) {
+                format!("{}\n", serde_json::to_string(&JsonLine::from(&line)).expect("a line is JSON"))
+            } else {
+                logs::text(&line, prefix, look, args.raw)
+            };
+            failed = failed.take().or_else(|| context.terminal.print(&text).err());
+        }
+        LogEvent::Note(text) => context.terminal.note(&format!("── {text} ──")),
+    });
+    let state = connection
+        .follow_job(job, &query, |pod| only.wants(pod), &sink)
+        .await
+        .map_err(|failure| if names_no_container(&failure) { no_container(&query.container, job) } else { failure.into() })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if let Some(state) = state {
+        let why = state.message.as_deref().map_or(String::new(), |why| format!(": {why}"));
+        context.terminal.note(&format!("── {} {}{why} ──", job.name, text::state(&state)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_document(args: &Logs) -> bool {
+    Format::from(args.output).is_document()
+}

@@ -1,0 +1,122 @@
+//! `gpuctl open`: forwards a local port to a notebook or service until it is interrupted.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+use tokio::net::TcpListener;
+
+use crate::cli::jobs::open::Open;
+use crate::cluster::{Route, RouteEvent};
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::inside::choice::{ContainerChoice, pod};
+use crate::lookup::{self, Purpose};
+use crate::model::{Job, State, Status};
+use crate::spec::{self, Document};
+use crate::terminal::raw;
+use crate::view::opened::{self, Opened};
+use crate::view::{document, text};
+
+pub async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let job = lookup::job(&connection, &args.name, Purpose::Change).await?;
+    let state = State::of(&job);
+    let full = format!("{}/{}", job.namespace, job.name);
+    if state.status.is_final() {
+        let error = Error::new(Kind::Request, "NotRunning", format!("job `{}` has {}", job.name, state.status));
+        return Err(error.hint(format!("gpuctl logs {full}")));
+    }
+    if state.status == Status::Paused {
+        let error = Error::new(Kind::Request, "Paused", format!("job `{}` is paused", job.name));
+        return Err(error.hint(format!("gpuctl resume job {full}")));
+    }
+    let Some(port) = args.target_port.or(job.port) else {
+        let error = Error::usage(format!("job `{}` names no port", job.name));
+        return Err(error.hint(format!("gpuctl open {full} --target-port 6006")));
+    };
+    let route = route(args, &job, port)?;
+    // Rights that are missing show before an address is printed.
+    connection.try_route(&route, &job).await.or_else(|failure| if failure.is_transient() { Ok(false) } else { Err(failure) })?;
+    let listener = listen(args.local_port, port).await?;
+    let local = listener.local_addr().map_err(|error| taken(port, &error))?.port();
+    let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
+    let opened = Opened::new(&job, local, port, token.as_deref().filter(|_| args.show_token));
+    // Whoever has read the address may end it at once.
+    let ended_from_outside = raw::ended_from_outside();
+    context.terminal.print(&document(args.output.into(), &opened).unwrap_or_else(|| opened::text(&opened)))?;
+    if token.is_some() && !args.show_token {
+        context.terminal.note("it asks for a token, which `--show-token` prints");
+    }
+    if token.is_none() && args.show_token {
+        let note =
+            format!("its token is not in its file: see `gpuctl logs {full} --grep token`, or the secret that it comes from");
+        context.terminal.note(&note);
+    }
+    if args.browser
+        && let Err(error) = open::that_detached(&opened.url)
+    {
+        context.terminal.warn(&format!("no browser could be started: {error}"));
+    }
+    context.terminal.note("Ctrl-C ends it");
+    let sink = RefCell::new(|event: RouteEvent| match event {
+        RouteEvent::Pod(pod) => context.terminal.note(&format!("── {pod} takes connections ──")),
+        RouteEvent::Waiting(why) => context.terminal.note(&format!("── {} ──", why.trim_end())),
+        RouteEvent::Failed(why) => context.terminal.warn(&format!("a connection failed: {why}")),
+    });
+    let gone = tokio::select! {
+        ended = connection.serve(&route, &listener, &sink) => ended?,
+        // That is how it ends.
+        number = ended_from_outside => {
+            return Ok(if number == raw::INTERRUPT { ExitCode::SUCCESS } else { ExitCode::from(128 + number) });
+        }
+    };
+    match gone.filter(|state| state.status.is_final()) {
+        Some(state) => {
+            context.terminal.note(&format!("── {} {} ──", job.name, text::state(&state)));
+            Ok(ExitCode::SUCCESS)
+        }
+        None => Err(Error::new(Kind::NotFound, "NotFound", format!("job `{}` was deleted meanwhile", job.name))),
+    }
+}
+
+/// The way to the pod that is meant; a service's pods are told by number too.
+fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
+    let choice = ContainerChoice { rank: args.rank, pod: args.pod.as_deref(), container: None };
+    let mut route =
+        Route { namespace: job.namespace.clone(), job: job.name.clone(), kind: job.kind, pod: None, rank: None, port };
+    if args.pod.is_some() || args.rank.is_some() {
+        let pod = pod(job, choice)?;
+        // A rank is found again in another pod; a pod is itself.
+        (route.pod, route.rank) =
+            if pod.rank.is_some() && args.pod.is_none() { (None, pod.rank) } else { (Some(pod.name.clone()), None) };
+    }
+    Ok(route)
+}
+
+/// The port that was asked for, else the job's own, else any.
+async fn listen(asked: Option<u16>, own: u16) -> Result<TcpListener, Error> {
+    let bind = |port| TcpListener::bind(("127.0.0.1", port));
+    match asked {
+        Some(port) => bind(port).await.map_err(|error| taken(port, &error)),
+        None => match bind(own).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => bind(0).await.map_err(|error| taken(0, &error)),
+        },
+    }
+}
+
+fn taken(port: u16, error: &std::io::Error) -> Error {
+    let message = format!("cannot listen on port {port} of this machine");
+    Error::new(Kind::Request, "PortTaken", message)
+        .cause(error.to_string())
+        .hint("leave `--local-port` out to take one that is free")
+}
+
+fn token(job: &Job) -> Option<String> {
+    let documents = spec::parse("", job.source.as_deref()?).ok()?.documents;
+    documents.iter().find_map(|document| match document {
+        Document::Job(job) => spec::notebook_token(job),
+        _ => None,
+    })
+}

@@ -1,0 +1,40 @@
+//! `gpuctl pause`: frees the GPUs of a job and keeps everything else.
+
+use std::process::ExitCode;
+
+use crate::cli::jobs::pause::Pause;
+use crate::context::Context;
+use crate::deploy::size::{Change, answer, changeable};
+use crate::error::{Error, Kind};
+use crate::model::{State, Status};
+
+pub async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Error> {
+    let Pause::Job(args) = args;
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let job = changeable(&connection, &args.name).await?;
+    let state = State::of(&job);
+    if state.status == Status::Paused {
+        let change = Change { status: "paused", before: 0, after: 0, message: "paused already".to_owned() };
+        return answer(&job, change, args.output.into(), context);
+    }
+    if state.status.is_final() {
+        let error = Error::new(Kind::Request, "NotRunning", format!("job `{}` has {}", job.name, state.status));
+        return Err(error.hint(format!("gpuctl delete job {}/{}", job.namespace, job.name)));
+    }
+    if job.kind.serves() {
+        connection.scale(&job, 0).await?;
+    } else if job.queued {
+        connection.hold(&job, true).await?;
+    } else {
+        connection.suspend(&job, true).await?;
+    }
+    let freed = match job.gpus_held() {
+        0 => String::new(),
+        1 => "; 1 GPU becomes free".to_owned(),
+        many => format!("; {many} GPUs become free"),
+    };
+    let lost = if job.kind.serves() { "" } else { "; it goes on from its last checkpoint" };
+    let change = Change { status: "paused", before: job.pods_wanted, after: 0, message: format!("paused{freed}{lost}") };
+    answer(&job, change, args.output.into(), context)
+}

@@ -1,0 +1,41 @@
+//! `gpuctl resume`: lets a paused job go on.
+
+use std::process::ExitCode;
+
+use crate::cli::jobs::resume::Resume;
+use crate::context::Context;
+use crate::deploy::size::{Change, answer, changeable};
+use crate::error::Error;
+use crate::model::{State, Status};
+use crate::view::text::count;
+
+pub async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Error> {
+    let Resume::Job(args) = args;
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let job = changeable(&connection, &args.name).await?;
+    let leaves = args.anywhere && job.pinned.is_some();
+    if State::of(&job).status != Status::Paused && !leaves && !job.held {
+        let size = job.pods_wanted;
+        let change = Change { status: "resumed", before: size, after: size, message: "it was not paused".to_owned() };
+        return answer(&job, change, args.output.into(), context);
+    }
+    if job.queued && !job.kind.serves() {
+        connection.hold(&job, false).await?;
+        let message = "resumed: it runs when its queue admits it".to_owned();
+        return answer(
+            &job,
+            Change { status: "resumed", before: 0, after: job.pods_wanted, message },
+            args.output.into(),
+            context,
+        );
+    }
+    connection.resume(&job, args.anywhere).await?;
+    let place = match &job.pinned {
+        Some(node) if !args.anywhere => format!(" on its last node {node}"),
+        Some(_) => " on any node".to_owned(),
+        None => String::new(),
+    };
+    let message = format!("resumed with {}{place}", count(job.pods_wanted.into(), "pod"));
+    answer(&job, Change { status: "resumed", before: 0, after: job.pods_wanted, message }, args.output.into(), context)
+}

@@ -1,0 +1,71 @@
+//! `gpuctl run`: submits a job without a file. The flags become the YAML that they stand for, which is then read like any
+//! other.
+
+use std::process::ExitCode;
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::jobs::run::{Run, RunFormat};
+use crate::context::Context;
+use crate::deploy::decide::Mode;
+use crate::deploy::inputs::Input;
+use crate::deploy::names::named;
+use crate::deploy::options::DryRun;
+use crate::deploy::submit;
+use crate::error::Error;
+use crate::spec;
+use crate::view::{Format, yaml};
+
+pub async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error> {
+    let format = match args.output {
+        RunFormat::Text | RunFormat::Spec => Format::Table,
+        RunFormat::Json => Format::Json,
+        RunFormat::Yaml => Format::Yaml,
+    };
+    context.terminal.set_format(format);
+    let text = yaml(&specification(args));
+    let parsed = spec::parse("the YAML of this command (-o spec)", &text)?;
+    context.terminal.warn_about(&parsed.warnings);
+    if args.output == RunFormat::Spec {
+        if args.submit.dry_run != Some(DryRun::Client) {
+            return Err(Error::usage("`-o spec` only shows").hint("add `--dry-run=client`"));
+        }
+        context.terminal.print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let input = |document| Input { document, file: "-".to_owned(), text: text.clone() };
+    let documents = named(parsed.documents.into_iter().map(input).collect(), args.generate_name)?;
+    submit::submit(documents, &args.submit.options(Mode::default()), format, context).await
+}
+
+/// The document that the flags stand for; what was not said is left out.
+fn specification(args: &Run) -> Value {
+    let mut job = Map::from_iter([("name".to_owned(), json!(args.name))]);
+    put(&mut job, "priority", args.priority.as_ref());
+    put(&mut job, "retries", args.retries);
+    let mut environment = Map::from_iter([("image".to_owned(), json!(args.image))]);
+    put(&mut environment, "command", Some(&args.command).filter(|command| !command.is_empty()));
+    put(&mut environment, "workingDir", Some("/workspace").filter(|_| !args.file.is_empty()));
+    let plain = args.env.iter().map(|(name, value)| json!({"name": name, "value": value}));
+    let secret = args.env_secret.iter().map(|(name, secret)| json!({"name": name, "secret": secret}));
+    let variables: Vec<Value> = plain.chain(secret).collect();
+    put(&mut environment, "env", Some(variables).filter(|list| !list.is_empty()));
+    let mut resources = Map::from_iter([("gpu".to_owned(), json!(args.gpus))]);
+    put(&mut resources, "gpu-type", args.gpu_type.as_ref());
+    put(&mut resources, "pool", args.pool.as_ref());
+    put(&mut resources, "node_count", args.node_count);
+    put(&mut resources, "cpu", args.cpu.as_ref());
+    put(&mut resources, "memory", args.memory.as_ref());
+    let mut document =
+        json!({"kind": "training", "version": "v0.1", "job": job, "environment": environment, "resources": resources});
+    if !args.file.is_empty() {
+        document["files"] = json!(args.file);
+    }
+    document
+}
+
+fn put(map: &mut Map<String, Value>, key: &str, value: Option<impl serde::Serialize>) {
+    if let Some(value) = value {
+        map.insert(key.to_owned(), json!(value));
+    }
+}

@@ -1,0 +1,49 @@
+//! `gpuctl scale`: changes the number of replicas of a service.
+
+use std::process::ExitCode;
+
+use crate::cli::jobs::scale::Scale;
+use crate::context::Context;
+use crate::deploy::size::{Change, answer, changeable};
+use crate::error::{Error, Kind};
+use crate::model::JobKind;
+use crate::view::text::count;
+
+pub async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let job = changeable(&connection, &args.name).await?;
+    let full = format!("{}/{}", job.namespace, job.name);
+    match job.kind {
+        JobKind::Training => {
+            let error = Error::new(
+                Kind::Request,
+                "NotScalable",
+                format!("`{}` is a training: its ranks are fixed when it begins", job.name),
+            );
+            return Err(error.hint(format!("`gpuctl pause job {full}`, or submit it anew with another `resources.node_count`")));
+        }
+        JobKind::Notebook if args.replicas > 1 => {
+            let error = Error::new(Kind::Request, "NotScalable", format!("`{}` is a notebook: it is one pod", job.name));
+            return Err(error.hint("submit a second notebook under another name"));
+        }
+        _ => {}
+    }
+    let before = if job.suspended { 0 } else { job.pods_wanted };
+    // Read beforehand: what was done must not look like a failure because of a warning.
+    let autoscaler = connection.autoscaler(&job).await?;
+    if args.replicas != before {
+        connection.scale(&job, args.replicas).await?;
+    }
+    if let Some(autoscaler) = autoscaler.filter(|_| args.replicas > 0) {
+        let (low, high) = (autoscaler.min_replicas, autoscaler.max_replicas);
+        context.terminal.warn(&format!("its autoscaler keeps between {low} and {high} replicas and moves this number again"));
+    }
+    let message = match (before, args.replicas) {
+        (before, after) if before == after => format!("{} already", count(after.into(), "replica")),
+        (before, 0) => format!("paused; it had {}", count(before.into(), "replica")),
+        (before, after) => format!("scaled from {before} to {}", count(after.into(), "replica")),
+    };
+    let change = Change { status: if args.replicas == 0 { "paused" } else { "scaled" }, before, after: args.replicas, message };
+    answer(&job, change, args.output.into(), context)
+}

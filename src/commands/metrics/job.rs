@@ -1,0 +1,52 @@
+//! `gpuctl get metrics job`: prints the curves of the GPUs of a job. Without Prometheus it fails.
+
+use std::process::ExitCode;
+
+use futures::future::join;
+
+use crate::cli::metrics::job::JobMetrics;
+use crate::context::Context;
+use crate::error::Error;
+use crate::lookup::{self, Purpose};
+use crate::observe::curves::{curves, lifetimes};
+use crate::observe::training_telemetry::{self, speakers};
+use crate::stats::dialect::Quantity;
+use crate::stats::query::Pods;
+use crate::stats::training::Measure;
+use crate::view::document;
+use crate::view::metrics::{self as view, JobCurves, JobMetric};
+
+pub async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let now = context.now();
+    // What is wrong on the command line is told before anybody is asked.
+    args.range.range().check(now)?;
+    let connection = context.connect().await?;
+    let found = lookup::job(&connection, &args.name, Purpose::Read).await?;
+    let begin = found.started_at().or(found.created_at).unwrap_or(now);
+    let window = args.range.range().window(now, (begin, found.ended_at().unwrap_or(now)), None)?;
+    let pods = Pods::of_job(&found.namespace, &found.name, found.kind, found.pods.iter().map(|pod| pod.name.as_str()));
+    let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
+    let lifetimes = lifetimes(&found);
+    let curves = curves(context, &connection, &quantities, &pods, window, &lifetimes);
+    let speakers = speakers(&found);
+    let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.as_second())).await;
+    let (history, exposed) = curves?;
+    let mut told = training_telemetry::with_exposed(told, &exposed);
+    let throughput = [(Measure::TokensPerSecond, "tokens/sec"), (Measure::SamplesPerSecond, "samples/sec")]
+        .into_iter()
+        .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));
+    let (throughput, throughput_unit) = throughput.unzip();
+    let curves = JobCurves {
+        history: &history,
+        throughput: throughput.unwrap_or_default(),
+        throughput_unit,
+        from: window.start * 1000,
+        to: window.end * 1000,
+    };
+    let only: Vec<JobMetric> = args.metric.iter().map(|shown| (*shown).into()).collect();
+    let text = document(args.output.into(), &view::job(&curves, &only))
+        .unwrap_or_else(|| view::job_text(&curves, &only, args.per_gpu, context.terminal.look()));
+    context.terminal.print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

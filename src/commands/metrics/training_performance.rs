@@ -1,0 +1,43 @@
+//! `gpuctl get training-performance`: prints the loss, throughput and learning rate that a training reports.
+
+use std::process::ExitCode;
+
+use futures::future::join;
+
+use crate::cli::metrics::training_performance::TrainingPerformance;
+use crate::context::Context;
+use crate::error::Error;
+use crate::observe::metrics;
+use crate::observe::training_telemetry::{self, speakers_of};
+use crate::observe::workloads::{self, pods_of};
+use crate::stats::query::{self};
+use crate::view::document;
+use crate::view::metrics::{self as view, Told};
+
+pub async fn run(args: &TrainingPerformance, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let now = context.now();
+    let window = args.range.range().window_of_an_hour(now, None)?;
+    let connection = context.connect().await?;
+    let found = workloads::read(context, &connection, &[]).await?;
+    let workload = workloads::named(&found.workloads, &args.name)?;
+    let exposed = async {
+        let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
+        let pods = pods_of(workload);
+        let asked =
+            async { if pods.names.is_empty() { Ok(Vec::new()) } else { prometheus.range(&query::exposed(&pods), window).await } };
+        let series = asked.await?;
+        metrics::tell_warnings(context, &prometheus);
+        Ok::<_, Error>(series)
+    };
+    let speakers = speakers_of(workload);
+    let (exposed, told) = join(exposed, training_telemetry::by_logs(&connection, &speakers, window, now.as_second())).await;
+    let told: Told = training_telemetry::with_exposed(told, &exposed?);
+    let text = document(args.output.into(), &view::performance(&told))
+        .unwrap_or_else(|| view::performance_text(&told, window.start * 1000, window.end * 1000, context.terminal.look()));
+    context.terminal.print(&text)?;
+    if told.is_empty() {
+        context.terminal.note("it tells nothing about a training in this time, or in no way that is understood");
+    }
+    Ok(ExitCode::SUCCESS)
+}

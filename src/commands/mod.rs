@@ -1,0 +1,37 @@
+//! What each verb does: it resolves its arguments, asks the cluster or Prometheus, calls the core, and hands text to the
+//! terminal. A command never names another one: what two of them need is a workflow (`deploy`, `observe`, `inside`) or the core.
+
+pub mod access;
+pub mod files;
+pub mod history;
+pub mod jobs;
+pub mod metrics;
+pub mod nodes;
+pub mod pools;
+pub mod program;
+pub mod quotas;
+pub mod score;
+pub mod workloads;
+
+use std::process::ExitCode;
+
+use crate::cli::command::{self, Command, Describe, Get, GetMetrics};
+use crate::context::Context;
+use crate::error::Error;
+
+macro_rules! define_dispatch {
+    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) => $run:path, $rights:tt;)* })*) => {
+        $(
+            impl $group {
+                /// Runs the verb that was typed.
+                pub async fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+                    match self {
+                        $(Self::$verb(args) => $run(args, context).await,)*
+                    }
+                }
+            }
+        )*
+    };
+}
+
+verbs!(define_dispatch);

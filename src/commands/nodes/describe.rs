@@ -1,0 +1,22 @@
+//! `gpuctl describe node`: prints everything about one node.
+
+use std::process::ExitCode;
+
+use crate::cli::nodes::describe::DescribeNode;
+use crate::context::Context;
+use crate::error::Error;
+use crate::lookup;
+use crate::observe::metrics::{Cells, OF_DEVICES};
+use crate::observe::nodes::warn_of;
+use crate::view::{document, node};
+
+pub async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let (stock, _) = Cells::new(context, &connection).stock(&OF_DEVICES).await?;
+    warn_of(&stock, context);
+    let host = lookup::node(&stock, &args.name)?;
+    let text = document(args.output.into(), &node::document(host));
+    context.terminal.print(&text.unwrap_or_else(|| node::text(host, context.terminal.look(), context.now())))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,104 @@
+//! `gpuctl label node`: sets or removes a label, each node for itself, and reports which failed.
+
+use std::process::ExitCode;
+
+use crate::cli::nodes::label::{Label, LabelNode};
+use crate::cluster::{Connection, Labelling, Over};
+use crate::context::Context;
+use crate::deploy::pools;
+use crate::error::{Error, Kind};
+use crate::lookup;
+use crate::model::POOL_LABEL;
+use crate::render::is_published;
+use crate::spec::{is_label_key, is_label_value};
+use crate::view::labels::{self, Labelled};
+use crate::view::node::LabelItem;
+use crate::view::{Format, document};
+
+pub async fn run(label: &Label, context: &Context) -> Result<ExitCode, Error> {
+    let Label::Node(args) = label;
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let (last, nodes) = args.words.split_last().expect("clap demands two words");
+    let (key, value) = wanted(last, args)?;
+    for node in nodes {
+        crate::cli::args::value::object_name(node)
+            .map_err(|why| Error::usage(format!("`{node}` is no name of a node: {why}")))?;
+    }
+    let connection = context.connect().await?;
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for node in nodes {
+        match one(&connection, node, key, value, args.overwrite).await {
+            Ok(message) => {
+                if !format.is_document() {
+                    context.terminal.print(&format!("{node}: {message}\n"))?;
+                }
+                if let ([_], true) = (nodes, format.is_document()) {
+                    let item = value.map(|value| LabelItem { key: key.to_owned(), value: value.to_owned() });
+                    let label_key = item.is_none().then_some(key);
+                    let answer = Labelled { node_name: node, label: item, label_key, message };
+                    context.terminal.print(&document(format, &answer).unwrap_or_default())?;
+                }
+                done.push(node.clone());
+            }
+            Err(error) if nodes.len() == 1 => return Err(error),
+            Err(error) => {
+                context.terminal.fail(&error);
+                failed.push((node.clone(), error));
+            }
+        }
+    }
+    if is_published(key) && !done.is_empty() {
+        pools::publish(&connection, false, context).await;
+    }
+    if nodes.len() > 1 {
+        let message = format!("{} of {} nodes done", done.len(), nodes.len());
+        context.terminal.print(&document(format, &labels::batch(None, &done, &failed, message)).unwrap_or_default())?;
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+}
+
+/// The key, and the value to set. What is no label is refused before anything is written.
+fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
+    let (key, value) = word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
+    if args.delete == value.is_some() {
+        let hint =
+            if args.delete { format!("--delete takes the key alone: {key}") } else { format!("{word}=VALUE, or --delete") };
+        return Err(Error::usage(format!("`{word}` says {} value", if args.delete { "a" } else { "no" })).hint(hint));
+    }
+    let invalid =
+        |message: String| Error::new(Kind::Usage, "InvalidLabel", message).hint("letters, digits, `-`, `_`, `.`, at most 63");
+    if !is_label_key(key) {
+        return Err(invalid(format!("`{key}` is no key of a label")));
+    }
+    if let Some(value) = value.filter(|value| !is_label_value(value)) {
+        return Err(invalid(format!("`{value}` is no value of a label")));
+    }
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    let own = prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io");
+    if key == POOL_LABEL && !args.force {
+        let error = Error::new(Kind::Usage, "ProtectedLabel", format!("`{key}` says which pool a node is in"));
+        return Err(error.hint("`gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL`, or --force"));
+    }
+    if own && !args.force {
+        let error = Error::new(Kind::Usage, "ProtectedLabel", format!("`{key}` belongs to Kubernetes"));
+        return Err(error.hint("--force writes it all the same"));
+    }
+    Ok((key, value))
+}
+
+async fn one(connection: &Connection, node: &str, key: &str, value: Option<&str>, overwrite: bool) -> Result<String, Error> {
+    let over = if overwrite || value.is_none() { Over::Anything } else { Over::Only(None) };
+    match connection.set_label(node, key, value, over).await? {
+        Labelling::Done if value.is_none() => Ok(format!("{key} taken away")),
+        Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),
+        Labelling::Unchanged => Ok(format!("{key}={} was set already", value.unwrap_or_default())),
+        Labelling::NoNode => Err(lookup::missing_node(node, &[])),
+        Labelling::NoLabel => Err(Error::new(Kind::NotFound, "LabelNotFound", format!("node `{node}` has no label `{key}`"))),
+        Labelling::Conflict(there) => {
+            let there = there.unwrap_or_default();
+            let error = Error::new(Kind::Request, "LabelConflict", format!("node `{node}` has {key}={there} already"));
+            Err(error.hint("--overwrite replaces it"))
+        }
+    }
+}

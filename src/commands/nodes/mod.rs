@@ -1,0 +1,6 @@
+//! Commands about nodes.
+
+pub mod describe;
+pub mod get;
+pub mod label;
+pub mod labels;

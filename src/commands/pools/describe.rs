@@ -1,0 +1,30 @@
+//! `gpuctl describe pool`: prints the nodes, GPUs, quota and jobs of one pool.
+
+use std::process::ExitCode;
+
+use futures::future::join;
+
+use crate::cli::pools::describe::DescribePool;
+use crate::context::Context;
+use crate::deploy::pools::missing;
+use crate::error::Error;
+use crate::observe::metrics::{Cells, OF_NODES};
+use crate::observe::pools::{look, warn_of};
+use crate::view::document;
+use crate::view::pools::{self};
+
+pub async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let cells = Cells::new(context, &connection);
+    let (seen, moment) = join(look(&connection, Some(&args.name)), cells.now(&OF_NODES)).await;
+    let (mut seen, moment) = (seen?, moment?);
+    seen.measure(&cells, moment.as_ref());
+    let Some(pool) = seen.pools.pop() else {
+        return Err(missing(&args.name, &seen.stock.inventory, &connection).await);
+    };
+    warn_of(&seen, context);
+    let text = document(args.output.into(), &pools::document(&pool));
+    context.terminal.print(&text.unwrap_or_else(|| pools::text(&pool, context.terminal.look())))?;
+    Ok(ExitCode::SUCCESS)
+}

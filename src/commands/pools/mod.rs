@@ -1,0 +1,5 @@
+//! Commands about pools.
+
+pub mod describe;
+pub mod get;
+pub mod nodes;

@@ -1,0 +1,105 @@
+//! `gpuctl add node` and `gpuctl remove node`: put nodes into a pool and take them out.
+
+use std::process::ExitCode;
+
+use crate::cli::pools::nodes::{Add, PoolNodes, Remove};
+use crate::cluster::{Connection, Over};
+use crate::context::Context;
+use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
+use crate::deploy::pools;
+use crate::error::{Error, Kind};
+use crate::lookup;
+use crate::model::{HostUse, Noted, POOL_LABEL, PoolDefinition};
+use crate::view::{Format, document, labels};
+
+pub async fn add(add: &Add, context: &Context) -> Result<ExitCode, Error> {
+    let Add::Node(args) = add;
+    change(args, true, context).await
+}
+
+pub async fn remove(remove: &Remove, context: &Context) -> Result<ExitCode, Error> {
+    let Remove::Node(args) = remove;
+    change(args, false, context).await
+}
+
+async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let connection = context.connect().await?;
+    let stock = connection.stock().await?.listed()?;
+    let known = connection.pool(&args.pool).await?;
+    if known.is_none() && !stock.inventory.pools().contains(args.pool.as_str()) {
+        return Err(pools::missing(&args.pool, &stock.inventory, &connection).await);
+    }
+    if known.is_none() && adding {
+        // A pool that so far was labels only.
+        pools::tell_home(connection.ensure_home(false).await?, false, context);
+        connection.add_pool(&PoolDefinition { name: args.pool.clone(), ..PoolDefinition::default() }).await?;
+    }
+    let definition =
+        known.map(|known| known.pool).unwrap_or_else(|| PoolDefinition { name: args.pool.clone(), ..PoolDefinition::default() });
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
+    for node in &args.nodes {
+        let result = match find(&stock.inventory, node) {
+            None => {
+                let names: Vec<&str> = stock.inventory.hosts.iter().map(HostUse::name).collect();
+                Err(lookup::missing_node(node, &names))
+            }
+            Some(host) if adding => put_in(&connection, host, &definition, args.force).await,
+            Some(host) => take_out(&connection, host, &args.pool).await,
+        };
+        match result {
+            Ok(()) => {
+                let verb = if adding { "is in" } else { "is out of" };
+                if !format.is_document() {
+                    context.terminal.print(&format!("{node} {verb} pool {}\n", args.pool))?;
+                }
+                done.push(node.clone());
+            }
+            Err(error) => {
+                context.terminal.fail(&error);
+                failed.push((node.clone(), error));
+            }
+        }
+    }
+    pools::publish(&connection, true, context).await;
+    let message = format!("{} of {} nodes done", done.len(), args.nodes.len());
+    context.terminal.print(&document(format, &labels::batch(Some(&args.pool), &done, &failed, message)).unwrap_or_default())?;
+    Ok(match failed.first() {
+        None => ExitCode::SUCCESS,
+        Some((_, error)) if args.nodes.len() == 1 => ExitCode::from(error.kind.exit_code()),
+        Some(_) => ExitCode::from(Kind::Request.exit_code()),
+    })
+}
+
+async fn put_in(connection: &Connection, host: &HostUse, pool: &PoolDefinition, force: bool) -> Result<(), Error> {
+    fits(host, pool, None, force)?;
+    let (node, set) = (host.name().to_owned(), taken_over(connection, host, &pool.name).await?);
+    // Written down first: a label without a note would outlive the pool.
+    connection.change_pool(&pool.name, |pool| pool.labels.entry(node.clone()).or_default().extend(set.clone())).await?;
+    let over = if force { Over::Anything } else { Over::Only(host.host.node.pool()) };
+    if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, over).await {
+        let wanted = PoolDefinition { labels: [(node, set)].into(), ..PoolDefinition::default() };
+        return Err(match connection.change_pool(&pool.name, |known| *known = known.changed_back(&wanted, pool)).await {
+            Ok(_) => error,
+            Err(_) => error.cause(format!("pool `{}` still has a note of it", pool.name)),
+        });
+    }
+    leave_other(connection, host, &pool.name).await
+}
+
+async fn take_out(connection: &Connection, host: &HostUse, pool: &str) -> Result<(), Error> {
+    let node = host.name();
+    let set = connection.pool(pool).await?.and_then(|mut known| known.pool.labels.remove(node)).unwrap_or_default();
+    // What an earlier try left half done is finished.
+    if host.host.node.pool() != Some(pool) && set.is_empty() {
+        let place = host.host.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
+        return Err(Error::new(Kind::Request, "NotInPool", format!("node `{node}` is in {place}")));
+    }
+    let own = (POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
+    for (key, note) in set.into_iter().chain([own]) {
+        unset(connection, node, &key, &note).await?;
+    }
+    connection.change_pool(pool, |pool| drop(pool.labels.remove(node))).await?;
+    Ok(())
+}

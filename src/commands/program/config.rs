@@ -1,0 +1,102 @@
+//! `gpuctl config`: prints each setting with its value and origin, and changes settings in the config file.
+
+use std::cell::Cell;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::cli::program::config::{ConfigCommand, Set, View};
+use crate::config::{KEYS, Key, Kind as Wants, Origin, nearest, set, usual};
+use crate::context::Context;
+use crate::deploy::inputs;
+use crate::error::{Error, Kind};
+use crate::view::config::{self as view, Setting};
+use crate::view::document;
+
+pub async fn run(command: &ConfigCommand, context: &Context) -> Result<ExitCode, Error> {
+    match command {
+        ConfigCommand::View(args) => view(args, context),
+        ConfigCommand::Set(args) => write(args, context),
+    }
+}
+
+fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
+    let format = args.output.into();
+    context.terminal.set_format(format);
+    let config = context.config()?;
+    config.file.unknown().iter().for_each(|unknown| context.terminal.warn(unknown));
+    let file = config.file.path().map(|path| path.display().to_string());
+    // What is wrong is told, and does not hide the rest.
+    let wrong = Cell::new(false);
+    let setting = |key: &'static Key| {
+        let (value, origin) = match context.flag(key.name) {
+            Some(value) => (value, Origin::Flag),
+            None => config.find(key).unwrap_or_else(|told| {
+                context.terminal.warn(&told);
+                wrong.set(true);
+                (Value::Null, Origin::Default)
+            }),
+        };
+        let origin = match origin {
+            Origin::Flag => format!("flag {}", key.flag),
+            Origin::Environment(variable) => format!("environment {variable}"),
+            Origin::File => format!("file {}", file.as_deref().unwrap_or_default()),
+            Origin::Default => "default".to_owned(),
+        };
+        // A variable holds what the file keeps in a file of its own.
+        let secret = key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
+        Setting { name: key.name, value, origin, secret }
+    };
+    let settings: Vec<Setting> = KEYS.iter().map(setting).collect();
+    let document = document(format, &view::nested(&settings, args.show_origin));
+    let text = document.unwrap_or_else(|| match args.show_origin {
+        true => view::table(&settings, format, context.terminal.look()),
+        false => view::yaml(&settings),
+    });
+    context.terminal.print(&text)?;
+    if file.is_none() {
+        let place = usual().map_or_else(|| "in no config folder".to_owned(), |path| format!("at {}", path.display()));
+        context.terminal.hint(&format!("there is no config file {place}: gpuctl config set KEY VALUE makes one"));
+    }
+    Ok(if wrong.get() { ExitCode::from(Kind::Usage.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let Some(key) = Key::find(&args.key) else {
+        let error = Error::usage(format!("`{}` is no setting", args.key));
+        return Err(match nearest(&args.key, KEYS.iter().map(|key| key.name)) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint("gpuctl config view lists them"),
+        });
+    };
+    if key.kind == Wants::Map {
+        return Err(Error::usage(format!("`{}` holds several names and is written by hand", key.name)));
+    }
+    let typed = if args.value == "-" { stdin()? } else { args.value.clone() };
+    // Nothing takes a setting back.
+    let value = if typed.is_empty() { Some(Value::String(String::new())) } else { key.kind.parse(&typed) };
+    let value = value.ok_or_else(|| {
+        let shown = if key.secret { String::new() } else { format!("`{typed}` ") };
+        Error::usage(format!("{shown}is not what `{}` wants: {}", key.name, key.kind.wants()))
+    })?;
+    let path = set(context.config_file(), key, &value).map_err(Error::usage)?;
+    let (_, origin) = context.config()?.find(key).map_err(Error::usage)?;
+    let setting = Setting { name: key.name, value, origin: format!("file {}", path.display()), secret: key.secret };
+    let text = format!("{} set to {} in {}\n", key.name, setting.shown(), path.display());
+    context.terminal.print(&document(args.output.into(), &view::one(&setting)).unwrap_or(text))?;
+    if let Origin::Environment(variable) = origin {
+        context.terminal.warn(&format!("{variable} in the environment comes before it"));
+    }
+    if key.secret
+        && let [variable, ..] = key.variables
+    {
+        context.terminal.hint(&format!("{variable} in the environment keeps it out of files"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stdin() -> Result<String, Error> {
+    let text = String::from_utf8(inputs::bytes("-")?);
+    Ok(text.map_err(|_| Error::usage("stdin is no text"))?.trim().to_owned())
+}

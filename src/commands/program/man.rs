@@ -1,0 +1,67 @@
+//! `gpuctl man`: prints manual pages, made from the help and the exit codes of `error.rs`.
+
+use std::fs;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_mangen::Man as Page;
+use clap_mangen::roff::{Roff, roman};
+
+use crate::cli::Cli;
+use crate::cli::program::man::Man;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+
+/// Every page as (file name, text).
+pub fn pages() -> std::io::Result<Vec<(String, String)>> {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    let mut pages = Vec::new();
+    add("gpuctl", &command, &mut pages)?;
+    Ok(pages)
+}
+
+fn add(name: &str, command: &clap::Command, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
+    let page = Page::new(command.clone().name(name.to_owned()).display_name(name)).title(name).date("");
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    if pages.is_empty() {
+        exit_codes().to_writer(&mut text)?;
+    }
+    pages.push((format!("{name}.1"), String::from_utf8_lossy(&text).into_owned()));
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        add(&format!("{name}-{}", sub.get_name()), sub, pages)?;
+    }
+    Ok(())
+}
+
+fn exit_codes() -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    let codes = std::iter::once((0, "done")).chain(Kind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
+    for (code, sentence) in codes {
+        roff.control("TP", []);
+        roff.text([roman(code.to_string())]);
+        roff.text([roman(sentence)]);
+    }
+    roff
+}
+
+#[expect(clippy::disallowed_methods, reason = "writing the pages is what was asked for")]
+pub async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error> {
+    let failed = |error: std::io::Error| {
+        Error::new(Kind::Request, "ManFailed", "the manual pages cannot be written").cause(error.to_string())
+    };
+    let pages = pages().map_err(failed)?;
+    match &args.dir {
+        None => context.terminal.print(&pages[0].1)?,
+        Some(dir) => {
+            fs::create_dir_all(dir).map_err(failed)?;
+            for (name, text) in &pages {
+                fs::write(dir.join(name), text).map_err(failed)?;
+            }
+            context.terminal.note(&format!("{} pages written to {}", pages.len(), dir.display()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,7 @@
+//! Commands about the program itself.
+
+pub mod completion;
+pub mod config;
+pub mod doctor;
+pub mod man;
+pub mod version;

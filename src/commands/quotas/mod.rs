@@ -1,0 +1,4 @@
+//! Commands about quotas.
+
+pub mod describe;
+pub mod get;

@@ -1,0 +1,98 @@
+//! Analyzes the window once: reads Prometheus and the API server at the same time, and scores every device.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use futures::future::join;
+use jiff::Timestamp;
+
+use crate::commands::score::settings::Settings;
+use crate::context::Context;
+use crate::error::Error;
+use crate::observe::metrics::{self, OF_NODES};
+use crate::observe::nodes;
+use crate::prometheus::Window;
+use crate::stats::devices::{self, Moment};
+use crate::stats::dialect::Quantity;
+use crate::stats::history::{self, Lifetimes};
+use crate::stats::identity::Facts;
+use crate::stats::query;
+use crate::stats::scored::{Rules, Scored, scored};
+
+/// What a score is made of.
+const QUANTITIES: [Quantity; 8] = [
+    Quantity::Utilization,
+    Quantity::MemoryCopy,
+    Quantity::MemoryUsed,
+    Quantity::MemoryFree,
+    Quantity::MemoryTotal,
+    Quantity::Power,
+    Quantity::PowerLimit,
+    Quantity::Clock,
+];
+
+/// What Prometheus itself would repeat a value for, in seconds.
+const LONGEST_LOOKBACK: i64 = 300;
+
+/// Devices with their scores as of a time.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    pub devices: Vec<Scored>,
+    pub rules: Rules,
+    /// To the second.
+    pub at: Timestamp,
+    pub took: Duration,
+}
+
+/// Seconds for which a sample stands: two of the scrapes that came in lately, and no less than two steps.
+fn lookback(moment: &Moment, step: i64) -> i64 {
+    let intervals = moment.counted.iter().filter_map(|series| query::interval(series.last()?.value));
+    #[expect(clippy::cast_possible_truncation, reason = "at most five minutes")]
+    let scrapes = intervals.fold(0.0, f64::max).ceil() as i64;
+    (2 * scrapes + 1).max(2 * step).min(LONGEST_LOOKBACK)
+}
+
+/// Analyzes once. `connected` is told whether Prometheus answered, whatever else failed.
+pub async fn analyze(settings: &Settings, context: &Context, connected: &Cell<bool>) -> Result<Analysis, Error> {
+    connected.set(false);
+    let connection = context.connect().await?;
+    let begun = context.now();
+    let Settings { window, step, weights, thresholds, .. } = *settings;
+    let (start, end) = (begun.as_second() - window, begun.as_second());
+    let span = Window { start, end, step };
+    let asked = async {
+        let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
+        let moment = metrics::moment(&prometheus, &OF_NODES, None).await?;
+        let lookback = lookback(&moment, step);
+        let series = prometheus.range(&query::recent(&QUANTITIES, lookback), span).await?;
+        metrics::tell_warnings(context, &prometheus);
+        connected.set(true);
+        Ok::<_, Error>((moment, series, lookback))
+    };
+    let (asked, stock) = join(asked, connection.stock()).await;
+    let ((moment, series, lookback), stock) = (asked?, stock?);
+    let rules = Rules { start, end, step, lookback, weights, thresholds };
+    nodes::warn_of(&stock, context);
+    let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
+    let readings = devices::read(&moment, &stock.inventory, &facts);
+    let history = history::read(&series, &facts, &Lifetimes::new());
+    let own = match stock.consumers {
+        Some(_) => None,
+        // Since when a pod runs is known of one's own namespace at least.
+        None => connection.consumers(&connection.namespace).await.ok(),
+    };
+    let pods = stock.consumers.as_deref().or(own.as_deref());
+    if stock.consumers.is_none() {
+        context.terminal.warn("since when other namespaces' pods run is not known, so their GPUs are unknown");
+    }
+    let mut devices = scored(&readings, &history, &stock.inventory, pods, &rules);
+    if connection.namespace_is_explicit {
+        let namespace = &connection.namespace;
+        // Of a shared device this namespace's pods are the ones that are meant.
+        devices.iter_mut().for_each(|device| device.reading.holders.retain(|(own, _)| own == namespace));
+        devices.retain(|device| !device.reading.holders.is_empty());
+    }
+    let at = Timestamp::from_second(begun.as_second()).unwrap_or(begun);
+    let took = Duration::try_from(context.now().duration_since(begun)).unwrap_or_default();
+    Ok(Analysis { devices, rules, at, took })
+}

@@ -1,0 +1,117 @@
+//! `gpuctl score`: scores how much of each held GPU is used over a window. Without Prometheus it fails.
+
+pub mod analysis;
+pub mod outbound;
+pub mod settings;
+pub mod watch;
+
+use std::cell::Cell;
+use std::path::Path;
+use std::process::ExitCode;
+
+use analysis::{Analysis, analyze};
+use settings::Settings;
+
+use crate::cli::score::{ScoreArgs, ScoreFormat, SortKey, What};
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::files;
+use crate::stats::scored::Scored;
+use crate::view::exposition::{self, Analyses};
+use crate::view::{Format, document, score as view};
+
+impl ScoreArgs {
+    /// With what environment and config file say now.
+    pub fn settings(&self, context: &Context) -> Result<Settings, Error> {
+        let settings = Settings::of(&self.scoring, &self.telling, self.watch.flatten(), &context.config()?)?;
+        context.terminal.set_talk(settings.talk);
+        Ok(settings)
+    }
+
+    /// The devices that are listed, in the order that was asked for.
+    pub fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
+        let all = self.all && self.what == What::Results;
+        let mut list: Vec<Scored> = devices.into_iter().filter(|device| all || device.reading.held == Some(true)).collect();
+        match self.sort_by {
+            None => {}
+            Some(SortKey::Score) => list.sort_by(|a, b| {
+                let key = |row: &Scored| row.score.value.unwrap_or(f64::INFINITY);
+                key(a).total_cmp(&key(b))
+            }),
+            Some(SortKey::Namespace) => list.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders)),
+            Some(SortKey::Node) => list.sort_by(|a, b| a.reading.node.cmp(&b.reading.node)),
+        }
+        list
+    }
+
+    /// What stdout gets of an analysis.
+    pub fn text(&self, analysis: &Analysis, analyses: &Analyses, headers: bool, context: &Context) -> String {
+        let (format, look) = (self.output.into(), context.terminal.look());
+        let rows = &analysis.devices;
+        let list = |rows: &[Scored]| {
+            if rows.is_empty() && format != Format::Csv {
+                String::new()
+            } else {
+                view::table(rows, format, headers && !self.no_headers, look)
+            }
+        };
+        match self.what {
+            _ if self.output == ScoreFormat::Prometheus => exposition::text(Some((rows, &view::stats(rows))), analyses),
+            What::Results => document(format, &view::results(rows, analysis.at)).unwrap_or_else(|| list(rows)),
+            What::Low => {
+                let low = view::low(rows, analysis.rules.thresholds.low, analysis.at);
+                let kept = || list(&rows.iter().filter(|row| row.is_low()).cloned().collect::<Vec<_>>());
+                document(format, &low).unwrap_or_else(kept)
+            }
+            What::Stats => {
+                let stats = view::stats(rows);
+                document(format, &stats).unwrap_or_else(|| view::stats_text(&stats))
+            }
+        }
+    }
+}
+
+pub async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let settings = args.settings(context)?;
+    if args.watch.is_some() {
+        return watch::run(args, settings, context).await;
+    }
+    let mut analysis = analyze(&settings, context, &Cell::default()).await?;
+    outbound::ask(&settings, &mut analysis, None, context).await;
+    let mut analyses = Analyses::default();
+    analyses.succeeded(analysis.took.as_secs_f64());
+    // Others are told of what is held; what is listed here is another question.
+    let told = analysis.clone();
+    analysis.devices = args.list(std::mem::take(&mut analysis.devices));
+    context.terminal.print(&args.text(&analysis, &analyses, true, context))?;
+    if args.output != ScoreFormat::Prometheus {
+        if analysis.devices.is_empty() {
+            context.terminal.note("no GPU is held");
+        } else if args.what == What::Low && !analysis.devices.iter().any(Scored::is_low) {
+            context.terminal.note("no GPU that is held is low");
+        }
+    }
+    // All of it is tried, whatever became of the first.
+    let mut outcomes = Vec::new();
+    if let Some(path) = &args.textfile {
+        let text = exposition::text(Some((&analysis.devices, &view::stats(&analysis.devices))), &analyses);
+        outcomes.push(write(path, &text));
+    }
+    if let Some(plan) = &settings.notify {
+        outcomes.push(outbound::notify(plan, &mut None, &told, context).await);
+    }
+    if let Some(plan) = &settings.control {
+        outcomes.push(outbound::control(plan, settings.workers, &told, &Cell::default(), context).await);
+    }
+    let mut errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();
+    let last = errors.pop();
+    errors.iter().for_each(|error| context.terminal.fail(error));
+    last.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// Everybody may read it: node-exporter is somebody else.
+pub fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let written = files::replace(path, text.as_bytes(), 0o644);
+    written.map_err(|told| Error::new(Kind::Request, "TextfileFailed", told))
+}

@@ -1,0 +1,170 @@
+//! Tells others about scores: asks an AI for its opinion, sends a chat message, posts to a control system. No answer changes
+//! a score.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+use crate::commands::score::analysis::Analysis;
+use crate::commands::score::settings::{AiPlan, ControlPlan, NotifyPlan, Settings};
+use crate::config::state_folder;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::outbound::chat::Robot;
+use crate::outbound::memory::Memory;
+use crate::outbound::{Call, Caller, Patience};
+use crate::stats::ai_question;
+use crate::stats::opinion::{self, Verdict};
+use crate::stats::score::{Band, Thresholds};
+use crate::stats::scored::Scored;
+use crate::view::score as view;
+
+/// Asks for opinions on the lowest scores, for so long in all. A device without a score is not asked about.
+pub async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Duration>, context: &Context) {
+    let Some(plan) = &settings.ai else { return };
+    let rules = analysis.rules;
+    let mut asked: Vec<&mut Scored> = analysis
+        .devices
+        .iter_mut()
+        .filter(|device| device.reading.held == Some(true) && device.score.band != Band::Unknown)
+        .collect();
+    asked.sort_by(|a, b| a.score.value.unwrap_or(f64::MAX).total_cmp(&b.score.value.unwrap_or(f64::MAX)));
+    if asked.len() > plan.most {
+        context.terminal.detail(&format!("{} of {} GPUs are asked about; --ai-max says how many", plan.most, asked.len()));
+        asked.truncate(plan.most);
+    }
+    let caller = match Caller::new() {
+        Ok(caller) => caller,
+        Err(told) => return context.terminal.warn(&format!("no opinion: {told}")),
+    };
+    let (total, failed) = (asked.len(), RefCell::new(Vec::new()));
+    let done = Cell::new(0);
+    let all = stream::iter(asked).for_each_concurrent(settings.workers, async |device| {
+        let question = ai_question::question(device, &rules, plan.redact).to_string();
+        let call = plan.ai.call(&ai_question::instruction(&plan.language), &question);
+        // Who refuses a key refuses it every time.
+        let refused = failed.borrow().iter().any(|told: &String| told.contains("the key is"));
+        let said = if refused { Err("the key is refused".to_owned()) } else { said(plan, &caller, &call).await };
+        match said.and_then(|text| opinion::read(&text).map_err(|told| format!("{} babbles: {told}", plan.ai.address.shown()))) {
+            Ok(opinion) => {
+                device.spared = opinion.verdict == Verdict::Active && opinion.confidence >= plan.threshold;
+                device.opinion = Some(opinion);
+            }
+            Err(told) => failed.borrow_mut().push(told),
+        }
+        done.set(done.get() + 1);
+    });
+    let within = within.unwrap_or(Duration::MAX);
+    if tokio::time::timeout(within, all).await.is_err() {
+        let late = (done.get()..total).map(|_| format!("{} did not answer within {within:?}", plan.ai.address.shown()));
+        failed.borrow_mut().extend(late);
+    }
+    let failed = failed.into_inner();
+    if let Some(first) = failed.first() {
+        context.terminal.warn(&format!("no opinion on {} of {total} GPUs, whose scores stay as they are: {first}", failed.len()));
+    }
+}
+
+async fn said(plan: &AiPlan, caller: &Caller, call: &Call) -> Result<String, String> {
+    let patience = Patience { timeout: plan.timeout, retries: plan.retries, repeatable: true };
+    plan.ai.said(&caller.post(call, patience).await?)
+}
+
+/// Tells a chat of low devices that it was not told of lately.
+pub async fn notify(plan: &NotifyPlan, memory: &mut Option<Memory>, analysis: &Analysis, context: &Context) -> Result<(), Error> {
+    let low: Vec<&Scored> = analysis.devices.iter().filter(|device| device.is_low()).collect();
+    let about = |device: &Scored| {
+        let (namespace, pod) = device.holder();
+        format!("{} {}/{}", device.id().unwrap_or_default(), namespace.unwrap_or_default(), pod.unwrap_or_default())
+    };
+    let (now, repeat) = (analysis.at.as_second(), i64::try_from(plan.repeat.as_secs()).unwrap_or(i64::MAX));
+    let memory = memory.get_or_insert_with(|| Memory::of(&plan.address, state_folder().as_deref()));
+    let new: Vec<&Scored> = low.iter().copied().filter(|device| !memory.knows(&about(device), now, repeat)).collect();
+    let local = analysis.at.to_zoned(TimeZone::system());
+    let minute = u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
+    let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
+        context.terminal.detail("quiet hours: nothing is sent");
+        Vec::new()
+    } else if new.is_empty() {
+        Vec::new()
+    } else {
+        let sent = send(plan, &new, analysis, context).await;
+        let named = sent.map_err(|told| Error::new(Kind::Request, "NotifyFailed", "no message was sent").cause(told))?;
+        // Those that the message had no room for are named by the next one.
+        new.iter().take(named).map(|device| about(device)).collect()
+    };
+    if told.is_empty() {
+        return Ok(());
+    }
+    if let Err(told) = memory.keep(&told, now, repeat) {
+        context.terminal.warn(&format!("the next run will send the same message again: {told}"));
+    }
+    Ok(())
+}
+
+async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, context: &Context) -> Result<usize, String> {
+    let robot = Robot::named(&plan.format, &plan.address);
+    let threshold = analysis.rules.thresholds.low;
+    let (text, named) = view::message(low, threshold, robot.longest());
+    let gpus: Vec<_> = low.iter().map(|device| view::item(device, analysis.at)).collect();
+    let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
+    let call = robot.call(&plan.address, plan.secret.as_deref(), context.now().as_millisecond(), &text, payload);
+    let patience = Patience { timeout: plan.timeout, retries: 2, repeatable: false };
+    let answer = Caller::new()?.post(&call, patience).await?;
+    robot.took(&plan.address, &answer)?;
+    context.terminal.detail(&format!("told {} of {} low GPUs", plan.address.shown(), low.len()));
+    Ok(named)
+}
+
+/// Tells a control system of every low device whose data are complete, or says what would be told.
+///
+/// Nothing more is posted once `ending` is set.
+pub async fn control(
+    plan: &ControlPlan,
+    workers: usize,
+    analysis: &Analysis,
+    ending: &Cell<bool>,
+    context: &Context,
+) -> Result<(), Error> {
+    let Thresholds { idle, low, .. } = analysis.rules.thresholds;
+    let below = if plan.idle_alone { idle } else { low };
+    let meant = |device: &&Scored| device.is_low() && (!plan.idle_alone || device.score.band == Band::Idle);
+    let (certain, doubtful): (Vec<&Scored>, Vec<&Scored>) =
+        analysis.devices.iter().filter(meant).partition(|device| device.is_certain(below));
+    let shown = plan.address.shown();
+    if !doubtful.is_empty() {
+        context
+            .terminal
+            .warn(&format!("{} low GPUs are left alone: their data are incomplete or younger than the window", doubtful.len()));
+    }
+    let bodies: Vec<String> = certain.iter().map(|device| view::control_body(device, analysis.at)).collect();
+    if !plan.execute {
+        bodies.iter().for_each(|body| context.terminal.note(&format!("would post to {shown}: {body}")));
+        if !bodies.is_empty() {
+            context.terminal.warn(&format!("nothing was posted to {shown}: {} calls are for --execute", bodies.len()));
+        }
+        return Ok(());
+    }
+    let caller = Caller::new().map_err(|told| Error::new(Kind::Request, "ControlFailed", told))?;
+    let (total, patience) = (bodies.len(), Patience { timeout: plan.timeout, retries: 2, repeatable: false });
+    let posted = stream::iter(bodies).map(async |body| {
+        if ending.get() {
+            return Err("not posted any more: it was told to end".to_owned());
+        }
+        let call = Call { address: plan.address.clone(), headers: plan.headers.clone(), body };
+        let answer = caller.post(&call, patience).await?;
+        if (200..300).contains(&answer.code) { Ok(()) } else { Err(format!("{shown} answers {}", answer.code)) }
+    });
+    let failed: Vec<String> = posted.buffered(workers).filter_map(async |result| result.err()).collect().await;
+    context.terminal.note(&format!("posted {} of {total} low GPUs to {shown}", total - failed.len()));
+    match failed.into_iter().collect::<std::collections::BTreeSet<_>>() {
+        none if none.is_empty() => Ok(()),
+        failed => {
+            let error = Error::new(Kind::Request, "ControlFailed", "not every low GPU could be posted");
+            Err(failed.into_iter().fold(error, Error::cause))
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Resolves the settings of `gpuctl score`: flags over environment over config file, with the rules that span several of
+//! them.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::cli::score::settings::{ControlStatus, Scoring, Telling};
+use crate::config::{AiSettings, Config, ControlSettings, NotifySettings, QuietHours, ScoreSettings};
+use crate::error::Error;
+use crate::outbound::Address;
+use crate::outbound::ai::Ai;
+use crate::stats::score::{Thresholds, Weights};
+use crate::terminal::Talk;
+
+/// An AI, and what its word is worth.
+#[derive(Clone, Debug)]
+pub struct AiPlan {
+    pub ai: Ai,
+    pub threshold: f64,
+    pub language: String,
+    pub most: usize,
+    pub timeout: Duration,
+    pub retries: usize,
+    pub redact: bool,
+}
+
+/// A chat.
+#[derive(Clone, Debug)]
+pub struct NotifyPlan {
+    pub address: Address,
+    pub format: String,
+    pub secret: Option<String>,
+    pub quiet_hours: Option<QuietHours>,
+    pub repeat: Duration,
+    pub timeout: Duration,
+}
+
+/// A control system.
+#[derive(Clone, Debug)]
+pub struct ControlPlan {
+    pub address: Address,
+    pub headers: Vec<(String, String)>,
+    pub idle_alone: bool,
+    pub timeout: Duration,
+    pub execute: bool,
+}
+
+/// Everything that a flag, the environment or the file may say.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Seconds.
+    pub window: i64,
+    /// Seconds.
+    pub step: i64,
+    pub weights: Weights,
+    pub thresholds: Thresholds,
+    /// From one analysis to the next.
+    pub interval: Duration,
+    /// Calls at the same time.
+    pub workers: usize,
+    pub ai: Option<AiPlan>,
+    pub notify: Option<NotifyPlan>,
+    pub control: Option<ControlPlan>,
+    /// Address of the file to serve at.
+    pub listen: Option<String>,
+    pub talk: Talk,
+}
+
+/// Half a second of work is the most that one asks of a Prometheus.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Settings {
+    pub fn of(scoring: &Scoring, telling: &Telling, watch: Option<Duration>, config: &Config) -> Result<Self, Error> {
+        let set = ScoreSettings::of(config).map_err(Error::usage)?;
+        let (window, step) = span(scoring, &set)?;
+        let (weights, thresholds) = (weights(scoring, &set)?, thresholds(scoring, &set)?);
+        let interval = watch.unwrap_or(set.interval).max(SHORTEST_INTERVAL);
+        let talk = match set.level.as_str() {
+            "debug" => Talk::Details,
+            "info" => Talk::Notes,
+            "warning" => Talk::Warnings,
+            _ => Talk::Errors,
+        };
+        let (ai, notify) = (telling.ai(config)?, telling.notify(config)?);
+        let control = telling.control(config)?;
+        Ok(Self {
+            window,
+            step,
+            weights,
+            thresholds,
+            interval,
+            workers: set.workers,
+            ai,
+            notify,
+            control,
+            listen: set.listen,
+            talk,
+        })
+    }
+}
+
+fn span(scoring: &Scoring, set: &ScoreSettings) -> Result<(i64, i64), Error> {
+    let seconds = |flag: Option<Duration>, set: f64| {
+        let found = flag.map_or(set, |span| span.as_secs_f64());
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
+        if (1.0..=31_536_000.0).contains(&found) {
+            Ok(found as i64)
+        } else {
+            Err(Error::usage("window and step are at least a second"))
+        }
+    };
+    let (window, step) = (seconds(scoring.window, set.window_seconds)?, seconds(scoring.step, set.step_seconds)?);
+    if step > window {
+        return Err(Error::usage("the step is longer than the window"));
+    }
+    Ok((window, step))
+}
+
+fn weights(scoring: &Scoring, set: &ScoreSettings) -> Result<Weights, Error> {
+    let found = scoring.weights.unwrap_or(set.weights);
+    let weight = |index: usize| found[index];
+    let weights = Weights { utilization: weight(0), memory_copy: weight(1), memory_used: weight(2), power: weight(3) };
+    if (0..4).any(|index| !(weight(index) >= 0.0 && weight(index).is_finite())) || weights.utilization <= 0.0 {
+        return Err(Error::usage("weights are not negative, and that of the utilization is more than 0"));
+    }
+    Ok(weights)
+}
+
+fn thresholds(scoring: &Scoring, set: &ScoreSettings) -> Result<Thresholds, Error> {
+    let thresholds = Thresholds {
+        idle: scoring.idle.unwrap_or(set.idle),
+        low: scoring.threshold.unwrap_or(set.low),
+        high: scoring.high.unwrap_or(set.high),
+    };
+    if thresholds.idle > thresholds.low || thresholds.low > thresholds.high {
+        return Err(Error::usage("idle, low and high are in this order"));
+    }
+    Ok(thresholds)
+}
+
+fn address(url: &str, key: &str) -> Result<Address, Error> {
+    Address::parse(url).map_err(|told| Error::usage(format!("`{key}` is {told}")))
+}
+
+impl Telling {
+    fn ai(&self, config: &Config) -> Result<Option<AiPlan>, Error> {
+        let set = AiSettings::of(config).map_err(Error::usage)?;
+        if !self.ai.unwrap_or(set.enabled) {
+            return Ok(None);
+        }
+        let Some(url) = self.ai_url.clone().or(set.url.clone()) else {
+            let error = Error::usage("no AI is named");
+            return Err(
+                error.hint("--ai-url URL, or `ai.api_url` of the config file: https://api.openai.com/v1/chat/completions")
+            );
+        };
+        // A key of the file goes to no other address than the file's.
+        let foreign = set.key_of_file && set.url.as_ref().is_some_and(|own| *own != url);
+        let (address, model) = (address(&url, "ai.api_url")?, self.ai_model.clone().unwrap_or(set.model));
+        Ok(Some(AiPlan {
+            ai: Ai { address, model, key: set.key.filter(|_| !foreign) },
+            threshold: set.threshold,
+            language: self.ai_language.clone().unwrap_or(set.language),
+            most: self.ai_max.unwrap_or(set.most),
+            timeout: set.timeout,
+            retries: set.retries,
+            redact: self.ai_redact || set.redact,
+        }))
+    }
+
+    fn notify(&self, config: &Config) -> Result<Option<NotifyPlan>, Error> {
+        let set = NotifySettings::of(config).map_err(Error::usage)?;
+        if self.notify.is_none() && !set.enabled {
+            return Ok(None);
+        }
+        let Some(url) = self.notify.clone().flatten().or(set.url) else {
+            return Err(Error::usage("no webhook is named").hint("--notify URL, or `notify.url` of the config file"));
+        };
+        let format = self.notify_format.and_then(|name| Some(name.to_possible_value()?.get_name().to_owned()));
+        Ok(Some(NotifyPlan {
+            address: address(&url, "notify.url")?,
+            format: format.unwrap_or(set.format),
+            secret: set.secret,
+            quiet_hours: self.notify_quiet_hours.or(set.quiet_hours),
+            repeat: self.notify_repeat.unwrap_or(set.repeat),
+            timeout: set.timeout,
+        }))
+    }
+
+    fn control(&self, config: &Config) -> Result<Option<ControlPlan>, Error> {
+        let set = ControlSettings::of(config).map_err(Error::usage)?;
+        let wanted = self.control_api.is_some() || set.enabled;
+        let url = self.control_api.clone().or(set.url);
+        let Some(url) = url.filter(|_| wanted) else {
+            if wanted || self.execute {
+                return Err(Error::usage("no control system is named")
+                    .hint("--control-api URL, or `control.enabled` and `control.api_url` of the config file"));
+            }
+            return Ok(None);
+        };
+        Ok(Some(ControlPlan {
+            address: address(&url, "control.api_url")?,
+            // What lets us in goes to the address that it was given for.
+            headers: if self.control_api.is_none() { set.headers } else { Vec::new() },
+            idle_alone: self.control_status.map_or(set.idle_alone, |status| status == ControlStatus::Idle),
+            timeout: set.timeout,
+            execute: self.execute,
+        }))
+    }
+}

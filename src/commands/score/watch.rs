@@ -1,0 +1,331 @@
+//! `gpuctl score --watch`: analyzes again and again, prints, serves and writes the results. It waits out outages and counts
+//! them.
+
+use std::cell::{Cell, RefCell};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::analysis::{Analysis, analyze};
+use super::settings::Settings;
+use super::{outbound, write};
+use crate::cli::score::{ScoreArgs, ScoreFormat, What};
+use crate::config::Config;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::outbound::memory::Memory;
+use crate::serve::{Page, Pages, Server};
+use crate::stats::scored::Scored;
+use crate::terminal::raw;
+use crate::view::exposition::{self, Analyses};
+use crate::view::health::Health;
+use crate::view::{Format, json, score as view};
+
+/// Time between two looks at the config file, and at how long an analysis takes.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Intervals after which what was found last is too old to be shown as present.
+const STALE: u32 = 3;
+
+/// What came of it so far.
+#[derive(Default)]
+struct State {
+    analyses: Analyses,
+    last: Option<Analysis>,
+    connected: bool,
+    /// When an analysis ended last, or the first one began.
+    ended: Option<Instant>,
+    /// When one succeeded last.
+    succeeded: Option<Instant>,
+}
+
+struct Watch<'a> {
+    args: &'a ScoreArgs,
+    context: &'a Context,
+    settings: RefCell<Settings>,
+    state: RefCell<State>,
+    pages: Pages,
+    /// Set once a signal came: what was begun for others is ended, and nothing more begun.
+    ending: Cell<bool>,
+}
+
+pub async fn run(args: &ScoreArgs, settings: Settings, context: &Context) -> Result<ExitCode, Error> {
+    let state = RefCell::new(State { ended: Some(Instant::now()), ..State::default() });
+    let listen = args.listen.clone().or(settings.listen.clone());
+    let watch =
+        Watch { args, context, settings: RefCell::new(settings), state, pages: Pages::default(), ending: Cell::default() };
+    watch.refresh();
+    let server = async {
+        let Some(address) = &listen else { return std::future::pending().await };
+        let refused = |told| Error::new(Kind::Request, "ListenFailed", told);
+        let server = Server::open(address, watch.pages.clone()).await.map_err(refused)?;
+        if let Some(address) = server.address() {
+            context.terminal.announce(&format!("listening at http://{address}"));
+        }
+        server.run().await;
+        Ok(())
+    };
+    let ticks = async {
+        loop {
+            tokio::time::sleep(TICK).await;
+            watch.refresh();
+        }
+    };
+    tokio::select! {
+        ended = watch.rounds() => ended,
+        refused = server => refused.map(|()| ExitCode::SUCCESS),
+        () = ticks => unreachable!("ticks have no end"),
+    }
+}
+
+impl Watch<'_> {
+    /// Analyzes until a signal comes.
+    async fn rounds(&self) -> Result<ExitCode, Error> {
+        let mut ended = std::pin::pin!(raw::ended_from_outside());
+        let mut memory = None;
+        let config = self.context.config().map_err(|error| error.to_string());
+        let mut config = (config.clone(), config);
+        let mut first = true;
+        loop {
+            let settings = self.settings.borrow().clone();
+            let begun = Instant::now();
+            let connected = Cell::default();
+            self.context.renew_credentials();
+            let analyzed = tokio::select! {
+                analyzed = analyze(&settings, self.context, &connected) => analyzed,
+                signal = &mut ended => return code(signal),
+            };
+            self.state.borrow_mut().connected = connected.get();
+            match analyzed {
+                Ok(analysis) => {
+                    let mut rest = std::pin::pin!(self.succeeded(analysis, &settings, first, &mut memory));
+                    let mut signal = None;
+                    loop {
+                        tokio::select! {
+                            done = &mut rest => break done?,
+                            came = &mut ended, if signal.is_none() => {
+                                signal = Some(came);
+                                self.ending.set(true);
+                            }
+                        }
+                    }
+                    if let Some(signal) = signal {
+                        return code(signal);
+                    }
+                }
+                // What a person has to mend does not mend itself.
+                Err(error) if first && !is_outage(&error) => return Err(error),
+                Err(error) => self.failed(&error, &settings),
+            }
+            first = false;
+            loop {
+                let rest = self.settings.borrow().interval.saturating_sub(begun.elapsed());
+                if rest.is_zero() {
+                    break;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(rest.min(TICK)) => {}
+                    signal = &mut ended => return code(signal),
+                }
+                if self.read_again(&mut config) {
+                    memory = None;
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn succeeded(
+        &self,
+        mut analysis: Analysis,
+        settings: &Settings,
+        first: bool,
+        memory: &mut Option<Memory>,
+    ) -> Result<(), Error> {
+        self.state.borrow_mut().analyses.succeeded(analysis.took.as_secs_f64());
+        if settings.ai.is_some() {
+            // What was measured is there for all to see while the AI thinks.
+            self.publish(analysis.clone());
+            let asked = outbound::ask(settings, &mut analysis, Some(settings.interval / 2), self.context);
+            tokio::select! {
+                () = asked => {}
+                () = self.until_ending() => {}
+            }
+        }
+        let text = {
+            let listed = Analysis { devices: self.args.list(analysis.devices.clone()), ..analysis.clone() };
+            let text = self.shown(&listed, &self.state.borrow().analyses, first);
+            self.publish(listed);
+            text
+        };
+        self.textfile();
+        if self.context.terminal.out_is_terminal() && self.args.output == ScoreFormat::Table {
+            self.context.terminal.redraw(&text)?;
+        } else {
+            self.context.terminal.print(&text)?;
+        }
+        if self.ending.get() {
+            return Ok(());
+        }
+        if let Some(plan) = &settings.notify
+            && let Err(error) = outbound::notify(plan, memory, &analysis, self.context).await
+        {
+            self.context.terminal.warn(&error.to_string());
+        }
+        if let Some(plan) = &settings.control
+            && let Err(error) = outbound::control(plan, settings.workers, &analysis, &self.ending, self.context).await
+        {
+            self.context.terminal.warn(&error.to_string());
+        }
+        Ok(())
+    }
+
+    /// Makes an analysis the last one.
+    fn publish(&self, mut analysis: Analysis) {
+        analysis.devices = self.args.list(std::mem::take(&mut analysis.devices));
+        {
+            let mut state = self.state.borrow_mut();
+            (state.ended, state.succeeded) = (Some(Instant::now()), Some(Instant::now()));
+            state.last = Some(analysis);
+        }
+        self.refresh();
+    }
+
+    async fn until_ending(&self) {
+        while !self.ending.get() {
+            tokio::time::sleep(TICK / 4).await;
+        }
+    }
+
+    fn failed(&self, error: &Error, settings: &Settings) {
+        {
+            let mut state = self.state.borrow_mut();
+            state.analyses.failed();
+            state.ended = Some(Instant::now());
+        }
+        self.refresh();
+        self.textfile();
+        let again = settings.interval.as_secs();
+        self.context.terminal.warn(&format!("analysis failed: {error}; the next is in {again}s"));
+    }
+
+    /// What stdout gets: for programs one JSON object a line.
+    fn shown(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
+        let (rows, at) = (&analysis.devices, analysis.at);
+        let line = |value: serde_json::Value| format!("{value}\n");
+        let of = |item: &view::Item| line(serde_json::to_value(item).expect("an item is JSON"));
+        match (Format::from(self.args.output), self.args.what) {
+            (Format::Json, What::Results) => view::results(rows, at).iter().map(of).collect(),
+            (Format::Json, What::Low) => line(json!(view::low(rows, analysis.rules.thresholds.low, at))),
+            (Format::Json, What::Stats) => line(json!(view::stats(rows))),
+            (Format::Yaml, _) => format!("---\n{}", self.args.text(analysis, analyses, true, self.context)),
+            (Format::Csv, _) => self.args.text(analysis, analyses, first, self.context),
+            _ => {
+                let blank = if first || self.args.output == ScoreFormat::Prometheus { "" } else { "\n" };
+                format!("{blank}{}", self.args.text(analysis, analyses, true, self.context))
+            }
+        }
+    }
+
+    /// Reads the config file again when it has changed. One that is wrong changes nothing. True when there is something new.
+    fn read_again(&self, (present, seen): &mut (Result<Config, String>, Result<Config, String>)) -> bool {
+        let new = self.context.config().map_err(|error| error.to_string());
+        // One that is being written may be half there, or empty.
+        let still = std::mem::replace(seen, new.clone()) == new;
+        if new == *present || !still {
+            return false;
+        }
+        *present = new;
+        let settings = self.args.settings(self.context).and_then(|settings| self.context.read_again().map(|()| settings));
+        match settings {
+            Ok(settings) => {
+                self.context.terminal.note("the config file has changed and is read again");
+                self.settings.replace(settings);
+                true
+            }
+            Err(error) => {
+                self.context.terminal.warn(&format!("the config file has changed and is wrong, so nothing changes: {error}"));
+                false
+            }
+        }
+    }
+
+    fn textfile(&self) {
+        let Some(path) = &self.args.textfile else { return };
+        if let Err(error) = write(path, &self.exposition()) {
+            self.context.terminal.warn(&error.to_string());
+        }
+    }
+
+    /// True while what was found last may be shown as present.
+    fn is_fresh(&self, state: &State) -> bool {
+        let most = self.settings.borrow().interval.saturating_mul(STALE);
+        state.succeeded.is_some_and(|at| at.elapsed() <= most)
+    }
+
+    fn exposition(&self) -> String {
+        let state = self.state.borrow();
+        let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
+        let stats = last.map(|last| view::stats(&last.devices));
+        let known = last.zip(stats.as_ref()).map(|(last, stats)| (&last.devices[..], stats));
+        exposition::text(known, &state.analyses)
+    }
+
+    fn health(&self) -> Health {
+        let (state, settings) = (self.state.borrow(), self.settings.borrow());
+        let patience = settings.interval.saturating_mul(STALE).saturating_add(self.context.access.request_timeout);
+        let late = state.ended.is_some_and(|at| at.elapsed() > patience);
+        Health {
+            status: match (late, state.connected && self.is_fresh(&state)) {
+                (true, _) => "unhealthy",
+                (false, false) => "degraded",
+                (false, true) => "healthy",
+            },
+            prometheus_connected: state.connected,
+            last_analysis: state.last.as_ref().map(|last| last.at),
+            analysis_timeout: late,
+            ai_enabled: settings.ai.is_some(),
+            interval: settings.interval.as_secs(),
+        }
+    }
+
+    /// Brings the pages up to date.
+    fn refresh(&self) {
+        let health = self.health();
+        let code = if health.analysis_timeout { 503 } else { 200 };
+        let page = |code, text| Page { code, media: "application/json", text };
+        let state = self.state.borrow();
+        let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
+        let none = || {
+            page(
+                503,
+                json(&json!({"error": "NoAnalysis", "message": "no analysis lately", "last_analysis": health.last_analysis})),
+            )
+        };
+        let of = |text: &dyn Fn(&[Scored], Timestamp) -> String| {
+            last.map_or_else(none, |last| page(200, text(&last.devices, last.at)))
+        };
+        let threshold = last.map_or(0.0, |last| last.rules.thresholds.low);
+        let metrics = Page { code: 200, media: "text/plain; version=0.0.4; charset=utf-8", text: self.exposition() };
+        let mut pages = self.pages.borrow_mut();
+        pages.insert("/metrics", metrics);
+        pages.insert("/health", page(code, json(&health)));
+        pages.insert("/results", of(&|rows, at| json(&view::results(rows, at))));
+        pages.insert("/results/low", of(&|rows, at| json(&view::low(rows, threshold, at))));
+        pages.insert("/results/stats", of(&|rows, _| json(&view::stats(rows))));
+    }
+}
+
+fn is_outage(error: &Error) -> bool {
+    matches!(error.kind, Kind::Unreachable | Kind::Timeout | Kind::Request)
+}
+
+/// Ctrl-C interrupts; SIGTERM is how it is meant to end.
+fn code(signal: u8) -> Result<ExitCode, Error> {
+    match signal {
+        raw::INTERRUPT => Ok(ExitCode::from(Kind::Interrupted.exit_code())),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

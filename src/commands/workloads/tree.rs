@@ -1,0 +1,20 @@
+//! `gpuctl tree`: prints the owners of a workload and what they own.
+
+use std::process::ExitCode;
+
+use crate::cli::workloads::tree::Tree;
+use crate::context::Context;
+use crate::error::Error;
+use crate::observe::workloads;
+use crate::view::{document, tree};
+
+pub async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let found = workloads::read(context, &connection, &[]).await?;
+    let workload = workloads::named(&found.workloads, &args.name)?;
+    let branch = found.forest.branch(&workload.top);
+    let text = document(args.output.into(), &tree::document(&branch));
+    context.terminal.print(&text.unwrap_or_else(|| tree::text(&branch, context.terminal.look())))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,90 @@
+//! What every command gets: the terminal, the way to the cluster, where metrics come from, the clock. Nothing is opened
+//! before a verb asks for it.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use crate::cluster::{Access, Connection};
+use crate::config::{Config, MetricsFlags, MetricsSource};
+use crate::error::Error;
+use crate::terminal::Terminal;
+
+/// What a command works with.
+pub struct Context {
+    pub terminal: Terminal,
+    pub access: Access,
+    /// True when cells of metrics must not be empty.
+    pub require_metrics: bool,
+    /// Where metrics come from. An error is kept until a command asks for metrics, for many never do.
+    metrics: RefCell<Result<MetricsSource, Error>>,
+    /// What the command line says of it.
+    flags: MetricsFlags,
+    /// True once the user was told of unknown keys in the config file.
+    unknown_keys_told: Cell<bool>,
+}
+
+impl Context {
+    #[must_use]
+    pub fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
+        let metrics = RefCell::new(MetricsSource::resolve(&flags).map_err(Error::usage));
+        Self { terminal, access, require_metrics, metrics, flags, unknown_keys_told: Cell::new(false) }
+    }
+
+    /// Connects to the API server.
+    pub async fn connect(&self) -> Result<Connection, Error> {
+        let connection = Connection::open(&self.access).await?;
+        self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
+        Ok(connection)
+    }
+
+    /// Returns where metrics come from. Warns once of keys in the config file that do not exist.
+    pub fn metrics(&self) -> Result<MetricsSource, Error> {
+        let source = self.metrics.borrow().clone()?;
+        if !self.unknown_keys_told.replace(true) {
+            source.unknown.iter().for_each(|unknown| self.terminal.warn(unknown));
+        }
+        Ok(source)
+    }
+
+    /// Reads the environment and the config file as they are now.
+    pub fn config(&self) -> Result<Config, Error> {
+        Config::read(self.flags.config.as_deref()).map_err(Error::usage)
+    }
+
+    /// Returns the config file that `--config` names.
+    #[must_use]
+    pub fn config_file(&self) -> Option<&Path> {
+        self.flags.config.as_deref()
+    }
+
+    /// Returns what a global flag says of a setting.
+    #[must_use]
+    pub fn flag(&self, key: &str) -> Option<serde_json::Value> {
+        self.flags.value(key)
+    }
+
+    /// Reads files with tokens again, because those are replaced while a program runs. A file that cannot be read leaves the
+    /// credentials as they were.
+    pub fn renew_credentials(&self) {
+        if let Ok(source) = MetricsSource::resolve(&self.flags) {
+            *self.metrics.borrow_mut() = Ok(source);
+        }
+    }
+
+    /// Resolves the metrics source again, after the config file has changed.
+    pub fn read_again(&self) -> Result<(), Error> {
+        let source = MetricsSource::resolve(&self.flags).map_err(Error::usage)?;
+        self.unknown_keys_told.set(false);
+        *self.metrics.borrow_mut() = Ok(source);
+        Ok(())
+    }
+
+    /// Returns the time that ages count from.
+    #[expect(clippy::disallowed_methods, reason = "the one place where the program reads the clock")]
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}

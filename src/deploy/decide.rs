@@ -1,0 +1,250 @@
+//! Decides for every job of a run, before the first is written, whether it is created, changed, replaced or left alone. The
+//! API server's dry run is asked for each.
+
+use serde_json::Value;
+
+use crate::cluster::{Connection, Effect, Effects, Obstacle, Wanted};
+use crate::deploy::errors::{conflicting, in_the_way};
+use crate::deploy::plan::{Facts, Plan};
+use crate::deploy::pool_rules;
+use crate::error::{Error, Kind};
+use crate::model::{Job, Node, State};
+use crate::render::{Rendered, SOURCE, USER, namespace, render};
+use crate::spec::Document;
+use crate::view::changes::{self, Masks};
+use crate::view::text::count;
+
+/// What people asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// What is there already is in the way.
+    #[default]
+    Create,
+    /// What is there already is changed.
+    Apply { force_conflicts: bool, replace: bool },
+}
+
+impl Mode {
+    /// True when what is there already is changed.
+    pub fn changes(self) -> bool {
+        self != Self::Create
+    }
+}
+
+/// What is to be done for a document.
+#[derive(Debug)]
+pub enum Step {
+    Create,
+    Change(Effects),
+    Nothing,
+    /// What is there goes first.
+    Replace(Box<Job>),
+    /// Its namespace comes with this run: it can only be judged when that is there.
+    Later,
+}
+
+/// A document that may be written.
+pub struct Judged {
+    pub plan: Plan,
+    pub step: Step,
+    /// What the server answered about what is there.
+    pub live: Value,
+    /// To be told before it is written.
+    pub warnings: Vec<String>,
+}
+
+/// Judges one document. `beside` jobs of the same pool come with the run.
+pub async fn judge(
+    mut plan: Plan,
+    mode: Mode,
+    beside: usize,
+    facts: &Facts,
+    connection: &Connection,
+    dry_run: bool,
+) -> Result<Judged, Error> {
+    let mut warnings = pool_rules::check(connection, &plan, facts.pools.as_deref(), beside).await?;
+    let space = &plan.target.namespace;
+    if facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none() {
+        if dry_run {
+            warnings.push(format!("namespace `{space}` comes with this run, so the server could not check what goes into it"));
+        }
+        return Ok(Judged { plan, step: Step::Later, live: Value::Null, warnings });
+    }
+    let mut judged = match mode {
+        Mode::Create => None,
+        Mode::Apply { force_conflicts, replace } => {
+            again(&mut plan, (force_conflicts, replace, dry_run), &mut warnings, connection).await?
+        }
+    };
+    if judged.is_none() {
+        warnings.extend(preflight(&mut plan, connection, dry_run).await?);
+        warnings.extend(gang_warning(&plan, connection).await);
+        judged = Some((Step::Create, Value::Null));
+    }
+    let (step, live) = judged.expect("it was just filled");
+    warnings.extend(plan.rendered.warnings.clone());
+    warnings.extend(connection.take_warnings());
+    Ok(Judged { plan, step, live, warnings })
+}
+
+/// Nothing may be in the way, and the server must agree with the objects and with a pod.
+async fn preflight(plan: &mut Plan, connection: &Connection, dry_run: bool) -> Result<Vec<String>, Error> {
+    match connection.preflight(&plan.rendered, dry_run).await {
+        Err(Obstacle::NoPriorityClass) => {
+            plan.target.without_priority = true;
+            render_again(plan)?;
+            let found = connection.preflight(&plan.rendered, dry_run).await;
+            let mut warnings = found.map_err(|obstacle| in_the_way(obstacle, plan))?;
+            warnings.push("`job.priority` has no effect: its priority class is not there and you may not create it".to_owned());
+            Ok(warnings)
+        }
+        other => other.map_err(|obstacle| in_the_way(obstacle, plan)),
+    }
+}
+
+fn render_again(plan: &mut Plan) -> Result<(), Error> {
+    let refused = |refusal| Error::refused(refusal, &plan.input.file, &plan.input.text);
+    plan.rendered = render(&plan.input.document, &plan.target).map_err(refused)?;
+    Ok(())
+}
+
+/// What applying a document does to the job that is there; `None` when there is none.
+async fn again(
+    plan: &mut Plan,
+    (force, replace, dry_run): (bool, bool, bool),
+    warnings: &mut Vec<String>,
+    connection: &Connection,
+) -> Result<Option<(Step, Value)>, Error> {
+    let root = plan.rendered.objects.last().expect("a document has an owner");
+    let wanted = Wanted::one(&plan.target.namespace, root.name());
+    let Some(job) = connection.jobs(&wanted).await?.jobs.pop() else { return Ok(None) };
+    let full = format!("{}/{}", job.namespace, job.name);
+    if job.deleting {
+        return Err(Error::new(Kind::Request, "Terminating", format!("job `{}` is still being deleted", job.name))
+            .hint("try again in a moment"));
+    }
+    let Some(live) = connection.live_owner(&plan.rendered).await? else {
+        if replace {
+            let judged = connection.judge_pod(&plan.rendered, dry_run).await;
+            is_well(judged, plan, warnings)?;
+            is_well(connection.judge_all(&plan.rendered).await, plan, warnings)?;
+            return Ok(Some((Step::Replace(Box::new(job)), Value::Null)));
+        }
+        let message = format!("`{}` is there as {}, and the file says {}", job.name, job.kind.word(), plan.input.document.kind());
+        let error = Error::new(Kind::Request, "KindConflict", message);
+        return Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away first, or `gpuctl delete job {full}`")));
+    };
+    let effects = compare(plan, &live, (force, dry_run), warnings, connection).await?;
+    let masks = masks(&plan.rendered, &live);
+    if let Some(error) = conflicting(&effects) {
+        return Err(error);
+    }
+    let fixed: Vec<_> = effects.objects.iter().filter(|(_, effect)| matches!(effect, Effect::Fixed { .. })).collect();
+    if let Some((claim, Effect::Fixed { live, wanted })) = fixed.iter().find(|(object, _)| object.kept) {
+        let message = format!("claim `{}` cannot be changed so", claim.name());
+        let error =
+            Error::new(Kind::Request, "ClaimConflict", message).cause(changes::of_wanted(live, wanted, &masks).join("; "));
+        return Err(error.hint(format!("ask for what it is, or `gpuctl delete job {full} --purge` to lose its files")));
+    }
+    if fixed.is_empty() || effects.same_source {
+        // What the cluster tells of its nodes may have changed since; what the user says has not.
+        let idle = |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
+        let nothing = effects.stale.is_empty() && effects.objects.iter().all(idle);
+        return Ok(Some((if nothing { Step::Nothing } else { Step::Change(effects) }, live)));
+    }
+    if replace {
+        is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
+        return Ok(Some((Step::Replace(Box::new(job)), live)));
+    }
+    let differences = fixed.iter().flat_map(|(_, effect)| match effect {
+        Effect::Fixed { live, wanted } => changes::of_wanted(live, wanted, &masks),
+        _ => Vec::new(),
+    });
+    let state = if State::of(&job).status.is_final() { "has ended" } else { "exists" };
+    let message = format!("{} `{}` {state}, and its pods cannot be changed", job.kind.word(), job.name);
+    let error = differences.fold(Error::new(Kind::Request, "Immutable", message), Error::cause);
+    let now = if job.suspended { "" } else { "; a paused training takes other resources" };
+    Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away and submits it anew{now}")))
+}
+
+/// What applying a document again would change in the job that is there. Whoever submitted it stays its user, whoever applies
+/// it; a priority class that may not be made is left out, as it was when it was created.
+pub async fn compare(
+    plan: &mut Plan,
+    live: &Value,
+    (force, dry_run): (bool, bool),
+    warnings: &mut Vec<String>,
+    connection: &Connection,
+) -> Result<Effects, Error> {
+    let user = live.pointer("/metadata/annotations").and_then(|all| all.get(USER)).and_then(Value::as_str);
+    if plan.target.user.as_deref() != user {
+        plan.target.user = user.map(ToOwned::to_owned);
+        render_again(plan)?;
+    }
+    let effects = connection.effects(&plan.rendered, live, force).await?;
+    if effects.is_nothing() {
+        return Ok(effects);
+    }
+    match connection.judge_pod(&plan.rendered, dry_run).await {
+        Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
+            plan.target.without_priority = true;
+            render_again(plan)?;
+            Box::pin(compare(plan, live, (force, dry_run), warnings, connection)).await
+        }
+        judged => is_well(judged, plan, warnings).map(|()| effects),
+    }
+}
+
+/// A refusal of the pods, or of their owner, keeps a change from being written. What is there counts against quotas as well, so
+/// of those it is only told.
+fn is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Error> {
+    match judged {
+        Ok(found) => warnings.extend(found),
+        Err(Obstacle::Failure(failure)) if failure.to_string().contains("exceeded quota") => {
+            warnings.push(format!("beside what runs now it would not fit: {failure}"));
+        }
+        Err(obstacle) => return Err(in_the_way(obstacle, plan)),
+    }
+    Ok(())
+}
+
+/// Secrets of the job that is there and of the one that is wanted.
+pub fn masks(rendered: &Rendered, live: &Value) -> Masks {
+    let source = |body: &Value| {
+        let found = body.pointer("/metadata/annotations").and_then(|all| all.get(SOURCE)).and_then(Value::as_str);
+        found.unwrap_or_default().to_owned()
+    };
+    let root = rendered.objects.last().expect("a document has an owner");
+    Masks::of(&source(live), &source(&root.body))
+}
+
+/// What goes with a job that is replaced.
+pub fn lost(job: &Job) -> String {
+    let pods = job.current_pods().len() as u64;
+    match (pods, job.gpus_held()) {
+        (0, _) => "replacing it loses its events".to_owned(),
+        (_, 0) => format!("replacing it ends {}: their logs, and what they have not saved, are lost", count(pods, "pod")),
+        (_, gpus) => format!(
+            "replacing it ends {} on {}: their logs, and what they have not saved, are lost",
+            count(pods, "pod"),
+            count(gpus, "GPU")
+        ),
+    }
+}
+
+/// Without a gang scheduler a half-placed job holds GPUs and waits for ever: better to know beforehand.
+async fn gang_warning(plan: &Plan, connection: &Connection) -> Option<String> {
+    let Document::Job(job) = &plan.input.document else { return None };
+    let (resource, per_pod) = plan.rendered.choice.resources.iter().next()?;
+    let per_pod: u64 = per_pod.0.parse().ok()?;
+    let nodes: Vec<Node> =
+        plan.target.nodes.all().iter().filter(|node| plan.rendered.choice.candidates.contains(&node.name)).cloned().collect();
+    if job.training.node_count < 2 || per_pod == 0 {
+        return None;
+    }
+    let free = connection.free_gpus(resource, &nodes).await.ok()??;
+    let fit: u64 = free.values().map(|free| free / per_pod).sum();
+    let wanted = u64::from(job.training.node_count);
+    (fit < wanted)
+        .then(|| format!("only {fit} of {wanted} pods fit now; those that start hold their GPUs while they wait for the others"))
+}

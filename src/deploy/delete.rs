@@ -1,0 +1,132 @@
+//! Deletes a job by UID and waits until its pods are gone, for only then are its GPUs free.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::cluster::{Connection, Deletion, Patience, Remainder};
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::lookup::{self, Purpose};
+use crate::model::Job;
+use crate::view::deleted::Deleted;
+
+/// How a job is deleted.
+#[derive(Clone, Copy, Debug)]
+pub struct DeleteOptions {
+    /// Ends the containers without their grace period.
+    pub force: bool,
+    /// Deletes claims that `size:` made, with their data.
+    pub purge: bool,
+    /// Returns before the pods are gone.
+    pub no_wait: bool,
+    /// A job that does not exist is no error.
+    pub ignore_not_found: bool,
+    /// Longest time to wait for the pods.
+    pub timeout: Duration,
+}
+
+/// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are gone.
+pub async fn away(connection: &Connection, job: &Job, timeout: Duration, context: &Context) -> Result<(), Error> {
+    let how = DeleteOptions { force: false, purge: false, no_wait: false, ignore_not_found: true, timeout };
+    let start = Instant::now();
+    let name = format!("{}/{}", job.namespace, job.name);
+    if lookup::job(connection, &name, Purpose::Change).await.is_ok_and(|found| found.uid != job.uid) {
+        let message = format!("job `{}` was replaced by somebody else meanwhile", job.name);
+        return Err(Error::new(Kind::Request, "AlreadyExists", message));
+    }
+    if let Some(job) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how).await? {
+        end(connection, &job, start, &how, context).await?;
+    }
+    Ok(())
+}
+
+/// Starts the deletion. `None` when there is nothing and that is no error.
+pub async fn begin(connection: &Connection, name: &str, how: &DeleteOptions) -> Result<Option<Job>, Error> {
+    let job = match lookup::job(connection, name, Purpose::Change).await {
+        Ok(job) => job,
+        Err(error) if error.kind == Kind::NotFound => return absent(connection, name, error, how).await,
+        Err(error) => return Err(error),
+    };
+    connection.delete_owner(&job).await?;
+    for belonging in connection.belongings(&job.namespace, &job.name).await? {
+        if how.purge || !belonging.kept {
+            connection.delete_belonging(&belonging).await?;
+        }
+    }
+    if how.force {
+        if job.kind.is_replicated() {
+            connection.delete_replica_sets(&job).await?;
+        }
+        for pod in connection.remains(&job).await?.iter().filter(|rest| rest.label.starts_with("pod/")) {
+            connection.delete_at(&pod.path, Deletion { uid: Some(&pod.uid), force: true, version: None }).await?;
+        }
+    }
+    Ok(Some(job))
+}
+
+/// No job of ours: a foreign one of that name stays, leftovers of an interrupted create go.
+async fn absent(connection: &Connection, name: &str, error: Error, how: &DeleteOptions) -> Result<Option<Job>, Error> {
+    let (namespace, name) = lookup::split(name)?;
+    let namespace = namespace.unwrap_or(&connection.namespace);
+    if let Some(kind) = connection.foreign(namespace, name).await? {
+        let message = format!("{kind} `{name}` in namespace `{namespace}` was not made by gpuctl");
+        return Err(Error::new(Kind::Request, "NotOurs", message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
+    }
+    let mut removed = false;
+    for belonging in connection.belongings(namespace, name).await? {
+        if how.purge || !belonging.kept {
+            removed |= connection.delete_belonging(&belonging).await?;
+        }
+    }
+    // Pods outlive a job whose deletion was not waited for, or was orphaning.
+    for (path, uid) in connection.orphans(namespace, name).await? {
+        removed |= connection.delete_at(&path, Deletion { uid: Some(&uid), force: how.force, version: None }).await?;
+    }
+    if removed || how.ignore_not_found { Ok(None) } else { Err(error) }
+}
+
+/// Waits until nothing of the job runs.
+pub async fn end(
+    connection: &Connection,
+    job: &Job,
+    start: Instant,
+    how: &DeleteOptions,
+    context: &Context,
+) -> Result<Deleted, Error> {
+    let gpus = job.gpus_held();
+    let freed = match gpus {
+        0 => "it held no GPUs".to_owned(),
+        1 => "1 GPU is free again".to_owned(),
+        _ => format!("{gpus} GPUs are free again"),
+    };
+    let answer =
+        |status, message: String| Deleted { job_id: job.name.clone(), namespace: Some(job.namespace.clone()), status, message };
+    if how.no_wait {
+        return Ok(answer("terminating", "its pods are ending".to_owned()));
+    }
+    // What is there at the first look is ours; what a namesake makes later is not.
+    let mut ours: Option<BTreeSet<String>> = None;
+    let patience = Patience::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
+    let spinner = context.terminal.spinner();
+    loop {
+        let mut left = patience.ask(|| connection.remains(job)).await?;
+        let ours = ours.get_or_insert_with(|| left.iter().map(|rest| rest.uid.clone()).collect());
+        left.retain(|rest| ours.contains(&rest.uid));
+        if left.is_empty() {
+            spinner.finish_and_clear();
+            return Ok(answer("deleted", freed));
+        }
+        spinner.set_message(format!("{}: {} ending", job.name, crate::view::text::count(left.len() as u64, "object")));
+        if start.elapsed() >= how.timeout {
+            spinner.finish_and_clear();
+            let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());
+            let error = Error::new(Kind::Timeout, "Timeout", message).cause(labels(&left));
+            return Err(error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name)));
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+fn labels(left: &[Remainder]) -> String {
+    left.iter().map(|rest| rest.label.as_str()).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,104 @@
+//! Turns what prevents a submission into errors that say what to do about it.
+
+use crate::cluster::{Blame, Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
+use crate::deploy::plan::Plan;
+use crate::error::{Error, Kind};
+use crate::render::Object;
+
+/// What was there before anything was written.
+pub fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
+    let namespace = &plan.target.namespace;
+    match obstacle {
+        Obstacle::Exists { kind, name, ours } => {
+            let error =
+                Error::new(Kind::Request, "AlreadyExists", format!("{kind} `{name}` exists already in namespace `{namespace}`"));
+            match ours {
+                Some(job) => error.hint(format!("`gpuctl delete job {namespace}/{job}` first, or submit with `--generate-name`")),
+                None => error.hint("it was not made by gpuctl; choose another `job.name`"),
+            }
+        }
+        Obstacle::Terminating { label } => {
+            Error::new(Kind::Request, "Terminating", format!("{label} is still being deleted")).hint("try again in a moment")
+        }
+        Obstacle::Kept { label, difference } => {
+            let job = plan.rendered.objects.last().map_or("", |root| root.name());
+            let message = format!("{label} was kept from an earlier job of this name: {difference}");
+            Error::new(Kind::Request, "ClaimConflict", message).hint(format!(
+                "ask for what it is in `storage.workdirs`, or `gpuctl delete job {namespace}/{job} --purge` to lose its files"
+            ))
+        }
+        Obstacle::NoPriorityClass => {
+            let class = plan.rendered.probe.text("/spec/priorityClassName");
+            Error::new(Kind::Request, "PriorityClassNotFound", format!("there is no priority class `{class}`"))
+                .hint("`kubectl get priorityclasses` lists what there is; without `job.priority` the default one counts")
+        }
+        Obstacle::Failure(failure) => refused(failure, namespace),
+    }
+}
+
+/// The API server's refusal, with what to do about the usual ones.
+fn refused(failure: Failure, namespace: &str) -> Error {
+    let text = failure.to_string();
+    let (code, error) = (failure.code(), Error::from(failure));
+    if code == Some(404) && text.contains("namespaces") {
+        return error.hint(format!("create the namespace `{namespace}`, or choose another with `-n`"));
+    }
+    error
+}
+
+/// What failed on the way, and what is left of it.
+pub fn broken(broken: Broken) -> Error {
+    let error = Error::from(broken.failure).during(format!("{} could not be created", broken.object));
+    match broken.taken {
+        true => error.cause("what had been made for it belongs to that job"),
+        false => with_left(error, &broken.left),
+    }
+}
+
+/// Says what is there of a document that was not written whole.
+pub fn with_left(error: Error, left: &Left) -> Error {
+    let error = match left.there.is_empty() {
+        true => error.cause("everything made before it was removed again"),
+        false => error.cause(format!("still there: {}", left.there.join(", "))),
+    };
+    match &left.doubtful {
+        Some(object) => {
+            error.cause(format!("perhaps there, for nobody answered: {object}")).hint("run it again, or `gpuctl delete -f`")
+        }
+        None => error,
+    }
+}
+
+/// An update that ended half way: nothing can be taken back, for what was there before is gone.
+pub fn half_changed(half: HalfChanged) -> Error {
+    let error = Error::from(half.failure).during(format!("{} could not be changed", half.object));
+    match half.written.is_empty() {
+        true => error.cause("nothing was changed"),
+        false => error.cause(format!("changed before that: {}", half.written.join(", "))).hint("`gpuctl apply` again goes on"),
+    }
+}
+
+/// Fields that others own and have other values in.
+pub fn conflicting(effects: &Effects) -> Option<Error> {
+    let of = |(object, effect): &(Object, Effect)| match effect {
+        Effect::Conflict(fields) => blamed(object, fields),
+        _ => Vec::new(),
+    };
+    let conflicts: Vec<String> = effects.objects.iter().flat_map(of).collect();
+    (!conflicts.is_empty()).then(|| in_conflict(conflicts))
+}
+
+/// The same of one object.
+pub fn conflict(object: &Object, fields: &[Blame]) -> Error {
+    in_conflict(blamed(object, fields))
+}
+
+fn blamed(object: &Object, fields: &[Blame]) -> Vec<String> {
+    fields.iter().map(|one| format!("{} {}: {}", label(object), one.field, one.message)).collect()
+}
+
+fn in_conflict(conflicts: Vec<String>) -> Error {
+    let error = Error::new(Kind::Request, "FieldConflict", "somebody else set fields that this file sets otherwise");
+    let error = conflicts.into_iter().fold(error, Error::cause);
+    error.hint("leave them out of the file, or take them over with `--force-conflicts`")
+}

@@ -1,0 +1,240 @@
+//! Writes decided documents one after the other and keeps count of what was created, what failed and what was not tried. An
+//! interruption removes what the current document has created so far.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cluster::{Connection, Effect, Progress, label};
+use crate::context::Context;
+use crate::deploy::decide::{Judged, Mode, Step, judge, lost, masks};
+use crate::deploy::delete;
+use crate::deploy::errors::{broken, half_changed, with_left};
+use crate::deploy::interrupt::Interruption;
+use crate::deploy::plan::{Facts, Plan, job};
+use crate::error::{Error, Kind};
+use crate::render::pods_in_all;
+use crate::view::changes;
+use crate::view::created::Created;
+
+/// What became of the documents of a run.
+#[derive(Default)]
+pub struct Account {
+    pub done: Vec<Created>,
+    /// Kind, name, why.
+    pub failed: Vec<(&'static str, String, Error)>,
+    /// Kind and name.
+    pub not_tried: Vec<(&'static str, String)>,
+}
+
+impl Account {
+    /// How the run ends, if not well: an interruption is told from a failure.
+    pub fn kind(&self) -> Option<Kind> {
+        let worst =
+            |(_, _, error): &(&str, String, Error)| if error.kind == Kind::Interrupted { error.kind } else { Kind::Request };
+        self.failed.iter().map(worst).max_by_key(|kind| kind.exit_code())
+    }
+}
+
+/// How documents are written.
+pub struct Writing<'w> {
+    pub mode: Mode,
+    pub keep_partial: bool,
+    pub facts: &'w Facts,
+    pub connection: &'w Connection,
+    pub context: &'w Context,
+    interruption: Interruption,
+    /// Marks what this run makes.
+    run: String,
+    /// Of the document in hand.
+    progress: RefCell<Progress>,
+    phase: Cell<Phase>,
+}
+
+/// What is being done to the document in hand.
+#[derive(Clone, Copy, Default)]
+enum Phase {
+    #[default]
+    Creating,
+    Changing,
+    /// What it replaces.
+    Deleting,
+    Deleted,
+}
+
+const GONE: &str = "the job that was there before is deleted";
+
+/// Longest time that the pods of a job that is replaced may take to end.
+const ENDING: Duration = Duration::from_secs(300);
+
+impl<'w> Writing<'w> {
+    pub fn new(
+        mode: Mode,
+        keep_partial: bool,
+        facts: &'w Facts,
+        connection: &'w Connection,
+        context: &'w Context,
+        interruption: Interruption,
+    ) -> Self {
+        let run = format!("{}{}", crate::deploy::names::suffix(), crate::deploy::names::suffix());
+        Self {
+            mode,
+            keep_partial,
+            facts,
+            connection,
+            context,
+            interruption,
+            run,
+            progress: RefCell::default(),
+            phase: Cell::default(),
+        }
+    }
+
+    /// Writes the documents in order. After an outage or an interruption the rest is not tried: it would fail as well, or is
+    /// not wanted. Whoever needs what failed is not tried either. `tell` is given each that is done.
+    pub async fn all(
+        &self,
+        judged: Vec<Judged>,
+        account: &mut Account,
+        tell: impl Fn(&Created) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut rest = judged.into_iter();
+        for one in rest.by_ref() {
+            let (kind, name) = (one.plan.input.document.kind(), one.plan.input.document.name().to_owned());
+            self.context.terminal.set_task(Some(crate::model::rights::Task::writing(kind, self.mode.changes())));
+            self.phase.set(Phase::Creating);
+            let outcome = tokio::select! {
+                outcome = self.one(one) => outcome,
+                () = self.interruption.times(1) => Err(self.stopped().await),
+            };
+            match outcome {
+                Ok(created) => {
+                    tell(&created)?;
+                    account.done.push(created);
+                }
+                Err(error) => {
+                    let over = matches!(error.kind, Kind::Unreachable | Kind::Interrupted);
+                    account.failed.push((kind, name, error));
+                    if over {
+                        break;
+                    }
+                }
+            }
+        }
+        account.not_tried.extend(rest.map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
+        Ok(())
+    }
+
+    async fn one(&self, judged: Judged) -> Result<Created, Error> {
+        let Judged { plan, step, live, .. } = judged;
+        let (connection, context) = (self.connection, self.context);
+        match step {
+            Step::Later => {
+                let again = judge(plan, self.mode, 0, self.facts, connection, false).await?;
+                again.warnings.iter().for_each(|warning| context.terminal.warn(warning));
+                if matches!(again.step, Step::Later) {
+                    let message = format!("its namespace `{}` of the same run could not be made", again.plan.target.namespace);
+                    return Err(Error::new(Kind::Request, "NamespaceNotMade", message));
+                }
+                Box::pin(self.one(again)).await
+            }
+            Step::Nothing => Ok(Created { action: self.action("unchanged"), ..outcome(&plan, &live, false) }),
+            Step::Create => {
+                let live = self.create(&plan).await?;
+                Ok(Created { action: self.action("created"), ..outcome(&plan, &live, false) })
+            }
+            Step::Replace(job) => {
+                context.terminal.note(&lost(&job));
+                self.phase.set(Phase::Deleting);
+                let grace = crate::deploy::plan::job(&plan.input).and_then(|job| job.grace_period).unwrap_or_default();
+                delete::away(connection, &job, ENDING + grace, context).await?;
+                self.phase.set(Phase::Deleted);
+                let live = self.create(&plan).await.map_err(|error| error.cause(GONE))?;
+                Ok(Created { action: self.action("replaced"), ..outcome(&plan, &live, false) })
+            }
+            Step::Change(effects) => {
+                let changes = told(&plan, &live, &effects);
+                self.phase.set(Phase::Changing);
+                let live = connection.change(&effects).await.map_err(half_changed)?.unwrap_or(live);
+                Ok(Created { action: self.action("updated"), changes, ..outcome(&plan, &live, false) })
+            }
+        }
+    }
+
+    /// `create` says it by its name.
+    fn action(&self, word: &'static str) -> Option<&'static str> {
+        self.mode.changes().then_some(word)
+    }
+
+    async fn create(&self, plan: &Plan) -> Result<Value, Error> {
+        let connection = self.connection;
+        let submitted = connection.submit(&plan.rendered, &self.run, self.keep_partial, &self.progress).await.map_err(broken)?;
+        submitted.warnings.iter().for_each(|warning| self.context.terminal.warn(warning));
+        // What the server says of it was said when it was judged.
+        drop(connection.take_warnings());
+        Ok(submitted.owner)
+    }
+
+    /// What is there of the document in hand after an interruption. A second one ends the program at once.
+    async fn stopped(&self) -> Error {
+        let mut error = Error::new(Kind::Interrupted, "Interrupted", "interrupted while it was being written");
+        match self.phase.get() {
+            Phase::Creating => {}
+            Phase::Changing => {
+                return error.cause("some of its changes may be written").hint("`gpuctl apply` again goes on");
+            }
+            Phase::Deleting => {
+                return error.cause("the job that was there is being deleted").hint("`gpuctl apply` again submits the new one");
+            }
+            Phase::Deleted => error = error.cause(GONE),
+        }
+        tokio::select! {
+            left = self.connection.take_back(&self.run, self.keep_partial, &self.progress) => with_left(error, &left),
+            () = self.interruption.times(2) => error.cause("what had been made of it is there").hint("`gpuctl delete -f` takes it away"),
+        }
+    }
+}
+
+/// Fields that change, by object.
+pub fn told(plan: &Plan, live: &Value, effects: &crate::cluster::Effects) -> Vec<String> {
+    let masks = masks(&plan.rendered, live);
+    let mut found = Vec::new();
+    for (object, effect) in &effects.objects {
+        match effect {
+            Effect::Made => found.push(format!("{} is new", label(object))),
+            Effect::Changed { live, wanted } => {
+                found.extend(changes::of(live, wanted, &masks).into_iter().map(|line| format!("{} {line}", label(object))));
+            }
+            Effect::Nothing | Effect::Fixed { .. } | Effect::Conflict(_) => {}
+        }
+    }
+    found.extend(effects.stale.iter().map(|one| format!("{} goes", one.label())));
+    found
+}
+
+/// A document as it is reported.
+pub fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
+    let job = job(&plan.input).expect("only jobs are rendered");
+    let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
+    let place = pool.clone().unwrap_or_else(|| plan.target.namespace.clone());
+    let made_at = live.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
+    Created {
+        job_id: job.id().to_owned(),
+        name: job.name.value.clone(),
+        kind: job.kind.word(),
+        status: "pending".to_owned(),
+        created_at: made_at.and_then(|text| text.parse::<Timestamp>().ok()),
+        message: if dry_run { format!("would be submitted to {place}") } else { format!("submitted to {place}") },
+        namespace: plan.target.namespace.clone(),
+        pods: pods_in_all(job).into(),
+        gpus_per_pod: job.resources.gpu.into(),
+        gpu_type: plan.rendered.choice.gpu_type.clone(),
+        pool,
+        objects: plan.rendered.objects.iter().map(label).collect(),
+        dry_run,
+        action: None,
+        changes: Vec::new(),
+    }
+}

@@ -1,0 +1,44 @@
+//! Checks that the names of one run differ, and makes random suffixes for `--generate-name`.
+
+use crate::deploy::inputs::Input;
+use crate::error::{Error, Kind};
+use crate::spec::Document;
+
+/// Names of one run must differ; `--generate-name` makes them.
+pub fn named(mut inputs: Vec<Input>, generate: bool) -> Result<Vec<Input>, Error> {
+    for input in &mut inputs {
+        let Document::Job(job) = &mut input.document else { continue };
+        if generate && !job.append(&suffix()) {
+            let message = format!("`{}` is too long to get a suffix", job.name.value);
+            return Err(Error::new(Kind::Specification, "NameTooLong", message).hint("shorten `job.name` by six characters"));
+        }
+    }
+    let mut seen: Vec<(&'static str, &str, Option<&str>, &str)> = Vec::new();
+    for input in &inputs {
+        let (namespace, name) = match &input.document {
+            Document::Job(job) => (job.namespace.as_ref().map(|space| space.value.as_str()), job.id()),
+            other => (None, other.name()),
+        };
+        let kind = if matches!(input.document, Document::Job(_)) { "job" } else { input.document.kind() };
+        if let Some((_, _, _, file)) = seen.iter().find(|other| (other.0, other.1, other.2) == (kind, name, namespace)) {
+            let message = format!("two documents are called `{name}`: in {file} and in {}", input.file);
+            return Err(Error::new(Kind::Specification, "DuplicateName", message).hint("rename one, or use `--generate-name`"));
+        }
+        seen.push((kind, name, namespace, &input.file));
+    }
+    Ok(inputs)
+}
+
+/// Five characters that no other run has chosen; letters that make no words.
+pub fn suffix() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut random = RandomState::new().build_hasher().finish();
+    (0..5)
+        .map(|_| {
+            let letter = LETTERS[usize::try_from(random % 27).expect("below 27")];
+            random /= 27;
+            char::from(letter)
+        })
+        .collect()
+}

@@ -1,0 +1,180 @@
+//! Looks up what rendering depends on (nodes, pools, queues), and renders every job of a run. Pools of the same run count as
+//! existing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join3;
+
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::deploy::inputs::{self, Input};
+use crate::error::{Error, Kind};
+use crate::model::gpu::TYPE_LABELS;
+use crate::model::{GpuType, Nodes, POOL_LABEL, PoolDefinition};
+use crate::render::{Queueing, Rendered, Target, render};
+use crate::spec::{Document, Job};
+
+/// A document with its objects.
+pub struct Plan {
+    pub input: Input,
+    pub target: Target,
+    pub rendered: Rendered,
+}
+
+/// What the cluster tells before anything is rendered.
+#[derive(Default)]
+pub struct Facts {
+    nodes: Nodes,
+    user: Option<String>,
+    /// Pools that are defined; `None` when definitions may not be read.
+    pub pools: Option<Vec<PoolDefinition>>,
+    /// Namespaces that quotas of this run make.
+    pub coming: BTreeSet<String>,
+}
+
+impl Facts {
+    /// Asks the cluster.
+    pub async fn of(connection: &Connection) -> Result<Self, Error> {
+        let (nodes, user, pools) = join3(connection.nodes(), connection.user(), connection.pools()).await;
+        let pools = match pools {
+            Err(failure) if failure.is_forbidden() => None,
+            other => Some(other?),
+        };
+        Ok(Self { nodes: nodes?, user: user?, pools, coming: BTreeSet::new() })
+    }
+
+    /// Adds what pools and quotas of this run bring.
+    pub fn foresee(&mut self, shared: &[Input]) {
+        for input in shared {
+            match &input.document {
+                Document::Pool(pool) => {
+                    let name = &pool.name.value;
+                    let labels: BTreeMap<&str, Option<GpuType>> = pool
+                        .nodes
+                        .iter()
+                        .map(|node| (node.name.value.as_str(), node.gpu_type.as_deref().and_then(GpuType::parse)))
+                        .collect();
+                    if let Nodes::Listed(nodes) | Nodes::Published(nodes) = &mut self.nodes {
+                        for node in nodes {
+                            let Some(kind) = labels.get(node.name.as_str()) else { continue };
+                            node.labels.insert(POOL_LABEL.to_owned(), name.clone());
+                            node.labels.extend(kind.as_ref().map(|kind| (TYPE_LABELS[0].to_owned(), kind.to_string())));
+                        }
+                    }
+                    let definition = crate::deploy::pools::definition(pool);
+                    let pools = self.pools.get_or_insert_default();
+                    pools.retain(|known| known.name != *name);
+                    pools.push(definition);
+                }
+                Document::Quota(quota) => self.coming.extend(quota.namespaces.iter().map(|(name, _)| name.clone())),
+                Document::Job(_) => {}
+            }
+        }
+    }
+}
+
+pub fn job(input: &Input) -> Option<&Job> {
+    if let Document::Job(job) = &input.document { Some(job) } else { None }
+}
+
+/// Reports all but the last error and returns that one.
+pub fn all(context: &Context, mut errors: Vec<Error>) -> Error {
+    let last = errors.pop().expect("a failed reading has an error");
+    errors.iter().for_each(|error| context.terminal.fail(error));
+    last
+}
+
+/// Renders every document for this cluster; all refusals come back together.
+pub async fn plan(
+    inputs: Vec<Input>,
+    connection: Option<&Connection>,
+    facts: &Facts,
+    context: &Context,
+) -> Result<Vec<Plan>, Error> {
+    let (mut queueing, mut served) = (None, None);
+    if let Some(connection) = connection {
+        let any = |test: fn(&Job) -> bool| inputs.iter().filter_map(job).any(test);
+        if any(|job| job.queue.is_some()) {
+            queueing = served_queueing(connection).await?;
+        }
+        if any(needs_more_than_the_core) {
+            served = Some(connection.served().await?);
+        }
+    }
+    let (mut plans, mut errors) = (Vec::new(), Vec::new());
+    for input in inputs {
+        let namespace = match namespace_of(&input.document, connection) {
+            Ok(namespace) => namespace,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        let files = inputs::attachments(&input)?;
+        let target = Target {
+            namespace,
+            nodes: facts.nodes.clone(),
+            user: facts.user.clone(),
+            pools: facts.pools.iter().flatten().map(|pool| pool.name.clone()).collect(),
+            files,
+            queueing,
+            without_priority: false,
+            served: served.clone(),
+        };
+        match render(&input.document, &target) {
+            Ok(rendered) => plans.push(Plan { input, target, rendered }),
+            Err(refusal) => errors.push(Error::refused(refusal, &input.file, &input.text)),
+        }
+    }
+    if errors.is_empty() { Ok(plans) } else { Err(all(context, errors)) }
+}
+
+/// What rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.
+pub fn rendered_blindly(input: &Input) -> Result<Result<(), Error>, Error> {
+    let facts = Facts::default();
+    let Document::Job(job) = &input.document else { return Ok(Ok(())) };
+    // A queue is the cluster's to serve.
+    let mut blind = job.clone();
+    blind.queue = None;
+    let target = Target {
+        namespace: "default".to_owned(),
+        nodes: facts.nodes,
+        user: None,
+        pools: blind.resources.pool.iter().map(|pool| pool.value.clone()).collect(),
+        files: inputs::attachments(input)?,
+        queueing: None,
+        without_priority: false,
+        served: None,
+    };
+    let rendered = render(&Document::Job(blind), &target);
+    Ok(rendered.map(|_| ()).map_err(|refusal| Error::refused(refusal, &input.file, &input.text)))
+}
+
+fn needs_more_than_the_core(job: &Job) -> bool {
+    job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
+        || job.service.as_ref().is_some_and(|service| service.host.is_some())
+}
+
+async fn served_queueing(connection: &Connection) -> Result<Option<Queueing>, Error> {
+    if connection.serves("kueue.x-k8s.io").await? {
+        return Ok(Some(Queueing::Kueue));
+    }
+    Ok(connection.serves("scheduling.volcano.sh").await?.then_some(Queueing::Volcano))
+}
+
+/// `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an error.
+fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
+    let written = match document {
+        Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),
+        _ => None,
+    };
+    let given = connection.filter(|connection| connection.namespace_is_explicit).map(|connection| connection.namespace.clone());
+    match (written, given) {
+        (Some(written), Some(given)) if written != given => {
+            let message = format!("`{}` is for namespace `{written}`, and `-n {given}` says another", document.name());
+            Err(Error::new(Kind::Usage, "NamespaceConflict", message).hint("leave `-n` out, or change `job.namespace`"))
+        }
+        (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace),
+        (None, None) => Ok(connection.map_or_else(|| "default".to_owned(), |connection| connection.namespace.clone())),
+    }
+}

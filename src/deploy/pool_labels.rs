@@ -1,0 +1,77 @@
+//! Sets and removes the labels that put a node into a pool, and checks whether the node may be in it. A node is in one pool
+//! at most.
+
+use crate::cluster::{Connection, Labelling, Over};
+use crate::error::{Error, Kind};
+use crate::lookup;
+use crate::model::{GpuType, HostUse, Inventory, Noted, Notes, POOL_LABEL, PoolDefinition};
+
+/// The labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.
+pub async fn taken_over(connection: &Connection, host: &HostUse, pool: &str) -> Result<Notes, Error> {
+    let mut set = match host.host.node.pool().filter(|other| *other != pool) {
+        None => Notes::new(),
+        Some(other) => {
+            connection.pool(other).await?.and_then(|mut known| known.pool.labels.remove(host.name())).unwrap_or_default()
+        }
+    };
+    set.insert(POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
+    Ok(set)
+}
+
+/// The pool that a node comes from no longer answers for it.
+pub async fn leave_other(connection: &Connection, host: &HostUse, pool: &str) -> Result<(), Error> {
+    if let Some(other) = host.host.node.pool().filter(|other| *other != pool) {
+        connection.change_pool(other, |pool| drop(pool.labels.remove(host.name()))).await?;
+    }
+    Ok(())
+}
+
+pub async fn set_label(connection: &Connection, node: &str, key: &str, value: &str, over: Over<'_>) -> Result<(), Error> {
+    match connection.set_label(node, key, Some(value), over).await? {
+        Labelling::NoNode => Err(lookup::missing_node(node, &[])),
+        Labelling::Conflict(there) => {
+            let there = there.map_or_else(|| "none by now".to_owned(), |there| format!("`{there}` by now"));
+            let error = Error::new(Kind::Request, "LabelConflict", format!("label {key} of node `{node}` is {there}"));
+            Err(error.hint("somebody else changed it: look again, or --force"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes a label away that still has the value that was set; what was there before comes back.
+pub async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
+    connection.set_label(node, key, note.before.as_deref(), Over::Only(Some(&note.value))).await?;
+    Ok(())
+}
+
+pub fn find<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i HostUse> {
+    inventory.hosts.iter().find(|host| host.name() == node)
+}
+
+/// A node gets in when it is in no other pool and its devices are of an allowed type; `written` is the type that the file
+/// says, which must not contradict the node's labels.
+pub fn fits(host: &HostUse, pool: &PoolDefinition, written: Option<&GpuType>, force: bool) -> Result<(), Error> {
+    let node = host.name();
+    if let Some(other) = host.host.node.pool().filter(|other| *other != pool.name && !force) {
+        let error = Error::new(Kind::Request, "NodeInOtherPool", format!("node `{node}` is in pool `{other}`"));
+        return Err(error.hint("--force moves it"));
+    }
+    let there = host.kinds();
+    if let Some(written) = written.filter(|_| !force) {
+        let same = |kind: &String| GpuType::parse(kind).is_some_and(|kind| kind.matches(written) || written.matches(&kind));
+        if let Some(other) = there.iter().find(|kind| !same(kind)) {
+            let message = format!("node `{node}` has {other} by its labels, and the file says {written}");
+            return Err(Error::new(Kind::Request, "LabelConflict", message).hint("--force writes what the file says"));
+        }
+    }
+    let kinds = written.map_or(there, |kind| vec![kind.to_string()]);
+    if let Some(kind) = kinds.iter().find(|kind| !pool.allows(kind)) {
+        let error = Error::new(
+            Kind::Request,
+            "GpuTypeNotAllowed",
+            format!("node `{node}` has {kind}, which pool `{}` does not take", pool.name),
+        );
+        return Err(error.hint(format!("allowed here: {}", pool.gpu_types.join(", "))));
+    }
+    Ok(())
+}

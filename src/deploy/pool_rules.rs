@@ -1,0 +1,49 @@
+//! Checks a job against the quota and the allowed GPU types of its pool.
+
+use crate::cluster::{Connection, Wanted};
+use crate::deploy::plan::Plan;
+use crate::error::{Error, Kind};
+use crate::model::{PoolDefinition, State};
+use crate::render::pods_in_all;
+use crate::spec::Document;
+
+/// Refuses a job that its pool does not take. Returns warnings about what could not be checked.
+/// `beside` other jobs of that pool are submitted with it.
+pub async fn check(
+    connection: &Connection,
+    plan: &Plan,
+    pools: Option<&[PoolDefinition]>,
+    beside: usize,
+) -> Result<Vec<String>, Error> {
+    let Document::Job(job) = &plan.input.document else { return Ok(Vec::new()) };
+    let Some(pool) = &job.resources.pool else { return Ok(Vec::new()) };
+    let Some(pools) = pools else {
+        return Ok(vec![format!("you may not read the definition of pool `{}`: its quota was not checked", pool.value)]);
+    };
+    let Some(definition) = pools.iter().find(|known| known.name == pool.value) else { return Ok(Vec::new()) };
+    let mut warnings = Vec::new();
+    let mut jobs = 0;
+    if definition.max_jobs.is_some() {
+        let wanted = Wanted { pool: Some(pool.value.clone()), ..Wanted::default() };
+        match connection.jobs(&wanted).await {
+            Err(failure) if failure.is_forbidden() => {
+                warnings.push(format!("you may not list jobs: how many are in pool `{}` was not checked", pool.value));
+            }
+            other => {
+                let selection = other?;
+                if let Some(unseen) = selection.unseen() {
+                    warnings.push(format!("{unseen}: others were not counted against the quota of pool `{}`", pool.value));
+                }
+                // One that is applied again is no further one.
+                let own = |other: &crate::model::Job| other.name == job.id() && other.namespace == plan.target.namespace;
+                let others = selection.jobs.iter().filter(|other| !own(other) && !State::of(other).status.is_final());
+                jobs = others.count() + beside;
+            }
+        }
+    }
+    let gpus = u64::from(job.resources.gpu) * u64::from(pods_in_all(job));
+    match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_deref(), jobs) {
+        Some(refused) => Err(Error::new(Kind::Request, refused.name, refused.message).hint(refused.hint)),
+        None => Ok(warnings),
+    }
+}

@@ -1,0 +1,117 @@
+//! Writes the documents that are no jobs, pools and quotas, before the jobs that may need them.
+
+use std::process::ExitCode;
+
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::deploy::decide::Mode;
+use crate::deploy::inputs::Input;
+use crate::deploy::options::SubmitOptions;
+use crate::deploy::pools::{self, Making};
+use crate::deploy::quotas;
+use crate::error::{Error, Kind};
+use crate::model::rights::Task;
+use crate::spec::Document;
+use crate::terminal::Talk;
+use crate::view::Format;
+use crate::view::created::{Created, Made};
+
+type Failed = (&'static str, String, Error);
+
+/// What became of them.
+#[derive(Default)]
+pub struct Outcome {
+    pub made: Vec<Made>,
+    pub failed: Vec<Failed>,
+}
+
+impl Outcome {
+    pub fn exit_code(&self) -> ExitCode {
+        if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) }
+    }
+
+    /// As documents of a batch.
+    pub fn created(&self) -> Vec<Created> {
+        self.made.iter().map(Made::created).collect()
+    }
+}
+
+/// What stands in the way of making them, looked up before anything is written.
+pub async fn judge(inputs: &[Input], how: &SubmitOptions, context: &Context) -> Result<Vec<Failed>, Error> {
+    Ok(refusals(inputs, how, context).await?.into_iter().map(|(_, failed)| failed).collect())
+}
+
+/// The same, with the documents.
+pub async fn refusals<'i>(
+    inputs: &'i [Input],
+    how: &SubmitOptions,
+    context: &Context,
+) -> Result<Vec<(&'i Input, Failed)>, Error> {
+    let mut failed = Vec::new();
+    if inputs.is_empty() {
+        return Ok(failed);
+    }
+    let connection = context.connect().await?;
+    // What is to be said is said when it is done.
+    let talk = context.terminal.swap_talk(Talk::Errors);
+    for input in inputs {
+        context.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode.changes())));
+        if let Err(error) = one(&connection, &input.document, how, true, context).await {
+            failed.push((input, (input.document.kind(), input.document.name().to_owned(), error)));
+        }
+    }
+    context.terminal.swap_talk(talk);
+    Ok(failed)
+}
+
+/// Makes them in order. The error of an only document is the command's own.
+pub async fn make(
+    inputs: &[Input],
+    how: &SubmitOptions,
+    format: Format,
+    only: bool,
+    context: &Context,
+) -> Result<Outcome, Error> {
+    let mut outcome = Outcome::default();
+    if inputs.is_empty() {
+        return Ok(outcome);
+    }
+    let connection = context.connect().await?;
+    for input in inputs {
+        let (kind, name) = (input.document.kind(), input.document.name().to_owned());
+        context.terminal.set_task(Some(Task::writing(kind, how.mode.changes())));
+        match one(&connection, &input.document, how, how.dry_run.is_some(), context).await {
+            Ok(made) => {
+                if !format.is_document() {
+                    context.terminal.print(&made.text())?;
+                }
+                outcome.made.push(made);
+            }
+            Err(error) if only => return Err(error),
+            Err(error) => outcome.failed.push((kind, name, error)),
+        }
+    }
+    Ok(outcome)
+}
+
+async fn one(
+    connection: &Connection,
+    document: &Document,
+    how: &SubmitOptions,
+    dry_run: bool,
+    context: &Context,
+) -> Result<Made, Error> {
+    let change = how.mode.changes();
+    match document {
+        Document::Pool(pool) => {
+            let making = Making { force: how.force, change, private: how.private, keep_partial: how.keep_partial, dry_run };
+            pools::create(connection, pool, making, context).await
+        }
+        Document::Quota(quota) => {
+            let force = matches!(how.mode, Mode::Apply { force_conflicts: true, .. });
+            let making = quotas::Making { change, force, keep_partial: how.keep_partial, dry_run };
+            quotas::create(connection, quota, making, context).await
+        }
+        Document::Job(_) => unreachable!("jobs are submitted elsewhere"),
+    }
+}

@@ -1,0 +1,41 @@
+//! Changes how many pods a job has, for `scale`, `pause` and `resume`.
+
+use std::process::ExitCode;
+
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::lookup::{self, Purpose};
+use crate::model::Job;
+use crate::view::scaled::{Scaled, text};
+use crate::view::{Format, document};
+
+/// The job, unless it is going away.
+pub async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
+    let job = lookup::job(connection, name, Purpose::Change).await?;
+    if job.deleting {
+        return Err(Error::new(Kind::Request, "Terminating", format!("job `{}` is being deleted", job.name)));
+    }
+    Ok(job)
+}
+
+pub struct Change {
+    pub status: &'static str,
+    pub before: u32,
+    pub after: u32,
+    pub message: String,
+}
+
+pub fn answer(job: &Job, change: Change, format: Format, context: &Context) -> Result<ExitCode, Error> {
+    let scaled = Scaled {
+        job_id: job.name.clone(),
+        namespace: job.namespace.clone(),
+        kind: job.kind.word(),
+        status: change.status,
+        replicas_before: change.before,
+        replicas: change.after,
+        message: change.message,
+    };
+    context.terminal.print(&document(format, &scaled).unwrap_or_else(|| text(&scaled)))?;
+    Ok(ExitCode::SUCCESS)
+}

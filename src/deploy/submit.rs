@@ -1,0 +1,267 @@
+//! Submits documents: plans, decides and writes them in order, each whole or not at all, then waits if that was asked for.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::deploy::decide::{Judged, Mode, Step, judge};
+use crate::deploy::execute::{Account, Writing, outcome, told};
+use crate::deploy::inputs::Input;
+use crate::deploy::interrupt::Interruption;
+use crate::deploy::options::{DryRun, SubmitOptions, WaitGoal};
+use crate::deploy::plan::{Facts, Plan, job, plan};
+use crate::deploy::shared;
+use crate::deploy::wait::wait;
+use crate::error::{Error, Kind};
+use crate::model::rights::Task;
+use crate::view::created::{self, Created};
+use crate::view::{Format, document, json, yaml};
+
+/// Submits the documents, or shows what would be submitted.
+pub async fn submit(inputs: Vec<Input>, how: &SubmitOptions, format: Format, context: &Context) -> Result<ExitCode, Error> {
+    if how.wait == Some(WaitGoal::Complete)
+        && let Some(input) = inputs.iter().find(|input| job(input).is_some_and(|job| job.kind.serves()))
+    {
+        let message = format!("`{}` is a service or notebook: it never completes", input.document.name());
+        return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
+    }
+    let (shared, inputs): (Vec<Input>, Vec<Input>) = inputs.into_iter().partition(|input| job(input).is_none());
+    if inputs.is_empty() {
+        return shared_alone(&shared, how, format, context).await;
+    }
+    let (connection, mut facts) = match known(context).await {
+        Ok((connection, facts)) => (Some(connection), facts),
+        Err(error) if how.dry_run == Some(DryRun::Client) && error.kind == Kind::Unreachable => {
+            context.terminal.warn(&format!("{error}; the objects are shown as for a cluster whose nodes may not be seen"));
+            (None, Facts::default())
+        }
+        Err(error) => return Err(error),
+    };
+    facts.foresee(&shared);
+    // Nothing is written before every job of the run is known to be one that this cluster has a place for.
+    let plans = plan(inputs, connection.as_ref(), &facts, context).await?;
+    match (how.dry_run, connection) {
+        (Some(DryRun::Client), _) | (_, None) => {
+            let before = shared::make(&shared, how, format, false, context).await?;
+            tell_failed(&before.failed, context);
+            show(&plans, format, context)?;
+            Ok(before.exit_code())
+        }
+        (_, Some(connection)) => write(how, &shared, plans, &facts, &connection, format, context).await,
+    }
+}
+
+async fn known(context: &Context) -> Result<(Connection, Facts), Error> {
+    let connection = context.connect().await?;
+    let facts = Facts::of(&connection).await?;
+    Ok((connection, facts))
+}
+
+/// A document by its kind and name.
+fn named(input: &Input) -> (&'static str, &str) {
+    (input.document.kind(), input.document.name())
+}
+
+/// Pools and quotas without a job.
+async fn shared_alone(shared: &[Input], how: &SubmitOptions, format: Format, context: &Context) -> Result<ExitCode, Error> {
+    let only = shared.len() == 1;
+    let mut refused = if only { Vec::new() } else { shared::judge(shared, how, context).await? };
+    if refused.iter().any(|(.., error)| error.name != "AlreadyExists") {
+        let failed = |input: &&Input| refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input));
+        let not_tried: Vec<(&str, String)> =
+            shared.iter().filter(|input| !failed(input)).map(|input| (named(input).0, named(input).1.to_owned())).collect();
+        tell_failed(&refused, context);
+        context.terminal.print(&document(format, &created::batch(&[], &refused, &not_tried)).unwrap_or_default())?;
+        return Ok(ExitCode::from(Kind::Request.exit_code()));
+    }
+    let fresh = shared.iter().filter(|input| !refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input)));
+    let fresh: Vec<Input> = fresh.cloned().collect();
+    let mut before = shared::make(&fresh, how, format, only, context).await?;
+    refused.append(&mut before.failed);
+    before.failed = refused;
+    tell_failed(&before.failed, context);
+    let answer = match (only, before.made.first()) {
+        (true, Some(made)) => document(format, made),
+        _ => document(format, &created::batch(&before.created(), &before.failed, &[])),
+    };
+    context.terminal.print(&answer.unwrap_or_default())?;
+    Ok(before.exit_code())
+}
+
+/// The objects themselves: exactly what would be sent.
+fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> {
+    plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| context.terminal.warn(warning));
+    let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();
+    let text = match format {
+        Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+        Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
+        _ => plans.iter().map(|plan| created::text(&outcome(plan, &Value::Null, true))).collect(),
+    };
+    context.terminal.print(&text)?;
+    Ok(())
+}
+
+/// Judges every document, then writes them in order. Nothing is written when one of them cannot be: a job that is there
+/// already is in the way of itself alone.
+async fn write(
+    how: &SubmitOptions,
+    shared: &[Input],
+    plans: Vec<Plan>,
+    facts: &Facts,
+    connection: &Connection,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let (mode, dry_run) = (how.mode, how.dry_run.is_some());
+    let single = plans.len() == 1 && shared.is_empty();
+    let mut account = Account::default();
+    let interruption = Interruption::listen();
+    let judging = async {
+        let mut failed = shared::judge(shared, how, context).await?;
+        let (judged, rest) = judge_all(plans, mode, facts, connection, dry_run, context, &mut failed).await;
+        Ok::<_, Error>((judged, rest, failed))
+    };
+    let (judged, rest, failed) = tokio::select! {
+        found = judging => found?,
+        () = interruption.times(1) => return Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted").cause("no document was written")),
+    };
+    account.failed = failed;
+    let refused = account.failed.iter().any(|(.., error)| error.name != "AlreadyExists");
+    let mut made = Vec::new();
+    // What is there already has failed by itself.
+    let failed = |input: &&Input| {
+        account.failed.iter().any(|(kind, name, _)| (*kind, name.as_str()) == (input.document.kind(), input.document.name()))
+    };
+    let fresh: Vec<Input> = shared.iter().filter(|input| !failed(input)).cloned().collect();
+    if refused {
+        account.not_tried = rest;
+        account.not_tried.extend(shared.iter().map(|input| (input.document.kind(), input.document.name().to_owned())));
+        account
+            .not_tried
+            .extend(judged.iter().map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
+        let failed: Vec<(&str, &str)> = account.failed.iter().map(|(kind, name, _)| (*kind, name.as_str())).collect();
+        account.not_tried.retain(|(kind, name)| !failed.contains(&(*kind, name.as_str())));
+    } else if dry_run {
+        made = shared::make(&fresh, how, format, false, context).await?.created();
+        for one in &judged {
+            account.done.push(foreseen(one, mode));
+        }
+        tell_done(&account.done, format, context)?;
+    } else {
+        let before = tokio::select! {
+            made = shared::make(&fresh, how, format, false, context) => made?,
+            () = interruption.times(1) => {
+                let error = Error::new(Kind::Interrupted, "Interrupted", "interrupted while pools and quotas were written");
+                return Err(error.cause("one of them may be half made").hint("run it again, or `gpuctl delete -f`"));
+            }
+        };
+        made = before.created();
+        let lost: Vec<String> =
+            before.failed.iter().filter(|(kind, ..)| *kind == "pool").map(|(_, name, _)| name.clone()).collect();
+        account.failed.extend(before.failed);
+        let (orphans, judged): (Vec<Judged>, Vec<Judged>) =
+            judged.into_iter().partition(|one| lost_pool(&one.plan, &lost).is_some());
+        account
+            .not_tried
+            .extend(orphans.iter().map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
+        let writing = Writing::new(mode, how.keep_partial, facts, connection, context, interruption.clone());
+        writing.all(judged, &mut account, |created| tell_done(std::slice::from_ref(created), format, context)).await?;
+    }
+    if single && let Some((.., error)) = account.failed.pop() {
+        return Err(error);
+    }
+    tell_failed(&account.failed, context);
+    if !account.not_tried.is_empty() {
+        let names: Vec<String> = account.not_tried.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
+        context.terminal.warn(&format!("not tried: {}", names.join(", ")));
+    }
+    let waited = match how.wait {
+        Some(goal) if account.kind() != Some(Kind::Interrupted) => {
+            wait(connection, &mut account.done, goal, how.timeout, &interruption, context).await
+        }
+        _ => Ok(()),
+    };
+    let answer = match (single, account.done.first()) {
+        (true, Some(created)) => document(format, created),
+        _ => document(format, &created::batch(&[&made[..], &account.done].concat(), &account.failed, &account.not_tried)),
+    };
+    if let Some(text) = answer {
+        context.terminal.print(&text)?;
+    }
+    waited?;
+    if let Some(created) = account.done.first().filter(|_| how.wait.is_none() && !dry_run) {
+        let full = format!("{}/{}", created.namespace, created.job_id);
+        let next = if created.kind == "notebook" { format!("gpuctl open {full}") } else { format!("gpuctl logs {full} -f") };
+        context.terminal.hint(&next);
+    }
+    Ok(account.kind().map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code())))
+}
+
+/// Judges every job; those that may not be written are in `failed` then.
+async fn judge_all(
+    plans: Vec<Plan>,
+    mode: Mode,
+    facts: &Facts,
+    connection: &Connection,
+    dry_run: bool,
+    context: &Context,
+    failed: &mut Vec<(&'static str, String, Error)>,
+) -> (Vec<Judged>, Vec<(&'static str, String)>) {
+    let mut judged: Vec<Judged> = Vec::new();
+    let mut plans = plans.into_iter();
+    for plan in plans.by_ref() {
+        let (kind, name) = (plan.input.document.kind(), plan.input.document.name().to_owned());
+        context.terminal.set_task(Some(Task::writing(kind, mode.changes())));
+        let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
+        let own = pool(&plan);
+        let beside =
+            judged.iter().filter(|one| own.is_some() && matches!(one.step, Step::Create) && pool(&one.plan) == own).count();
+        match judge(plan, mode, beside, facts, connection, dry_run).await {
+            Ok(one) => {
+                if !matches!(one.step, Step::Nothing) {
+                    one.warnings.iter().for_each(|warning| context.terminal.warn(warning));
+                }
+                judged.push(one);
+            }
+            Err(error) => {
+                // Without the cluster nothing more can be found out.
+                let over = error.kind == Kind::Unreachable;
+                failed.push((kind, name, error));
+                if over {
+                    break;
+                }
+            }
+        }
+    }
+    let rest = plans.map(|plan| (plan.input.document.kind(), plan.input.document.name().to_owned())).collect();
+    (judged, rest)
+}
+
+fn tell_failed(failed: &[(&'static str, String, Error)], context: &Context) {
+    failed.iter().for_each(|(kind, name, error)| context.terminal.fail(&error.clone().during(format!("{kind}/{name} failed"))));
+}
+
+fn tell_done(done: &[Created], format: Format, context: &Context) -> Result<(), Error> {
+    if !format.is_document() {
+        done.iter().try_for_each(|created| context.terminal.print(&created::text(created)))?;
+    }
+    Ok(())
+}
+
+/// What would become of a document.
+fn foreseen(judged: &Judged, mode: Mode) -> Created {
+    let (action, changes) = match &judged.step {
+        Step::Create | Step::Later => ("created", Vec::new()),
+        Step::Nothing => ("unchanged", Vec::new()),
+        Step::Replace(_) => ("replaced", Vec::new()),
+        Step::Change(effects) => ("updated", told(&judged.plan, &judged.live, effects)),
+    };
+    Created { action: mode.changes().then_some(action), changes, ..outcome(&judged.plan, &judged.live, true) }
+}
+
+/// A job of a pool that could not be made would wait for nobody knows what.
+fn lost_pool<'p>(plan: &'p Plan, lost: &[String]) -> Option<&'p str> {
+    job(&plan.input)?.resources.pool.as_ref().map(|pool| pool.value.as_str()).filter(|pool| lost.iter().any(|lost| lost == pool))
+}

@@ -1,0 +1,161 @@
+//! Waits for submitted jobs until they run or end, and shows their progress.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use crate::cluster::{Connection, Patience, Wanted};
+use crate::context::Context;
+use crate::deploy::interrupt::Interruption;
+use crate::deploy::options::WaitGoal;
+use crate::error::{Error, Kind};
+use crate::model::{Job, PodPhase, State, Status};
+use crate::spec::{Document, parse};
+use crate::view::created::Created;
+use crate::view::text;
+
+const STEP: Duration = Duration::from_millis(700);
+
+/// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are brought up to date.
+pub async fn wait(
+    connection: &Connection,
+    jobs: &mut [Created],
+    goal: WaitGoal,
+    timeout: Option<Duration>,
+    interruption: &Interruption,
+    context: &Context,
+) -> Result<(), Error> {
+    let spinner = context.terminal.spinner();
+    let start = Instant::now();
+    let deadline = timeout.map(|timeout| start + timeout);
+    // Set while a gang has given its GPUs back: it must come back whatever ends the waiting.
+    let paused = RefCell::new(None);
+    let waited = async {
+        for created in jobs.iter_mut() {
+            let mut gang = Gang { since: None, paused: &paused, deadline };
+            wait_for(connection, created, goal, start, deadline, &mut gang, context, &spinner).await?;
+        }
+        Ok(())
+    };
+    let result = tokio::select! {
+        result = waited => result,
+        () = interruption.times(1) => Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted while waiting").cause("the jobs exist and go on")),
+    };
+    spinner.finish_and_clear();
+    if let Some(job) = paused.take() {
+        let resumed = connection.suspend(&job, false).await.map_err(Error::from);
+        resumed.map_err(|error| error.hint(format!("the job is paused: gpuctl resume job {}/{}", job.namespace, job.name)))?;
+    }
+    result
+}
+
+#[expect(clippy::too_many_arguments, reason = "one loop that looks at all of it")]
+async fn wait_for(
+    connection: &Connection,
+    created: &mut Created,
+    goal: WaitGoal,
+    start: Instant,
+    deadline: Option<Instant>,
+    gang: &mut Gang<'_>,
+    context: &Context,
+    spinner: &indicatif::ProgressBar,
+) -> Result<(), Error> {
+    let patience = Patience::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
+    let wanted = Wanted::one(&created.namespace, &created.job_id);
+    let mut told = None;
+    loop {
+        let Some(job) = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() else {
+            return Err(Error::new(Kind::NotFound, "NotFound", format!("job `{}` was deleted meanwhile", created.job_id)));
+        };
+        let state = State::of(&job);
+        created.status = state.status.word().to_owned();
+        created.message = state.message.clone().unwrap_or_else(|| text::state(&state));
+        spinner.set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
+        match (state.status, goal) {
+            // A service is there when all of it is.
+            (Status::Running, _) if job.kind.serves() && state.running < state.wanted => {}
+            (Status::Succeeded, _) | (Status::Running, WaitGoal::Running) => return Ok(()),
+            // It was created with no replicas.
+            (Status::Paused, _) if job.kind.serves() => return Ok(()),
+            (Status::Failed, _) => {
+                let reason = state.reason.as_deref().unwrap_or("Failed");
+                let error = Error::new(Kind::Request, reason, format!("job `{}` failed: {}", created.job_id, created.message));
+                return Err(error.hint(format!("gpuctl logs {}/{}", created.namespace, created.job_id)));
+            }
+            _ => {}
+        }
+        // A service that crashes goes on trying: whoever waits must know why nothing happens.
+        if job.kind.serves() && state.message.is_some() && told != state.reason {
+            told.clone_from(&state.reason);
+            context.terminal.note(&format!("{} is {}: {}", created.job_id, text::state(&state), created.message));
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            let seconds = start.elapsed().as_secs();
+            let error = Error::new(
+                Kind::Timeout,
+                "Timeout",
+                format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)),
+            );
+            return Err(error
+                .cause("it exists and goes on")
+                .hint(format!("gpuctl describe job {}/{}", created.namespace, created.job_id)));
+        }
+        gang.step(connection, &job, &state).await?;
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+/// Scheduling, pulling, running 3/4: where most pods are.
+fn doing(job: &Job, state: &State) -> String {
+    if state.status != Status::Pending {
+        return text::state(state);
+    }
+    let pods = job.current_pods();
+    let unscheduled = pods.iter().filter(|pod| pod.node.is_none()).count();
+    let pulling = pods.iter().filter(|pod| pod.node.is_some() && pod.phase == PodPhase::Pending).count();
+    if unscheduled > 0 || pods.is_empty() {
+        format!("scheduling, {}", text::state(state))
+    } else if pulling > 0 && state.running == 0 {
+        format!("pulling, {}", text::state(state))
+    } else {
+        format!("running {}/{}", state.running, state.wanted)
+    }
+}
+
+/// `job.gang_timeout`: a gang that cannot be placed whole gives its GPUs back for a while, so that another can finish.
+struct Gang<'a> {
+    since: Option<Instant>,
+    /// The job that is paused now.
+    paused: &'a RefCell<Option<Job>>,
+    deadline: Option<Instant>,
+}
+
+impl Gang<'_> {
+    async fn step(&mut self, connection: &Connection, job: &Job, state: &State) -> Result<(), Error> {
+        // A queue decides by itself when a job of its runs.
+        if job.queued || state.reason.as_deref() != Some("WaitingForPeers") {
+            self.since = None;
+            return Ok(());
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else { return Ok(()) };
+        self.since = None;
+        self.paused.replace(Some(job.clone()));
+        connection.suspend(job, true).await?;
+        // Two gangs that gave up together must not come back together; the names differ, so do the waits.
+        let spread = job.name.bytes().fold(0_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 1000);
+        let pause = limit.min(Duration::from_secs(30)) / 2 + Duration::from_millis(5 * spread);
+        let left = self.deadline.map_or(pause, |deadline| deadline.saturating_duration_since(Instant::now()));
+        tokio::time::sleep(pause.min(left)).await;
+        connection.suspend(job, false).await?;
+        self.paused.take();
+        Ok(())
+    }
+}
+
+fn gang_timeout(job: &Job) -> Option<Duration> {
+    let parsed = parse("", job.source.as_deref()?).ok()?;
+    parsed.documents.into_iter().find_map(|document| match document {
+        Document::Job(job) => job.training.gang_timeout,
+        _ => None,
+    })
+}

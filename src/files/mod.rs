@@ -1,0 +1,51 @@
+//! Files of the user: read whole, replaced whole or not at all. What is in them is not known here.
+
+pub mod archive;
+
+use std::path::Path;
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge that reads files")]
+pub fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
+pub fn text_of(path: &Path) -> Result<String, String> {
+    String::from_utf8(bytes_of(path)?).map_err(|_| format!("{} is no text", path.display()))
+}
+
+/// Makes a file that is not there yet. `Ok(false)` when there is one.
+pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, String> {
+    use std::io::Write;
+    match std::fs::OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| file.write_all(bytes)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(format!("{} cannot be written: {error}", path.display())),
+    }
+}
+
+/// Puts a file in place at once, so that no reader meets half of it. `mode` is for one that comes to be; one that is there
+/// keeps its own.
+#[expect(clippy::disallowed_methods, reason = "this is the edge that writes files")]
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), String> {
+    use std::io::Write;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let told = |error: std::io::Error| format!("{} cannot be written: {error}", path.display());
+    // A link stays a link.
+    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(told)?;
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let fresh = folder.join(format!(".{name}.{}.tmp", std::process::id()));
+    let mode = std::fs::metadata(&target).map_or(mode, |data| data.permissions().mode() & 0o7777);
+    let written = (|| {
+        let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&fresh)?;
+        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, &target)
+    })();
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&fresh);
+        told(error)
+    })
+}

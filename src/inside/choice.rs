@@ -1,0 +1,56 @@
+//! Chooses the pod and container of a job that a command works in.
+
+use crate::error::{Error, Kind};
+use crate::model::{Job, Pod, PodPhase, State};
+use crate::view::text;
+
+/// Which container of a job is meant; without rank or pod the first that runs, without container the job's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ContainerChoice<'a> {
+    pub rank: Option<u32>,
+    pub pod: Option<&'a str>,
+    pub container: Option<&'a str>,
+}
+
+/// The pod that is meant: by name, by rank, else the first that runs.
+pub fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
+    let mut pods = job.current_pods();
+    if job.kind.serves() {
+        pods.retain(|pod| !pod.ended());
+        pods.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    let runs = |pod: &&&Pod| pod.phase == PodPhase::Running;
+    let found = match (place.pod, place.rank) {
+        (Some(name), _) => pods.iter().find(|pod| pod.name == name),
+        (None, Some(rank)) if job.kind.serves() => pods.get(rank as usize),
+        (None, Some(rank)) => pods.iter().find(|pod| pod.rank == Some(rank)),
+        (None, None) => pods.iter().find(runs).or_else(|| pods.first()),
+    };
+    let state = State::of(job);
+    let full = format!("{}/{}", job.namespace, job.name);
+    let Some(pod) = found else {
+        if pods.is_empty() {
+            let error =
+                Error::new(Kind::Request, "NotRunning", format!("job `{}` is {} and has no pod", job.name, text::state(&state)));
+            return Err(error.hint(format!("gpuctl describe job {full}")));
+        }
+        let what = place.rank.map_or_else(|| format!("pod `{}`", place.pod.unwrap_or("")), |rank| format!("rank {rank}"));
+        let name = |(index, pod): (usize, &&Pod)| match (place.rank, pod.rank) {
+            (Some(_), Some(rank)) => rank.to_string(),
+            (Some(_), None) => index.to_string(),
+            (None, _) => pod.name.clone(),
+        };
+        let names: Vec<String> = pods.iter().enumerate().map(name).collect();
+        let error = Error::new(Kind::NotFound, "PodNotFound", format!("job `{}` has no {what}", job.name));
+        return Err(error.hint(format!("there are: {}", names.join(", "))));
+    };
+    if pod.phase != PodPhase::Running {
+        let error = Error::new(
+            Kind::Request,
+            "NotRunning",
+            format!("{} does not run: job `{}` is {}", pod.name, job.name, text::state(&state)),
+        );
+        return Err(error.hint(format!("gpuctl logs {full}")));
+    }
+    Ok(*pod)
+}

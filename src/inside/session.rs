@@ -1,0 +1,122 @@
+//! Runs a command in a container and connects it with the user's terminal, for `exec` and `attach`.
+
+use std::process::ExitCode;
+
+use tokio::sync::mpsc;
+
+use crate::cluster::{Call, Connection, Ending, Input, Output};
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::inside::choice::{ContainerChoice, pod};
+use crate::lookup::{self, Purpose};
+use crate::model::Job;
+use crate::terminal::raw::{self, RawMode};
+
+/// A shell that most images have; bash where there is one.
+pub const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"];
+
+pub struct Wants {
+    pub stdin: bool,
+    pub tty: bool,
+}
+
+pub async fn within(
+    name: &str,
+    place: ContainerChoice<'_>,
+    command: Option<&[String]>,
+    wants: Wants,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let connection = context.connect().await?;
+    let job = lookup::job(&connection, name, Purpose::Change).await?;
+    let pod = pod(&job, place)?;
+    let tty = wants.tty && context.terminal.in_is_terminal();
+    if wants.tty && !tty {
+        context.terminal.warn("stdin is no terminal, so the command gets none");
+    }
+    let container = place.container.unwrap_or_else(|| pod.own_container()).to_owned();
+    let call = Call { namespace: &job.namespace, pod: &pod.name, container: &container, command, stdin: wants.stdin || tty, tty };
+    let session = connection.start(&call).await.map_err(|failure| refused(&connection, failure, &job, &container))?;
+    let raw = if tty { RawMode::enter().ok() } else { None };
+    let input = input(call.stdin, tty);
+    let mut failed = None;
+    let running = session.run(input, |stream, bytes| match context.terminal.pass(stream == Output::Err, bytes) {
+        Ok(read) => read,
+        Err(error) => {
+            failed = Some(error);
+            false
+        }
+    });
+    let ending = tokio::select! {
+        ending = running => ending,
+        // The terminal must be itself again, whoever ends us.
+        number = raw::ended_from_outside() => {
+            drop(raw);
+            return Ok(ExitCode::from(128 + number));
+        }
+    };
+    drop(raw);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    match ending {
+        // A reader that went away ends us silently, as it ends every filter.
+        Ending::Unread => Ok(ExitCode::SUCCESS),
+        Ending::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+        Ending::Refused(why) if why.contains("executable file not found") || why.contains("no such file") => {
+            let program = command.and_then(|command| command.first()).map_or("", String::as_str);
+            let message = format!("the image of job `{}` has no `{program}`", job.name);
+            Err(Error::new(Kind::Request, "CommandNotFound", message).cause(why))
+        }
+        Ending::Refused(why) => {
+            Err(Error::new(Kind::Request, "CommandFailed", format!("the command could not be run in {}", pod.name)).cause(why))
+        }
+        Ending::Broken => {
+            Err(Error::new(Kind::Unreachable, "ConnectionLost", format!("the connection to {} broke off", pod.name))
+                .hint(format!("the command may still run: gpuctl describe job {}/{}", job.namespace, job.name)))
+        }
+    }
+}
+
+fn refused(connection: &Connection, failure: crate::cluster::Failure, job: &Job, container: &str) -> Error {
+    let text = failure.to_string();
+    let names: Vec<&str> = job.pods.iter().flat_map(|pod| &pod.containers).map(|one| one.name.as_str()).collect();
+    if failure.code() == Some(400) && text.contains("not valid for pod") {
+        let message = format!("job `{}` has no container `{container}`", job.name);
+        return Error::new(Kind::NotFound, "ContainerNotFound", message).hint(format!("there are: {}", names.join(", ")));
+    }
+    let _ = connection.take_warnings();
+    failure.into()
+}
+
+/// Keys or a pipe, and the window's size now and whenever it changes.
+fn input(stdin: bool, tty: bool) -> mpsc::Receiver<Input> {
+    let (sender, receiver) = mpsc::channel(16);
+    if tty {
+        let sizes = sender.clone();
+        tokio::spawn(async move {
+            let Ok(mut changes) = raw::window_changes() else { return };
+            loop {
+                if let Some((columns, rows)) = raw::window()
+                    && sizes.send(Input::Resize { columns, rows }).await.is_err()
+                {
+                    return;
+                }
+                if changes.recv().await.is_none() {
+                    return;
+                }
+            }
+        });
+    }
+    if stdin {
+        tokio::spawn(async move {
+            let mut bytes = raw::stdin();
+            while let Some(bytes) = bytes.recv().await {
+                if sender.send(Input::Bytes(bytes)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    receiver
+}

@@ -1,0 +1,98 @@
+//! Finds the job or node that a user names, and suggests the nearest name when there is none.
+
+use crate::cluster::{Connection, Stock, Wanted};
+use crate::error::{Error, Kind};
+use crate::model::{HostUse, Job};
+use crate::spec::nearest;
+
+/// Whether the command changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Read,
+    Change,
+}
+
+/// Splits `NS/NAME`, or `NAME` alone. Names that Kubernetes cannot have never get into a URL.
+pub fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
+    let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));
+    let label = |part: &str| {
+        !part.is_empty()
+            && part.len() <= 253
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
+            && part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && !part.contains("..")
+    };
+    if namespace.into_iter().chain([name]).all(label) {
+        return Ok((namespace, name));
+    }
+    Err(Error::usage(format!("`{text}` is no name of a job")).hint("see `gpuctl get jobs`"))
+}
+
+/// The job called `text`.
+pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Result<Job, Error> {
+    let (namespace, name) = split(text)?;
+    let explicit =
+        namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
+    let home = explicit.clone().unwrap_or_else(|| connection.namespace.clone());
+    let scope = if purpose == Purpose::Change { Some(home.clone()) } else { explicit };
+    let wanted = Wanted { namespace: scope, name: Some(name.to_owned()), ..Wanted::default() };
+    let selection = connection.jobs(&wanted).await?;
+    let mut found = selection.jobs;
+    if let Some(index) = found.iter().position(|job| job.namespace == home) {
+        return Ok(found.swap_remove(index));
+    }
+    if found.len() > 1 {
+        let places: Vec<String> = found.iter().map(|job| format!("{}/{}", job.namespace, job.name)).collect();
+        let error = Error::new(
+            Kind::NotFound,
+            "AmbiguousName",
+            format!("{} jobs are called `{name}`: {}", found.len(), places.join(", ")),
+        );
+        return Err(error.hint(format!("say which: {}", places[0])));
+    }
+    match found.pop() {
+        Some(job) => Ok(job),
+        None if !selection.unreadable.is_empty() => Err(unknown(name, &selection.unreadable)),
+        None => Err(missing(connection, name, &home, wanted.namespace.is_some()).await),
+    }
+}
+
+/// Says what there is instead: the namesake elsewhere, or names like it.
+async fn missing(connection: &Connection, name: &str, home: &str, one_namespace: bool) -> Error {
+    let place = if one_namespace { format!(" in namespace `{home}`") } else { String::new() };
+    let error = Error::new(Kind::NotFound, "NotFound", format!("there is no job `{name}`{place}"));
+    let everywhere = connection.jobs(&Wanted::default()).await.map(|selection| selection.jobs).unwrap_or_default();
+    if let Some(namesake) = everywhere.iter().find(|job| job.name == name) {
+        return error.hint(format!("did you mean `{}/{name}`?", namesake.namespace));
+    }
+    let names: Vec<&str> = everywhere.iter().map(|job| job.name.as_str()).collect();
+    match nearest(name, &names) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("`gpuctl get jobs` lists what there is"),
+    }
+}
+
+/// What may not be seen may be there.
+fn unknown(name: &str, unreadable: &[&str]) -> Error {
+    let kinds = unreadable.join("s and ");
+    let message = format!("you may not list {kinds}s, so it is not known whether there is a job `{name}`");
+    Error::new(Kind::Access, "Forbidden", message)
+}
+
+/// Returns the node of that name; an error names the nearest one.
+pub fn node<'s>(stock: &'s Stock, name: &str) -> Result<&'s HostUse, Error> {
+    let hosts = &stock.inventory.hosts;
+    hosts.iter().find(|host| host.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = hosts.iter().map(HostUse::name).collect();
+        missing_node(name, &names)
+    })
+}
+
+/// Returns the error for a node that does not exist.
+pub fn missing_node(name: &str, names: &[&str]) -> Error {
+    let error = Error::new(Kind::NotFound, "NodeNotFound", format!("there is no node `{name}`"));
+    match nearest(name, names) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("`gpuctl get nodes` lists what there is"),
+    }
+}

@@ -1,0 +1,197 @@
+//! Reads a stretch of the past from Prometheus: who held which devices, and what those measured. Each query covers at most
+//! one hour, so that memory stays bounded however long the stretch is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::{join, try_join, try_join3, try_join4};
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use crate::cluster::{Access, Connection};
+use crate::context::Context;
+use crate::error::Error;
+use crate::model::Series;
+use crate::model::reading::PodKey;
+use crate::observe::metrics;
+use crate::prometheus::Prometheus;
+use crate::stats::dialect::Quantity;
+use crate::stats::kube_state::{self, About};
+use crate::stats::ledger::{Ledger, Stretch, Witness};
+use crate::stats::query;
+use crate::stats::usage::{Nodes, Usage};
+
+/// A cluster whose history is read.
+pub struct Past<'c> {
+    /// Its context in the kubeconfig.
+    pub cluster: String,
+    pub prometheus: Prometheus<'c>,
+    /// Nodes as the API server knows them now.
+    nodes: Nodes,
+    /// What answers depend on beside the question, for whoever keeps them; `None` when they are not to be kept.
+    standing: Option<String>,
+}
+
+/// What is asked for beside who held what.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Want {
+    pub memory: bool,
+    pub power: bool,
+    pub names: bool,
+}
+
+/// Pods that one query names.
+const AT_ONCE: usize = 150;
+
+/// Queries about pods at the same time.
+const BESIDE: usize = 4;
+
+/// Which clusters are meant: the one of the context, or several.
+pub fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
+    if all && context.metrics()?.url.is_some() {
+        let error = Error::usage("with one Prometheus for all, every context would tell of the same");
+        return Err(error.hint("leave its address out: it is found in each cluster"));
+    }
+    let (contexts, current) = Connection::contexts(&context.access)?;
+    let of = |name: &String| (name.clone(), Access { context: Some(name.clone()), ..context.access.clone() });
+    if all {
+        return Ok(contexts.iter().map(of).collect());
+    }
+    match named.map(ToOwned::to_owned).or_else(|| context.access.context.clone()) {
+        Some(name) => Ok(vec![of(&name)]),
+        // Inside a pod there are no contexts.
+        None => Ok(vec![(current.unwrap_or_else(|| "in-cluster".to_owned()), context.access.clone())]),
+    }
+}
+
+impl<'c> Past<'c> {
+    pub async fn of(cluster: String, context: &Context, connection: &'c Connection) -> Result<Self, Error> {
+        let found = metrics::find(context, connection, context.access.request_timeout);
+        let (prometheus, stock) = join(found, connection.stock()).await;
+        // Which nodes share their devices is known of the present alone, and without rights to it not at all.
+        let known = stock.is_ok();
+        if let Err(failure) = &stock {
+            context.terminal.warn(&format!("which nodes share their GPUs is not known, so shares count as GPUs: {failure}"));
+        }
+        let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
+        let shared = inventory.hosts.iter().filter(|host| host.gpus.total == 0 && !host.slices.is_empty());
+        let shared: BTreeSet<String> = shared.map(|host| host.name().to_owned()).collect();
+        let aliases = inventory
+            .hosts
+            .iter()
+            .flat_map(|host| host.host.addresses.iter().map(|alias| (alias.clone(), host.name().to_owned())));
+        let (prometheus, nodes) = (prometheus?, Nodes { shared, aliases: aliases.collect() });
+        let shared: Vec<&String> = nodes.shared.iter().collect();
+        let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
+        let asked = context.metrics()?.credentials.fingerprint();
+        let standing = serde_json::json!([connection.server(), prometheus.server, asked, shared, aliases]).to_string();
+        Ok(Self { cluster, prometheus, nodes, standing: known.then_some(standing) })
+    }
+
+    /// The name under which an answer may be kept; `None` when it is not to be kept.
+    #[must_use]
+    pub fn key(&self, question: &str, start: i64) -> Option<String> {
+        Some(serde_json::json!([self.standing.as_ref()?, self.cluster, question, start]).to_string())
+    }
+
+    /// Who held what between two times in Unix seconds, and what it did; the end is not a part of it.
+    pub async fn look(&self, start: i64, end: i64, want: Want) -> Result<(Ledger, Usage), Error> {
+        let seconds = (end - start).max(1);
+        let at = async |query: String| Ok::<_, Error>(self.prometheus.at(&query, end).await?);
+        let mut quantities = vec![Quantity::Utilization];
+        if want.memory {
+            quantities.extend([Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal]);
+        }
+        if want.power {
+            quantities.push(Quantity::Power);
+        }
+        // What is small is asked, and answered, while the samples are on their way.
+        let small = try_join(self.ask_about_pods(seconds, end, want), at(kube_state::capacity(seconds)));
+        let ((witness, capacity), devices) = try_join(small, at(query::samples(&quantities, seconds))).await?;
+        let witness = Witness { capacity, ..witness };
+        let stretch = Stretch { start: start * 1000, end: end * 1000 };
+        let ledger = Ledger::of(&witness, stretch, &self.nodes.shared);
+        let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
+        let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
+        Ok((ledger, usage))
+    }
+
+    /// Nodes of pods that are no holders: an exporter may call its host by its own pod's name.
+    async fn exporters(
+        &self,
+        devices: &[Series],
+        requests: &[Series],
+        seconds: i64,
+        end: i64,
+    ) -> Result<Vec<(PodKey, String)>, Error> {
+        let holders = names(requests, "pod");
+        let own = devices.iter().filter_map(|series| series.label("pod")).map(ToOwned::to_owned);
+        let others: BTreeSet<String> = own.filter(|pod| !holders.contains(pod)).collect();
+        let label = kube_state::label_name(requests, "pod");
+        let found = self.about(About::Places, &others, &label, seconds, end).await?;
+        let node = kube_state::label_name(&found, "node");
+        let place = |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
+        Ok(found.iter().filter_map(place).collect())
+    }
+
+    /// Everything but the capacity.
+    async fn ask_about_pods(&self, seconds: i64, end: i64, want: Want) -> Result<Witness, Error> {
+        let requests = self.prometheus.at(&kube_state::requests(seconds), end).await?;
+        let mut witness = Witness { requests, ..Witness::default() };
+        let pods = names(&witness.requests, "pod");
+        let label = kube_state::label_name(&witness.requests, "pod");
+        let about = |what| self.about(what, &pods, &label, seconds, end);
+        let names = async |what| if want.names { about(what).await } else { Ok(Vec::new()) };
+        (witness.phases_ever, witness.owners, witness.labels, witness.annotations) =
+            try_join4(about(About::PhasesEver), about(About::Owners), names(About::Labels), names(About::Annotations)).await?;
+        let changed = kube_state::changed(&witness.phases_ever);
+        let owners = |kind: &str| -> BTreeSet<String> {
+            witness.owners.iter().filter_map(kube_state::owner).filter(|(own, _)| own == kind).map(|(_, name)| name).collect()
+        };
+        let (sets, jobs) = (owners("ReplicaSet"), owners("Job"));
+        (witness.phases, witness.replica_sets, witness.jobs) = try_join3(
+            self.about(About::Phases, &changed, &label, seconds, end),
+            self.about(About::ReplicaSets, &sets, "replicaset", seconds, end),
+            self.about(About::Jobs, &jobs, "job_name", seconds, end),
+        )
+        .await?;
+        Ok(witness)
+    }
+
+    /// What is known of these pods, ReplicaSets or Jobs, by the label that holds their names.
+    pub async fn about(
+        &self,
+        what: About,
+        names: &BTreeSet<String>,
+        label: &str,
+        seconds: i64,
+        end: i64,
+    ) -> Result<Vec<Series>, Error> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let ask = async |names: &[&str]| self.prometheus.at(&kube_state::about(what, names, label, seconds), end).await;
+        let parts: Vec<Vec<Series>> = stream::iter(names.chunks(AT_ONCE)).map(ask).buffered(BESIDE).try_collect().await?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+}
+
+/// What all series have under a label.
+fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
+    answer.iter().filter_map(|series| kube_state::label(series, label)).map(ToOwned::to_owned).collect()
+}
+
+/// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.
+/// One that came to be after `end`, in Unix seconds, is another of the same name.
+pub async fn uids(connection: &Connection, end: i64) -> BTreeMap<(String, String, String), String> {
+    let Ok(owners) = connection.owners(None).await else { return BTreeMap::new() };
+    let found = owners.forest.workloads(&crate::model::Inventory::default());
+    let there = |one: &crate::model::Workload| one.top.created_at.is_none_or(|at| at.as_second() < end);
+    let own = found.into_iter().filter(there);
+    own.map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid)).collect()
+}
+
+/// Seconds of an hour.
+const HOUR: i64 = 3600;
+
+/// Hours by the clock, the first and the last cut.
+pub fn pieces(start: i64, end: i64) -> Vec<(i64, i64)> {
+    let first = start.div_euclid(HOUR);
+    (first..=(end - 1).div_euclid(HOUR)).map(|hour| ((hour * HOUR).max(start), ((hour + 1) * HOUR).min(end))).collect()
+}

@@ -1,0 +1,182 @@
+//! Makes the hourly rows of one cluster: closed hours come from the cache, the others from Prometheus.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cache::Cache;
+use crate::cluster::{Access, Connection};
+use crate::context::Context;
+use crate::error::Error;
+use crate::observe::history::{Past, Want, uids};
+use crate::stats::hourly::{sum, workloads};
+use crate::stats::kube_state::{self};
+use crate::stats::ledger::{Ledger, Tenure};
+use crate::stats::query;
+use crate::stats::usage::Usage;
+use crate::view::hourly::{self as view, Hour, Kind};
+
+/// When there is no such label.
+pub const NONE_SERVED: &str = "no pod with GPUs had it, as far as kube-state-metrics serves labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
+
+/// Seconds of an hour.
+const HOUR: i64 = 3600;
+
+/// Hours that are asked for at the same time.
+const AT_ONCE: usize = 4;
+
+/// The same where memory is asked for as well, which is more by far than the rest.
+const AT_ONCE_WITH_MEMORY: usize = 2;
+
+/// Seconds after which no sample of an hour is still on its way.
+const SETTLED: i64 = 900;
+
+/// Samples that take long enough to say so first.
+const MANY: f64 = 1e7;
+
+/// What pods are grouped by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dimension {
+    #[default]
+    Label,
+    Annotation,
+}
+
+impl Dimension {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Label => "label",
+            Self::Annotation => "annotation",
+        }
+    }
+}
+
+/// What rows are made of.
+pub struct Question<'a> {
+    pub kind: Kind,
+    /// Pods of this namespace alone, where a row does not say its own.
+    pub namespace: Option<&'a str>,
+    pub dimension: Option<(Dimension, &'a str)>,
+}
+
+impl Question<'_> {
+    /// As it is remembered.
+    fn text(&self) -> String {
+        let dimension = self.dimension.map_or(String::new(), |(dimension, key)| format!(" {} {key}", dimension.word()));
+        format!("{:?}{dimension} {:?}", self.kind, self.namespace)
+    }
+
+    fn want(&self) -> Want {
+        Want {
+            memory: self.kind == Kind::Workloads,
+            names: matches!(self.kind, Kind::Workloads | Kind::Labels),
+            ..Want::default()
+        }
+    }
+
+    fn rows(&self, hour: &Hour<'_>, ledger: &Ledger, usage: &Usage) -> Vec<Value> {
+        match self.kind {
+            Kind::Cluster => {
+                let all = sum(ledger, usage, &ledger.group(|_| true), true);
+                vec![view::of_cluster(hour, ledger.capacity, all.as_ref(), usage.dropped)]
+            }
+            Kind::Namespaces => {
+                let names: BTreeSet<&str> = ledger.tenures.iter().map(|tenure| tenure.pod.0.as_str()).collect();
+                let of = |name: &&str| sum(ledger, usage, &ledger.group(|tenure| tenure.pod.0 == **name), false);
+                let row = |name: &str| Some(view::of_namespace(hour, ledger.capacity, name, &of(&name)?));
+                names.into_iter().filter_map(row).collect()
+            }
+            Kind::Labels => {
+                let Some((dimension, key)) = self.dimension else { return Vec::new() };
+                let written = kube_state::written(key);
+                let ours = |tenure: &Tenure| self.namespace.is_none_or(|own| own == tenure.pod.0);
+                let value = |tenure: &Tenure| named(tenure, dimension).filter(|_| ours(tenure))?.get(&written).cloned();
+                let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
+                let row = |found: &String| {
+                    let own = ledger.group(|tenure| value(tenure).as_ref() == Some(found));
+                    let sum = sum(ledger, usage, &own, false)?;
+                    Some(view::of_dimension(hour, [dimension.word(), key, found], &sum))
+                };
+                values.iter().filter_map(row).collect()
+            }
+            Kind::Workloads => workloads(ledger, usage).iter().map(|one| view::of_workload(hour, one)).collect(),
+        }
+    }
+}
+
+/// Labels or annotations of a tenure.
+fn named(tenure: &Tenure, dimension: Dimension) -> Option<&BTreeMap<String, String>> {
+    match dimension {
+        Dimension::Label => tenure.labels.as_ref(),
+        Dimension::Annotation => tenure.annotations.as_ref(),
+    }
+}
+
+/// Rows of one cluster in order of time.
+pub async fn of_cluster(
+    question: &Question<'_>,
+    cluster: String,
+    access: &Access,
+    (first, last, now): (i64, i64, i64),
+    no_cache: bool,
+    context: &Context,
+) -> Result<Vec<Value>, Error> {
+    let connection = Connection::open(access).await?;
+    let past = Past::of(cluster, context, &connection).await?;
+    let cache = if no_cache { Cache::none() } else { Cache::usual() };
+    let begins: Vec<i64> = (first..last.min(now)).step_by(usize::try_from(HOUR).unwrap_or(3600)).collect();
+    warn_of_many(&past, begins.len(), last.min(now), context).await;
+    let bar = context.terminal.progress(begins.len() as u64, "hours");
+    let one = async |start: i64| {
+        let end = (start + HOUR).min(now);
+        let closed = start + HOUR + SETTLED < now;
+        let key = past.key(&question.text(), start).filter(|_| closed);
+        if let Some(Value::Array(kept)) = key.as_ref().and_then(|key| cache.get(key)) {
+            bar.inc(1);
+            return Ok(kept);
+        }
+        let (ledger, usage) = past.look(start, end, question.want()).await?;
+        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();
+        let hour = Hour { cluster: &past.cluster, start: at(start), end: at(end), partial: start + HOUR > now };
+        let rows = question.rows(&hour, &ledger, &usage);
+        // What nobody saw may still be told by a store that was away.
+        if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
+            cache.put(&key, &Value::Array(rows.clone()));
+        }
+        bar.inc(1);
+        Ok::<_, Error>(rows)
+    };
+    // Whichever is ready makes room for the next; they are put in order afterwards.
+    let numbered = async |(number, start)| Ok::<_, Error>((number, one(start).await?));
+    let at_once = if question.want().memory { AT_ONCE_WITH_MEMORY } else { AT_ONCE };
+    let all = stream::iter(begins.into_iter().enumerate()).map(numbered).buffer_unordered(at_once);
+    let found: Result<BTreeMap<usize, Vec<Value>>, Error> = all.try_collect().await;
+    bar.finish_and_clear();
+    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    let mut rows: Vec<Value> = found?.into_values().flatten().collect();
+    if question.kind == Kind::Workloads {
+        let uids = uids(&connection, first + HOUR).await;
+        for row in &mut rows {
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let uid = uids.get(&(text("namespace"), text("workload_type"), text("workload_name")));
+            row["owner_uid"] = uid.map_or(Value::Null, |uid| Value::String(uid.clone()));
+        }
+    }
+    Ok(rows)
+}
+
+/// Says how much there is to read, when it is much.
+async fn warn_of_many(past: &Past<'_>, hours: usize, end: i64, context: &Context) {
+    if hours < 24 {
+        return;
+    }
+    let Ok(found) = past.prometheus.at(&query::samples_of_an_hour(), end).await else { return };
+    let per_hour = found.first().and_then(crate::model::Series::last).map_or(0.0, |point| point.value);
+    let all = per_hour * hours as f64;
+    if all > MANY {
+        context.terminal.note(&format!("about {:.0} million samples of {hours} hours are read; this takes a while", all / 1e6));
+    }
+}

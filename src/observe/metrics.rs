@@ -1,0 +1,285 @@
+//! Finds Prometheus and reads current values. The address comes from the flags or the config file; without one, Services of
+//! the cluster are probed through the API server's proxy, or through a port-forward where the proxy is forbidden.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use futures::future::{join, join_all, join3};
+use tokio::sync::OnceCell;
+
+use crate::cluster::{Carried, Connection, Failure, Gate, Stock};
+use crate::config::Origin;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::model::{Figures, HostUse, Inventory, Job, Readings};
+use crate::prometheus::{self, Address, Credentials, Prometheus, Reply, Trouble};
+use crate::stats::devices::{self, Moment};
+use crate::stats::dialect::Quantity;
+use crate::stats::identity::Facts;
+use crate::stats::query::{self, Pods};
+
+/// Longest time for cells of an inventory: without them it is an answer too.
+const CELLS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Longest time for a Service to show what it is.
+const PROBE_WITHIN: Duration = Duration::from_secs(4);
+
+/// The Prometheus to ask.
+pub async fn find<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
+    match context.metrics()?.url {
+        Some(_) => named(context, within),
+        None => in_cluster(context, connection, within).await,
+    }
+}
+
+/// The Prometheus whose address was given.
+pub fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
+    let source = context.metrics()?;
+    if source.is_off() {
+        return Err(Error::new(Kind::Unreachable, "MetricsOff", "metrics are switched off by `--prometheus none`"));
+    }
+    let Some((url, origin)) = &source.url else { return Err(Trouble::NotFound.into()) };
+    let address = Address::parse(url, source.credentials.clone())?;
+    let by = if *origin == Origin::Flag { "`--prometheus`" } else { origin.word() };
+    context.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), by));
+    Ok(Prometheus::straight_to(&address, within)?)
+}
+
+/// A Service that may be a Prometheus, and what became of asking it.
+struct Probe<'c> {
+    prometheus: Prometheus<'c>,
+    how: &'static str,
+    /// Exporters that it knows, best first; an error says why it is not one.
+    answer: Result<Worth, Trouble>,
+}
+
+/// How much a server can tell us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    Answers,
+    Cluster,
+    Gpus,
+}
+
+async fn in_cluster<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
+    if context.metrics()?.credentials.are_given() {
+        context.terminal.warn("credentials go to a Prometheus that `--prometheus URL` names, and to none that was only found");
+    }
+    let (gates, listed) = connection.gates().await?;
+    let probes = gates.into_iter().map(|gate| probe(connection, gate, within));
+    let probes = join_all(probes).await;
+    let worth = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
+    // The first of equals: they are in order of preference.
+    let best = probes.iter().filter_map(worth).max();
+    let mut refused = None;
+    for probe in probes {
+        match (&probe.answer, best) {
+            (Ok(worth), Some(best)) if *worth == best => {
+                context
+                    .terminal
+                    .detail(&format!("prometheus {}, found in the cluster, reached {}", probe.prometheus.server, probe.how));
+                if best == Worth::Answers {
+                    context.terminal.detail("it has no metrics of GPUs and none of nodes");
+                }
+                return Ok(probe.prometheus);
+            }
+            (Err(trouble), None) => {
+                // A name that was only guessed says nothing by not being there.
+                let counts = listed || matches!(trouble, Trouble::Forbidden { .. });
+                refused = refused.or(Some(trouble.clone()).filter(|_| counts));
+            }
+            _ => {}
+        }
+    }
+    Err(refused.unwrap_or(Trouble::NotFound).into())
+}
+
+async fn probe(connection: &Connection, gate: Gate, within: Duration) -> Probe<'_> {
+    let ask = async |prometheus: &Prometheus<'_>| {
+        let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.now(&query::inventory())).await;
+        let late = || Trouble::TimedOut { server: prometheus.server.clone(), seconds: PROBE_WITHIN.as_secs() };
+        let known = asked.unwrap_or_else(|_| Err(late()))?;
+        let is_gpu = |name: &str| name != "kube_node_info";
+        Ok(match known.iter().any(|series| is_gpu(series.name())) {
+            true => Worth::Gpus,
+            false if known.is_empty() => Worth::Answers,
+            false => Worth::Cluster,
+        })
+    };
+    let by_proxy = Prometheus::through(gate.name(), within, {
+        let gate = gate.clone();
+        Box::new(move |question| {
+            let gate = gate.clone();
+            Box::pin(async move {
+                let (kind, body) = question.form.map_or_else(Default::default, |form| (prometheus::FORM, form.into()));
+                let carried = connection.through_service(&gate, &question.path, kind, body).await;
+                carried.map(reply).map_err(|failure| trouble(&failure, gate.name()))
+            })
+        })
+    });
+    let answer = ask(&by_proxy).await;
+    if !matches!(answer, Err(Trouble::Forbidden { .. })) {
+        return Probe { prometheus: by_proxy, how: "through the API server", answer };
+    }
+    let Ok(Some((pod, port))) = connection.pod_behind(&gate).await else {
+        return Probe { prometheus: by_proxy, how: "", answer };
+    };
+    let by_pod = Prometheus::through(gate.name(), within, {
+        let gate = gate.clone();
+        Box::new(move |question| {
+            let (gate, pod) = (gate.clone(), pod.clone());
+            Box::pin(async move {
+                let fetched = connection.beside_pod(&gate.namespace, &pod, port, async |url| {
+                    // Whoever has a Service with the right label is no reason to show a password.
+                    let address = Address::parse(&format!("{url}{}", gate.base), Credentials::default())?;
+                    prometheus::fetch(&address, question).await
+                });
+                fetched.await.map_err(|failure| trouble(&failure, gate.name()))?
+            })
+        })
+    });
+    let answer = ask(&by_pod).await;
+    Probe { prometheus: by_pod, how: "by a port-forward", answer }
+}
+
+fn reply(carried: Carried) -> Reply {
+    Reply { code: carried.code, media: carried.media, body: carried.body }
+}
+
+fn trouble(failure: &Failure, server: String) -> Trouble {
+    let told = failure.to_string();
+    if failure.is_forbidden() { Trouble::Forbidden { server, told } } else { Trouble::Unreachable { server, cause: told } }
+}
+
+/// Metrics for the cells of an inventory, which is an answer without them too: who has none is told once.
+pub struct Cells<'c> {
+    context: &'c Context,
+    connection: &'c Connection,
+    found: OnceCell<Prometheus<'c>>,
+    told: Cell<bool>,
+}
+
+impl<'c> Cells<'c> {
+    #[must_use]
+    pub fn new(context: &'c Context, connection: &'c Connection) -> Self {
+        Self { context, connection, found: OnceCell::new(), told: Cell::new(false) }
+    }
+
+    /// What devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
+    pub async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
+        if quantities.is_empty() {
+            return Ok(None);
+        }
+        self.optional(async |prometheus| moment(prometheus, quantities, None).await).await
+    }
+
+    /// Asks with a time limit of its own. A failure leaves cells empty.
+    pub async fn optional<T>(&self, ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>) -> Result<Option<T>, Error> {
+        let Self { context, connection, .. } = self;
+        if context.metrics()?.is_off() && !context.require_metrics {
+            return Ok(None);
+        }
+        let within = CELLS_WITHIN.min(context.access.request_timeout);
+        let answered = async { ask(self.found.get_or_try_init(|| find(context, connection, within)).await?).await };
+        let late = || Error::from(Trouble::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
+        let answer = tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late()));
+        if let Some(prometheus) = self.found.get() {
+            tell_warnings(context, prometheus);
+        }
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if context.require_metrics => Err(error),
+            Err(error) => {
+                self.tell(&error.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn tell(&self, why: &str) {
+        if !self.told.replace(true) {
+            self.context.terminal.warn(&format!("what the GPUs do is not known: {why}"));
+        }
+    }
+
+    /// Puts what devices measure into an inventory, and returns it for what it rests on.
+    pub fn measure(&self, stock: &mut Stock, moment: Option<&Moment>) -> Option<Readings> {
+        let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
+        let readings = devices::read(moment?, &stock.inventory, &facts);
+        if readings.devices.is_empty() && stock.inventory.hosts.iter().any(HostUse::has_gpus) {
+            self.tell("Prometheus has no samples of this cluster's GPUs; is an exporter running and scraped?");
+        }
+        stock.inventory.measure(&readings);
+        Some(readings)
+    }
+
+    /// The inventory with what its devices measure.
+    pub async fn stock(&self, quantities: &[Quantity]) -> Result<(Stock, Option<Readings>), Error> {
+        let (stock, moment) = join(self.connection.stock(), self.now(quantities)).await;
+        let (mut stock, moment) = (stock?, moment?);
+        let readings = self.measure(&mut stock, moment.as_ref());
+        Ok((stock, readings))
+    }
+}
+
+/// What cells of nodes and pools show.
+pub const OF_NODES: [Quantity; 8] = [
+    Quantity::Utilization,
+    Quantity::MemoryUsed,
+    Quantity::MemoryFree,
+    Quantity::MemoryTotal,
+    Quantity::Xid,
+    Quantity::RowRemapFailure,
+    Quantity::Health,
+    Quantity::Share,
+];
+
+/// What is shown of single devices.
+pub const OF_DEVICES: [Quantity; 11] = [
+    Quantity::Utilization,
+    Quantity::MemoryUsed,
+    Quantity::MemoryFree,
+    Quantity::MemoryTotal,
+    Quantity::Power,
+    Quantity::PowerLimit,
+    Quantity::Temperature,
+    Quantity::Xid,
+    Quantity::RowRemapFailure,
+    Quantity::Health,
+    Quantity::Share,
+];
+
+/// What a server says about now.
+pub async fn moment(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
+    let (gauges, ages, counted) = (query::gauges(quantities, pods), query::ages(), query::samples_counted());
+    let (values, ages, counted) = join3(prometheus.now(&gauges), prometheus.now(&ages), prometheus.now(&counted)).await;
+    Ok(Moment { values: values?, ages: ages?, counted: counted? })
+}
+
+/// What the server itself warned of: partial answers above all.
+pub fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
+    for warning in prometheus.take_warnings() {
+        context.terminal.warn(&format!("Prometheus at {}: {warning}", prometheus.server));
+    }
+}
+
+/// Devices as metrics tell them of a job's own pods, without a look at the rest of the cluster.
+#[must_use]
+pub fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Readings {
+    let holding = |job: &'j Job| {
+        let pods = job.pods.iter().filter(|pod| pod.holds() && pod.gpus > 0);
+        pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), pod.node.clone().unwrap_or_default()))
+    };
+    devices::read(moment, &Inventory::default(), &Facts::of_pods(jobs.flat_map(holding)))
+}
+
+/// Means over the devices that a job holds now.
+#[must_use]
+pub fn figures_of(readings: &Readings, job: &Job) -> Figures {
+    let pods: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
+    readings.figures_of(&job.namespace, &pods)
+}
+
+/// What cells of jobs show.
+pub const OF_JOBS: [Quantity; 6] =
+    [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power, Quantity::Share];

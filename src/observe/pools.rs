@@ -1,0 +1,80 @@
+//! Reads pools: nodes by their label, definitions from ConfigMaps, and the jobs in them.
+
+use std::collections::BTreeSet;
+
+use futures::future::join3;
+
+use crate::cluster::{Connection, Failure, Stock, Wanted};
+use crate::context::Context;
+use crate::model::{Job, PoolDefinition, State};
+use crate::observe::metrics::Cells;
+use crate::observe::nodes;
+use crate::stats::devices::Moment;
+use crate::view::coverage::Coverage;
+use crate::view::pools::PoolUse;
+
+/// Pools, and what of them could not be seen.
+pub struct PoolsFound {
+    pub pools: Vec<PoolUse>,
+    pub stock: Stock,
+    pub definitions: bool,
+    /// Which jobs may not be seen.
+    pub unseen_jobs: Option<String>,
+}
+
+impl PoolsFound {
+    /// Puts what devices measure beside the nodes.
+    pub fn measure(&mut self, cells: &Cells<'_>, moment: Option<&Moment>) -> Option<Coverage> {
+        let readings = cells.measure(&mut self.stock, moment);
+        for pool in &mut self.pools {
+            pool.hosts = self.stock.inventory.pool(&pool.name).cloned().collect();
+        }
+        readings.as_ref().map(Coverage::from)
+    }
+}
+
+/// Once per missing right.
+pub fn warn_of(seen: &PoolsFound, context: &Context) {
+    nodes::warn_of(&seen.stock, context);
+    if !seen.definitions {
+        context.terminal.lack("you may not read the definitions of pools: descriptions and quotas are not known");
+    }
+    if let Some(missing) = &seen.unseen_jobs {
+        context.terminal.lack(&format!("{missing}: how many jobs are in a pool is not known"));
+    }
+}
+
+/// Every pool, or the one called `only`.
+pub async fn look(connection: &Connection, only: Option<&str>) -> Result<PoolsFound, Failure> {
+    let wanted = Wanted { pool: only.map(ToOwned::to_owned), ..Wanted::default() };
+    let (stock, definitions, jobs) = join3(connection.stock(), connection.pools(), connection.jobs(&wanted)).await;
+    let stock = stock?;
+    let definitions: Option<Vec<PoolDefinition>> = allowed(definitions)?;
+    let jobs = allowed(jobs)?;
+    let unseen_jobs = match &jobs {
+        None => Some("you may not list jobs".to_owned()),
+        Some(jobs) => jobs.unseen(),
+    };
+    let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
+    let mut names: BTreeSet<&str> = stock.inventory.pools();
+    names.extend(of_any.iter().map(|pool| pool.name.as_str()));
+    let is_in = |job: &&Job, pool: &str| job.pool.as_deref() == Some(pool) && !State::of(job).status.is_final();
+    let pool = |name: &str| PoolUse {
+        hosts: stock.inventory.pool(name).cloned().collect(),
+        defined: definitions.is_some(),
+        definition: of_any.iter().find(|pool| pool.name == name).copied().cloned(),
+        jobs: jobs.iter().flat_map(|found| &found.jobs).filter(|job| is_in(job, name)).cloned().collect(),
+        all_jobs: unseen_jobs.is_none(),
+        name: name.to_owned(),
+    };
+    let pools = names.into_iter().filter(|name| only.is_none_or(|only| only == *name)).map(pool).collect();
+    Ok(PoolsFound { pools, definitions: definitions.is_some(), unseen_jobs, stock })
+}
+
+/// `None` for what the user may not see.
+fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(failure) if failure.is_forbidden() => Ok(None),
+        other => other.map(Some),
+    }
+}

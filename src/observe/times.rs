@@ -1,0 +1,168 @@
+//! Parses times as users type them: RFC 3339, Unix seconds or milliseconds, a span before now such as `2h`, `yesterday`.
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan};
+
+use crate::error::Error;
+use crate::model::quantity;
+use crate::prometheus::Window;
+
+/// Points of a curve when no step was asked for.
+const POINTS: i64 = 1000;
+
+/// Points of a curve at most.
+const MOST_POINTS: i64 = 200_000;
+
+/// No exporter measures more often than this, in seconds.
+const SHORTEST_STEP: i64 = 15;
+
+/// A stretch of time as it was typed, and the time between two points of a curve.
+#[derive(Clone, Debug, Default)]
+pub struct TimeRange {
+    pub start: Option<String>,
+    pub end: Option<String>,
+    pub step: Option<String>,
+}
+
+impl TimeRange {
+    /// Says what is wrong with what was typed, before anybody is asked.
+    pub fn check(&self, now: Timestamp) -> Result<(), Error> {
+        for text in [&self.start, &self.end].into_iter().flatten() {
+            instant(text, now)?;
+        }
+        if self.start.is_some() { self.window(now, (now, now), None).map(|_| ()) } else { Ok(()) }
+    }
+
+    /// The hour before the end, or what was asked for.
+    pub fn window_of_an_hour(&self, now: Timestamp, step: Option<i64>) -> Result<Window, Error> {
+        let end = self.end.as_ref().map_or(Ok(now), |text| instant(text, now))?;
+        let start = end.checked_sub(SignedDuration::from_hours(1)).unwrap_or(end);
+        self.window(now, (start, end), step)
+    }
+
+    /// The window between two times, or what was asked for, with `step` seconds unless others were.
+    pub fn window(&self, now: Timestamp, usual: (Timestamp, Timestamp), step: Option<i64>) -> Result<Window, Error> {
+        let at = |text: &Option<String>, default: Timestamp| text.as_ref().map_or(Ok(default), |text| instant(text, now));
+        let (start, end) = (at(&self.start, usual.0)?.as_second(), at(&self.end, usual.1)?.as_second());
+        if start > end {
+            return Err(Error::usage("the start is after the end"));
+        }
+        let fitting = || step.unwrap_or_else(|| SHORTEST_STEP.max((end - start).div_euclid(POINTS) + 1));
+        let step = match &self.step {
+            None => fitting(),
+            Some(text) => {
+                let spelled = || quantity::duration(text).and_then(|span| i64::try_from(span.as_secs()).ok());
+                let step = text.parse().ok().or_else(spelled).filter(|step| *step > 0);
+                step.ok_or_else(|| Error::usage(format!("`{text}` is no step")).hint("such as 60, 30s or 5m"))?
+            }
+        };
+        // A longer step has one point, as the longest that fits.
+        let step = step.min((end - start).max(1));
+        if (end - start) / step > MOST_POINTS {
+            return Err(Error::usage(format!("{} points are too many", (end - start) / step)).hint("ask for a larger `--step`"));
+        }
+        Ok(Window { start, end, step })
+    }
+}
+
+/// Seconds of history that are read at most: two years.
+const LONGEST: i64 = 2 * 366 * 86_400;
+
+/// Seconds of history that are read where nobody says from when.
+const DAY: i64 = 86_400;
+
+/// A stretch of the past in Unix seconds: the last day, or what was asked for, as far as it has come.
+pub fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(i64, i64), Error> {
+    let at = |text: Option<&str>, usual: i64| text.map_or(Ok(usual), |text| instant(text, now).map(Timestamp::as_second));
+    let end = at(end, now.as_second())?;
+    let start = at(start, end - DAY)?;
+    if start > end {
+        return Err(Error::usage("the start is after the end"));
+    }
+    if end - start > LONGEST {
+        // Nobody would wait for it.
+        return Err(Error::usage("more than two years are too many hours").hint("ask for a later start"));
+    }
+    Ok((start, end.min(now.as_second())))
+}
+
+/// The moment that a text means.
+pub fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
+    let number = text.parse::<i64>().ok();
+    let found = match number {
+        // Thirteen digits are milliseconds.
+        Some(number) if text.len() >= 13 => Timestamp::from_millisecond(number).ok(),
+        Some(number) => Timestamp::from_second(number).ok(),
+        None => named(text, now).or_else(|| before(text, now)).or_else(|| text.parse().ok()).or_else(|| local(text)),
+    };
+    found.ok_or_else(|| {
+        Error::usage(format!("`{text}` is no time"))
+            .hint("such as 2026-01-31T10:00:00Z, 1769853600, 90m (before now), today or yesterday")
+    })
+}
+
+fn named(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let today = now.to_zoned(TimeZone::system()).start_of_day().ok()?;
+    match text {
+        "now" => Some(now),
+        "today" => Some(today.timestamp()),
+        "yesterday" => Some(today.checked_sub(1.day()).ok()?.timestamp()),
+        _ => None,
+    }
+}
+
+fn before(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let span = quantity::duration(text.trim_start_matches('-').trim_end_matches(" ago"))?;
+    now.checked_sub(SignedDuration::try_from(span).ok()?).ok()
+}
+
+/// A date, or a date with a time, as it is here.
+fn local(text: &str) -> Option<Timestamp> {
+    let at: jiff::civil::DateTime =
+        text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(jiff::civil::DateTime::from))?;
+    Some(at.to_zoned(TimeZone::system()).ok()?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_a_moment() {
+        let now = Timestamp::from_second(1_769_853_600).unwrap();
+        let second = |text: &str| instant(text, now).unwrap().as_second();
+        assert_eq!(second("2026-01-31T10:00:00Z"), 1_769_853_600);
+        assert_eq!((second("1769853600"), second("1769853600000")), (1_769_853_600, 1_769_853_600));
+        assert_eq!((second("90m"), second("1h30m"), second("now")), (1_769_848_200, 1_769_848_200, 1_769_853_600));
+        let day = second("today") - second("yesterday");
+        assert!((82_800..=90_000).contains(&day), "a day has 23 to 25 hours: {day}");
+        for bad in ["", "soon", "1x", "2026-13-01", "99999999999999999999"] {
+            assert!(instant(bad, now).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_window_has_a_fitting_step() {
+        let now = Timestamp::from_second(100_000).unwrap();
+        let of = |start: &str, step: Option<&str>| {
+            let span = TimeRange { start: Some(start.into()), end: None, step: step.map(ToOwned::to_owned) };
+            span.window(now, (now, now), None)
+        };
+        assert_eq!(of("1h", None).unwrap(), Window { start: 96_400, end: 100_000, step: 15 });
+        assert_eq!(of("0", None).unwrap().step, 101);
+        assert_eq!((of("1h", Some("5m")).unwrap().step, of("1h", Some("60")).unwrap().step), (300, 60));
+        assert!(of("1h", Some("0")).is_err() && of("100001", None).is_err());
+        assert_eq!(of("1h", Some("9223372036854775807")).unwrap().step, 3600);
+        let long = TimeRange { start: Some("0".into()), end: None, step: Some("1".into()) };
+        assert!(
+            long.window(
+                Timestamp::from_second(1_700_000_000).unwrap(),
+                (Timestamp::UNIX_EPOCH, Timestamp::from_second(1_700_000_000).unwrap()),
+                None
+            )
+            .is_err()
+        );
+        let before = TimeRange { start: None, end: Some("2h".into()), step: None };
+        assert_eq!(before.window_of_an_hour(now, Some(60)).unwrap(), Window { start: 89_200, end: 92_800, step: 60 });
+    }
+}

@@ -1,0 +1,89 @@
+//! Reads what a training reports about itself: log lines, and metrics that its pods expose.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::cluster::{Connection, LogQuery};
+use crate::model::{Job, Point, Series, Workload};
+use crate::prometheus::Window;
+use crate::stats::training::{self, Measure};
+use crate::view::metrics::Told;
+
+pub fn speakers(job: &Job) -> Vec<Speaker> {
+    let speaker = |pod: &&crate::model::Pod| Speaker {
+        namespace: job.namespace.clone(),
+        pod: pod.name.clone(),
+        container: pod.own_container().to_owned(),
+    };
+    job.current_pods().iter().map(speaker).collect()
+}
+
+/// Pods with devices; a launcher without any speaks where there are none.
+pub fn speakers_of(workload: &Workload) -> Vec<Speaker> {
+    let mut pods: Vec<_> = workload.pods.iter().filter(|pod| pod.node.is_some()).collect();
+    if pods.iter().any(|pod| pod.gpus > 0) {
+        pods.retain(|pod| pod.gpus > 0);
+    }
+    let speaker = |pod: &&crate::model::workload::WorkPod| Speaker {
+        namespace: pod.namespace.clone(),
+        pod: pod.name.clone(),
+        container: pod.container.clone(),
+    };
+    pods.iter().map(speaker).collect()
+}
+
+/// A pod whose log is read.
+pub struct Speaker {
+    pub namespace: String,
+    pub pod: String,
+    pub container: String,
+}
+
+/// Lines of one log that are looked at.
+const LINES: u32 = 20_000;
+
+/// What logs tell within a window. Trainers speak at one rank, the first or the last: the first of these that tells
+/// anything counts. A log that cannot be read tells nothing.
+pub async fn by_logs(connection: &Connection, speakers: &[Speaker], window: Window, now: i64) -> Told {
+    let ends = speakers.first().into_iter().chain(speakers.last().filter(|_| speakers.len() > 1));
+    for Speaker { namespace, pod, container } in ends {
+        let since = Duration::from_secs(u64::try_from(now - window.start).unwrap_or(0).max(1));
+        let query = LogQuery { container: container.clone(), tail: Some(LINES), since: Some(since), ..LogQuery::default() };
+        let lines = connection.log(namespace, pod, &query).await.unwrap_or_default();
+        let mut told = Told::new();
+        for line in lines {
+            let Some(at) = line.at.map(|at| at.as_millisecond()) else { continue };
+            if at < window.start * 1000 || at > window.end * 1000 + 999 {
+                continue;
+            }
+            for (measure, value) in training::read(&line.text) {
+                told.entry(measure).or_default().push(Point { at, value });
+            }
+        }
+        if !told.is_empty() {
+            return told;
+        }
+    }
+    Told::new()
+}
+
+/// What a workload exposes itself; the mean where several of its pods do. Logs say more about when, so what both tell is
+/// taken from the metrics.
+#[must_use]
+pub fn with_exposed(mut told: Told, exposed: &[Series]) -> Told {
+    let mut found: BTreeMap<Measure, Vec<&[Point]>> = BTreeMap::new();
+    for series in exposed {
+        if let Some(measure) = training::exposed(series.name()) {
+            found.entry(measure).or_default().push(&series.points);
+        }
+    }
+    for (measure, curves) in found {
+        let finite: Vec<Vec<Point>> =
+            curves.iter().map(|curve| curve.iter().filter(|point| point.value.is_finite()).copied().collect()).collect();
+        let points = crate::stats::history::mean(finite.iter().map(Vec::as_slice));
+        if !points.is_empty() {
+            told.insert(measure, points);
+        }
+    }
+    told
+}

@@ -1,0 +1,63 @@
+//! Repeats a list for `-w`: redrawn on a terminal, one JSON object per change in a pipe.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::view::Format;
+
+/// How often a watch looks.
+pub const WATCH_STEP: Duration = Duration::from_secs(2);
+
+/// What a list shows at one time.
+pub struct Frame {
+    /// The list for people.
+    pub text: String,
+    /// Item → its JSON, on one line.
+    pub lines: BTreeMap<String, String>,
+}
+
+impl Frame {
+    pub fn new<T: Serialize>(text: String, items: impl Iterator<Item = (String, T)>) -> Self {
+        let line = |item: &T| serde_json::to_string(item).expect("an item is JSON");
+        Self { text, lines: items.map(|(name, item)| (name, line(&item))).collect() }
+    }
+}
+
+/// Shows frames until it is interrupted. `look` is told whether it is the first time.
+pub async fn watch(
+    format: Format,
+    step: Duration,
+    context: &Context,
+    mut look: impl AsyncFnMut(bool) -> Result<Frame, Error>,
+) -> Result<ExitCode, Error> {
+    let redraws = context.terminal.out_is_terminal() && !format.is_document();
+    let mut known = BTreeMap::new();
+    let mut first = true;
+    loop {
+        let frame = look(first).await?;
+        if redraws {
+            context.terminal.redraw(&frame.text)?;
+        } else {
+            let changed = frame.lines.iter().filter(|(name, line)| known.get(*name) != Some(*line)).map(|(_, line)| line.clone());
+            let gone = known.iter().filter(|(name, _)| !frame.lines.contains_key(*name)).map(|(_, line)| gone(line));
+            for line in changed.chain(gone) {
+                context.terminal.print(&format!("{line}\n"))?;
+            }
+            known = frame.lines;
+        }
+        first = false;
+        tokio::time::sleep(step).await;
+    }
+}
+
+/// The last line of an item that is gone, marked so.
+fn gone(line: &str) -> String {
+    let mut item: serde_json::Value = serde_json::from_str(line).expect("our own line");
+    item["deleted"] = true.into();
+    item.to_string()
+}

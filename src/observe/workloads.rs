@@ -1,0 +1,101 @@
+//! Reads every workload once, with what its devices measure, and finds the one that a user names.
+
+use futures::future::join3;
+
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::{Error, Kind};
+use crate::model::{Figures, Forest, Readings, Workload};
+use crate::observe::metrics::Cells;
+use crate::spec::nearest;
+use crate::stats::dialect::Quantity;
+use crate::stats::query::Pods;
+
+/// Pods with devices, or all of them where none is left that has any.
+pub fn pods_of(workload: &Workload) -> Pods {
+    let any = workload.pods.iter().any(|pod| pod.gpus > 0);
+    let meant = workload.pods.iter().filter(|pod| pod.gpus > 0 || !any);
+    Pods::named(&workload.top.namespace, meant.map(|pod| pod.name.as_str()))
+}
+
+/// Everything that requests GPUs, as far as it may be seen.
+pub struct Found {
+    pub workloads: Vec<Workload>,
+    pub forest: Forest,
+    /// `None` without metrics.
+    pub readings: Option<Readings>,
+}
+
+impl Found {
+    /// Means over the devices that a workload holds.
+    #[must_use]
+    pub fn figures(&self, workload: &Workload) -> Option<Figures> {
+        let pods: Vec<&str> = workload.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
+        self.readings.as_ref().map(|readings| readings.figures_of(&workload.top.namespace, &pods))
+    }
+}
+
+/// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are shown.
+pub async fn read(context: &Context, connection: &Connection, quantities: &[Quantity]) -> Result<Found, Error> {
+    let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    let cells = Cells::new(context, connection);
+    let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
+    let (owners, stock, moment) = join3(connection.owners(namespace), connection.stock(), moment).await;
+    let (owners, moment) = (owners?, moment?);
+    if let Some(namespace) = &owners.narrowed_to {
+        context.terminal.lack(&format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
+    }
+    if !owners.unreadable.is_empty() {
+        let kinds = owners.unreadable.join("s and ");
+        context.terminal.lack(&format!("you may not list {kinds}s: those without pods are not shown"));
+    }
+    let mut stock = match stock {
+        Err(failure) if failure.is_forbidden() => {
+            context.terminal.lack("you may not list nodes: how many GPUs are held is not known");
+            None
+        }
+        other => Some(other?),
+    };
+    let empty = crate::model::Inventory::default();
+    let readings = stock.as_mut().and_then(|stock| cells.measure(stock, moment.as_ref()));
+    let inventory = stock.as_ref().map_or(&empty, |stock| &stock.inventory);
+    let workloads = owners.forest.workloads(inventory);
+    Ok(Found { workloads, forest: owners.forest, readings })
+}
+
+/// The workload that was meant: by UID, KIND/NAME, NAMESPACE/KIND/NAME, or NAME where it is the only one.
+pub fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
+    if let Some(workload) = found.iter().find(|workload| workload.top.uid == text) {
+        return Ok(workload);
+    }
+    let parts: Vec<&str> = text.split('/').collect();
+    let is = |workload: &&Workload| {
+        let top = &workload.top;
+        let kind = |kind: &str| top.kind.eq_ignore_ascii_case(kind) || kind.eq_ignore_ascii_case(&format!("{}s", top.kind));
+        match parts.as_slice() {
+            [name] => top.name == *name,
+            [first, name] => top.name == *name && (kind(first) || top.namespace == *first),
+            [namespace, of_kind, name] => top.name == *name && kind(of_kind) && top.namespace == *namespace,
+            _ => false,
+        }
+    };
+    let full = |workload: &&Workload| format!("{}/{}/{}", workload.top.namespace, workload.top.kind, workload.top.name);
+    match found.iter().filter(is).collect::<Vec<_>>().as_slice() {
+        [one] => Ok(one),
+        [] => {
+            let error = Error::new(Kind::NotFound, "NotFound", format!("there is no workload `{text}`"));
+            let name = parts.last().copied().unwrap_or_default();
+            let names: Vec<&str> = found.iter().map(|workload| workload.top.name.as_str()).collect();
+            let near = nearest(name, &names).and_then(|near| found.iter().find(|workload| workload.top.name == near));
+            Err(match near {
+                Some(near) => error.hint(format!("did you mean `{}`?", full(&near))),
+                None => error.hint("`gpuctl get workloads` lists what there is"),
+            })
+        }
+        several => {
+            let places: Vec<String> = several.iter().map(full).collect();
+            let message = format!("{} workloads are called `{text}`: {}", several.len(), places.join(", "));
+            Err(Error::new(Kind::NotFound, "AmbiguousName", message).hint(format!("say which: {}", places[0])))
+        }
+    }
+}

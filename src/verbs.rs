@@ -1,0 +1,231 @@
+//! The table of verbs. A row says what is typed, which arguments it takes (a path below `cli`), what runs it (a path below
+//! `commands`), and which rights in the cluster it needs (lists of `model/rights.rs`).
+//!
+//! The enums that clap parses, the dispatch and the list behind `auth check` are all made from this table, so a verb is
+//! listed here once and nowhere else. The order is the order of `--help`.
+
+use crate::model::rights::{self, Task};
+
+/// Hands every row to the macro `$make`.
+///
+/// The last column is one of
+/// - `()`: the verb asks the cluster for nothing, or `auth check` has no word for it;
+/// - `("get nodes" [HOLDERS, METRICS])`: the words of `auth check`, and the rights;
+/// - `(as "get nodes")`: the rights of another row;
+/// - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it is;
+/// - `(by_file "apply jobs" [MAKE_JOB, FIND], …)`: what a document is decides, once it is read.
+macro_rules! verbs {
+    ($make:ident) => {
+        $make! {
+            Command {
+                Create(files::create::Create) => files::create::run, (
+                    by files::create::Create::task,
+                    "create jobs" [MAKE_JOB, PLACE], "create services" [MAKE_SERVICE, PLACE, SERVE],
+                    "create notebooks" [MAKE_NOTEBOOK, PLACE], "create secrets" [SECRET],
+                    "create pools" [DEFINITION, FIRST], "create quotas" [QUOTA]
+                );
+                Apply(files::apply::Apply) => files::apply::run, (
+                    by_file
+                    "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, STALE],
+                    "apply services" [MAKE_SERVICE, REPLACE_SERVICE, FIND, PLACE, SERVE, STALE],
+                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, FIND, PLACE, STALE],
+                    "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA]
+                );
+                Diff(files::diff::Diff) => files::diff::run, ();
+                Validate(files::validate::Validate) => files::validate::run, ();
+                Convert(files::convert::Convert) => files::convert::run, ();
+                Init(files::init::Init) => files::init::run, ();
+                Explain(files::explain::Explain) => files::explain::run, ();
+                Schema(files::schema::Schema) => files::schema::run, ();
+                Run(jobs::run::Run) => jobs::run::run, (as "create jobs");
+                /// List jobs, nodes, pools, workloads, and what GPUs do
+                #[command(subcommand)]
+                Get(command::Get) => command::Get::run, (by command::Get::task);
+                /// Show everything about one job, node, pool, quota or workload
+                #[command(subcommand)]
+                Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
+                Tree(workloads::tree::Tree) => workloads::tree::run, ("tree workloads" [OWNERS]);
+                Top(metrics::top::Top) => metrics::top::run, ("top workloads" [OWNERS, METRICS]);
+                Score(score::ScoreArgs) => score::run, ("score nodes" [HOLDERS, METRICS]);
+                #[command(subcommand)]
+                Stats(history::stats::Stats) => history::stats::run, ("stats nodes" [METRICS]);
+                Eff(history::eff::Eff) => history::eff::run, ("eff workloads" [METRICS]);
+                #[command(subcommand)]
+                Who(history::who_gpu::Who) => history::who_gpu::run, ("who nodes" [METRICS]);
+                Report(history::report::Report) => history::report::run, ("report nodes" [METRICS]);
+                #[command(subcommand)]
+                Snapshot(history::snapshot::Snapshot) => history::snapshot::run, ("snapshot nodes" [METRICS]);
+                Logs(jobs::logs::Logs) => jobs::logs::run, ("logs jobs" [FIND, LOGS]);
+                Events(jobs::events::Events) => jobs::events::run, ("events jobs" [EVENTS]);
+                Open(jobs::open::Open) => jobs::open::run, ("open jobs" [FIND, FORWARD]);
+                Exec(jobs::exec::Exec) => jobs::exec::run, ("exec jobs" [FIND, EXEC]);
+                Attach(jobs::attach::Attach) => jobs::attach::run, ("attach jobs" [FIND, ATTACH]);
+                #[command(name = "cp")]
+                Copy(jobs::copy::Copy) => jobs::copy::run, ("cp jobs" [FIND, EXEC]);
+                Scale(jobs::scale::Scale) => jobs::scale::run, ("scale services" [SCALE]);
+                #[command(subcommand)]
+                Pause(jobs::pause::Pause) => jobs::pause::run, ("pause jobs" [FIND, SWITCH]);
+                #[command(subcommand)]
+                Resume(jobs::resume::Resume) => jobs::resume::run, ("resume jobs" [FIND, SWITCH]);
+                Delete(jobs::delete::Delete) => jobs::delete::run, (
+                    by jobs::delete::Delete::task,
+                    "delete jobs" [FIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA]
+                );
+                #[command(subcommand)]
+                Add(pools::nodes::Add) => pools::nodes::add, ("add nodes" [DEFINITION, FIRST]);
+                #[command(subcommand)]
+                Remove(pools::nodes::Remove) => pools::nodes::remove, ("remove nodes" [DEFINITION]);
+                #[command(subcommand)]
+                Label(nodes::label::Label) => nodes::label::run, ("label nodes" [LABELS, PUBLISH]);
+                #[command(subcommand)]
+                Auth(access::auth_check::Auth) => access::auth_check::run, ();
+                #[command(subcommand)]
+                Config(program::config::ConfigCommand) => program::config::run, ();
+                Doctor(program::doctor::Doctor) => program::doctor::run, ();
+                Version(program::version::Version) => program::version::run, ();
+                Completion(program::completion::Completion) => program::completion::run, ();
+                Man(program::man::Man) => program::man::run, ();
+            }
+            Get {
+                #[command(visible_alias = "job")]
+                Jobs(jobs::get::GetJobs) => jobs::get::run, ("get jobs" [FIND, PROGRESS, METRICS]);
+                #[command(visible_alias = "node")]
+                Nodes(nodes::get::GetNodes) => nodes::get::run, ("get nodes" [HOLDERS, METRICS]);
+                #[command(visible_alias = "pool")]
+                Pools(pools::get::GetPools) => pools::get::run, ("get pools" [HOLDERS, POOLS, METRICS]);
+                #[command(visible_alias = "quota")]
+                Quotas(quotas::get::GetQuotas) => quotas::get::run, ("get quotas" [QUOTAS]);
+                Overview(metrics::overview::GetOverview) => metrics::overview::run, ("get overview" [HOLDERS, METRICS]);
+                #[command(visible_alias = "consumer")]
+                Consumers(workloads::consumers::GetConsumers) => workloads::consumers::run, ("get consumers" [OWNERS, METRICS]);
+                Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [METRICS]);
+                Clusters(history::clusters::GetClusters) => history::clusters::run, ();
+                Namespaces(history::dimensions::GetNamespaces) => history::dimensions::namespaces, ("get namespaces" [METRICS]);
+                DimensionKeys(history::dimensions::GetDimensionKeys) => history::dimensions::keys, (as "get namespaces");
+                DimensionValues(history::dimensions::GetDimensionValues) => history::dimensions::values, (as "get namespaces");
+                #[command(visible_alias = "workload")]
+                Workloads(workloads::get::GetWorkloads) => workloads::get::run, ("get workloads" [OWNERS]);
+                WorkloadMetadata(workloads::metadata::GetWorkloadMetadata) => workloads::metadata::run, (as "get workloads");
+                /// Show what GPUs did over a time
+                #[command(subcommand)]
+                Metrics(command::GetMetrics) => command::GetMetrics::run, (by command::GetMetrics::task);
+                TrainingPerformance(metrics::training_performance::TrainingPerformance)
+                    => metrics::training_performance::run, (as "metrics workloads");
+                Label(nodes::labels::NodeLabels) => nodes::labels::run, ("get labels" [READ_LABELS]);
+                NodeLabels(nodes::labels::NodeLabels) => nodes::labels::run, (as "get labels");
+                GpuType(nodes::labels::NodeLabels) => nodes::labels::run, (as "get labels");
+            }
+            GetMetrics {
+                #[command(visible_alias = "jobs")]
+                Job(metrics::job::JobMetrics) => metrics::job::run, ("metrics jobs" [FIND, METRICS, THROUGHPUT]);
+                #[command(visible_alias = "workloads")]
+                Workload(metrics::workload::WorkloadMetrics) => metrics::workload::run, ("metrics workloads" [OWNERS, METRICS, ALL_LOGS]);
+            }
+            Describe {
+                #[command(visible_alias = "jobs")]
+                Job(jobs::describe::DescribeJob) => jobs::describe::run, ("describe jobs" [FIND, PROGRESS, METRICS]);
+                #[command(visible_alias = "nodes")]
+                Node(nodes::describe::DescribeNode) => nodes::describe::run, ("describe nodes" [HOLDERS, METRICS]);
+                #[command(visible_alias = "pools")]
+                Pool(pools::describe::DescribePool) => pools::describe::run, ("describe pools" [HOLDERS, POOLS, METRICS]);
+                #[command(visible_alias = "quotas")]
+                Quota(quotas::describe::DescribeQuota) => quotas::describe::run, ("describe quotas" [QUOTAS]);
+                #[command(visible_alias = "workloads")]
+                Workload(workloads::describe::DescribeWorkload) => workloads::describe::run, ("describe workloads" [OWNERS, METRICS]);
+            }
+        }
+    };
+}
+
+/// The tasks of one row.
+macro_rules! tasks_of {
+    (()) => { &[] };
+    ((as $words:literal)) => { &[] };
+    ((by $decide:path)) => { &[] };
+    ((by $decide:path, $($words:literal [$($rules:ident),*]),+)) => { &[$(Task::new($words, &[$(rights::$rules),*])),+] };
+    ((by_file $($words:literal [$($rules:ident),*]),+)) => { &[$(Task::new($words, &[$(rights::$rules),*])),+] };
+    (($words:literal [$($rules:ident),*])) => { &[Task::new($words, &[$(rights::$rules),*])] };
+}
+
+macro_rules! define_tasks {
+    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) => $run:path, $rights:tt;)* })*) => {
+        /// The tasks of every row, in the order of the table.
+        const ROWS: &[&[Task]] = &[$($(tasks_of!($rights),)*)*];
+    };
+}
+
+verbs!(define_tasks);
+
+/// What each command needs, in the order of the table.
+pub fn tasks() -> impl Iterator<Item = &'static Task> {
+    ROWS.iter().copied().flatten()
+}
+
+/// The task of these words; the resource may be written in the singular.
+#[must_use]
+pub fn task(verb: &str, resource: &str) -> Option<&'static Task> {
+    tasks()
+        .find(|task| task.verb() == verb && (task.resource() == resource || task.resource().strip_suffix('s') == Some(resource)))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn words_of_every_row_are_in_the_list() {
+        for line in [
+            "get jobs",
+            "get nodes",
+            "get pools",
+            "get quotas",
+            "get gpu-type --all",
+            "describe job a",
+            "describe node a",
+            "describe pool a",
+            "describe quota a",
+            "get overview",
+            "get heatmap",
+            "get consumers",
+            "get workloads",
+            "get workload-metadata",
+            "describe workload a",
+            "tree a",
+            "top",
+            "score",
+            "stats cluster",
+            "report",
+            "eff a",
+            "who gpu a/0",
+            "snapshot latest",
+            "get namespaces",
+            "get metrics job a",
+            "get metrics workload a",
+            "get training-performance a",
+            "run --name a --image b -- c",
+            "logs a",
+            "events a",
+            "open a",
+            "exec a",
+            "attach a",
+            "cp a:/b c",
+            "scale a --replicas 1",
+            "pause job a",
+            "resume job a",
+            "delete job a",
+            "delete pool a",
+            "delete quota a",
+            "add node a --pool b",
+            "remove node a --pool b",
+            "label node a b=c",
+            "create secret a --from-env B",
+        ] {
+            let cli = Cli::try_parse_from(["gpuctl"].into_iter().chain(line.split(' '))).unwrap();
+            let (verb, resource) = cli.command.task().unwrap().split_once(' ').unwrap();
+            assert!(task(verb, resource).is_some(), "{line}: {verb} {resource}");
+        }
+    }
+}
