@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::files;
@@ -44,7 +45,7 @@ impl Cache {
     }
 
     /// Keeps an answer. Whoever cannot keep it asks again the next time.
-    pub fn put(&self, question: &str, answer: &Value) {
+    pub fn put(&self, question: &str, answer: &impl Serialize) {
         let Some(path) = self.path(question) else { return };
         let kept = json!({"version": VERSION, "question": question, "answer": answer}).to_string();
         let _ = files::replace(Path::new(&path), kept.as_bytes(), 0o600);

@@ -41,7 +41,7 @@ use crate::cli::{Cli, When};
 use crate::cluster::Access;
 use crate::config::Environment;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::terminal::{ColorChoice, Talk, Terminal};
 use crate::view::Format;
 
@@ -57,7 +57,7 @@ pub fn run() -> ExitCode {
     context.terminal.set_task(cli.command.task());
     let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(cli.command.run(&context)),
-        Err(error) => Err(Error::new(Kind::Request, "RuntimeFailed", format!("cannot start: {error}"))),
+        Err(error) => Err(Error::new(ErrorName::RuntimeFailed, format!("cannot start: {error}"))),
     };
     match result {
         Ok(code) => code,

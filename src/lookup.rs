@@ -1,7 +1,7 @@
 //! Finds the job or node that a user names, and suggests the nearest name when there is none.
 
 use crate::cluster::{Connection, Stock, Wanted};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::{HostUse, Job};
 use crate::spec::nearest;
 
@@ -43,11 +43,8 @@ pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Resul
     }
     if found.len() > 1 {
         let places: Vec<String> = found.iter().map(|job| format!("{}/{}", job.namespace, job.name)).collect();
-        let error = Error::new(
-            Kind::NotFound,
-            "AmbiguousName",
-            format!("{} jobs are called `{name}`: {}", found.len(), places.join(", ")),
-        );
+        let error =
+            Error::new(ErrorName::AmbiguousName, format!("{} jobs are called `{name}`: {}", found.len(), places.join(", ")));
         return Err(error.hint(format!("say which: {}", places[0])));
     }
     match found.pop() {
@@ -60,7 +57,7 @@ pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Resul
 /// Says what there is instead: the namesake elsewhere, or names like it.
 async fn missing(connection: &Connection, name: &str, home: &str, one_namespace: bool) -> Error {
     let place = if one_namespace { format!(" in namespace `{home}`") } else { String::new() };
-    let error = Error::new(Kind::NotFound, "NotFound", format!("there is no job `{name}`{place}"));
+    let error = Error::new(ErrorName::NotFound, format!("there is no job `{name}`{place}"));
     let everywhere = connection.jobs(&Wanted::default()).await.map(|selection| selection.jobs).unwrap_or_default();
     if let Some(namesake) = everywhere.iter().find(|job| job.name == name) {
         return error.hint(format!("did you mean `{}/{name}`?", namesake.namespace));
@@ -76,7 +73,7 @@ async fn missing(connection: &Connection, name: &str, home: &str, one_namespace:
 fn unknown(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
     let message = format!("you may not list {kinds}s, so it is not known whether there is a job `{name}`");
-    Error::new(Kind::Access, "Forbidden", message)
+    Error::new(ErrorName::Forbidden, message)
 }
 
 /// Returns the node of that name; an error names the nearest one.
@@ -90,7 +87,7 @@ pub fn node<'s>(stock: &'s Stock, name: &str) -> Result<&'s HostUse, Error> {
 
 /// Returns the error for a node that does not exist.
 pub fn missing_node(name: &str, names: &[&str]) -> Error {
-    let error = Error::new(Kind::NotFound, "NodeNotFound", format!("there is no node `{name}`"));
+    let error = Error::new(ErrorName::NodeNotFound, format!("there is no node `{name}`"));
     match nearest(name, names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("`gpuctl get nodes` lists what there is"),

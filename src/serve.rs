@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -45,8 +46,8 @@ pub struct Server {
 
 impl Server {
     /// Opens it at `HOST:PORT`; port 0 is any that is free.
-    pub async fn open(address: &str, pages: Pages) -> Result<Self, String> {
-        let listener = TcpListener::bind(address).await.map_err(|error| format!("cannot listen at {address}: {error}"))?;
+    pub async fn open(address: &str, pages: Pages) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address).await.map_err(|error| anyhow!("cannot listen at {address}: {error}"))?;
         Ok(Self { listener, pages })
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorName};
 use crate::spec::Problems;
 use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
 use crate::view::{Format, Look};
@@ -135,9 +135,7 @@ impl Terminal {
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-            Err(error) => {
-                Err(Error::new(crate::error::Kind::Request, "OutputFailed", format!("cannot write to stdout: {error}")))
-            }
+            Err(error) => Err(Error::new(ErrorName::OutputFailed, format!("cannot write to stdout: {error}"))),
         }
     }
 
@@ -152,9 +150,7 @@ impl Terminal {
         match written {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => {
-                Err(Error::new(crate::error::Kind::Request, "OutputFailed", format!("cannot write the output: {error}")))
-            }
+            Err(error) => Err(Error::new(ErrorName::OutputFailed, format!("cannot write the output: {error}"))),
         }
     }
 

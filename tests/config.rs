@@ -120,13 +120,13 @@ fn every_value_has_its_origin() {
 fn what_is_wrong_is_named_with_its_place() {
     let home = Home::new("wrong");
     for (text, told) in [
-        ("thresholds: {idle: low}\n", "`thresholds.idle` of the config file is no number of 0 to 100"),
-        ("thresholds: {idle: 300}\n", "`thresholds.idle` of the config file is no number of 0 to 100"),
-        ("ai: {enabled: 3}\n", "`ai.enabled` of the config file is no true or false"),
-        ("scheduler: {interval: soon}\n", "`scheduler.interval` of the config file is no time such as 30s"),
-        ("notify: {format: telegram}\n", "`notify.format` of the config file is no one of auto, feishu"),
-        ("ai: {api_key: canary\n", "is no valid YAML"),
-        ("ai: {model: a}\nai: {model: b}\n", "is no valid YAML"),
+        ("thresholds: {idle: low}\n", "`thresholds.idle` of the config file is not a number of 0 to 100"),
+        ("thresholds: {idle: 300}\n", "`thresholds.idle` of the config file is not a number of 0 to 100"),
+        ("ai: {enabled: 3}\n", "`ai.enabled` of the config file is not true or false"),
+        ("scheduler: {interval: soon}\n", "`scheduler.interval` of the config file is not a time such as 30s"),
+        ("notify: {format: telegram}\n", "`notify.format` of the config file is not one of auto, feishu"),
+        ("ai: {api_key: canary\n", "is not valid YAML"),
+        ("ai: {model: a}\nai: {model: b}\n", "is not valid YAML"),
     ] {
         home.write(text);
         let (code, out, err) = home.run(&["config", "view"], &[], "");

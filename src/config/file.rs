@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use anyhow::anyhow;
 use serde_json::Value;
 use yaml_edit::YamlFile;
 use yaml_edit::path::YamlPath;
 
-use crate::files::{replace, text_of};
-
 use super::keys::{KEYS, Key, nearest};
+use crate::files::{replace, text_of};
 
 /// What the file says; nothing where there is none.
 #[derive(Clone, Default, PartialEq)]
@@ -20,7 +20,7 @@ pub struct ConfigFile {
 
 impl ConfigFile {
     /// The file that was named, which has to be there, or the one in the user's folder, which need not.
-    pub fn read(named: Option<&Path>) -> Result<Self, String> {
+    pub fn read(named: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = named.map(Path::to_path_buf).or_else(|| usual().filter(|path| path.exists())) else {
             return Ok(Self::default());
         };
@@ -35,12 +35,12 @@ impl ConfigFile {
     }
 
     /// What it says of a key; an error says what the key wants.
-    pub fn value(&self, key: &Key) -> Result<Option<Value>, String> {
+    pub fn value(&self, key: &Key) -> anyhow::Result<Option<Value>> {
         let (section, name) = key.path();
         match &self.content[section][name] {
             Value::Null => Ok(None),
             value => {
-                let wrong = || format!("`{}` of the config file is no {}", key.name, key.kind.wants().trim_start_matches("a "));
+                let wrong = || anyhow!("`{}` of the config file is not {}", key.name, key.kind.wants());
                 key.kind.accept(value).map(Some).ok_or_else(wrong)
             }
         }
@@ -106,11 +106,11 @@ pub fn usual() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
 }
 
-fn parsed(text: &str, path: &Path) -> Result<Value, String> {
+fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {
     let content: Option<Value> = serde_saphyr::from_str(text).map_err(|error| {
         // The library's words quote the file, which may hold a secret.
         let place = error.location().map_or(String::new(), |at| format!(":{}:{}", at.line(), at.column()));
-        format!("{}{place} is no valid YAML", path.display())
+        anyhow!("{}{place} is not valid YAML", path.display())
     })?;
     let mut content = content.unwrap_or_default();
     if let Some(url) = content["prometheus"].as_str().map(ToOwned::to_owned) {
@@ -121,12 +121,13 @@ fn parsed(text: &str, path: &Path) -> Result<Value, String> {
 
 /// Writes a value into the file at a path, or into the one in the user's folder, which comes to be. Comments stay. Returns
 /// where it was written.
-pub fn set(named: Option<&Path>, key: &Key, value: &Value) -> Result<PathBuf, String> {
-    let path = named.map(Path::to_path_buf).or_else(usual).ok_or("there is no config folder; --config names a file")?;
+pub fn set(named: Option<&Path>, key: &Key, value: &Value) -> anyhow::Result<PathBuf> {
+    let path =
+        named.map(Path::to_path_buf).or_else(usual).ok_or_else(|| anyhow!("there is no config folder; --config names a file"))?;
     let old = if path.exists() { text_of(&path)? } else { String::new() };
     let before = parsed(&old, &path)?;
     let new = changed(&old, key, value)
-        .ok_or_else(|| format!("{} has a form that cannot be changed; write it by hand", path.display()))?;
+        .ok_or_else(|| anyhow!("{} has a form that cannot be changed; write it by hand", path.display()))?;
     let mut wanted = if before.is_object() { before } else { serde_json::json!({}) };
     let (section, name) = key.path();
     if !wanted[section].is_object() {
@@ -135,7 +136,7 @@ pub fn set(named: Option<&Path>, key: &Key, value: &Value) -> Result<PathBuf, St
     wanted[section][name] = value.clone();
     // Whatever the editor made of it, the file must say what was said and nothing else.
     if parsed(&new, &path).ok().as_ref() != Some(&wanted) {
-        return Err(format!("{} has a form that cannot be changed; write `{}` by hand", path.display(), key.name));
+        return Err(anyhow!("{} has a form that cannot be changed; write `{}` by hand", path.display(), key.name));
     }
     replace(&path, new.as_bytes(), PRIVATE)?;
     Ok(path)

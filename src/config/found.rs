@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use serde_json::Value;
-
-use crate::model::quantity;
 
 use super::Environment;
 use super::file::ConfigFile;
 use super::keys::Key;
+use crate::model::quantity;
 
 /// Who gave a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,16 +41,16 @@ pub struct Config {
 }
 
 impl Config {
-    pub fn read(named: Option<&Path>) -> Result<Self, String> {
+    pub fn read(named: Option<&Path>) -> anyhow::Result<Self> {
         Ok(Self { file: ConfigFile::read(named)? })
     }
 
     /// A key's value, null when nobody gives one; an error names the variable or the key that holds something else.
-    pub fn find(&self, key: &Key) -> Result<(Value, Origin), String> {
+    pub fn find(&self, key: &Key) -> anyhow::Result<(Value, Origin)> {
         let set = |name: &&'static str| Some((*name, Environment::variable(name).filter(|text| !text.trim().is_empty())?));
         if let Some((variable, text)) = key.variables.iter().find_map(set) {
             let shown = if key.secret { String::new() } else { format!(" is `{text}`, which") };
-            let wrong = || format!("{variable}{shown} is no {}", key.kind.wants().trim_start_matches("a "));
+            let wrong = || anyhow!("{variable}{shown} is not {}", key.kind.wants());
             return Ok((key.kind.parse(&text).ok_or_else(wrong)?, Origin::Environment(variable)));
         }
         let empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
@@ -60,39 +60,39 @@ impl Config {
         })
     }
 
-    fn value(&self, name: &str) -> Result<Value, String> {
+    fn value(&self, name: &str) -> anyhow::Result<Value> {
         Ok(self.find(Key::named(name))?.0)
     }
 
     /// A text or a word; `None` when nobody gives one.
-    pub fn text(&self, name: &str) -> Result<Option<String>, String> {
+    pub fn text(&self, name: &str) -> anyhow::Result<Option<String>> {
         Ok(self.value(name)?.as_str().map(ToOwned::to_owned))
     }
 
     /// A number of a key with a default.
-    pub fn number(&self, name: &str) -> Result<f64, String> {
+    pub fn number(&self, name: &str) -> anyhow::Result<f64> {
         Ok(self.value(name)?.as_f64().expect("a key of numbers has a default"))
     }
 
     /// A whole number of a key with a default.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the table bounds it")]
-    pub fn whole(&self, name: &str) -> Result<usize, String> {
+    pub fn whole(&self, name: &str) -> anyhow::Result<usize> {
         Ok(self.number(name)? as usize)
     }
 
-    pub fn switch(&self, name: &str) -> Result<bool, String> {
+    pub fn switch(&self, name: &str) -> anyhow::Result<bool> {
         Ok(self.value(name)?.as_bool().unwrap_or(false))
     }
 
     /// A time of a key with a default.
-    pub fn duration(&self, name: &str) -> Result<Duration, String> {
+    pub fn duration(&self, name: &str) -> anyhow::Result<Duration> {
         let value = self.value(name)?;
         let seconds = value.as_f64().or_else(|| value.as_str()?.parse().ok()).map(Duration::from_secs_f64);
         Ok(seconds.or_else(|| quantity::duration(value.as_str()?)).expect("a key of times has a default"))
     }
 
     /// Names with their texts, of the file.
-    pub fn map(&self, name: &str) -> Result<Vec<(String, String)>, String> {
+    pub fn map(&self, name: &str) -> anyhow::Result<Vec<(String, String)>> {
         let value = self.value(name)?;
         let pairs = value.as_object().into_iter().flatten();
         Ok(pairs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())

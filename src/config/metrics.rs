@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use crate::files::{bytes_of, text_of};
-use crate::prometheus::Credentials;
+use anyhow::anyhow;
 
 use super::Environment;
 use super::found::{Config, Origin};
 use super::keys::Key;
+use crate::files::{bytes_of, text_of};
+use crate::prometheus::Credentials;
 
 /// The part of the file that is about metrics.
 const SECTION: &str = "prometheus";
@@ -60,7 +61,7 @@ impl MetricsSource {
 
     /// Resolves; an error says which file or value is wrong. What lets us in goes to the address that it was given for: the
     /// file's with the file's address, the environment's with one that is named, the flags' with any.
-    pub fn resolve(flags: &MetricsFlags) -> Result<Self, String> {
+    pub fn resolve(flags: &MetricsFlags) -> anyhow::Result<Self> {
         let config = Config::read(flags.config.as_deref())?;
         let file = &config.file;
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
@@ -75,7 +76,7 @@ impl MetricsSource {
         let own_authority = flags.authority_file.as_ref().map(|path| bytes_of(path)).transpose()?;
         let mut headers = of_file.headers;
         for header in &flags.headers {
-            let (name, value) = header.split_once(':').ok_or_else(|| "a header is NAME: VALUE".to_owned())?;
+            let (name, value) = header.split_once(':').ok_or_else(|| anyhow!("a header is NAME: VALUE"))?;
             headers.push((name.trim().to_owned(), value.trim().to_owned()));
         }
         let (user, token) = match (own_user, own_token) {
@@ -89,7 +90,7 @@ impl MetricsSource {
 }
 
 /// What the file has to let us in, when its address is the one that is asked.
-fn file_credentials(config: &Config, asked: bool) -> Result<Credentials, String> {
+fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials> {
     let file = &config.file;
     if !asked {
         return Ok(Credentials::default());

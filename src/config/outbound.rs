@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::anyhow;
+
 use super::found::{Config, Origin};
 use super::keys::Key;
 
@@ -81,7 +83,7 @@ impl QuietHours {
 }
 
 impl AiSettings {
-    pub fn of(config: &Config) -> Result<Self, String> {
+    pub fn of(config: &Config) -> anyhow::Result<Self> {
         Ok(Self {
             enabled: config.switch("ai.enabled")?,
             url: config.text("ai.api_url")?,
@@ -99,7 +101,7 @@ impl AiSettings {
 }
 
 impl ControlSettings {
-    pub fn of(config: &Config) -> Result<Self, String> {
+    pub fn of(config: &Config) -> anyhow::Result<Self> {
         Ok(Self {
             enabled: config.switch("control.enabled")?,
             url: config.text("control.api_url")?,
@@ -111,12 +113,13 @@ impl ControlSettings {
 }
 
 impl NotifySettings {
-    pub fn of(config: &Config) -> Result<Self, String> {
+    pub fn of(config: &Config) -> anyhow::Result<Self> {
         let quiet_hours = match config.text("notify.quiet_hours")? {
             None => None,
-            Some(text) => {
-                Some(QuietHours::parse(&text).ok_or("`notify.quiet_hours` of the config file is no time such as 22:00-08:00")?)
-            }
+            Some(text) => Some(
+                QuietHours::parse(&text)
+                    .ok_or_else(|| anyhow!("`notify.quiet_hours` of the config file is no time such as 22:00-08:00"))?,
+            ),
         };
         Ok(Self {
             enabled: config.switch("notify.enabled")?,

@@ -30,7 +30,7 @@ const WEIGHTS: [&str; 4] =
 
 impl ScoreSettings {
     /// What environment and file say; an error names the key or variable.
-    pub fn of(config: &Config) -> Result<Self, String> {
+    pub fn of(config: &Config) -> anyhow::Result<Self> {
         let mut weights = [0.0; 4];
         for (weight, key) in weights.iter_mut().zip(WEIGHTS) {
             *weight = config.number(key)?;

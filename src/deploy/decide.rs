@@ -7,7 +7,7 @@ use crate::cluster::{Connection, Effect, Effects, Obstacle, Wanted};
 use crate::deploy::errors::{conflicting, in_the_way};
 use crate::deploy::plan::{Facts, Plan};
 use crate::deploy::pool_rules;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::{Job, Node, State};
 use crate::render::{Rendered, SOURCE, USER, namespace, render};
 use crate::spec::Document;
@@ -120,7 +120,7 @@ async fn again(
     let Some(job) = connection.jobs(&wanted).await?.jobs.pop() else { return Ok(None) };
     let full = format!("{}/{}", job.namespace, job.name);
     if job.deleting {
-        return Err(Error::new(Kind::Request, "Terminating", format!("job `{}` is still being deleted", job.name))
+        return Err(Error::new(ErrorName::Terminating, format!("job `{}` is still being deleted", job.name))
             .hint("try again in a moment"));
     }
     let Some(live) = connection.live_owner(&plan.rendered).await? else {
@@ -131,7 +131,7 @@ async fn again(
             return Ok(Some((Step::Replace(Box::new(job)), Value::Null)));
         }
         let message = format!("`{}` is there as {}, and the file says {}", job.name, job.kind.word(), plan.input.document.kind());
-        let error = Error::new(Kind::Request, "KindConflict", message);
+        let error = Error::new(ErrorName::KindConflict, message);
         return Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away first, or `gpuctl delete job {full}`")));
     };
     let effects = compare(plan, &live, (force, dry_run), warnings, connection).await?;
@@ -142,8 +142,7 @@ async fn again(
     let fixed: Vec<_> = effects.objects.iter().filter(|(_, effect)| matches!(effect, Effect::Fixed { .. })).collect();
     if let Some((claim, Effect::Fixed { live, wanted })) = fixed.iter().find(|(object, _)| object.kept) {
         let message = format!("claim `{}` cannot be changed so", claim.name());
-        let error =
-            Error::new(Kind::Request, "ClaimConflict", message).cause(changes::of_wanted(live, wanted, &masks).join("; "));
+        let error = Error::new(ErrorName::ClaimConflict, message).cause(changes::of_wanted(live, wanted, &masks).join("; "));
         return Err(error.hint(format!("ask for what it is, or `gpuctl delete job {full} --purge` to lose its files")));
     }
     if fixed.is_empty() || effects.same_source {
@@ -162,7 +161,7 @@ async fn again(
     });
     let state = if State::of(&job).status.is_final() { "has ended" } else { "exists" };
     let message = format!("{} `{}` {state}, and its pods cannot be changed", job.kind.word(), job.name);
-    let error = differences.fold(Error::new(Kind::Request, "Immutable", message), Error::cause);
+    let error = differences.fold(Error::new(ErrorName::Immutable, message), Error::cause);
     let now = if job.suspended { "" } else { "; a paused training takes other resources" };
     Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away and submits it anew{now}")))
 }

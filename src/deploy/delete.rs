@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::{Connection, Deletion, Patience, Remainder};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::lookup::{self, Purpose};
 use crate::model::Job;
 use crate::view::deleted::Deleted;
@@ -32,7 +32,7 @@ pub async fn away(connection: &Connection, job: &Job, timeout: Duration, context
     let name = format!("{}/{}", job.namespace, job.name);
     if lookup::job(connection, &name, Purpose::Change).await.is_ok_and(|found| found.uid != job.uid) {
         let message = format!("job `{}` was replaced by somebody else meanwhile", job.name);
-        return Err(Error::new(Kind::Request, "AlreadyExists", message));
+        return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     if let Some(job) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how).await? {
         end(connection, &job, start, &how, context).await?;
@@ -70,7 +70,7 @@ async fn absent(connection: &Connection, name: &str, error: Error, how: &DeleteO
     let namespace = namespace.unwrap_or(&connection.namespace);
     if let Some(kind) = connection.foreign(namespace, name).await? {
         let message = format!("{kind} `{name}` in namespace `{namespace}` was not made by gpuctl");
-        return Err(Error::new(Kind::Request, "NotOurs", message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
+        return Err(Error::new(ErrorName::NotOurs, message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
     let mut removed = false;
     for belonging in connection.belongings(namespace, name).await? {
@@ -120,7 +120,7 @@ pub async fn end(
         if start.elapsed() >= how.timeout {
             spinner.finish_and_clear();
             let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());
-            let error = Error::new(Kind::Timeout, "Timeout", message).cause(labels(&left));
+            let error = Error::new(ErrorName::Timeout, message).cause(labels(&left));
             return Err(error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name)));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;

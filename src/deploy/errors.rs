@@ -2,7 +2,7 @@
 
 use crate::cluster::{Blame, Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
 use crate::deploy::plan::Plan;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::render::Object;
 
 /// What was there before anything was written.
@@ -11,25 +11,25 @@ pub fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     match obstacle {
         Obstacle::Exists { kind, name, ours } => {
             let error =
-                Error::new(Kind::Request, "AlreadyExists", format!("{kind} `{name}` exists already in namespace `{namespace}`"));
+                Error::new(ErrorName::AlreadyExists, format!("{kind} `{name}` exists already in namespace `{namespace}`"));
             match ours {
                 Some(job) => error.hint(format!("`gpuctl delete job {namespace}/{job}` first, or submit with `--generate-name`")),
                 None => error.hint("it was not made by gpuctl; choose another `job.name`"),
             }
         }
         Obstacle::Terminating { label } => {
-            Error::new(Kind::Request, "Terminating", format!("{label} is still being deleted")).hint("try again in a moment")
+            Error::new(ErrorName::Terminating, format!("{label} is still being deleted")).hint("try again in a moment")
         }
         Obstacle::Kept { label, difference } => {
             let job = plan.rendered.objects.last().map_or("", |root| root.name());
             let message = format!("{label} was kept from an earlier job of this name: {difference}");
-            Error::new(Kind::Request, "ClaimConflict", message).hint(format!(
+            Error::new(ErrorName::ClaimConflict, message).hint(format!(
                 "ask for what it is in `storage.workdirs`, or `gpuctl delete job {namespace}/{job} --purge` to lose its files"
             ))
         }
         Obstacle::NoPriorityClass => {
             let class = plan.rendered.probe.text("/spec/priorityClassName");
-            Error::new(Kind::Request, "PriorityClassNotFound", format!("there is no priority class `{class}`"))
+            Error::new(ErrorName::PriorityClassNotFound, format!("there is no priority class `{class}`"))
                 .hint("`kubectl get priorityclasses` lists what there is; without `job.priority` the default one counts")
         }
         Obstacle::Failure(failure) => refused(failure, namespace),
@@ -98,7 +98,7 @@ fn blamed(object: &Object, fields: &[Blame]) -> Vec<String> {
 }
 
 fn in_conflict(conflicts: Vec<String>) -> Error {
-    let error = Error::new(Kind::Request, "FieldConflict", "somebody else set fields that this file sets otherwise");
+    let error = Error::new(ErrorName::FieldConflict, "somebody else set fields that this file sets otherwise");
     let error = conflicts.into_iter().fold(error, Error::cause);
     error.hint("leave them out of the file, or take them over with `--force-conflicts`")
 }

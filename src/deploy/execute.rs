@@ -14,7 +14,7 @@ use crate::deploy::delete;
 use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::plan::{Facts, Plan, job};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::render::pods_in_all;
 use crate::view::changes;
 use crate::view::created::Created;
@@ -136,7 +136,7 @@ impl<'w> Writing<'w> {
                 again.warnings.iter().for_each(|warning| context.terminal.warn(warning));
                 if matches!(again.step, Step::Later) {
                     let message = format!("its namespace `{}` of the same run could not be made", again.plan.target.namespace);
-                    return Err(Error::new(Kind::Request, "NamespaceNotMade", message));
+                    return Err(Error::new(ErrorName::NamespaceNotMade, message));
                 }
                 Box::pin(self.one(again)).await
             }
@@ -179,7 +179,7 @@ impl<'w> Writing<'w> {
 
     /// What is there of the document in hand after an interruption. A second one ends the program at once.
     async fn stopped(&self) -> Error {
-        let mut error = Error::new(Kind::Interrupted, "Interrupted", "interrupted while it was being written");
+        let mut error = Error::new(ErrorName::Interrupted, "interrupted while it was being written");
         match self.phase.get() {
             Phase::Creating => {}
             Phase::Changing => {

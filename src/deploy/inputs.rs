@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::spec::{self, Document, FILE_BYTES, Override, Problems};
 
 /// Files of one folder.
@@ -63,7 +63,7 @@ fn shown(file: &str) -> &str {
 }
 
 fn invalid(message: String) -> Error {
-    Error::new(Kind::Specification, "InvalidSpecification", message)
+    Error::new(ErrorName::InvalidSpecification, message)
 }
 
 /// A folder stands for every YAML file in it, by name; links out of it are not followed.
@@ -93,8 +93,8 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
 
 /// The text of a file: at most a mebibyte of UTF-8.
 fn text(file: &str) -> Result<String, Error> {
-    let bytes = bytes(file).map_err(|error| match error.name.as_str() {
-        "FileTooLarge" => error.hint("a job file has some thirty lines"),
+    let bytes = bytes(file).map_err(|error| match error.name {
+        ErrorName::FileTooLarge => error.hint("a job file has some thirty lines"),
         _ => error,
     })?;
     let binary = bytes.contains(&0);
@@ -114,12 +114,12 @@ pub fn bytes(file: &str) -> Result<Vec<u8>, Error> {
         fs::File::open(file).and_then(|open| open.take(FILE_BYTES + 1).read_to_end(&mut bytes))
     };
     read.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new(Kind::NotFound, "FileNotFound", format!("there is no file `{file}`")),
+        std::io::ErrorKind::NotFound => Error::new(ErrorName::FileNotFound, format!("there is no file `{file}`")),
         _ => invalid(format!("cannot read `{file}`")).cause(error.to_string()),
     })?;
     if bytes.len() as u64 > FILE_BYTES {
         let message = format!("`{}` is larger than {} MiB", shown(file), FILE_BYTES >> 20);
-        return Err(Error::new(Kind::Specification, "FileTooLarge", message));
+        return Err(Error::new(ErrorName::FileTooLarge, message));
     }
     Ok(bytes)
 }

@@ -1,7 +1,7 @@
 //! Checks that the names of one run differ, and makes random suffixes for `--generate-name`.
 
 use crate::deploy::inputs::Input;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::spec::Document;
 
 /// Names of one run must differ; `--generate-name` makes them.
@@ -10,7 +10,7 @@ pub fn named(mut inputs: Vec<Input>, generate: bool) -> Result<Vec<Input>, Error
         let Document::Job(job) = &mut input.document else { continue };
         if generate && !job.append(&suffix()) {
             let message = format!("`{}` is too long to get a suffix", job.name.value);
-            return Err(Error::new(Kind::Specification, "NameTooLong", message).hint("shorten `job.name` by six characters"));
+            return Err(Error::new(ErrorName::NameTooLong, message).hint("shorten `job.name` by six characters"));
         }
     }
     let mut seen: Vec<(&'static str, &str, Option<&str>, &str)> = Vec::new();
@@ -22,7 +22,7 @@ pub fn named(mut inputs: Vec<Input>, generate: bool) -> Result<Vec<Input>, Error
         let kind = if matches!(input.document, Document::Job(_)) { "job" } else { input.document.kind() };
         if let Some((_, _, _, file)) = seen.iter().find(|other| (other.0, other.1, other.2) == (kind, name, namespace)) {
             let message = format!("two documents are called `{name}`: in {file} and in {}", input.file);
-            return Err(Error::new(Kind::Specification, "DuplicateName", message).hint("rename one, or use `--generate-name`"));
+            return Err(Error::new(ErrorName::DuplicateName, message).hint("rename one, or use `--generate-name`"));
         }
         seen.push((kind, name, namespace, &input.file));
     }

@@ -8,7 +8,7 @@ use futures::future::join3;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::inputs::{self, Input};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::{GpuType, Nodes, POOL_LABEL, PoolDefinition};
 use crate::render::{Queueing, Rendered, Target, render};
@@ -172,7 +172,7 @@ fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<
     match (written, given) {
         (Some(written), Some(given)) if written != given => {
             let message = format!("`{}` is for namespace `{written}`, and `-n {given}` says another", document.name());
-            Err(Error::new(Kind::Usage, "NamespaceConflict", message).hint("leave `-n` out, or change `job.namespace`"))
+            Err(Error::new(ErrorName::NamespaceConflict, message).hint("leave `-n` out, or change `job.namespace`"))
         }
         (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace),
         (None, None) => Ok(connection.map_or_else(|| "default".to_owned(), |connection| connection.namespace.clone())),

@@ -2,7 +2,7 @@
 //! at most.
 
 use crate::cluster::{Connection, Labelling, Over};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::lookup;
 use crate::model::{GpuType, HostUse, Inventory, Noted, Notes, POOL_LABEL, PoolDefinition};
 
@@ -31,7 +31,7 @@ pub async fn set_label(connection: &Connection, node: &str, key: &str, value: &s
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
         Labelling::Conflict(there) => {
             let there = there.map_or_else(|| "none by now".to_owned(), |there| format!("`{there}` by now"));
-            let error = Error::new(Kind::Request, "LabelConflict", format!("label {key} of node `{node}` is {there}"));
+            let error = Error::new(ErrorName::LabelConflict, format!("label {key} of node `{node}` is {there}"));
             Err(error.hint("somebody else changed it: look again, or --force"))
         }
         _ => Ok(()),
@@ -53,7 +53,7 @@ pub fn find<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i HostUse> {
 pub fn fits(host: &HostUse, pool: &PoolDefinition, written: Option<&GpuType>, force: bool) -> Result<(), Error> {
     let node = host.name();
     if let Some(other) = host.host.node.pool().filter(|other| *other != pool.name && !force) {
-        let error = Error::new(Kind::Request, "NodeInOtherPool", format!("node `{node}` is in pool `{other}`"));
+        let error = Error::new(ErrorName::NodeInOtherPool, format!("node `{node}` is in pool `{other}`"));
         return Err(error.hint("--force moves it"));
     }
     let there = host.kinds();
@@ -61,14 +61,13 @@ pub fn fits(host: &HostUse, pool: &PoolDefinition, written: Option<&GpuType>, fo
         let same = |kind: &String| GpuType::parse(kind).is_some_and(|kind| kind.matches(written) || written.matches(&kind));
         if let Some(other) = there.iter().find(|kind| !same(kind)) {
             let message = format!("node `{node}` has {other} by its labels, and the file says {written}");
-            return Err(Error::new(Kind::Request, "LabelConflict", message).hint("--force writes what the file says"));
+            return Err(Error::new(ErrorName::LabelConflict, message).hint("--force writes what the file says"));
         }
     }
     let kinds = written.map_or(there, |kind| vec![kind.to_string()]);
     if let Some(kind) = kinds.iter().find(|kind| !pool.allows(kind)) {
         let error = Error::new(
-            Kind::Request,
-            "GpuTypeNotAllowed",
+            ErrorName::GpuTypeNotAllowed,
             format!("node `{node}` has {kind}, which pool `{}` does not take", pool.name),
         );
         return Err(error.hint(format!("allowed here: {}", pool.gpu_types.join(", "))));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cluster::{Connection, Home, Over, Wanted};
 use crate::context::Context;
 use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::{GpuType, Inventory, Noted, PoolDefinition, State};
 use crate::spec::Pool;
@@ -103,7 +103,7 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, context: 
     let Planned { wanted, before, steps, missing, inventory } = plan(connection, pool, how.force).await?;
     if !missing.is_empty() && !how.keep_partial {
         let message = format!("there is no node {}; nothing was written", missing.join(", "));
-        let error = Error::new(Kind::Request, "NodeNotFound", message);
+        let error = Error::new(ErrorName::NodeNotFound, message);
         return Err(error.hint("`gpuctl get nodes` lists what there is; --keep-partial makes the pool with the others"));
     }
     for node in &missing {
@@ -116,7 +116,7 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, context: 
         }
         Some(_) if !how.force && !how.change => {
             let error =
-                Error::new(Kind::Request, "AlreadyExists", format!("pool `{name}` exists already, and is not as the file says"));
+                Error::new(ErrorName::AlreadyExists, format!("pool `{name}` exists already, and is not as the file says"));
             return Err(error.hint(format!("--force changes it; `gpuctl add node NODE --pool {name}` adds nodes")));
         }
         _ => {}
@@ -158,7 +158,7 @@ async fn write(
         connection.change_pool(&wanted.name, |pool| *pool = pool.changed_to(wanted)).await?;
     } else if !connection.add_pool(wanted).await? {
         let message = format!("pool `{}` was made by somebody else meanwhile", wanted.name);
-        return Err(Error::new(Kind::Request, "AlreadyExists", message));
+        return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     for (index, step) in steps.iter().enumerate() {
         let over = if how.force { Over::Anything } else { Over::Only(step.before.as_deref()) };
@@ -235,11 +235,8 @@ pub async fn delete(connection: &Connection, name: &str, how: Ending, context: &
         }
         let stock = connection.stock().await?;
         if stock.inventory.pools().contains(name) {
-            let error = Error::new(
-                Kind::Request,
-                "NoDefinition",
-                format!("pool `{name}` has no definition, only labels that others set"),
-            );
+            let error =
+                Error::new(ErrorName::NoDefinition, format!("pool `{name}` has no definition, only labels that others set"));
             return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
         }
         return Err(missing(name, &stock.inventory, connection).await);
@@ -281,14 +278,14 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
         .map(|job| format!("{}/{}", job.namespace, job.name))
         .collect();
     if !alive.is_empty() {
-        let error = Error::new(Kind::Request, "PoolInUse", format!("pool `{name}` has jobs: {}", alive.join(", ")));
+        let error = Error::new(ErrorName::PoolInUse, format!("pool `{name}` has jobs: {}", alive.join(", ")));
         return Err(error.hint("--force deletes the pool and lets them run on"));
     }
     match found.unseen() {
         None => Ok(()),
         Some(unseen) => {
             let message = format!("{unseen}, so it is not known whether jobs are in pool `{name}`");
-            Err(Error::new(Kind::Access, "Forbidden", message).hint("--force deletes the pool all the same"))
+            Err(Error::new(ErrorName::Forbidden, message).hint("--force deletes the pool all the same"))
         }
     }
 }
@@ -299,7 +296,7 @@ pub async fn missing(name: &str, inventory: &Inventory, connection: &Connection)
     let mut names: Vec<&str> = inventory.pools().into_iter().chain(defined.iter().map(|pool| pool.name.as_str())).collect();
     names.sort_unstable();
     names.dedup();
-    let error = Error::new(Kind::NotFound, "PoolNotFound", format!("there is no pool `{name}`"));
+    let error = Error::new(ErrorName::PoolNotFound, format!("there is no pool `{name}`"));
     match crate::spec::nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None if names.is_empty() => error.hint("there is none yet: gpuctl create -f pool.yaml"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::cluster::{Connection, Deletion, Effect, Namespace, QuotaPart};
 use crate::context::Context;
 use crate::deploy::errors::conflict;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::QuotaUse;
 use crate::model::gpu::{WHOLE, mig_profile};
 use crate::render::{Object, namespace, quota};
@@ -173,7 +173,7 @@ async fn plan(connection: &Connection, wanted: &Quota, making: Making, context: 
                 }
                 let kind = if object.kind() == "LimitRange" { "limit range" } else { "quota" };
                 let message = format!("{kind} `{}` exists already in namespace `{space}`; nothing was written", object.name());
-                let error = Error::new(Kind::Request, "AlreadyExists", message);
+                let error = Error::new(ErrorName::AlreadyExists, message);
                 return Err(match ours {
                     true => error.hint(format!("gpuctl delete quota {} first", wanted.name)),
                     false => error.hint("somebody else made it: choose another `quota.name`"),
@@ -255,7 +255,7 @@ pub async fn delete(
 
 fn missing(name: &str, all: &[QuotaUse]) -> Error {
     let names: Vec<&str> = all.iter().filter_map(|quota| quota.quota.as_deref()).collect();
-    let error = Error::new(Kind::NotFound, "QuotaNotFound", format!("there is no quota `{name}` of gpuctl's"));
+    let error = Error::new(ErrorName::QuotaNotFound, format!("there is no quota `{name}` of gpuctl's"));
     match crate::spec::nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("gpuctl get quotas"),

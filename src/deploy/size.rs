@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
 use crate::model::Job;
 use crate::view::scaled::{Scaled, text};
@@ -14,7 +14,7 @@ use crate::view::{Format, document};
 pub async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
     let job = lookup::job(connection, name, Purpose::Change).await?;
     if job.deleting {
-        return Err(Error::new(Kind::Request, "Terminating", format!("job `{}` is being deleted", job.name)));
+        return Err(Error::new(ErrorName::Terminating, format!("job `{}` is being deleted", job.name)));
     }
     Ok(job)
 }

@@ -14,7 +14,7 @@ use crate::deploy::options::{DryRun, SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Facts, Plan, job, plan};
 use crate::deploy::shared;
 use crate::deploy::wait::wait;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::model::rights::Task;
 use crate::view::created::{self, Created};
 use crate::view::{Format, document, json, yaml};
@@ -68,7 +68,7 @@ fn named(input: &Input) -> (&'static str, &str) {
 async fn shared_alone(shared: &[Input], how: &SubmitOptions, format: Format, context: &Context) -> Result<ExitCode, Error> {
     let only = shared.len() == 1;
     let mut refused = if only { Vec::new() } else { shared::judge(shared, how, context).await? };
-    if refused.iter().any(|(.., error)| error.name != "AlreadyExists") {
+    if refused.iter().any(|(.., error)| error.name != ErrorName::AlreadyExists) {
         let failed = |input: &&Input| refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input));
         let not_tried: Vec<(&str, String)> =
             shared.iter().filter(|input| !failed(input)).map(|input| (named(input).0, named(input).1.to_owned())).collect();
@@ -125,10 +125,10 @@ async fn write(
     };
     let (judged, rest, failed) = tokio::select! {
         found = judging => found?,
-        () = interruption.times(1) => return Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted").cause("no document was written")),
+        () = interruption.times(1) => return Err(Error::new(ErrorName::Interrupted, "interrupted").cause("no document was written")),
     };
     account.failed = failed;
-    let refused = account.failed.iter().any(|(.., error)| error.name != "AlreadyExists");
+    let refused = account.failed.iter().any(|(.., error)| error.name != ErrorName::AlreadyExists);
     let mut made = Vec::new();
     // What is there already has failed by itself.
     let failed = |input: &&Input| {
@@ -153,7 +153,7 @@ async fn write(
         let before = tokio::select! {
             made = shared::make(&fresh, how, format, false, context) => made?,
             () = interruption.times(1) => {
-                let error = Error::new(Kind::Interrupted, "Interrupted", "interrupted while pools and quotas were written");
+                let error = Error::new(ErrorName::Interrupted, "interrupted while pools and quotas were written");
                 return Err(error.cause("one of them may be half made").hint("run it again, or `gpuctl delete -f`"));
             }
         };

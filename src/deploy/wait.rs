@@ -7,7 +7,7 @@ use crate::cluster::{Connection, Patience, Wanted};
 use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::model::{Job, PodPhase, State, Status};
 use crate::spec::{Document, parse};
 use crate::view::created::Created;
@@ -38,7 +38,7 @@ pub async fn wait(
     };
     let result = tokio::select! {
         result = waited => result,
-        () = interruption.times(1) => Err(Error::new(Kind::Interrupted, "Interrupted", "interrupted while waiting").cause("the jobs exist and go on")),
+        () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").cause("the jobs exist and go on")),
     };
     spinner.finish_and_clear();
     if let Some(job) = paused.take() {
@@ -64,7 +64,7 @@ async fn wait_for(
     let mut told = None;
     loop {
         let Some(job) = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() else {
-            return Err(Error::new(Kind::NotFound, "NotFound", format!("job `{}` was deleted meanwhile", created.job_id)));
+            return Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted meanwhile", created.job_id)));
         };
         let state = State::of(&job);
         created.status = state.status.word().to_owned();
@@ -78,7 +78,10 @@ async fn wait_for(
             (Status::Paused, _) if job.kind.serves() => return Ok(()),
             (Status::Failed, _) => {
                 let reason = state.reason.as_deref().unwrap_or("Failed");
-                let error = Error::new(Kind::Request, reason, format!("job `{}` failed: {}", created.job_id, created.message));
+                let error = Error::new(
+                    ErrorName::reported(Kind::Request, reason),
+                    format!("job `{}` failed: {}", created.job_id, created.message),
+                );
                 return Err(error.hint(format!("gpuctl logs {}/{}", created.namespace, created.job_id)));
             }
             _ => {}
@@ -90,11 +93,8 @@ async fn wait_for(
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let seconds = start.elapsed().as_secs();
-            let error = Error::new(
-                Kind::Timeout,
-                "Timeout",
-                format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)),
-            );
+            let error =
+                Error::new(ErrorName::Timeout, format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)));
             return Err(error
                 .cause("it exists and goes on")
                 .hint(format!("gpuctl describe job {}/{}", created.namespace, created.job_id)));

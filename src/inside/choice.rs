@@ -1,6 +1,6 @@
 //! Chooses the pod and container of a job that a command works in.
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::{Job, Pod, PodPhase, State};
 use crate::view::text;
 
@@ -31,7 +31,7 @@ pub fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Erro
     let Some(pod) = found else {
         if pods.is_empty() {
             let error =
-                Error::new(Kind::Request, "NotRunning", format!("job `{}` is {} and has no pod", job.name, text::state(&state)));
+                Error::new(ErrorName::NotRunning, format!("job `{}` is {} and has no pod", job.name, text::state(&state)));
             return Err(error.hint(format!("gpuctl describe job {full}")));
         }
         let what = place.rank.map_or_else(|| format!("pod `{}`", place.pod.unwrap_or("")), |rank| format!("rank {rank}"));
@@ -41,13 +41,12 @@ pub fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Erro
             (None, _) => pod.name.clone(),
         };
         let names: Vec<String> = pods.iter().enumerate().map(name).collect();
-        let error = Error::new(Kind::NotFound, "PodNotFound", format!("job `{}` has no {what}", job.name));
+        let error = Error::new(ErrorName::PodNotFound, format!("job `{}` has no {what}", job.name));
         return Err(error.hint(format!("there are: {}", names.join(", "))));
     };
     if pod.phase != PodPhase::Running {
         let error = Error::new(
-            Kind::Request,
-            "NotRunning",
+            ErrorName::NotRunning,
             format!("{} does not run: job `{}` is {}", pod.name, job.name, text::state(&state)),
         );
         return Err(error.hint(format!("gpuctl logs {full}")));

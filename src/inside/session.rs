@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::cluster::{Call, Connection, Ending, Input, Output};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, pod};
 use crate::lookup::{self, Purpose};
 use crate::model::Job;
@@ -66,15 +66,13 @@ pub async fn within(
         Ending::Refused(why) if why.contains("executable file not found") || why.contains("no such file") => {
             let program = command.and_then(|command| command.first()).map_or("", String::as_str);
             let message = format!("the image of job `{}` has no `{program}`", job.name);
-            Err(Error::new(Kind::Request, "CommandNotFound", message).cause(why))
+            Err(Error::new(ErrorName::CommandNotFound, message).cause(why))
         }
         Ending::Refused(why) => {
-            Err(Error::new(Kind::Request, "CommandFailed", format!("the command could not be run in {}", pod.name)).cause(why))
+            Err(Error::new(ErrorName::CommandFailed, format!("the command could not be run in {}", pod.name)).cause(why))
         }
-        Ending::Broken => {
-            Err(Error::new(Kind::Unreachable, "ConnectionLost", format!("the connection to {} broke off", pod.name))
-                .hint(format!("the command may still run: gpuctl describe job {}/{}", job.namespace, job.name)))
-        }
+        Ending::Broken => Err(Error::new(ErrorName::ConnectionLost, format!("the connection to {} broke off", pod.name))
+            .hint(format!("the command may still run: gpuctl describe job {}/{}", job.namespace, job.name))),
     }
 }
 
@@ -83,7 +81,7 @@ fn refused(connection: &Connection, failure: crate::cluster::Failure, job: &Job,
     let names: Vec<&str> = job.pods.iter().flat_map(|pod| &pod.containers).map(|one| one.name.as_str()).collect();
     if failure.code() == Some(400) && text.contains("not valid for pod") {
         let message = format!("job `{}` has no container `{container}`", job.name);
-        return Error::new(Kind::NotFound, "ContainerNotFound", message).hint(format!("there are: {}", names.join(", ")));
+        return Error::new(ErrorName::ContainerNotFound, message).hint(format!("there are: {}", names.join(", ")));
     }
     let _ = connection.take_warnings();
     failure.into()

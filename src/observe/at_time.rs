@@ -3,71 +3,67 @@
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
+use super::history::{Past, Want, clusters};
+use super::list::{self, ListOptions, Listing, Round};
+use super::metrics::tell_warnings;
+use super::times;
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, Kind};
-use crate::observe::history::{Past, Want, clusters};
-use crate::observe::times;
+use crate::error::{Error, ErrorName};
+use crate::view::at_time as view;
 use crate::view::snapshot::At;
-use crate::view::{Format, document, then as view};
 
-/// What is listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
-    Nodes,
-    Jobs,
-}
-
-/// Seconds before a time in which it has to have been seen.
+/// Seconds before a moment in which something must have been recorded.
 const BEFORE: i64 = 300;
 
-/// Looks at a time, and tells what `tell` makes of it.
-pub async fn look(at: Option<&str>, context: &Context, tell: impl FnOnce(&At<'_>) -> Option<Value>) -> Result<Value, Error> {
+/// Reads a moment of the past, or now, and returns what `read` finds in it; `None` means that there was no such GPU.
+pub async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOnce(&At<'_>) -> Option<T>) -> Result<T, Error> {
     let now = context.now();
     let time = at.map_or(Ok(now), |text| times::instant(text, now))?.as_second();
     if time > now.as_second() {
-        return Err(Error::usage("that time has not come yet"));
+        return Err(Error::usage("that time is in the future"));
     }
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = Past::of(cluster, context, &connection).await?;
     let (ledger, usage) = past.look(time - BEFORE, time, Want { names: true, ..Want::default() }).await?;
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let unknown = |message: String| Error::new(Kind::NotFound, "NoHistory", message);
+    tell_warnings(context, &past.prometheus);
+    let unknown = |message: String| Error::new(ErrorName::NoHistory, message);
     if ledger.looks() == 0 {
-        let error = unknown(format!("Prometheus at {} knows nothing of that time", past.prometheus.server));
-        return Err(error.hint("it has to have scraped kube-state-metrics then"));
+        let error = unknown(format!("Prometheus at {} has no data about pods of that time", past.prometheus.server));
+        return Err(error.hint("it must have scraped kube-state-metrics then"));
     }
     let time = Timestamp::from_second(time).unwrap_or(now);
     let then = At { cluster: &past.cluster, time, ledger: &ledger, usage: &usage };
-    tell(&then).ok_or_else(|| {
+    read(&then).ok_or_else(|| {
         let nodes = format!("gpuctl get nodes --at {}", time.as_second());
         unknown("there was no such GPU then".to_owned()).hint(format!("`{nodes}` lists nodes with their GPUs"))
     })
 }
 
-/// A list as it was.
-pub async fn list(what: List, at: &str, format: Format, headers: bool, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.set_format(format);
-    if format == Format::Name {
-        return Err(Error::usage("`-o name` is for what is there now"));
-    }
-    let namespace = context.access.namespace.clone();
-    let mut found = look(Some(at), context, |then| match what {
-        List::Nodes => Some(view::nodes(then)),
-        List::Jobs => Some(view::jobs(then)),
+/// Prints the nodes as they were.
+pub async fn nodes(at: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
+    list::run(options, context, async |_: Round<'_>| {
+        let found = look(Some(at), context, |then| Some(view::nodes(then))).await?;
+        let names = found.items.iter().map(|item| item.node_name.clone()).collect();
+        let table = |format, headers| view::node_table(&found.items, format, headers, context.terminal.look());
+        Ok(Listing::new(options, &found, "items", names, table).none("no node had GPUs then"))
     })
-    .await?;
-    if let (List::Jobs, Some(namespace), Some(items)) = (what, namespace, found["items"].as_array_mut()) {
-        items.retain(|item| item["namespace"] == namespace.as_str());
-        found["total"] = found["items"].as_array().map_or(0, Vec::len).into();
-    }
-    let text = document(format, &found).unwrap_or_else(|| view::table(&found, format, headers, context.terminal.look()));
-    context.terminal.print(&text)?;
-    if found["total"] == 0 {
-        context.terminal.note(if what == List::Jobs { "no GPU was requested then" } else { "no node had GPUs then" });
-    }
-    Ok(ExitCode::SUCCESS)
+    .await
+}
+
+/// Prints the jobs as they were, of the namespace that `-n` names or of all.
+pub async fn jobs(at: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
+    list::run(options, context, async |_: Round<'_>| {
+        let found = look(Some(at), context, |then| Some(view::jobs(then))).await?;
+        let found = match &context.access.namespace {
+            Some(namespace) => found.only(|item| item.namespace == *namespace),
+            None => found,
+        };
+        let names = found.items.iter().map(|item| format!("{}/{}", item.namespace, item.job_id)).collect();
+        let table = |format, headers| view::job_table(&found.items, format, headers, context.terminal.look());
+        Ok(Listing::new(options, &found, "items", names, table).none("no GPU was requested then"))
+    })
+    .await
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::cache::Cache;
 use crate::cluster::{Access, Connection};
@@ -12,11 +11,11 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::observe::history::{Past, Want, uids};
 use crate::stats::hourly::{sum, workloads};
-use crate::stats::kube_state::{self};
+use crate::stats::kube_state;
 use crate::stats::ledger::{Ledger, Tenure};
 use crate::stats::query;
 use crate::stats::usage::Usage;
-use crate::view::hourly::{self as view, Hour, Kind};
+use crate::view::hourly::{self as view, Hour, Kind, Row};
 
 /// When there is no such label.
 pub const NONE_SERVED: &str = "no pod with GPUs had it, as far as kube-state-metrics serves labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
@@ -77,7 +76,7 @@ impl Question<'_> {
         }
     }
 
-    fn rows(&self, hour: &Hour<'_>, ledger: &Ledger, usage: &Usage) -> Vec<Value> {
+    fn rows(&self, hour: &Hour<'_>, ledger: &Ledger, usage: &Usage) -> Vec<Row> {
         match self.kind {
             Kind::Cluster => {
                 let all = sum(ledger, usage, &ledger.group(|_| true), true);
@@ -123,7 +122,7 @@ pub async fn of_cluster(
     (first, last, now): (i64, i64, i64),
     no_cache: bool,
     context: &Context,
-) -> Result<Vec<Value>, Error> {
+) -> Result<Vec<Row>, Error> {
     let connection = Connection::open(access).await?;
     let past = Past::of(cluster, context, &connection).await?;
     let cache = if no_cache { Cache::none() } else { Cache::usual() };
@@ -134,7 +133,7 @@ pub async fn of_cluster(
         let end = (start + HOUR).min(now);
         let closed = start + HOUR + SETTLED < now;
         let key = past.key(&question.text(), start).filter(|_| closed);
-        if let Some(Value::Array(kept)) = key.as_ref().and_then(|key| cache.get(key)) {
+        if let Some(kept) = key.as_ref().and_then(|key| cache.get(key)).and_then(|kept| Row::read(question.kind, kept)) {
             bar.inc(1);
             return Ok(kept);
         }
@@ -144,7 +143,7 @@ pub async fn of_cluster(
         let rows = question.rows(&hour, &ledger, &usage);
         // What nobody saw may still be told by a store that was away.
         if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
-            cache.put(&key, &Value::Array(rows.clone()));
+            cache.put(&key, &rows);
         }
         bar.inc(1);
         Ok::<_, Error>(rows)
@@ -153,16 +152,16 @@ pub async fn of_cluster(
     let numbered = async |(number, start)| Ok::<_, Error>((number, one(start).await?));
     let at_once = if question.want().memory { AT_ONCE_WITH_MEMORY } else { AT_ONCE };
     let all = stream::iter(begins.into_iter().enumerate()).map(numbered).buffer_unordered(at_once);
-    let found: Result<BTreeMap<usize, Vec<Value>>, Error> = all.try_collect().await;
+    let found: Result<BTreeMap<usize, Vec<Row>>, Error> = all.try_collect().await;
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let mut rows: Vec<Value> = found?.into_values().flatten().collect();
+    let mut rows: Vec<Row> = found?.into_values().flatten().collect();
     if question.kind == Kind::Workloads {
         let uids = uids(&connection, first + HOUR).await;
         for row in &mut rows {
-            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-            let uid = uids.get(&(text("namespace"), text("workload_type"), text("workload_name")));
-            row["owner_uid"] = uid.map_or(Value::Null, |uid| Value::String(uid.clone()));
+            let Row::Workload(row) = row else { continue };
+            let key = (row.namespace.clone(), row.workload_type.clone(), row.workload_name.clone());
+            row.owner_uid = uids.get(&key).cloned();
         }
     }
     Ok(rows)

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use crate::cluster::{Carried, Connection, Failure, Gate, Stock};
 use crate::config::Origin;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::{Figures, HostUse, Inventory, Job, Readings};
 use crate::prometheus::{self, Address, Credentials, Prometheus, Reply, Trouble};
 use crate::stats::devices::{self, Moment};
@@ -36,7 +36,7 @@ pub async fn find<'c>(context: &Context, connection: &'c Connection, within: Dur
 pub fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
     let source = context.metrics()?;
     if source.is_off() {
-        return Err(Error::new(Kind::Unreachable, "MetricsOff", "metrics are switched off by `--prometheus none`"));
+        return Err(Error::new(ErrorName::MetricsOff, "metrics are switched off by `--prometheus none`"));
     }
     let Some((url, origin)) = &source.url else { return Err(Trouble::NotFound.into()) };
     let address = Address::parse(url, source.credentials.clone())?;

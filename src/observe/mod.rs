@@ -5,6 +5,7 @@ pub mod at_time;
 pub mod curves;
 pub mod history;
 pub mod hourly;
+pub mod list;
 pub mod metrics;
 pub mod names;
 pub mod nodes;

@@ -2,9 +2,10 @@
 
 use futures::future::join3;
 
+use super::list::Round;
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::{Figures, Forest, Readings, Workload};
 use crate::observe::metrics::Cells;
 use crate::spec::nearest;
@@ -36,22 +37,30 @@ impl Found {
 }
 
 /// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are shown.
-pub async fn read(context: &Context, connection: &Connection, quantities: &[Quantity]) -> Result<Found, Error> {
+pub async fn read(
+    context: &Context,
+    connection: &Connection,
+    quantities: &[Quantity],
+    round: &Round<'_>,
+) -> Result<Found, Error> {
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let cells = Cells::new(context, connection);
     let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
-    let (owners, stock, moment) = join3(connection.owners(namespace), connection.stock(), moment).await;
+    let (owners, stock, moment) =
+        join3(round.ask(|| connection.owners(namespace)), round.ask(|| connection.stock()), moment).await;
     let (owners, moment) = (owners?, moment?);
-    if let Some(namespace) = &owners.narrowed_to {
+    if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| round.first) {
         context.terminal.lack(&format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
     }
-    if !owners.unreadable.is_empty() {
+    if !owners.unreadable.is_empty() && round.first {
         let kinds = owners.unreadable.join("s and ");
         context.terminal.lack(&format!("you may not list {kinds}s: those without pods are not shown"));
     }
     let mut stock = match stock {
         Err(failure) if failure.is_forbidden() => {
-            context.terminal.lack("you may not list nodes: how many GPUs are held is not known");
+            if round.first {
+                context.terminal.lack("you may not list nodes: how many GPUs are held is not known");
+            }
             None
         }
         other => Some(other?),
@@ -83,7 +92,7 @@ pub fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Erro
     match found.iter().filter(is).collect::<Vec<_>>().as_slice() {
         [one] => Ok(one),
         [] => {
-            let error = Error::new(Kind::NotFound, "NotFound", format!("there is no workload `{text}`"));
+            let error = Error::new(ErrorName::NotFound, format!("there is no workload `{text}`"));
             let name = parts.last().copied().unwrap_or_default();
             let names: Vec<&str> = found.iter().map(|workload| workload.top.name.as_str()).collect();
             let near = nearest(name, &names).and_then(|near| found.iter().find(|workload| workload.top.name == near));
@@ -95,7 +104,7 @@ pub fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Erro
         several => {
             let places: Vec<String> = several.iter().map(full).collect();
             let message = format!("{} workloads are called `{text}`: {}", several.len(), places.join(", "));
-            Err(Error::new(Kind::NotFound, "AmbiguousName", message).hint(format!("say which: {}", places[0])))
+            Err(Error::new(ErrorName::AmbiguousName, message).hint(format!("say which: {}", places[0])))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How AIs are asked: OpenAI's chat completions, which most others speak too, and Anthropic's messages. What is asked and
 //! whether the answer makes sense is not known here.
 
+use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::{Address, Answer, Call};
@@ -16,6 +17,14 @@ pub struct Ai {
 
 /// Anthropic wants to know how long an answer may get; ours are a few lines.
 const MOST_TOKENS: u32 = 1024;
+
+/// The AI refuses the key, and will refuse it for every device.
+#[derive(Debug, thiserror::Error)]
+#[error("{shown} answers {code}: the key is missing or refused")]
+pub struct KeyRefused {
+    shown: String,
+    code: u16,
+}
 
 impl Ai {
     /// Anthropic's own API, by its host or its path.
@@ -59,24 +68,23 @@ impl Ai {
     }
 
     /// What it said. An error tells what came instead, without quoting what was sent.
-    pub fn said(&self, answer: &Answer) -> Result<String, String> {
+    pub fn said(&self, answer: &Answer) -> anyhow::Result<String> {
         let shown = self.address.shown();
         if answer.code != 200 {
-            let hint = match answer.code {
-                401 | 403 => ": the key is missing or refused",
-                404 => ": no such address or model",
-                _ => "",
-            };
-            return Err(format!("{shown} answers {}{hint}", answer.code));
+            return Err(match answer.code {
+                code @ (401 | 403) => KeyRefused { shown: shown.to_string(), code }.into(),
+                404 => anyhow!("{shown} answers 404: no such address or model"),
+                code => anyhow!("{shown} answers {code}"),
+            });
         }
-        let body: Value = serde_json::from_str(&answer.body).map_err(|_| format!("{shown} answers no JSON"))?;
+        let body: Value = serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
         let text = if self.is_anthropic() {
             let parts = body["content"].as_array().into_iter().flatten();
             parts.filter(|part| part["type"] == "text").find_map(|part| part["text"].as_str())
         } else {
             body["choices"][0]["message"]["content"].as_str()
         };
-        text.map(ToOwned::to_owned).ok_or_else(|| format!("{shown} answers without a message"))
+        text.map(ToOwned::to_owned).ok_or_else(|| anyhow!("{shown} answers without a message"))
     }
 }
 
@@ -118,8 +126,8 @@ mod tests {
         let (open, messages) = ("http://h/v1/chat/completions", "http://h/v1/messages");
         assert_eq!(said(open, 200, r#"{"choices":[{"message":{"content":"a"}}]}"#).unwrap(), "a");
         assert_eq!(said(messages, 200, r#"{"content":[{"type":"thinking"},{"type":"text","text":"a"}]}"#).unwrap(), "a");
-        assert_eq!(said(open, 200, r#"{"choices":[]}"#).unwrap_err(), "http://h answers without a message");
-        assert_eq!(said(open, 200, "<html>").unwrap_err(), "http://h answers no JSON");
-        assert_eq!(said(open, 401, "sk-x").unwrap_err(), "http://h answers 401: the key is missing or refused");
+        assert_eq!(said(open, 200, r#"{"choices":[]}"#).unwrap_err().to_string(), "http://h answers without a message");
+        assert_eq!(said(open, 200, "<html>").unwrap_err().to_string(), "http://h answers no JSON");
+        assert_eq!(said(open, 401, "sk-x").unwrap_err().to_string(), "http://h answers 401: the key is missing or refused");
     }
 }

@@ -4,6 +4,7 @@
 //! Sources: Feishu/Lark «custom bot usage guide», DingTalk «custom robot security settings», WeCom «group robot», Slack
 //! «incoming webhooks».
 
+use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::{Address, Answer, Call, signature};
@@ -88,25 +89,25 @@ impl Robot {
     }
 
     /// Whether it took the message; an error says what it answered.
-    pub fn took(self, address: &Address, answer: &Answer) -> Result<(), String> {
+    pub fn took(self, address: &Address, answer: &Answer) -> anyhow::Result<()> {
         let shown = address.shown();
         if !(200..300).contains(&answer.code) {
-            return Err(format!("{shown} answers {}", answer.code));
+            return Err(anyhow!("{shown} answers {}", answer.code));
         }
         let keys: &[&str] = match self {
             Self::Feishu => &["code", "StatusCode"],
             Self::DingTalk | Self::Wecom => &["errcode"],
             Self::Slack | Self::Generic => return Ok(()),
         };
-        let body: Value = serde_json::from_str(&answer.body).map_err(|_| format!("{shown} answers no JSON"))?;
+        let body: Value = serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
         match keys.iter().find_map(|key| body[key].as_i64()) {
             Some(0) => Ok(()),
             Some(code) => {
                 let why = ["msg", "errmsg", "StatusMessage"].iter().find_map(|key| body[key].as_str()).unwrap_or_default();
                 let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
-                Err(format!("{shown} refuses the message: {code} {why}"))
+                Err(anyhow!("{shown} refuses the message: {code} {why}"))
             }
-            None => Err(format!("{shown} does not say whether it took the message")),
+            None => Err(anyhow!("{shown} does not say whether it took the message")),
         }
     }
 }
@@ -150,7 +151,10 @@ mod tests {
 
     #[test]
     fn a_refusal_comes_with_status_200() {
-        let took = |robot: Robot, code, body: &str| robot.took(&at("http://h/secret"), &Answer { code, body: body.to_owned() });
+        let took = |robot: Robot, code, body: &str| {
+            let answer = Answer { code, body: body.to_owned() };
+            robot.took(&at("http://h/secret"), &answer).map_err(|error| error.to_string())
+        };
         assert_eq!(took(Robot::Feishu, 200, r#"{"code":0,"msg":"success"}"#), Ok(()));
         assert_eq!(took(Robot::Feishu, 200, r#"{"StatusCode":0}"#), Ok(()));
         let refused = took(Robot::Feishu, 200, r#"{"code":19021,"msg":"sign match fail"}"#).unwrap_err();

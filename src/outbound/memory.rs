@@ -42,14 +42,14 @@ impl Memory {
 
     /// Keeps what was told now, and what was told less than `seconds` ago, by others too. An error says why it lasts no
     /// longer than the program.
-    pub fn keep(&mut self, told_now: &[String], now: i64, seconds: i64) -> Result<(), String> {
+    pub fn keep(&mut self, told_now: &[String], now: i64, seconds: i64) -> anyhow::Result<()> {
         // Another run may have told something meanwhile.
         self.told.extend(self.path.as_deref().and_then(read).unwrap_or_default());
         self.told.extend(told_now.iter().map(|what| (what.clone(), now)));
         self.told.retain(|_, at| *at <= now && now - *at < seconds.max(KEPT));
         let Some(path) = &self.path else { return Ok(()) };
         let text = json!({"version": VERSION, "told": self.told}).to_string();
-        files::replace(path, text.as_bytes(), 0o600)
+        Ok(files::replace(path, text.as_bytes(), 0o600)?)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod memory;
 
 use std::time::Duration;
 
+use anyhow::anyhow;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
@@ -17,11 +18,11 @@ pub struct Address(Url);
 
 impl Address {
     /// Of `http` or `https`; an error does not quote it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text.trim()).map_err(|error| format!("an address that is none: {error}"))?;
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let url = Url::parse(text.trim()).map_err(|error| anyhow!("an address that is none: {error}"))?;
         match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) if !host.is_empty() => Ok(Self(url)),
-            _ => Err("an address begins with http:// or https:// and a host".to_owned()),
+            _ => Err(anyhow!("an address begins with http:// or https:// and a host")),
         }
     }
 
@@ -109,14 +110,14 @@ enum Again {
 pub struct Caller(Client);
 
 impl Caller {
-    pub fn new() -> Result<Self, String> {
+    pub fn new() -> anyhow::Result<Self> {
         // A key or a body goes to where it was given for and nowhere else.
         let builder = Client::builder().redirect(Policy::none()).user_agent(concat!("gpuctl/", env!("CARGO_PKG_VERSION")));
-        Ok(Self(builder.build().map_err(|error| format!("no calls can be made: {}", innermost(&error)))?))
+        Ok(Self(builder.build().map_err(|error| anyhow!("no calls can be made: {}", innermost(&error)))?))
     }
 
     /// Posts JSON. An answer of whatever status but those that ask for another try, which are errors at the end.
-    pub async fn post(&self, call: &Call, patience: Patience) -> Result<Answer, String> {
+    pub async fn post(&self, call: &Call, patience: Patience) -> anyhow::Result<Answer> {
         let mut wait = FIRST_WAIT;
         let mut tries = 0;
         loop {
@@ -134,7 +135,7 @@ impl Caller {
             let may = failure.again == Again::Always || (failure.again == Again::IfRepeatable && patience.repeatable);
             if !may || tries > patience.retries {
                 let often = if tries > 1 { format!(" ({tries} tries)") } else { String::new() };
-                return Err(format!("{} {}{often}", call.address.shown(), failure.told));
+                return Err(anyhow!("{} {}{often}", call.address.shown(), failure.told));
             }
             tokio::time::sleep(failure.wait.unwrap_or(wait).min(LONGEST_WAIT)).await;
             wait *= 2;

@@ -20,6 +20,15 @@ pub struct Credentials {
     pub headers: Vec<(String, String)>,
 }
 
+/// A header that cannot be sent.
+#[derive(Debug, thiserror::Error)]
+enum HeaderError {
+    #[error("`{0}` is not a valid header name")]
+    Name(String),
+    #[error("the value of header `{0}` has characters that cannot be sent")]
+    Value(String),
+}
+
 impl Credentials {
     /// True when somebody has to be let in.
     #[must_use]
@@ -35,14 +44,14 @@ impl Credentials {
         digest(&SHA256, all.as_bytes()).as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn headers(&self) -> Result<HeaderMap, String> {
+    fn headers(&self) -> Result<HeaderMap, HeaderError> {
         let mut map = HeaderMap::new();
         let mut add = |name: &str, value: &str| {
-            let name: HeaderName = name.trim().parse().map_err(|_| format!("`{name}` is no name of a header"))?;
-            let mut value = HeaderValue::from_str(value.trim()).map_err(|_| format!("the value of `{name}` cannot be sent"))?;
+            let name: HeaderName = name.trim().parse().map_err(|_| HeaderError::Name(name.to_string()))?;
+            let mut value = HeaderValue::from_str(value.trim()).map_err(|_| HeaderError::Value(name.to_string()))?;
             value.set_sensitive(true);
             map.insert(name, value);
-            Ok::<_, String>(())
+            Ok::<_, HeaderError>(())
         };
         if let Some((user, password)) = &self.user {
             add(AUTHORIZATION.as_str(), &format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))))?;
@@ -98,7 +107,7 @@ impl Address {
         let bad = |cause: String| Trouble::BadAddress { url: self.shown(), cause };
         let mut builder = ClientBuilder::new()
             .connect_timeout(CONNECT)
-            .default_headers(self.credentials.headers().map_err(bad)?)
+            .default_headers(self.credentials.headers().map_err(|error| bad(error.to_string()))?)
             .redirect(Policy::custom(|attempt| {
                 let first = attempt.previous().first();
                 let same = first.is_some_and(|first| {

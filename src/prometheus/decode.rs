@@ -172,6 +172,19 @@ impl WireSeries {
     }
 }
 
+/// An answer that is not what the query asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("an answer without data")]
+    NoData,
+    #[error("an answer without a result")]
+    NoResult,
+    #[error("an answer whose samples are no list")]
+    NoList,
+    #[error("an answer of the type `{0}`")]
+    Type(String),
+}
+
 impl Envelope {
     /// From what a server answered; `None` when that is no answer of Prometheus.
     #[must_use]
@@ -187,19 +200,19 @@ impl Envelope {
         self.warnings.iter().flatten().cloned().chain(partial)
     }
 
-    /// The series of a successful answer.
-    pub fn series(mut self) -> Result<Vec<Series>, String> {
-        let data = self.data.ok_or("an answer without data")?;
-        let answer = data.result.ok_or("an answer without a result")?;
+    /// Returns the series of a successful answer.
+    pub fn series(mut self) -> Result<Vec<Series>, DecodeError> {
+        let data = self.data.ok_or(DecodeError::NoData)?;
+        let answer = data.result.ok_or(DecodeError::NoResult)?;
         match (data.result_type.as_str(), answer.scalar) {
             ("vector" | "matrix", (None, None)) => {
                 let series = answer.series.into_iter().map(|series| series.series(&mut self.lists));
-                series.collect::<Option<_>>().ok_or_else(|| "samples that are no list".to_owned())
+                series.collect::<Option<_>>().ok_or(DecodeError::NoList)
             }
             ("scalar", (Some(seconds), Some(text))) => {
                 Ok(vec![Series { labels: Labels::default(), points: vec![point(seconds, &text)] }])
             }
-            (other, _) => Err(format!("an answer of the type `{other}`")),
+            (other, _) => Err(DecodeError::Type(other.to_string())),
         }
     }
 }

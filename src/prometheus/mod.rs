@@ -224,7 +224,7 @@ impl<'a> Prometheus<'a> {
             return Err(Trouble::Refused { server: server(), code: reply.code, kind: envelope.error_type, told: envelope.error });
         }
         self.warnings.borrow_mut().extend(envelope.warnings());
-        envelope.series().map_err(|found| Trouble::NotPrometheus { server: server(), found })
+        envelope.series().map_err(|found| Trouble::NotPrometheus { server: server(), found: found.to_string() })
     }
 }
 

@@ -11,18 +11,29 @@ pub struct Override {
     value: Value,
 }
 
+/// Why a `--set` cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidOverride {
+    #[error("expected a field and its value, such as resources.gpu=4")]
+    NoValue,
+    #[error("expected a field, its parts joined by dots, before the `=`")]
+    Path,
+    #[error("{0}")]
+    Value(String),
+}
+
 impl Override {
     /// Reads `resources.gpu=4`; the value is YAML. Keys that hold a dot cannot be named.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (path, value) = text.split_once('=').ok_or_else(|| "a field and its value, such as resources.gpu=4".to_owned())?;
+    pub fn parse(text: &str) -> Result<Self, InvalidOverride> {
+        let (path, value) = text.split_once('=').ok_or(InvalidOverride::NoValue)?;
         let path: Vec<String> = path.trim().split('.').map(ToOwned::to_owned).collect();
         if path.iter().any(|part| part.is_empty() || part.contains(char::is_whitespace)) {
-            return Err("a field, its parts joined by dots, before the `=`".to_owned());
+            return Err(InvalidOverride::Path);
         }
         let mut problems = Vec::new();
         let trees = tree::read(value, &mut problems);
         if let Some(problem) = problems.first() {
-            return Err(problem.message.clone());
+            return Err(InvalidOverride::Value(problem.message.clone()));
         }
         let value = trees.into_iter().next().map_or(Value::Null, |tree| tree.root.value);
         Ok(Self { path, value })

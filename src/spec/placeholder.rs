@@ -16,7 +16,7 @@ fn walk(node: &mut Node, values: &Node, problems: &mut Vec<Problem>) {
         Value::List(items) => items.iter_mut().for_each(|item| walk(item, values, problems)),
         Value::Map(entries) => entries.iter_mut().for_each(|entry| walk(&mut entry.value, values, problems)),
         Value::Scalar { text, .. } => {
-            if let Some(replaced) = replace(text, values).unwrap_or_else(|path| {
+            if let Some(replaced) = replace(text, values).unwrap_or_else(|Unresolved(path)| {
                 let note = "it names a field of this document, such as {{model.name}}, that is text and set";
                 problems.push(Problem::error(node.at, format!("`{{{{{path}}}}}` cannot be resolved"), note));
                 None
@@ -27,8 +27,12 @@ fn walk(node: &mut Node, values: &Node, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The text with its placeholders filled in; `None` when it has none; the path that names nothing as the error.
-fn replace(text: &str, values: &Node) -> Result<Option<String>, String> {
+/// A path that names no text of the document.
+#[derive(Debug)]
+struct Unresolved(String);
+
+/// Returns the text with its placeholders filled in; `None` when it has none.
+fn replace(text: &str, values: &Node) -> Result<Option<String>, Unresolved> {
     let mut rest = text;
     let mut result = String::new();
     while let Some((before, after)) = rest.split_once("{{") {
@@ -36,7 +40,7 @@ fn replace(text: &str, values: &Node) -> Result<Option<String>, String> {
         let path = inside.trim();
         result.push_str(before);
         if is_path(path) {
-            let value = lookup(values, path).filter(|value| !value.contains("{{")).ok_or_else(|| path.to_owned())?;
+            let value = lookup(values, path).filter(|value| !value.contains("{{")).ok_or_else(|| Unresolved(path.to_owned()))?;
             result.push_str(value);
         } else {
             result.push_str("{{");

@@ -41,29 +41,42 @@ pub struct Opinion {
 /// Letters of a reason or recommendation that are kept.
 const LONGEST: usize = 1000;
 
-/// The opinion in an answer. An error says what is wrong with it, in words that quote none of it.
-pub fn read(answer: &str) -> Result<Opinion, String> {
+/// What is wrong with an answer, in words that quote none of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidOpinion {
+    #[error("the answer is not JSON")]
+    NotJson,
+    #[error("`status` is none of active, idle and suspicious")]
+    Status,
+    #[error("`{field}` is not a number from 0 to {highest}")]
+    Number { field: &'static str, highest: u8 },
+    #[error("`{0}` is not text")]
+    Text(&'static str),
+}
+
+/// Reads the opinion in an answer.
+pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
     let text = answer.trim();
     // Some models cannot but fence what they write.
     let text = text.strip_prefix("```").map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
     let text = text.strip_suffix("```").unwrap_or(text).trim();
-    let value: Value = serde_json::from_str(text).map_err(|_| "its answer is no JSON".to_owned())?;
+    let value: Value = serde_json::from_str(text).map_err(|_| InvalidOpinion::NotJson)?;
     let verdict = match value["status"].as_str() {
         Some("active") => Verdict::Active,
         Some("idle") => Verdict::Idle,
         Some("suspicious") => Verdict::Suspicious,
-        _ => return Err("its `status` is none of active, idle and suspicious".to_owned()),
+        _ => return Err(InvalidOpinion::Status),
     };
     let within = |name: &str, highest: f64| value[name].as_f64().filter(|number| (0.0..=highest).contains(number));
-    let confidence = within("confidence", 1.0).ok_or("its `confidence` is no number of 0 to 1")?;
+    let confidence = within("confidence", 1.0).ok_or(InvalidOpinion::Number { field: "confidence", highest: 1 })?;
     let adjusted_score = match &value["ai_adjusted_score"] {
         Value::Null => None,
-        _ => Some(within("ai_adjusted_score", 100.0).ok_or("its `ai_adjusted_score` is no number of 0 to 100")?),
+        _ => Some(within("ai_adjusted_score", 100.0).ok_or(InvalidOpinion::Number { field: "ai_adjusted_score", highest: 100 })?),
     };
-    let words = |name: &str| match &value[name] {
+    let words = |name: &'static str| match &value[name] {
         Value::String(text) => Ok(text.chars().filter(|c| !c.is_control()).take(LONGEST).collect()),
         Value::Null => Ok(String::new()),
-        _ => Err(format!("its `{name}` is no text")),
+        _ => Err(InvalidOpinion::Text(name)),
     };
     Ok(Opinion { verdict, confidence, reason: words("reason")?, recommendation: words("recommendation")?, adjusted_score })
 }

@@ -137,7 +137,7 @@ pub fn batch<'a>(
     let not = |(kind, name, error): &(&'static str, String, Error)| NotCreated {
         kind,
         name: name.clone(),
-        error: error.name.clone(),
+        error: error.name.to_string(),
         message: error.to_string(),
     };
     Batch {

@@ -34,7 +34,7 @@ pub struct Batch<'a> {
 pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> Batch<'a> {
     let not = |(name, error): &(String, Error)| NotDeleted {
         name: name.clone(),
-        error: error.name.clone(),
+        error: error.name.to_string(),
         message: error.to_string(),
     };
     Batch { success: deleted, failed: failed.iter().map(not).collect() }

@@ -85,7 +85,7 @@ fn width(c: char) -> usize {
 pub fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
         let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
-        let (name, kind) = if warning { ("Warning", "warning") } else { (error.name.as_str(), error.kind.word()) };
+        let (name, kind) = if warning { ("Warning".to_owned(), "warning") } else { (error.name.to_string(), error.kind.word()) };
         let (file, line, column) = match place {
             Some((problems, problem)) if problem.at.line > 0 => {
                 (json!(problems.file), json!(problem.at.line), json!(problem.at.column))

@@ -1,19 +1,15 @@
 //! `stats`: rows of hours in the aggregation document's own words, a table and a chart for people. Percent are 0 to 100, hours
 //! are in UTC, memory is in GiB; what is not known is null.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::model::Point;
+use super::coverage::rounded;
 use crate::stats::hourly::{OfWorkload, Sum, Summary};
-
-use super::chart::{Frame, chart};
-use super::coverage::{percent, rounded};
-use super::table::{Column, Table, left, right};
-use super::{Format, Look};
 
 /// The hour that a row is about.
 #[derive(Clone, Debug)]
@@ -35,174 +31,344 @@ pub fn id(parts: &[&str]) -> u64 {
     hash & ((1 << 53) - 1)
 }
 
-fn value(of: Option<f64>) -> Value {
-    of.map_or(Value::Null, |value| json!(rounded(value)))
+/// Utilization of an hour in percent; `null` where nothing was measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Utilization {
+    pub avg_utilization: Option<f64>,
+    pub(super) max_utilization: Option<f64>,
+    pub(super) min_utilization: Option<f64>,
+    pub(super) p50_utilization: Option<f64>,
+    pub(super) p95_utilization: Option<f64>,
 }
 
-/// What every row begins with.
-fn begin(hour: &Hour<'_>, kind: &str, names: &[&str]) -> serde_json::Map<String, Value> {
+impl From<Option<&Summary>> for Utilization {
+    fn from(summary: Option<&Summary>) -> Self {
+        let part = |part: fn(&Summary) -> f64| summary.map(part).map(rounded);
+        Self {
+            avg_utilization: part(|of| of.mean),
+            max_utilization: part(|of| of.max),
+            min_utilization: part(|of| of.min),
+            p50_utilization: part(|of| of.p50),
+            p95_utilization: part(|of| of.p95),
+        }
+    }
+}
+
+/// Utilization of a group of GPUs: of its five-minute windows, and of the single samples of its devices.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GroupUtilization {
+    #[serde(flatten)]
+    pub windows: Utilization,
+    sample_count: usize,
+    pub(super) device_sample_count: usize,
+    device_p50_utilization: Option<f64>,
+    device_p95_utilization: Option<f64>,
+}
+
+impl From<Option<&Sum>> for GroupUtilization {
+    fn from(sum: Option<&Sum>) -> Self {
+        let samples = sum.and_then(|sum| sum.samples.as_ref());
+        Self {
+            windows: Utilization::from(sum.and_then(|sum| sum.windows.as_ref())),
+            sample_count: sum.and_then(|sum| sum.windows).map_or(0, |windows| windows.count),
+            device_sample_count: samples.map_or(0, |samples| samples.count),
+            device_p50_utilization: samples.map(|samples| rounded(samples.p50)),
+            device_p95_utilization: samples.map(|samples| rounded(samples.p95)),
+        }
+    }
+}
+
+/// What every row ends with. A closed hour is stamped with its end, so that equal input gives equal bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stamp {
+    /// True for the present hour, which is not over.
+    pub partial: bool,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<&Hour<'_>> for Stamp {
+    fn from(hour: &Hour<'_>) -> Self {
+        Self { partial: hour.partial, created_at: hour.end, updated_at: hour.end }
+    }
+}
+
+/// An hour of a cluster.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClusterRow {
+    id: u64,
+    cluster_name: String,
+    stat_hour: Timestamp,
+    pub(super) total_gpu_capacity: Option<u64>,
+    pub(super) allocated_gpu_count: Option<f64>,
+    /// Percent of the capacity.
+    pub(super) allocation_rate: Option<f64>,
+    #[serde(flatten)]
+    pub(super) group: GroupUtilization,
+    dropped_sample_count: u64,
+    #[serde(flatten)]
+    stamp: Stamp,
+}
+
+/// An hour of a namespace.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NamespaceRow {
+    id: u64,
+    cluster_name: String,
+    pub(super) namespace: String,
+    stat_hour: Timestamp,
+    pub(super) total_gpu_capacity: Option<u64>,
+    pub(super) allocated_gpu_count: f64,
+    #[serde(flatten)]
+    pub(super) group: GroupUtilization,
+    pub(super) active_workload_count: usize,
+    #[serde(flatten)]
+    stamp: Stamp,
+}
+
+/// An hour of the pods with one value of a label or annotation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DimensionRow {
+    id: u64,
+    cluster_name: String,
+    dimension_type: String,
+    dimension_key: String,
+    pub(super) dimension_value: String,
+    stat_hour: Timestamp,
+    pub(super) allocated_gpu_count: f64,
+    #[serde(flatten)]
+    pub(super) group: GroupUtilization,
+    pub(super) active_workload_count: usize,
+    #[serde(flatten)]
+    stamp: Stamp,
+}
+
+/// An hour of a workload. Memory is in GiB.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkloadRow {
+    id: u64,
+    cluster_name: String,
+    pub namespace: String,
+    pub workload_name: String,
+    pub workload_type: String,
+    stat_hour: Timestamp,
+    pub(super) allocated_gpu_count: f64,
+    requested_gpu_count: f64,
+    #[serde(flatten)]
+    utilization: Utilization,
+    pub(super) avg_gpu_memory_used: Option<f64>,
+    max_gpu_memory_used: Option<f64>,
+    avg_gpu_memory_total: Option<f64>,
+    pub(super) avg_replica_count: Option<f64>,
+    max_replica_count: Option<i64>,
+    min_replica_count: Option<i64>,
+    pub(super) workload_status: Option<String>,
+    sample_count: usize,
+    /// Unknown to history; set from the cluster where the object still exists.
+    pub owner_uid: Option<String>,
+    owner_name: String,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    #[serde(flatten)]
+    stamp: Stamp,
+}
+
+/// A row of any kind.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Row {
+    Cluster(ClusterRow),
+    Namespace(NamespaceRow),
+    Dimension(DimensionRow),
+    Workload(Box<WorkloadRow>),
+}
+
+impl Row {
+    /// Reads rows of one kind back from the cache; `None` when they are not of it.
+    #[must_use]
+    pub fn read(kind: Kind, kept: Value) -> Option<Vec<Self>> {
+        fn of<T: DeserializeOwned>(kept: Value, row: fn(T) -> Row) -> Option<Vec<Row>> {
+            Some(serde_json::from_value::<Vec<T>>(kept).ok()?.into_iter().map(row).collect())
+        }
+        match kind {
+            Kind::Cluster => of(kept, Self::Cluster),
+            Kind::Namespaces => of(kept, Self::Namespace),
+            Kind::Labels => of(kept, Self::Dimension),
+            Kind::Workloads => of(kept, |row| Self::Workload(Box::new(row))),
+        }
+    }
+
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        match self {
+            Self::Cluster(row) => &row.cluster_name,
+            Self::Namespace(row) => &row.cluster_name,
+            Self::Dimension(row) => &row.cluster_name,
+            Self::Workload(row) => &row.cluster_name,
+        }
+    }
+
+    #[must_use]
+    pub fn hour(&self) -> Timestamp {
+        match self {
+            Self::Cluster(row) => row.stat_hour,
+            Self::Namespace(row) => row.stat_hour,
+            Self::Dimension(row) => row.stat_hour,
+            Self::Workload(row) => row.stat_hour,
+        }
+    }
+
+    /// The namespace of a row that has one.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Namespace(row) => Some(&row.namespace),
+            Self::Workload(row) => Some(&row.namespace),
+            Self::Cluster(_) | Self::Dimension(_) => None,
+        }
+    }
+
+    /// The value of a row of labels.
+    #[must_use]
+    pub fn dimension_value(&self) -> Option<&str> {
+        if let Self::Dimension(row) = self { Some(&row.dimension_value) } else { None }
+    }
+
+    /// Mean in percent.
+    #[must_use]
+    pub fn avg_utilization(&self) -> Option<f64> {
+        self.utilization().avg_utilization
+    }
+
+    /// Mean number of GPUs that were held.
+    #[must_use]
+    pub fn allocated(&self) -> Option<f64> {
+        match self {
+            Self::Cluster(row) => row.allocated_gpu_count,
+            Self::Namespace(row) => Some(row.allocated_gpu_count),
+            Self::Dimension(row) => Some(row.allocated_gpu_count),
+            Self::Workload(row) => Some(row.allocated_gpu_count),
+        }
+    }
+
+    /// What tells the row from others of its hour.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Cluster(row) => &row.cluster_name,
+            Self::Namespace(row) => &row.namespace,
+            Self::Dimension(row) => &row.dimension_value,
+            Self::Workload(row) => &row.workload_name,
+        }
+    }
+
+    pub(super) fn utilization(&self) -> &Utilization {
+        match self {
+            Self::Cluster(row) => &row.group.windows,
+            Self::Namespace(row) => &row.group.windows,
+            Self::Dimension(row) => &row.group.windows,
+            Self::Workload(row) => &row.utilization,
+        }
+    }
+
+    pub(super) fn is_partial(&self) -> bool {
+        match self {
+            Self::Cluster(row) => row.stamp.partial,
+            Self::Namespace(row) => row.stamp.partial,
+            Self::Dimension(row) => row.stamp.partial,
+            Self::Workload(row) => row.stamp.partial,
+        }
+    }
+}
+
+/// The number of a row: of its kind, cluster, hour and names.
+fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
     let start = hour.start.to_string();
     let parts: Vec<&str> = [kind, hour.cluster, &start].into_iter().chain(names.iter().copied()).collect();
-    let mut row = serde_json::Map::new();
-    row.insert("id".to_owned(), json!(id(&parts)));
-    row.insert("cluster_name".to_owned(), json!(hour.cluster));
-    row
-}
-
-fn utilization(row: &mut serde_json::Map<String, Value>, of: Option<&Summary>) {
-    let mut put = |key: &str, part: fn(&Summary) -> f64| row.insert(key.to_owned(), value(of.map(part)));
-    put("avg_utilization", |of| of.mean);
-    put("max_utilization", |of| of.max);
-    put("min_utilization", |of| of.min);
-    put("p50_utilization", |of| of.p50);
-    put("p95_utilization", |of| of.p95);
-}
-
-/// What a row of a group has, whatever the group.
-fn group(row: &mut serde_json::Map<String, Value>, sum: Option<&Sum>) {
-    utilization(row, sum.and_then(|sum| sum.windows.as_ref()));
-    let samples = sum.and_then(|sum| sum.samples.as_ref());
-    row.insert("sample_count".to_owned(), json!(sum.and_then(|sum| sum.windows).map_or(0, |windows| windows.count)));
-    row.insert("device_sample_count".to_owned(), json!(samples.map_or(0, |samples| samples.count)));
-    row.insert("device_p50_utilization".to_owned(), value(samples.map(|samples| samples.p50)));
-    row.insert("device_p95_utilization".to_owned(), value(samples.map(|samples| samples.p95)));
-}
-
-/// What every row ends with. A closed hour was made at its end, so that equal input gives equal bytes.
-fn end(mut row: serde_json::Map<String, Value>, hour: &Hour<'_>) -> Value {
-    row.insert("partial".to_owned(), json!(hour.partial));
-    row.insert("created_at".to_owned(), json!(hour.end));
-    row.insert("updated_at".to_owned(), json!(hour.end));
-    Value::Object(row)
+    id(&parts)
 }
 
 #[must_use]
-pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> Value {
-    let mut row = begin(hour, "cluster", &[]);
-    row.insert("stat_hour".to_owned(), json!(hour.start));
-    row.insert("total_gpu_capacity".to_owned(), json!(capacity));
+pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> Row {
     let allocated = sum.map(|sum| sum.allocated);
-    row.insert("allocated_gpu_count".to_owned(), value(allocated));
     let rate = allocated.zip(capacity.filter(|capacity| *capacity > 0)).map(|(held, all)| (held / all as f64 * 100.0).min(100.0));
-    row.insert("allocation_rate".to_owned(), value(rate));
-    group(&mut row, sum);
-    row.insert("dropped_sample_count".to_owned(), json!(dropped));
-    end(row, hour)
+    Row::Cluster(ClusterRow {
+        id: row_id(hour, "cluster", &[]),
+        cluster_name: hour.cluster.to_owned(),
+        stat_hour: hour.start,
+        total_gpu_capacity: capacity,
+        allocated_gpu_count: allocated.map(rounded),
+        allocation_rate: rate.map(rounded),
+        group: sum.into(),
+        dropped_sample_count: dropped,
+        stamp: hour.into(),
+    })
 }
 
 #[must_use]
-pub fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum: &Sum) -> Value {
-    let mut row = begin(hour, "namespace", &[namespace]);
-    row.insert("namespace".to_owned(), json!(namespace));
-    row.insert("stat_hour".to_owned(), json!(hour.start));
-    row.insert("total_gpu_capacity".to_owned(), json!(capacity));
-    row.insert("allocated_gpu_count".to_owned(), value(Some(sum.allocated)));
-    group(&mut row, Some(sum));
-    row.insert("active_workload_count".to_owned(), json!(sum.workloads));
-    end(row, hour)
+pub fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum: &Sum) -> Row {
+    Row::Namespace(NamespaceRow {
+        id: row_id(hour, "namespace", &[namespace]),
+        cluster_name: hour.cluster.to_owned(),
+        namespace: namespace.to_owned(),
+        stat_hour: hour.start,
+        total_gpu_capacity: capacity,
+        allocated_gpu_count: rounded(sum.allocated),
+        group: Some(sum).into(),
+        active_workload_count: sum.workloads,
+        stamp: hour.into(),
+    })
 }
 
 /// `dimension` is its type (`label` or `annotation`), key and value.
 #[must_use]
-pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> Value {
-    let mut row = begin(hour, "dimension", &dimension);
-    for (name, text) in ["dimension_type", "dimension_key", "dimension_value"].into_iter().zip(dimension) {
-        row.insert(name.to_owned(), json!(text));
-    }
-    row.insert("stat_hour".to_owned(), json!(hour.start));
-    row.insert("allocated_gpu_count".to_owned(), value(Some(sum.allocated)));
-    group(&mut row, Some(sum));
-    row.insert("active_workload_count".to_owned(), json!(sum.workloads));
-    end(row, hour)
+pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> Row {
+    let [kind, key, value] = dimension.map(ToOwned::to_owned);
+    Row::Dimension(DimensionRow {
+        id: row_id(hour, "dimension", &dimension),
+        cluster_name: hour.cluster.to_owned(),
+        dimension_type: kind,
+        dimension_key: key,
+        dimension_value: value,
+        stat_hour: hour.start,
+        allocated_gpu_count: rounded(sum.allocated),
+        group: Some(sum).into(),
+        active_workload_count: sum.workloads,
+        stamp: hour.into(),
+    })
 }
 
-/// `owner_uid` is not known from history; whoever knows it puts it in.
 #[must_use]
-pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> Value {
+pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> Row {
     let OfWorkload { top, sum, memory_used, memory_total, replicas, status, labels, annotations } = workload;
-    let mut row = begin(hour, "workload", &[&top.namespace, &top.kind, &top.name]);
-    let gib = |of: Option<f64>| value(of.map(|mib| mib / 1024.0));
-    let mut put = |key: &str, value: Value| row.insert(key.to_owned(), value);
-    put("namespace", json!(top.namespace));
-    put("workload_name", json!(top.name));
-    put("workload_type", json!(top.kind));
-    put("stat_hour", json!(hour.start));
-    put("allocated_gpu_count", value(Some(sum.allocated)));
-    put("requested_gpu_count", value(Some(sum.requested)));
-    utilization(&mut row, sum.samples.as_ref());
-    let mut put = |key: &str, value: Value| row.insert(key.to_owned(), value);
-    put("avg_gpu_memory_used", gib(memory_used.map(|of| of.mean)));
-    put("max_gpu_memory_used", gib(memory_used.map(|of| of.max)));
-    put("avg_gpu_memory_total", gib(memory_total.map(|of| of.mean)));
-    put("avg_replica_count", value(replicas.map(|of| of.mean)));
+    let gib = |of: Option<f64>| of.map(|mib| rounded(mib / 1024.0));
     #[expect(clippy::cast_possible_truncation, reason = "a count of pods")]
-    let count = |of: Option<f64>| of.map_or(Value::Null, |of| json!(of as i64));
-    put("max_replica_count", count(replicas.map(|of| of.max)));
-    put("min_replica_count", count(replicas.map(|of| of.min)));
-    put("workload_status", json!(status));
-    put("sample_count", json!(sum.samples.map_or(0, |of| of.count)));
-    put("owner_uid", Value::Null);
-    put("owner_name", json!(top.name));
-    put("labels", json!(labels));
-    put("annotations", json!(annotations));
-    end(row, hour)
+    let count = |of: Option<f64>| of.map(|of| of as i64);
+    Row::Workload(Box::new(WorkloadRow {
+        id: row_id(hour, "workload", &[&top.namespace, &top.kind, &top.name]),
+        cluster_name: hour.cluster.to_owned(),
+        namespace: top.namespace.clone(),
+        workload_name: top.name.clone(),
+        workload_type: top.kind.clone(),
+        stat_hour: hour.start,
+        allocated_gpu_count: rounded(sum.allocated),
+        requested_gpu_count: rounded(sum.requested),
+        utilization: sum.samples.as_ref().into(),
+        avg_gpu_memory_used: gib(memory_used.map(|of| of.mean)),
+        max_gpu_memory_used: gib(memory_used.map(|of| of.max)),
+        avg_gpu_memory_total: gib(memory_total.map(|of| of.mean)),
+        avg_replica_count: replicas.map(|of| rounded(of.mean)),
+        max_replica_count: count(replicas.map(|of| of.max)),
+        min_replica_count: count(replicas.map(|of| of.min)),
+        workload_status: status.map(ToOwned::to_owned),
+        sample_count: sum.samples.map_or(0, |of| of.count),
+        owner_uid: None,
+        owner_name: top.name.clone(),
+        labels: labels.clone(),
+        annotations: annotations.clone(),
+        stamp: hour.into(),
+    }))
 }
-
-/// The document's page of rows.
-#[derive(Serialize)]
-pub struct Page {
-    pub total: usize,
-    pub page: usize,
-    pub page_size: usize,
-    pub total_pages: usize,
-    pub data: Vec<Value>,
-}
-
-/// Columns of a table: title, key, and whether it is a percentage.
-type Columns = &'static [(&'static str, &'static str, bool)];
-
-const CLUSTER: Columns = &[
-    ("HOUR", "stat_hour", false),
-    ("GPUS", "total_gpu_capacity", false),
-    ("HELD", "allocated_gpu_count", false),
-    ("RATE", "allocation_rate", true),
-    ("UTIL", "avg_utilization", true),
-    ("MIN", "min_utilization", true),
-    ("P50", "p50_utilization", true),
-    ("P95", "p95_utilization", true),
-    ("MAX", "max_utilization", true),
-    ("SAMPLES", "device_sample_count", false),
-];
-const NAMESPACES: Columns = &[
-    ("HOUR", "stat_hour", false),
-    ("NAMESPACE", "namespace", false),
-    ("HELD", "allocated_gpu_count", false),
-    ("UTIL", "avg_utilization", true),
-    ("MIN", "min_utilization", true),
-    ("MAX", "max_utilization", true),
-    ("WORKLOADS", "active_workload_count", false),
-];
-const LABELS: Columns = &[
-    ("HOUR", "stat_hour", false),
-    ("VALUE", "dimension_value", false),
-    ("HELD", "allocated_gpu_count", false),
-    ("UTIL", "avg_utilization", true),
-    ("MIN", "min_utilization", true),
-    ("MAX", "max_utilization", true),
-    ("WORKLOADS", "active_workload_count", false),
-];
-const WORKLOADS: Columns = &[
-    ("HOUR", "stat_hour", false),
-    ("NAMESPACE", "namespace", false),
-    ("WORKLOAD", "workload_name", false),
-    ("KIND", "workload_type", false),
-    ("STATUS", "workload_status", false),
-    ("HELD", "allocated_gpu_count", false),
-    ("UTIL", "avg_utilization", true),
-    ("P95", "p95_utilization", true),
-    ("MEM GIB", "avg_gpu_memory_used", false),
-    ("PODS", "avg_replica_count", false),
-];
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,92 +377,6 @@ pub enum Kind {
     Namespaces,
     Labels,
     Workloads,
-}
-
-/// Rows for people, or as CSV with every field of the rows.
-#[must_use]
-pub fn table(kind: Kind, rows: &[Value], format: Format, headers: bool, look: Look) -> String {
-    if format == Format::Csv {
-        return csv(rows, headers);
-    }
-    let columns = match kind {
-        Kind::Cluster => CLUSTER,
-        Kind::Namespaces => NAMESPACES,
-        Kind::Labels => LABELS,
-        Kind::Workloads => WORKLOADS,
-    };
-    let clusters: BTreeSet<&str> = rows.iter().filter_map(|row| row["cluster_name"].as_str()).collect();
-    let columns: Vec<(&'static str, &'static str, bool)> =
-        (clusters.len() > 1).then_some(("CLUSTER", "cluster_name", false)).into_iter().chain(columns.iter().copied()).collect();
-    let title = |(title, key, _): &(&'static str, &str, bool)| -> Column {
-        if matches!(
-            *key,
-            "cluster_name"
-                | "stat_hour"
-                | "namespace"
-                | "dimension_value"
-                | "workload_name"
-                | "workload_type"
-                | "workload_status"
-        ) {
-            left(title)
-        } else {
-            right(title)
-        }
-    };
-    let mut table = Table::new(columns.iter().map(title));
-    for row in rows {
-        let cell = |(_, key, share): &(&str, &str, bool)| match &row[*key] {
-            Value::Null => "-".to_owned(),
-            Value::String(text) if *key == "stat_hour" => {
-                let short = text.get(..16).unwrap_or(text).replace('T', " ");
-                if row["partial"] == true { format!("{short} …") } else { short }
-            }
-            Value::String(text) => text.clone(),
-            number if *share => percent(number.as_f64()),
-            number => number.to_string(),
-        };
-        table.row(columns.iter().map(|column| cell(column).into()).collect());
-    }
-    table.show(format, headers, look)
-}
-
-/// Every field of every row; maps as JSON.
-pub(super) fn csv(rows: &[Value], headers: bool) -> String {
-    let quote = |text: String| {
-        if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-    };
-    let cell = |value: &Value| match value {
-        Value::Null => String::new(),
-        Value::String(text) => quote(text.clone()),
-        other => quote(other.to_string()),
-    };
-    let mut text = String::new();
-    let keys: Vec<&String> = rows.first().and_then(Value::as_object).map(|row| row.keys().collect()).unwrap_or_default();
-    if headers && !keys.is_empty() {
-        text.push_str(&format!("{}\n", keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(",")));
-    }
-    for row in rows {
-        let cells: Vec<String> = keys.iter().map(|key| cell(&row[key.as_str()])).collect();
-        text.push_str(&format!("{}\n", cells.join(",")));
-    }
-    text
-}
-
-/// Utilization of a cluster by the hour, for a terminal.
-#[must_use]
-pub fn curve(rows: &[Value], start: i64, end: i64, look: Look) -> String {
-    let of = |row: &Value| {
-        let at: Timestamp = row["stat_hour"].as_str()?.parse().ok()?;
-        Some(Point { at: at.as_millisecond(), value: row["avg_utilization"].as_f64()? })
-    };
-    let points: Vec<Point> = rows.iter().filter_map(of).collect();
-    if look.width.is_none() || points.len() < 2 {
-        return String::new();
-    }
-    let width = look.width.unwrap_or(80).min(100);
-    let frame = Frame { from: start * 1000, to: end * 1000, top: 100.0, height: 5, width };
-    chart(&points, frame, "utilization of held GPUs by the hour, %", look)
 }
 
 #[cfg(test)]

@@ -144,38 +144,8 @@ pub fn table(rows: &[Row], format: Format, headers: bool, look: Look, now: Times
     table.show(format, headers, look)
 }
 
-/// Names of the fields that a job has in JSON.
-#[must_use]
-pub fn fields() -> Vec<String> {
-    let none = Row { job: Job::default(), state: State::of(&Job::default()), progress: None, figures: None };
-    match serde_json::to_value(JobItem::from(&none)) {
-        Ok(serde_json::Value::Object(map)) => map.keys().cloned().collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Fields of the JSON, each under a title of its own; a field that is not known is `-`.
-#[must_use]
-pub fn own_columns(rows: &[Row], columns: &[(&str, &[String])], headers: bool, look: Look) -> String {
-    // Titles of the user's own are a row like any other.
-    let mut table = Table::new(columns.iter().map(|_| left("")));
-    if headers {
-        table.row(columns.iter().map(|(title, _)| (*title).into()).collect());
-    }
-    for row in rows {
-        let item = serde_json::to_value(JobItem::from(row)).expect("our structs are JSON");
-        let cell = |path: &[String]| match path.iter().try_fold(&item, |value, key| value.get(key)) {
-            None | Some(serde_json::Value::Null) => "-".to_owned(),
-            Some(serde_json::Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-        };
-        table.row(columns.iter().map(|(_, path)| cell(path).into()).collect());
-    }
-    table.show(Format::Table, false, look)
-}
-
 /// `-o name`: what other commands accept.
 #[must_use]
-pub fn names(rows: &[Row]) -> String {
-    rows.iter().map(|row| format!("{}/{}\n", clean(&row.job.namespace), clean(&row.job.name))).collect()
+pub fn names(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|row| format!("{}/{}", clean(&row.job.namespace), clean(&row.job.name))).collect()
 }

@@ -157,7 +157,7 @@ struct NotDone {
 pub fn batch(pool: Option<&str>, done: &[String], failed: &[(String, Error)], message: String) -> Batch {
     let not = |(node, error): &(String, Error)| NotDone {
         node_name: node.clone(),
-        error: error.name.clone(),
+        error: error.name.to_string(),
         message: error.to_string(),
     };
     Batch { pool: pool.map(ToOwned::to_owned), success: done.to_vec(), failed: failed.iter().map(not).collect(), message }

@@ -1,12 +1,15 @@
 //! How an answer looks: tables, text, JSON. Values in, text out; no stream, no client. JSON structs are their own, so that
 //! a change inside changes no script.
 
+pub mod at_time;
 pub mod changes;
 pub mod chart;
+pub mod columns;
 pub mod config;
 pub mod copied;
 pub mod coverage;
 pub mod created;
+pub mod csv;
 pub mod deleted;
 pub mod describe;
 pub mod efficiency;
@@ -16,6 +19,7 @@ pub mod exposition;
 pub mod health;
 pub mod heatmap;
 pub mod hourly;
+pub mod hourly_table;
 pub mod jobs;
 pub mod labels;
 pub mod logs;
@@ -37,7 +41,6 @@ pub mod secret;
 pub mod snapshot;
 pub mod table;
 pub mod text;
-pub mod then;
 pub mod top;
 pub mod tree;
 pub mod validated;

@@ -95,8 +95,8 @@ pub fn list(hosts: &[&HostUse], total: usize, coverage: Option<Coverage>) -> Nod
 
 /// `-o name`.
 #[must_use]
-pub fn names(hosts: &[&HostUse]) -> String {
-    hosts.iter().map(|host| format!("{}\n", clean(host.name()))).collect()
+pub fn names(hosts: &[&HostUse]) -> Vec<String> {
+    hosts.iter().map(|host| format!("{}", clean(host.name()))).collect()
 }
 
 /// A device of a node, or an instance of one that is cut. Which of several is taken is known from metrics alone.

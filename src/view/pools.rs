@@ -133,8 +133,8 @@ impl From<&PoolUse> for PoolItem {
 }
 
 #[must_use]
-pub fn names(pools: &[PoolUse]) -> String {
-    pools.iter().map(|pool| format!("{}\n", clean(&pool.name))).collect()
+pub fn names(pools: &[PoolUse]) -> Vec<String> {
+    pools.iter().map(|pool| format!("{}", clean(&pool.name))).collect()
 }
 
 fn number(value: Option<u64>) -> String {

@@ -47,8 +47,8 @@ pub fn item(quota: &QuotaUse) -> QuotaItem<'_> {
 }
 
 #[must_use]
-pub fn names(quotas: &[QuotaUse]) -> String {
-    quotas.iter().map(|quota| format!("{}/{}\n", clean(&quota.namespace), clean(&quota.name))).collect()
+pub fn names(quotas: &[QuotaUse]) -> Vec<String> {
+    quotas.iter().map(|quota| format!("{}/{}", clean(&quota.namespace), clean(&quota.name))).collect()
 }
 
 /// Percent of a limit that is used; `None` where the limit is zero or not counted.

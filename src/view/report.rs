@@ -1,13 +1,13 @@
 //! `report`: accounts of GPU-hours as JSON, a table, CSV and Markdown. Hours have two decimals; what is not known is null.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
-
-use crate::stats::account::Account;
+use serde::Serialize;
 
 use super::coverage::{percent, rounded};
 use super::table::{Table, left, right};
+use super::text::clean;
 use super::{Format, Look};
+use crate::stats::account::Account;
 
 /// A group with its account.
 pub struct Group {
@@ -29,34 +29,65 @@ pub struct Report<'a> {
     pub total: Group,
 }
 
-fn group(group: &Group) -> Value {
-    let Group { name, quota, cost, account } = group;
-    json!({
-        "group": name,
-        "quota_gpus": quota,
-        "waited_gpu_hours": rounded(account.waited),
-        "held_gpu_hours": rounded(account.held),
-        "requested_gpu_hours": rounded(account.held + account.waited),
-        "used_gpu_hours": account.used().map(rounded),
-        "wasted_gpu_hours": account.wasted().map(rounded),
-        "unknown_gpu_hours": rounded(account.unknown()),
-        "utilization": account.utilization().map(rounded),
-        "energy_kwh": account.energy.map(rounded),
-        "cost": cost.map(rounded),
-        "workload_count": account.workloads.len(),
-    })
+/// The answer of `report -o json`.
+#[derive(Serialize)]
+pub struct ReportDocument<'a> {
+    by: &'a str,
+    from: Timestamp,
+    to: Timestamp,
+    currency: Option<&'a str>,
+    groups: Vec<GroupItem<'a>>,
+    total: GroupItem<'a>,
 }
 
-#[must_use]
-pub fn json(report: &Report<'_>) -> Value {
-    json!({
-        "by": report.by,
-        "from": report.from,
-        "to": report.to,
-        "currency": report.currency,
-        "groups": report.groups.iter().map(group).collect::<Vec<_>>(),
-        "total": group(&report.total),
-    })
+/// An account in JSON. Hours have two decimals.
+#[derive(Serialize)]
+struct GroupItem<'a> {
+    group: Option<&'a str>,
+    quota_gpus: Option<f64>,
+    waited_gpu_hours: f64,
+    held_gpu_hours: f64,
+    requested_gpu_hours: f64,
+    used_gpu_hours: Option<f64>,
+    wasted_gpu_hours: Option<f64>,
+    unknown_gpu_hours: f64,
+    utilization: Option<f64>,
+    energy_kwh: Option<f64>,
+    cost: Option<f64>,
+    workload_count: usize,
+}
+
+impl<'a> From<&'a Group> for GroupItem<'a> {
+    fn from(group: &'a Group) -> Self {
+        let Group { name, quota, cost, account } = group;
+        Self {
+            group: name.as_deref(),
+            quota_gpus: *quota,
+            waited_gpu_hours: rounded(account.waited),
+            held_gpu_hours: rounded(account.held),
+            requested_gpu_hours: rounded(account.held + account.waited),
+            used_gpu_hours: account.used().map(rounded),
+            wasted_gpu_hours: account.wasted().map(rounded),
+            unknown_gpu_hours: rounded(account.unknown()),
+            utilization: account.utilization().map(rounded),
+            energy_kwh: account.energy.map(rounded),
+            cost: cost.map(rounded),
+            workload_count: account.workloads.len(),
+        }
+    }
+}
+
+impl<'a> From<&'a Report<'a>> for ReportDocument<'a> {
+    fn from(report: &'a Report<'a>) -> Self {
+        Self {
+            by: report.by,
+            from: report.from,
+            to: report.to,
+            currency: report.currency.as_deref(),
+            groups: report.groups.iter().map(GroupItem::from).collect(),
+            total: (&report.total).into(),
+        }
+    }
 }
 
 const TITLES: [&str; 11] = ["GROUP", "QUOTA", "WAITED", "HELD", "USED", "WASTED", "UNKNOWN", "UTIL", "KWH", "COST", "WORKLOADS"];
@@ -99,14 +130,32 @@ pub fn table(report: &Report<'_>, format: Format, headers: bool, look: Look) -> 
 /// A table for a wiki or an issue.
 #[must_use]
 pub fn markdown(report: &Report<'_>) -> String {
-    let line =
-        |cells: &[String]| format!("| {} |\n", cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | "));
-    let mut text = format!("GPU-hours by {}, {} to {}\n\n", report.by, report.from, report.to);
-    text.push_str(&line(&TITLES.map(|title| title.to_lowercase())));
-    text.push_str(&format!("|---|{}\n", "---:|".repeat(TITLES.len() - 1)));
+    // Names come from the cluster: no control characters, and a bar would begin a new cell.
+    let line = |cells: Vec<String>| cells.into_iter().map(|cell| clean(&cell).replace('|', "\\|")).collect::<Vec<_>>();
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header(TITLES.map(str::to_lowercase));
     for group in &report.groups {
-        text.push_str(&line(&cells(group, "(none)", true)));
+        table.add_row(line(cells(group, "(none)", true)));
     }
-    text.push_str(&line(&cells(&report.total, "**total**", true)));
-    text
+    table.add_row(line(cells(&report.total, "**total**", true)));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+    }
+    format!("GPU-hours by {}, {} to {}\n\n{table}\n", report.by, report.from, report.to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_shows_no_control_characters_and_keeps_its_cells() {
+        let group = |name: &str| Group { name: Some(name.to_owned()), quota: None, cost: None, account: Account::default() };
+        let at = Timestamp::UNIX_EPOCH;
+        let groups = vec![group("a|b\u{1b}[31m")];
+        let report = Report { by: "team", from: at, to: at, currency: None, groups, total: group("") };
+        let text = markdown(&report);
+        assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
+        assert!(text.lines().nth(2).unwrap().starts_with("| group"), "{text}");
+    }
 }

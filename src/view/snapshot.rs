@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-
-use crate::stats::ledger::{Ledger, Tenure, Top};
-use crate::stats::usage::WINDOW;
-use crate::stats::usage::{Usage, windows};
+use serde::Serialize;
 
 use super::coverage::{percent, rounded};
-use super::hourly::{csv, id};
+use super::hourly::id;
 use super::table::{Table, left, right};
-use super::{Format, Look};
+use super::{Format, Look, csv};
+use crate::stats::ledger::{Ledger, Tenure, Top};
+use crate::stats::usage::{Usage, WINDOW, windows};
 
 /// UIDs of the objects at the top, as far as they still exist, by namespace, kind and name.
 pub type Uids = BTreeMap<(String, String, String), String>;
@@ -69,25 +67,28 @@ impl At<'_> {
         windows(self.ledger.stretch, self.usage.runs_of(&own)).get(&window).copied()
     }
 
-    fn group(&self, held: &[usize], uids: &Uids) -> Value {
+    fn group(&self, held: &[usize], uids: &Uids) -> GroupAllocation {
         let tops: BTreeSet<&Top> = held.iter().map(|index| &self.tenure(*index).top).collect();
         let workload = |top: &&Top| {
             let own: Vec<usize> = held.iter().copied().filter(|index| self.tenure(*index).top == **top).collect();
-            let uid = uids.get(&(top.namespace.clone(), top.kind.clone(), top.name.clone()));
-            json!({
-                "uid": uid, "name": top.name, "namespace": top.namespace, "kind": top.kind,
-                "allocated_gpu": self.gpus(&own), "utilization": self.utilization(&own).map(rounded),
-            })
+            WorkloadAllocation {
+                uid: uids.get(&(top.namespace.clone(), top.kind.clone(), top.name.clone())).cloned(),
+                name: top.name.clone(),
+                namespace: top.namespace.clone(),
+                kind: top.kind.clone(),
+                allocated_gpu: self.gpus(&own),
+                utilization: self.utilization(&own).map(rounded),
+            }
         };
-        json!({
-            "allocated_gpu": self.gpus(held),
-            "utilization": self.utilization(held).map(rounded),
-            "workload_count": tops.len(),
-            "workloads": tops.iter().map(workload).collect::<Vec<_>>(),
-        })
+        GroupAllocation {
+            allocated_gpu: self.gpus(held),
+            utilization: self.utilization(held).map(rounded),
+            workload_count: tops.len(),
+            workloads: tops.iter().map(workload).collect(),
+        }
     }
 
-    fn details(&self, held: &[usize], told: Details<'_>) -> Value {
+    fn details(&self, held: &[usize], told: Details<'_>) -> Allocations {
         let mut namespaces: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut annotations: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for index in held {
@@ -98,54 +99,114 @@ impl At<'_> {
                 annotations.entry(value).or_default().push(*index);
             }
         }
-        let groups = |of: BTreeMap<&str, Vec<usize>>| -> Map<String, Value> {
+        let groups = |of: BTreeMap<&str, Vec<usize>>| -> BTreeMap<String, GroupAllocation> {
             of.into_iter().map(|(name, held)| (name.to_owned(), self.group(&held, told.uids))).collect()
         };
-        json!({"namespaces": groups(namespaces), "annotations": groups(annotations)})
+        Allocations { namespaces: Some(groups(namespaces)), annotations: Some(groups(annotations)) }
     }
 }
 
-/// A snapshot. In a list it has no details unless they are asked for; the one of now has them, and its dimension.
+/// Who held what at a moment.
+#[derive(Serialize)]
+pub struct Snapshot {
+    id: u64,
+    cluster_name: String,
+    snapshot_time: Timestamp,
+    dimension_type: &'static str,
+    /// Only in the snapshot of now: the document has them there, and not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimension_key: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimension_value: Option<&'static str>,
+    total_gpu_capacity: Option<u64>,
+    allocated_gpu_count: Option<u64>,
+    allocation_details: Allocations,
+    created_at: Timestamp,
+}
+
+impl Snapshot {
+    /// What tells it from others.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.cluster_name, self.snapshot_time)
+    }
+
+    #[must_use]
+    pub fn allocated(&self) -> Option<u64> {
+        self.allocated_gpu_count
+    }
+
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        self.snapshot_time
+    }
+}
+
+/// Allocations by namespace, and by the values of an annotation; an empty object without details.
+#[derive(Default, Serialize)]
+pub struct Allocations {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespaces: Option<BTreeMap<String, GroupAllocation>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<BTreeMap<String, GroupAllocation>>,
+}
+
+#[derive(Serialize)]
+struct GroupAllocation {
+    allocated_gpu: u64,
+    /// Mean in percent of the five minutes before.
+    utilization: Option<f64>,
+    workload_count: usize,
+    workloads: Vec<WorkloadAllocation>,
+}
+
+#[derive(Serialize)]
+struct WorkloadAllocation {
+    /// `null` when the object no longer exists.
+    uid: Option<String>,
+    name: String,
+    namespace: String,
+    kind: String,
+    allocated_gpu: u64,
+    utilization: Option<f64>,
+}
+
+/// Makes a snapshot. In a list it has no details unless they are asked for; the one of now has them, and its dimension.
 #[must_use]
-pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Value {
+pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snapshot {
     let held = at.held();
-    let time = at.time.to_string();
-    let mut row = Map::new();
-    let mut put = |key: &str, value: Value| row.insert(key.to_owned(), value);
-    put("id", json!(id(&["snapshot", at.cluster, &time])));
-    put("cluster_name", json!(at.cluster));
-    put("snapshot_time", json!(at.time));
-    put("dimension_type", json!("cluster"));
-    if whole {
-        put("dimension_key", json!(""));
-        put("dimension_value", json!(""));
+    Snapshot {
+        id: id(&["snapshot", at.cluster, &at.time.to_string()]),
+        cluster_name: at.cluster.to_owned(),
+        snapshot_time: at.time,
+        dimension_type: "cluster",
+        dimension_key: whole.then_some(""),
+        dimension_value: whole.then_some(""),
+        total_gpu_capacity: at.capacity(),
+        allocated_gpu_count: held.as_ref().map(|held| at.gpus(held)),
+        allocation_details: details.zip(held).map(|(told, held)| at.details(&held, told)).unwrap_or_default(),
+        created_at: at.time,
     }
-    put("total_gpu_capacity", json!(at.capacity()));
-    put("allocated_gpu_count", json!(held.as_ref().map(|held| at.gpus(held))));
-    let nothing = || json!({});
-    put("allocation_details", details.zip(held).map_or_else(nothing, |(told, held)| at.details(&held, told)));
-    put("created_at", json!(at.time));
-    Value::Object(row)
 }
 
-/// A snapshot for people.
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Renders a snapshot for people.
 #[must_use]
-pub fn text(snapshot: &Value, look: Look) -> String {
-    let number = |value: &Value| if value.is_null() { "-".to_owned() } else { value.to_string() };
-    let time = snapshot["snapshot_time"].as_str().unwrap_or_default();
-    let (held, all) = (number(&snapshot["allocated_gpu_count"]), number(&snapshot["total_gpu_capacity"]));
-    let mut text = format!("{time}: {held} of {all} GPUs held\n");
+pub fn text(snapshot: &Snapshot, look: Look) -> String {
+    let (held, all) = (number(snapshot.allocated_gpu_count), number(snapshot.total_gpu_capacity));
+    let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
     let mut table = Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), right("UTIL")]);
-    let namespaces = snapshot["allocation_details"]["namespaces"].as_object().into_iter().flatten();
-    for (namespace, of) in namespaces {
-        for workload in of["workloads"].as_array().into_iter().flatten() {
-            let of = |key: &str| workload[key].as_str().unwrap_or_default().to_owned();
+    for (namespace, group) in snapshot.allocation_details.namespaces.iter().flatten() {
+        for workload in &group.workloads {
             table.row(vec![
-                namespace.clone().into(),
-                of("name").into(),
-                of("kind").into(),
-                number(&workload["allocated_gpu"]).into(),
-                percent(workload["utilization"].as_f64()).into(),
+                namespace.as_str().into(),
+                workload.name.as_str().into(),
+                workload.kind.as_str().into(),
+                workload.allocated_gpu.to_string().into(),
+                percent(workload.utilization).into(),
             ]);
         }
     }
@@ -153,22 +214,21 @@ pub fn text(snapshot: &Value, look: Look) -> String {
     text
 }
 
-/// Snapshots for people, and as CSV.
+/// Renders snapshots for people, or as CSV with every field.
 #[must_use]
-pub fn table(rows: &[Value], format: Format, headers: bool, look: Look) -> String {
+pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: Look) -> String {
     if format == Format::Csv {
-        return csv(rows, headers);
+        return csv::rows(rows, headers, look);
     }
     let mut table =
         Table::new([left("SNAPSHOT TIME"), left("CLUSTER"), right("TOTAL GPU CAPACITY"), right("ALLOCATED GPU COUNT")]);
     for row in rows {
-        let of = |key: &str| match &row[key] {
-            Value::String(text) => text.clone(),
-            Value::Null => "-".to_owned(),
-            other => other.to_string(),
-        };
-        let cells = ["snapshot_time", "cluster_name", "total_gpu_capacity", "allocated_gpu_count"].map(of);
-        table.row(cells.map(Into::into).to_vec());
+        table.row(vec![
+            row.snapshot_time.to_string().into(),
+            row.cluster_name.as_str().into(),
+            number(row.total_gpu_capacity).into(),
+            number(row.allocated_gpu_count).into(),
+        ]);
     }
     table.show(format, headers, look)
 }

@@ -76,7 +76,7 @@ impl Table {
     /// The table in the format asked for.
     #[must_use]
     pub fn show(&self, format: Format, headers: bool, look: Look) -> String {
-        if format == Format::Csv { self.csv(headers, look.width.is_some()) } else { self.aligned(format, headers, look) }
+        if format == Format::Csv { self.csv(headers, look) } else { self.aligned(format, headers, look) }
     }
 
     /// The columns that `width` has room for: those that yield go from the right on.
@@ -124,24 +124,12 @@ impl Table {
         if self.rows.is_empty() && !headers { String::new() } else { result }
     }
 
-    /// RFC 4180, with line feeds alone.
-    fn csv(&self, headers: bool, terminal: bool) -> String {
-        let quote = |text: &str| {
-            let text = if terminal { clean(text) } else { text.into() };
-            if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
-        };
-        let mut result = String::new();
-        let mut line = |cells: Vec<String>| {
-            result.push_str(&cells.join(","));
-            result.push('\n');
-        };
-        if headers {
-            line(self.columns.iter().map(|column| quote(&column.title.to_lowercase().replace(' ', "_"))).collect());
-        }
-        for row in &self.rows {
-            line(row.iter().map(|cell| quote(if cell.text == "-" { "" } else { &cell.text })).collect());
-        }
-        result
+    /// Unknown cells are empty: `-` is for people.
+    fn csv(&self, headers: bool, look: Look) -> String {
+        let titles = || self.columns.iter().map(|column| column.title.to_lowercase().replace(' ', "_")).collect();
+        let cells =
+            |row: &Vec<Cell>| row.iter().map(|cell| if cell.text == "-" { String::new() } else { cell.text.clone() }).collect();
+        super::csv::records(headers.then(titles).into_iter().chain(self.rows.iter().map(cells)), look)
     }
 }
 

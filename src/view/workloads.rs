@@ -123,9 +123,9 @@ fn held(workload: &Workload) -> u64 {
 
 /// `-o name`: what `describe workload` accepts.
 #[must_use]
-pub fn names(found: &[&Workload]) -> String {
+pub fn names(found: &[&Workload]) -> Vec<String> {
     let name = |workload: &&Workload| {
-        format!("{}/{}/{}\n", clean(&workload.top.namespace), clean(&workload.top.kind), clean(&workload.top.name))
+        format!("{}/{}/{}", clean(&workload.top.namespace), clean(&workload.top.kind), clean(&workload.top.name))
     };
     found.iter().map(name).collect()
 }

@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::ListFormat;
+use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 use crate::model::rights::Task;
 use crate::verbs::tasks;
@@ -42,12 +42,8 @@ pub struct AuthCheck {
     /// Print roles that allow it: what is needed at least, or with =full also what makes the answers complete
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
     pub emit_role: Option<Extent>,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: ListFormat,
+    #[command(flatten)]
+    pub print: PrintArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,14 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, ValueEnum};
 
 use crate::cli::args::format::ListFormat;
-
-/// A column: its title, and the way to its field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    pub title: String,
-    /// Keys, outermost first.
-    pub path: Vec<String>,
-}
+use crate::view::columns::Column;
 
 /// How a list is printed.
 #[derive(Clone, Debug)]
@@ -27,6 +20,14 @@ impl Output {
         match self {
             Self::Usual(format) => *format,
             Self::Columns(_) => ListFormat::Table,
+        }
+    }
+
+    /// The columns that were named, if any.
+    pub fn columns(&self) -> Option<Vec<Column>> {
+        match self {
+            Self::Usual(_) => None,
+            Self::Columns(columns) => Some(columns.clone()),
         }
     }
 }

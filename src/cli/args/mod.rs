@@ -3,8 +3,8 @@
 pub mod columns;
 pub mod container;
 pub mod format;
+pub mod list;
 pub mod metrics;
-pub mod page;
 pub mod submit;
 pub mod time;
 pub mod value;

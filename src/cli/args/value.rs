@@ -6,18 +6,23 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::observe::hourly::Dimension;
 
+/// What a value should have been, for clap's message about one that is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {0}")]
+pub struct Expected(pub &'static str);
+
 /// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.
-pub fn object_name(text: &str) -> Result<String, String> {
+pub fn object_name(text: &str) -> Result<String, Expected> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let edge = |c: char| c.is_ascii_alphanumeric();
     let good =
         text.len() <= 253 && text.bytes().all(plain) && text.starts_with(edge) && text.ends_with(edge) && !text.contains("..");
-    if good { Ok(text.to_owned()) } else { Err("a name of letters, digits, `-` and `.`".to_owned()) }
+    if good { Ok(text.to_owned()) } else { Err(Expected("a name of letters, digits, `-` and `.`")) }
 }
 
 /// `30s`, `5m`, `2d` on the command line.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    crate::model::quantity::duration(text).ok_or_else(|| "a duration such as 30s, 5m or 2h".to_owned())
+pub fn duration(text: &str) -> Result<Duration, Expected> {
+    crate::model::quantity::duration(text).ok_or(Expected("a duration such as 30s, 5m or 2h"))
 }
 
 /// `label` or `annotation`.

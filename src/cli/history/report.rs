@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::args::value::Expected;
+
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
 /// Held is what pods were bound to, also while they pulled their image. Used is held time by utilization: an hour at 40 % is 0.4.
@@ -38,6 +40,9 @@ pub struct Report {
     /// Context of the kubeconfig whose cluster is meant
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
+    /// Sort the groups by this key; without it by name
+    #[arg(long, value_enum, value_name = "KEY")]
+    pub sort_by: Option<SortKey>,
     /// Leave the titles out
     #[arg(long)]
     pub no_headers: bool,
@@ -56,6 +61,15 @@ pub enum ReportFormat {
     Markdown,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SortKey {
+    Name,
+    /// The most GPU-hours held first
+    Held,
+    /// The most GPU-hours wasted first; unknown last
+    Wasted,
+}
+
 /// What is grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
@@ -65,7 +79,7 @@ pub enum By {
     Annotation(String, String),
 }
 
-pub fn by(text: &str) -> Result<By, String> {
+pub fn by(text: &str) -> Result<By, Expected> {
     let label = |key: &str| By::Label(text.to_owned(), key.to_owned());
     match text.split_once('=') {
         Some(("label", key)) if !key.is_empty() => Ok(label(key)),
@@ -75,8 +89,8 @@ pub fn by(text: &str) -> Result<By, String> {
             "team" => Ok(label("team")),
             "user" => Ok(label("gpuctl/user")),
             "pool" => Ok(label("gpuctl/pool")),
-            _ => Err("namespace, team, user, pool, label=KEY or annotation=KEY".to_owned()),
+            _ => Err(Expected("namespace, team, user, pool, label=KEY or annotation=KEY")),
         },
-        _ => Err("namespace, team, user, pool, label=KEY or annotation=KEY".to_owned()),
+        _ => Err(Expected("namespace, team, user, pool, label=KEY or annotation=KEY")),
     }
 }

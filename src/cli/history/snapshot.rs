@@ -1,8 +1,10 @@
 //! Arguments and help of `gpuctl snapshot`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::args::format::{OneFormat, StatsFormat};
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::list::ListArgs;
+use crate::cli::args::value::Expected;
 use crate::model::quantity;
 
 /// Show who held which GPUs at a time
@@ -53,18 +55,21 @@ pub struct List {
     /// Context of the kubeconfig whose cluster is meant
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: StatsFormat,
+    #[command(flatten)]
+    pub list: ListArgs<SortKey>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SortKey {
+    Time,
+    /// The most held GPUs first
+    Held,
 }
 
 /// Seconds between two snapshots: those of the contract.
 pub const STEP: i64 = 300;
 
-pub fn step(text: &str) -> Result<i64, String> {
+pub fn step(text: &str) -> Result<i64, Expected> {
     let seconds = text.parse().ok().or_else(|| i64::try_from(quantity::duration(text)?.as_secs()).ok());
-    seconds.filter(|seconds| *seconds > 0 && seconds % STEP == 0).ok_or_else(|| "a multiple of 5m".to_owned())
+    seconds.filter(|seconds| *seconds > 0 && seconds % STEP == 0).ok_or(Expected("a multiple of 5m"))
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::args::format::StatsFormat;
+use crate::cli::args::list::{PageArgs, PrintArgs};
 use crate::cli::args::value::dimension;
 use crate::observe::hourly::Dimension;
 
@@ -19,7 +19,7 @@ pub enum Stats {
 
 /// Which hours of which clusters
 #[derive(Args, Clone, Debug)]
-pub struct Hours {
+pub struct HourArgs {
     /// Begin: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday; 24h without it
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
@@ -35,12 +35,13 @@ pub struct Hours {
     /// Neither read nor keep what hours came to
     #[arg(long)]
     pub no_cache: bool,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format; csv has every field
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: StatsFormat,
+    /// Sort the rows by this key; without it they are in order of time
+    #[arg(long, value_enum, value_name = "KEY")]
+    pub sort_by: Option<SortKey>,
+    #[command(flatten)]
+    pub page: PageArgs,
+    #[command(flatten)]
+    pub print: PrintArgs,
 }
 
 /// The cluster, or its namespaces, hour by hour
@@ -54,7 +55,7 @@ pub struct Hours {
   gpuctl stats namespaces -n team-a --start yesterday --end today -o json")]
 pub struct Of {
     #[command(flatten)]
-    pub hours: Hours,
+    pub hours: HourArgs,
 }
 
 /// GPUs of pods by the value of one of their labels or annotations
@@ -74,7 +75,7 @@ pub struct OfLabels {
     #[arg(long, value_name = "VALUE")]
     pub dimension_value: Option<String>,
     #[command(flatten)]
-    pub hours: Hours,
+    pub hours: HourArgs,
 }
 
 /// Workloads hour by hour, those that are gone included
@@ -89,25 +90,18 @@ pub struct OfWorkloads {
     /// Only workloads of this kind, such as Job or Deployment
     #[arg(long, value_name = "KIND")]
     pub workload_type: Option<String>,
-    /// Page, from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub page: Option<u32>,
-    /// Rows per page, 20 without it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub page_size: Option<u32>,
-    /// Order
-    #[arg(long, value_enum, default_value_t, value_name = "KEY")]
-    pub order_by: Order,
+    /// Sort by this key: the aggregation document's name for --sort-by [default: time]
+    #[arg(long, value_enum, value_name = "KEY", conflicts_with = "sort_by")]
+    pub order_by: Option<Order>,
     /// Direction of the order: the newest hour first, the lowest utilization first
     #[arg(long, value_enum, value_name = "DIRECTION")]
     pub order_direction: Option<Direction>,
     #[command(flatten)]
-    pub hours: Hours,
+    pub hours: HourArgs,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    #[default]
     Time,
     Utilization,
 }
@@ -116,4 +110,25 @@ pub enum Order {
 pub enum Direction {
     Asc,
     Desc,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortKey {
+    /// In order of time; workloads begin with the newest
+    Time,
+    /// The name of the namespace, value or workload
+    Name,
+    /// The most held GPUs first
+    Held,
+    /// The lowest utilization first; unknown last
+    Utilization,
+}
+
+impl From<Order> for SortKey {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Time => Self::Time,
+            Order::Utilization => Self::Utilization,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::args::value::Expected;
 
 /// Say who has or had a GPU
 #[derive(Debug, Subcommand)]
@@ -27,10 +28,10 @@ pub struct WhoGpu {
     pub output: OneFormat,
 }
 
-pub fn place(text: &str) -> Result<(String, u32), String> {
+pub fn place(text: &str) -> Result<(String, u32), Expected> {
     let parts = text.rsplit_once('/').filter(|(node, _)| !node.is_empty());
     let number = |text: &str| text.trim_start_matches("gpu-").parse().ok();
     parts
         .and_then(|(node, index)| Some((node.to_owned(), number(index)?)))
-        .ok_or_else(|| "a node and a number, such as gpu-a-01/3".to_owned())
+        .ok_or(Expected("a node and a number, such as gpu-a-01/3"))
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::ListFormat;
+use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 
 /// Show what happened to a job: placing, pulling, restarts, refusals
@@ -24,10 +24,6 @@ pub struct Events {
     /// Go on with what happens, one event a line
     #[arg(short, long)]
     pub watch: bool,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: ListFormat,
+    #[command(flatten)]
+    pub print: PrintArgs,
 }

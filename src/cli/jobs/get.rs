@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::columns::{Output, OutputParser};
+use crate::cli::args::list::ListArgs;
 use crate::cli::candidates;
 
 /// List jobs and what they really do
@@ -32,30 +32,14 @@ pub struct GetJobs {
     /// Only jobs that I submitted
     #[arg(long)]
     pub mine: bool,
-    /// Order of the list
-    #[arg(long, value_enum, value_name = "KEY")]
-    pub sort_by: Option<SortKey>,
-    /// Page to print, from 1
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub page: Option<u32>,
-    /// Jobs on a page
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub page_size: Option<u32>,
-    /// Go on: redraw on a terminal, one JSON object per change in a pipe
-    #[arg(short, long)]
-    pub watch: bool,
     /// Do not look into logs for the progress
     #[arg(long)]
     pub no_progress: bool,
     /// All workloads as they were at a time, from Prometheus' history: RFC 3339, Unix seconds, a span before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format; custom-columns=TITLE:.field,… has fields of the JSON
-    #[arg(short, long, value_parser = OutputParser, default_value = "table", value_name = "FORMAT")]
-    pub output: Output,
+    #[command(flatten)]
+    pub list: ListArgs<SortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

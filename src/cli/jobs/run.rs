@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::submit::SubmitArgs;
-use crate::cli::args::value::object_name;
+use crate::cli::args::value::{Expected, object_name};
 
 /// Run a command on GPUs, without a file
 ///
@@ -75,7 +75,7 @@ pub enum RunFormat {
     Spec,
 }
 
-pub fn variable(text: &str) -> Result<(String, String), String> {
+pub fn variable(text: &str) -> Result<(String, String), Expected> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    pair.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(|| "a name and a value, such as LR=0.1".to_owned())
+    pair.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or(Expected("a name and a value, such as LR=0.1"))
 }

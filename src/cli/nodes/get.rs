@@ -3,8 +3,7 @@
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::ListFormat;
-use crate::cli::args::page::Page;
+use crate::cli::args::list::ListArgs;
 use crate::cli::candidates;
 
 /// List nodes, their GPUs, and how many of them are free
@@ -32,23 +31,11 @@ pub struct GetNodes {
     /// List the values of this label instead
     #[arg(long, value_name = "KEY")]
     pub label: Option<String>,
-    /// Order of the list
-    #[arg(long, value_enum, value_name = "KEY")]
-    pub sort_by: Option<SortKey>,
-    #[command(flatten)]
-    pub page: Page,
-    /// Go on: redraw on a terminal, one JSON object per change in a pipe
-    #[arg(short, long, conflicts_with_all = ["label", "gpu_detail"])]
-    pub watch: bool,
     /// As they were at a time, from Prometheus' history: RFC 3339, Unix seconds, a span before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: ListFormat,
+    #[command(flatten)]
+    pub list: ListArgs<SortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -3,8 +3,7 @@
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::format::ListFormat;
-use crate::cli::args::page::Page;
+use crate::cli::args::list::ListArgs;
 use crate::cli::candidates;
 use crate::model::gpu::TYPE_LABELS;
 
@@ -24,17 +23,8 @@ pub struct NodeLabels {
     /// GPU labels of every node
     #[arg(long)]
     pub all: bool,
-    /// Order of the list
-    #[arg(long, value_enum, value_name = "KEY", requires = "all")]
-    pub sort_by: Option<SortKey>,
     #[command(flatten)]
-    pub page: Page,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: ListFormat,
+    pub list: ListArgs<SortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

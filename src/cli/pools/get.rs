@@ -2,8 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::format::ListFormat;
-use crate::cli::args::page::Page;
+use crate::cli::args::list::ListArgs;
 
 /// List pools: their GPUs, how many are free, their types
 ///
@@ -13,20 +12,8 @@ use crate::cli::args::page::Page;
   gpuctl get pools
   gpuctl get pools -o json")]
 pub struct GetPools {
-    /// Order of the list
-    #[arg(long, value_enum, value_name = "KEY")]
-    pub sort_by: Option<SortKey>,
     #[command(flatten)]
-    pub page: Page,
-    /// Go on: redraw on a terminal, one JSON object per change in a pipe
-    #[arg(short, long)]
-    pub watch: bool,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: ListFormat,
+    pub list: ListArgs<SortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -2,8 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::format::ListFormat;
-use crate::cli::args::page::Page;
+use crate::cli::args::list::ListArgs;
 
 /// List quotas of namespaces: what is allowed and what is used
 ///
@@ -17,25 +16,14 @@ pub struct GetQuotas {
     /// Of all namespaces, as without -n
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
-    /// Order of the list: `used` has the fullest first
-    #[arg(long, value_enum, value_name = "KEY")]
-    pub sort_by: Option<SortKey>,
     #[command(flatten)]
-    pub page: Page,
-    /// Go on: redraw on a terminal, one JSON object per change in a pipe
-    #[arg(short, long)]
-    pub watch: bool,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: ListFormat,
+    pub list: ListArgs<SortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SortKey {
     Namespace,
     Name,
+    /// The fullest first
     Used,
 }

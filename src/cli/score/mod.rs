@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::value::duration;
+use crate::cli::args::value::{Expected, duration};
 use crate::cli::score::settings::{Scoring, Telling};
 use crate::view::Format;
 
@@ -96,7 +96,7 @@ pub enum SortKey {
 }
 
 /// `5m`, or seconds as INTERVAL has them.
-pub fn seconds(text: &str) -> Result<Duration, String> {
+pub fn seconds(text: &str) -> Result<Duration, Expected> {
     let span = text.parse().map(Duration::from_secs).or_else(|_| duration(text))?;
-    if span.is_zero() { Err("more than no time".to_owned()) } else { Ok(span) }
+    if span.is_zero() { Err(Expected("more than no time")) } else { Ok(span) }
 }

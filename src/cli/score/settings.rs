@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::value::duration;
+use crate::cli::args::value::{Expected, duration};
 use crate::config::QuietHours;
 use crate::outbound::Address;
 
@@ -93,20 +93,22 @@ pub enum ControlStatus {
     Idle,
 }
 
-pub fn points(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "a number of 0 to 100".to_owned())?;
-    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("a number of 0 to 100".to_owned()) }
+pub fn points(text: &str) -> Result<f64, Expected> {
+    let number: f64 = text.parse().map_err(|_| Expected("a number of 0 to 100"))?;
+    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err(Expected("a number of 0 to 100")) }
 }
 
-pub fn four(text: &str) -> Result<[f64; 4], String> {
+pub fn four(text: &str) -> Result<[f64; 4], Expected> {
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
-    numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| "four numbers such as 0.5,0.2,0.2,0.1".to_owned())
+    numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or(Expected("four numbers such as 0.5,0.2,0.2,0.1"))
 }
 
-pub fn url(text: &str) -> Result<String, String> {
-    Address::parse(text).map(|_| text.to_owned())
+pub fn url(text: &str) -> Result<String, Expected> {
+    Address::parse(text)
+        .map(|_| text.to_owned())
+        .map_err(|_| Expected("an address that begins with http:// or https:// and a host"))
 }
 
-pub fn hours(text: &str) -> Result<QuietHours, String> {
-    QuietHours::parse(text).ok_or_else(|| "a time such as 22:00-08:00".to_owned())
+pub fn hours(text: &str) -> Result<QuietHours, Expected> {
+    QuietHours::parse(text).ok_or(Expected("a time such as 22:00-08:00"))
 }

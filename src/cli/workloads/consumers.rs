@@ -1,9 +1,8 @@
 //! Arguments and help of `gpuctl get consumers`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use crate::cli::args::format::ListFormat;
-use crate::cli::args::page::Page;
+use crate::cli::args::list::ListArgs;
 
 /// List who holds GPUs or waits for them, the biggest first, with how busy they keep them
 #[derive(Args, Debug)]
@@ -12,11 +11,18 @@ use crate::cli::args::page::Page;
   gpuctl get consumers -o json --page 1 --page-size 20")]
 pub struct GetConsumers {
     #[command(flatten)]
-    pub page: Page,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: ListFormat,
+    pub list: ListArgs<SortKey>,
+}
+
+/// Without a key the largest request comes first.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SortKey {
+    Name,
+    Namespace,
+    /// The largest request first
+    Requested,
+    /// The most held first
+    Held,
+    /// The lowest utilization first; unknown last
+    Utilization,
 }

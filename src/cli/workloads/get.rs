@@ -2,8 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::args::format::ListFormat;
-use crate::cli::args::page::Page;
+use crate::cli::args::list::ListArgs;
 
 /// List everything that requests GPUs, whoever made it: the owner at the top of each chain
 #[derive(Args, Debug)]
@@ -21,17 +20,11 @@ pub struct GetWorkloads {
     /// Only workloads in this state
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = ["Running", "Completed", "Failed", "Pending", "Unknown"])]
     pub status: Option<String>,
-    /// Order of the list: the newest first; by namespace and name without it
-    #[arg(long, value_enum, value_name = "KEY")]
+    /// Sort by start or end, the newest first: the workloads document's name for --sort-by
+    #[arg(long, value_enum, value_name = "KEY", conflicts_with = "sort_by")]
     pub order_by: Option<Order>,
     #[command(flatten)]
-    pub page: Page,
-    /// Leave the titles out
-    #[arg(long)]
-    pub no_headers: bool,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: ListFormat,
+    pub list: ListArgs<SortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -40,4 +33,27 @@ pub enum Order {
     StartAt,
     #[value(name = "end_at")]
     EndAt,
+}
+
+/// Without a key the list is sorted by namespace and name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SortKey {
+    Name,
+    Namespace,
+    Status,
+    /// The largest request first
+    Gpu,
+    /// The newest start first
+    Start,
+    /// The newest end first
+    End,
+}
+
+impl From<Order> for SortKey {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::StartAt => Self::Start,
+            Order::EndAt => Self::End,
+        }
+    }
 }

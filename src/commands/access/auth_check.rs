@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{Error, Kind};
 use crate::model::rights::{Right, Task};
 use crate::model::{Nodes, State};
+use crate::observe::list::{self, Listing, Round};
 use crate::render::roles;
 use crate::verbs;
 use crate::view::rights::{self, PoolRoom, Verdict};
@@ -16,7 +17,8 @@ use crate::view::{Format, document, json, yaml};
 
 pub async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {
     let Auth::Check(args) = auth;
-    context.terminal.set_format(args.output.into());
+    let options = args.print.options();
+    context.terminal.set_format(options.format);
     let task = match (&args.verb, &args.resource) {
         (Some(verb), Some(resource)) => Some(verbs::task(verb, resource).ok_or_else(|| unknown(verb, resource))?),
         _ => None,
@@ -48,7 +50,8 @@ fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: Extent) -> BTre
 }
 
 async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
-    let format: Format = args.output.into();
+    let options = args.print.options();
+    let format = options.format;
     let asked = rights(verbs::tasks(), Extent::Full);
     let home = connection.namespace.as_str();
     let (here, everywhere, user) =
@@ -56,12 +59,13 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
     let (here, everywhere, user) = (here?, everywhere?, user?);
     let here = if args.all_namespaces { &everywhere } else { &here };
     let items: Vec<_> = verbs::tasks().map(|task| rights::checked(task, here, &everywhere)).collect();
-    let text = match format {
-        Format::Name => items.iter().filter(|item| item.allowed).map(|item| format!("{}\n", item.command)).collect(),
-        _ => document(format, &rights::list(user.as_deref(), home, &items))
-            .unwrap_or_else(|| rights::table(&items, format, !args.no_headers, context.terminal.look())),
-    };
-    context.terminal.print(&text)?;
+    list::run(&options, context, async |_: Round<'_>| {
+        let allowed = items.iter().filter(|item| item.allowed || format != Format::Name);
+        let names = allowed.map(|item| item.command.clone()).collect();
+        let table = |format, headers| rights::table(&items, format, headers, context.terminal.look());
+        Ok(Listing::new(&options, &rights::list(user.as_deref(), home, &items), "items", names, table))
+    })
+    .await?;
     if !format.is_document() && !args.all_namespaces {
         let user = user.map_or_else(String::new, |user| format!("; you are {user}"));
         context.terminal.note(&format!("here is namespace {home}{user}"));
@@ -79,7 +83,7 @@ async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, con
         None => None,
     };
     let verdict = Verdict::new(&checked, namespace.map(ToOwned::to_owned), room);
-    let format: Format = args.output.into();
+    let format = args.print.options().format;
     let text = document(format, &verdict).unwrap_or_else(|| rights::text(&verdict, context.terminal.look()));
     context.terminal.print(&text)?;
     if !checked.missing.is_empty() {
@@ -134,7 +138,7 @@ async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: Extent, con
         None => ("gpuctl".to_owned(), verbs::tasks().collect()),
     };
     let roles = roles(&name, &rights(tasks, extent), namespace);
-    let text = match args.output.into() {
+    let text = match args.print.options().format {
         Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": roles})),
         _ => roles.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
     };

@@ -8,7 +8,7 @@ use crate::cli::files::convert::Convert;
 use crate::context::Context;
 use crate::convert::{Converted, convert};
 use crate::deploy::inputs;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::spec;
 use crate::view::{Format, document, yaml};
 
@@ -16,7 +16,7 @@ pub async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {
     let format = if args.output == "json" { Format::Json } else { Format::Table };
     context.terminal.set_format(format);
     let bytes = inputs::bytes(&args.file)?;
-    let invalid = |message: String| Error::new(Kind::Specification, "NotConvertible", message);
+    let invalid = |message: String| Error::new(ErrorName::NotConvertible, message);
     let text = String::from_utf8(bytes).map_err(|_| invalid(format!("`{}` is not a text file", args.file)))?;
     let found = convert(&text, args.image.as_deref())
         .map_err(|refused| invalid(format!("`{}` cannot be converted: {}", args.file, refused.message)).hint(refused.hint))?;

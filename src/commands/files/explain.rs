@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::files::explain::Explain;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::spec::nearest;
 use crate::view::{Format, document, reference};
 
@@ -12,7 +12,7 @@ pub async fn run(args: &Explain, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let found = reference::find(&args.field).map_err(|(part, known)| {
-        let error = Error::new(Kind::NotFound, "FieldNotFound", format!("there is no field `{part}` in `{}`", args.field));
+        let error = Error::new(ErrorName::FieldNotFound, format!("there is no field `{part}` in `{}`", args.field));
         match (nearest(&part, &known), known.is_empty()) {
             (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
             (None, false) => error.hint(format!("known here: {}", known.join(", "))),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::files::init::Init;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::files;
 use crate::view::reference;
 
@@ -19,8 +19,8 @@ pub async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
         true => files::replace(path, text.as_bytes(), 0o644).map(|()| true),
         false => files::create(path, text.as_bytes()),
     };
-    if !written.map_err(|told| Error::new(Kind::Request, "FileNotWritten", told))? {
-        let error = Error::new(Kind::Request, "AlreadyExists", format!("there is a file `{shown}` already"));
+    if !written.map_err(|told| Error::new(ErrorName::FileNotWritten, told))? {
+        let error = Error::new(ErrorName::AlreadyExists, format!("there is a file `{shown}` already"));
         return Err(error.hint("--force overwrites it"));
     }
     context.terminal.note(&format!("{shown} is written; gpuctl validate -f {shown}"));

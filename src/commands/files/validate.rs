@@ -9,7 +9,7 @@ use crate::deploy::inputs::{self, Input};
 use crate::deploy::options::SubmitOptions;
 use crate::deploy::plan::{Facts, job, plan};
 use crate::deploy::shared;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::spec::checks::{self, by_id, silenced};
 use crate::spec::{Document, Place, Problem, Problems, Severity};
 use crate::view::validated::{self, Validated};
@@ -51,7 +51,7 @@ fn look(name: &str) -> Result<(Validated, Vec<Input>), Error> {
         }
     };
     let Some(first) = one.documents.first() else {
-        return Err(Error::new(Kind::Specification, "InvalidSpecification", format!("`{name}` has no document")));
+        return Err(Error::new(ErrorName::InvalidSpecification, format!("`{name}` has no document")));
     };
     let (file, text) = (first.file.clone(), first.text.clone());
     let documents: Vec<Document> = one.documents.iter().map(|input| input.document.clone()).collect();

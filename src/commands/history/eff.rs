@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::cli::history::eff::Eff;
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::observe::history::{Past, Want, clusters, pieces, uids};
 use crate::observe::times;
 use crate::prometheus::Window;
@@ -116,8 +116,7 @@ impl Meant {
     fn nowhere(&self, start: &str) -> Error {
         let place = self.namespace.as_ref().map_or(String::new(), |namespace| format!(" in {namespace}"));
         let error = Error::new(
-            Kind::NotFound,
-            "NotFound",
+            ErrorName::NotFound,
             format!("`{}`{place} held no GPU since {start}, as far as Prometheus knows", self.name),
         );
         error.hint("--start 30d looks further back; `gpuctl stats workloads` lists what there was")

@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::cli::history::report::{By, Report, ReportFormat};
+use crate::cli::history::report::{By, Report, ReportFormat, SortKey};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
@@ -134,12 +134,19 @@ pub async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
     };
     let at = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();
     let currency = prices.as_ref().map(|prices| prices.currency.clone());
-    let groups: Vec<Group> = groups.into_iter().map(group).collect();
+    let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
+    match args.sort_by {
+        None | Some(SortKey::Name) => {}
+        Some(SortKey::Held) => groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held)),
+        Some(SortKey::Wasted) => {
+            groups.sort_by(|a, b| b.account.wasted().unwrap_or(-1.0).total_cmp(&a.account.wasted().unwrap_or(-1.0)));
+        }
+    }
     let mut all = Account::default();
     groups.iter().for_each(|group| all.add(group.account.clone()));
     let total = Group { name: None, quota: None, cost: cost(&all), account: all };
     let answer = Answer { by: args.by.word(), from: at(start), to: at(end), currency, groups, total };
-    let text = document(format, &view::json(&answer)).unwrap_or_else(|| match args.output {
+    let text = document(format, &view::ReportDocument::from(&answer)).unwrap_or_else(|| match args.output {
         ReportFormat::Markdown => view::markdown(&answer),
         _ => view::table(&answer, format, !args.no_headers, context.terminal.look()),
     });

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
-use serde_json::Value;
 
-use crate::cli::history::snapshot::{Latest, List, STEP, Snapshot};
+use crate::cli::args::list::PAGE_SIZE;
+use crate::cli::history::snapshot::{Latest, List, STEP, Snapshot, SortKey};
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::observe::history::{Past, Want, clusters, uids};
+use crate::observe::list::{self, Listing, Round};
 use crate::observe::times;
 use crate::stats::kube_state;
 use crate::view::snapshot::{self as view, At, Details, Uids};
@@ -62,14 +63,29 @@ async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
 
 /// Without kube-state-metrics nobody knows who held what.
 fn silent(past: &Past<'_>) -> Error {
-    let error =
-        Error::new(Kind::NotFound, "NoHistory", format!("Prometheus at {} knows nothing of pods", past.prometheus.server));
+    let error = Error::new(ErrorName::NoHistory, format!("Prometheus at {} knows nothing of pods", past.prometheus.server));
     error.hint("it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it")
 }
 
 async fn list(args: &List, context: &Context) -> Result<ExitCode, Error> {
-    let format: Format = args.output.into();
-    context.terminal.set_format(format);
+    let options = args.list.options(PAGE_SIZE);
+    context.terminal.set_format(options.format);
+    list::run(&options, context, async |_: Round<'_>| {
+        let mut rows = read(args, context).await?;
+        match args.list.sort_by {
+            None | Some(SortKey::Time) => {}
+            Some(SortKey::Held) => rows.sort_by_key(|row| std::cmp::Reverse(row.allocated())),
+        }
+        let rows = options.page.of(rows);
+        let names = rows.iter().map(view::Snapshot::name).collect();
+        let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
+        Ok(Listing::new(&options, &rows, "", names, table))
+    })
+    .await
+}
+
+/// Reads the snapshots of the stretch in order of time.
+async fn read(args: &List, context: &Context) -> Result<Vec<view::Snapshot>, Error> {
     let now = context.now();
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
@@ -95,13 +111,10 @@ async fn list(args: &List, context: &Context) -> Result<ExitCode, Error> {
             let at = At { cluster: &past.cluster, time: at(*time), ledger: &ledger, usage: &usage };
             view::snapshot(&at, details, false)
         };
-        Ok::<_, Error>(times.iter().map(one).collect::<Vec<Value>>())
+        Ok::<_, Error>(times.iter().map(one).collect::<Vec<_>>())
     };
-    let found: Result<Vec<Vec<Value>>, Error> = stream::iter(groups).map(of_group).buffered(AT_ONCE).try_collect().await;
+    let found: Result<Vec<Vec<view::Snapshot>>, Error> = stream::iter(groups).map(of_group).buffered(AT_ONCE).try_collect().await;
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let rows: Vec<Value> = found?.into_iter().flatten().collect();
-    let text = document(format, &rows).unwrap_or_else(|| view::table(&rows, format, !args.no_headers, context.terminal.look()));
-    context.terminal.print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(found?.into_iter().flatten().collect())
 }

@@ -3,17 +3,17 @@
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
-use crate::cli::args::format::StatsFormat;
-use crate::cli::history::stats::{Direction, Hours, OfWorkloads, Order, Stats};
+use crate::cli::args::list::PAGE_SIZE;
+use crate::cli::history::stats::{Direction, HourArgs, OfWorkloads, Order, SortKey, Stats};
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::history::clusters;
 use crate::observe::hourly::{NONE_SERVED, Question, of_cluster};
+use crate::observe::list::{self, ListOptions, Listing, Page, Round};
 use crate::observe::times;
-use crate::view::hourly::{self as view, Kind, Page};
-use crate::view::{Format, document};
+use crate::view::hourly::{Kind, Row};
+use crate::view::{Format, hourly_table as view};
 
 /// Seconds of an hour.
 const HOUR: i64 = 3600;
@@ -29,8 +29,8 @@ pub async fn run(args: &Stats, context: &Context) -> Result<ExitCode, Error> {
         }
         Stats::Workloads(of) => (&of.hours, Question { kind: Kind::Workloads, namespace: None, dimension: None }),
     };
-    let format: Format = hours.output.into();
-    context.terminal.set_format(format);
+    let options = hours.options();
+    context.terminal.set_format(options.format);
     let now = context.now().as_second();
     let (first, last) = hours.bounds(context.now())?;
     let chosen = clusters(hours.cluster.as_deref(), hours.all_contexts, context)?;
@@ -48,37 +48,86 @@ pub async fn run(args: &Stats, context: &Context) -> Result<ExitCode, Error> {
     if let Some(error) = failed.filter(|_| rows.is_empty()) {
         return Err(error);
     }
-    if context.access.namespace.is_some() && question.kind != Kind::Cluster {
-        rows.retain(|row| row["namespace"].as_str().is_none_or(|own| Some(own) == context.access.namespace.as_deref()));
+    if context.access.namespace.is_some() {
+        rows.retain(|row| row.namespace().is_none_or(|own| Some(own) == context.access.namespace.as_deref()));
     }
-    let look = context.terminal.look();
-    let text = match args {
-        Stats::Workloads(of) => return of.print(rows, format, context),
-        Stats::Labels(of) => {
-            rows.retain(|row| of.dimension_value.as_deref().is_none_or(|value| row["dimension_value"] == value));
-            document(format, &rows)
+    if let Stats::Labels(of) = args {
+        rows.retain(|row| of.dimension_value.is_none() || of.dimension_value.as_deref() == row.dimension_value());
+    }
+    let descending = match args {
+        Stats::Workloads(of) => {
+            rows.retain(|row| of.is_meant(row));
+            of.is_descending()
         }
-        Stats::Cluster(_) | Stats::Namespaces(_) => document(format, &rows),
+        _ => false,
     };
-    let text = text.unwrap_or_else(|| {
-        let curve = if question.kind == Kind::Cluster && matches!(hours.output, StatsFormat::Table) {
-            view::curve(&rows, first, last.min(now), look)
-        } else {
-            String::new()
+    let key = match args {
+        Stats::Workloads(of) => hours.sort_by.or(of.order_by.map(SortKey::from)),
+        _ => hours.sort_by,
+    };
+    sort(&mut rows, key.unwrap_or(SortKey::Time), descending);
+    list::run(&options, context, async |_: Round<'_>| {
+        let none = if question.kind == Kind::Labels { NONE_SERVED } else { "no GPU was requested in these hours" };
+        let rows = std::mem::take(&mut rows);
+        let listing = match args {
+            Stats::Workloads(_) => page(rows, &options, context),
+            _ => {
+                let curve_wanted = question.kind == Kind::Cluster && options.format == Format::Table;
+                let curve =
+                    if curve_wanted { view::curve(&rows, first, last.min(now), context.terminal.look()) } else { String::new() };
+                let rows = options.page.of(rows);
+                Listing::new(&options, &rows, "", names(&rows), |format, headers| {
+                    curve + &view::table(question.kind, &rows, format, headers, context.terminal.look())
+                })
+            }
         };
-        curve + &view::table(question.kind, &rows, format, !hours.no_headers, look)
-    });
-    context.terminal.print(&text)?;
-    if rows.is_empty() {
-        context.terminal.note(match question.kind {
-            Kind::Labels => NONE_SERVED,
-            _ => "no GPU was requested in these hours",
-        });
-    }
-    Ok(ExitCode::SUCCESS)
+        Ok(listing.none(none))
+    })
+    .await
 }
 
-impl Hours {
+/// `HOUR NAME`, which no two rows of a cluster share.
+fn names(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|row| format!("{} {}", row.hour(), row.name())).collect()
+}
+
+/// The document's page of workloads: the first one of 20 rows when none was asked for.
+fn page(rows: Vec<Row>, options: &ListOptions, context: &Context) -> Listing {
+    let (number, size) = (options.page.number.unwrap_or(1) as usize, options.page.size.unwrap_or(PAGE_SIZE) as usize);
+    let total = rows.len();
+    let data = Page { number: Some(options.page.number.unwrap_or(1)), ..options.page }.of(rows);
+    let (shown, pages) = (data.len(), total.div_ceil(size));
+    let page = view::RowPage { total, page: number, page_size: size, total_pages: pages, data };
+    if shown < total {
+        let range = format!("page {number} of {pages}, {shown} of {total} rows");
+        context.terminal.announce(&format!("{range}; --page and --page-size show others"));
+    }
+    Listing::new(options, &page, "data", names(&page.data), |format, headers| {
+        view::table(Kind::Workloads, &page.data, format, headers, context.terminal.look())
+    })
+}
+
+fn sort(rows: &mut [Row], key: SortKey, descending: bool) {
+    match key {
+        // Rows come in order of time; those of an hour stay as they are.
+        SortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
+        SortKey::Time => {}
+        SortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
+        SortKey::Held => rows.sort_by(|a, b| b.allocated().unwrap_or(-1.0).total_cmp(&a.allocated().unwrap_or(-1.0))),
+        SortKey::Utilization => rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
+            (Some(a), Some(b)) if descending => b.total_cmp(&a),
+            (Some(a), Some(b)) => a.total_cmp(&b),
+            // Unknown comes last, whatever the direction.
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        }),
+    }
+}
+
+impl HourArgs {
+    fn options(&self) -> ListOptions {
+        ListOptions { page: self.page.page(PAGE_SIZE), ..self.print.options() }
+    }
+
     /// The first hour that begins at or after the start, and the end, in Unix seconds.
     fn bounds(&self, now: Timestamp) -> Result<(i64, i64), Error> {
         let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
@@ -88,45 +137,16 @@ impl Hours {
 }
 
 impl OfWorkloads {
-    fn print(&self, mut rows: Vec<Value>, format: Format, context: &Context) -> Result<ExitCode, Error> {
-        rows.retain(|row| {
-            self.workload_name.as_deref().is_none_or(|name| row["workload_name"] == name)
-                && self
-                    .workload_type
-                    .as_deref()
-                    .is_none_or(|kind| row["workload_type"].as_str().is_some_and(|own| own.eq_ignore_ascii_case(kind)))
-        });
-        let usual = if self.order_by == Order::Time { Direction::Desc } else { Direction::Asc };
-        let down = self.order_direction.unwrap_or(usual) == Direction::Desc;
-        match self.order_by {
-            // Rows come in order of time; those of an hour stay as they are.
-            Order::Time if down => rows.sort_by(|a, b| b["stat_hour"].as_str().cmp(&a["stat_hour"].as_str())),
-            Order::Time => {}
-            Order::Utilization => rows.sort_by(|a, b| {
-                let key = |row: &Value| row["avg_utilization"].as_f64();
-                match (key(a), key(b)) {
-                    (Some(a), Some(b)) if down => b.total_cmp(&a),
-                    (Some(a), Some(b)) => a.total_cmp(&b),
-                    // What is not known comes last, whatever the direction.
-                    (a, b) => a.is_none().cmp(&b.is_none()),
-                }
-            }),
-        }
-        let (page, size) = (self.page.unwrap_or(1) as usize, self.page_size.unwrap_or(20) as usize);
-        let total = rows.len();
-        let data: Vec<Value> = rows.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect();
-        let (shown, pages) = (data.len(), total.div_ceil(size));
-        let page = Page { total, page, page_size: size, total_pages: pages, data };
-        let text = document(format, &page)
-            .unwrap_or_else(|| view::table(Kind::Workloads, &page.data, format, !self.hours.no_headers, context.terminal.look()));
-        context.terminal.print(&text)?;
-        if total == 0 {
-            context.terminal.note("no GPU was requested in these hours");
-        } else if shown < total {
-            context
-                .terminal
-                .announce(&format!("page {} of {pages}, {shown} of {total} rows; --page and --page-size show others", page.page));
-        }
-        Ok(ExitCode::SUCCESS)
+    fn is_meant(&self, row: &Row) -> bool {
+        let Row::Workload(row) = row else { return false };
+        self.workload_name.as_ref().is_none_or(|name| row.workload_name == *name)
+            && self.workload_type.as_ref().is_none_or(|kind| row.workload_type.eq_ignore_ascii_case(kind))
+    }
+
+    /// The newest hour comes first, and the lowest utilization, unless the direction was given.
+    fn is_descending(&self) -> bool {
+        let by_utilization = self.order_by == Some(Order::Utilization) || self.hours.sort_by == Some(SortKey::Utilization);
+        let usual = if by_utilization { Direction::Asc } else { Direction::Desc };
+        self.order_direction.unwrap_or(usual) == Direction::Desc
     }
 }

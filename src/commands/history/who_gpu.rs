@@ -6,7 +6,7 @@ use crate::cli::history::who_gpu::Who;
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::at_time::look;
-use crate::view::{Format, document, then as view};
+use crate::view::{Format, at_time as view, document};
 
 pub async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error> {
     let Who::Gpu(args) = args;

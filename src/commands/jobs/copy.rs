@@ -14,7 +14,7 @@ use crate::cli::jobs::copy::Copy;
 use crate::cluster::{Call, Connection, Ending, Input, Output};
 use crate::context::Context;
 use crate::deploy::names::suffix;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::files::archive::{Copied, is_file, pack, stage, target};
 use crate::inside::choice::{ContainerChoice, pod};
 use crate::lookup::{self, Purpose};
@@ -142,7 +142,7 @@ impl Inside<'_> {
         drop(sender);
         spinner.finish_and_clear();
         let staged = unpacking.join().expect("unpacking does not panic");
-        let failed = || Error::new(Kind::Request, "CopyFailed", format!("`{path}` could not be copied"));
+        let failed = || Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied"));
         let (ending, said) = ended.ok_or_else(interrupted)??;
         match (ending, staged) {
             (Ending::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
@@ -155,7 +155,7 @@ impl Inside<'_> {
                 Err(failed().cause(error.to_string()))
             }
             (Ending::Exit(_), Err(_)) if said.contains("No such file") || said.contains("can't open") => {
-                Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{path}` in the job")).cause(said))
+                Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said))
             }
             (Ending::Exit(0), Err(error)) => Err(failed().cause(error.to_string())),
             (ending, _) => Err(of_tar(ending, said, path)),
@@ -164,14 +164,14 @@ impl Inside<'_> {
 
     async fn upload(&self, from: &str, path: &str) -> Result<Copied, Error> {
         let missing = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{from}` here")),
-            _ => Error::new(Kind::Request, "CopyFailed", format!("`{from}` could not be copied")).cause(error.to_string()),
+            io::ErrorKind::NotFound => Error::new(ErrorName::FileNotFound, format!("there is no `{from}` here")),
+            _ => Error::new(ErrorName::CopyFailed, format!("`{from}` could not be copied")).cause(error.to_string()),
         };
         let file = is_file(from).map_err(missing)?;
         let own_name = Path::new(from).file_name().and_then(|name| name.to_str());
         let is_folder = self.command(&["test", "-d", path], None, |_| true).await?.0 == Ending::Exit(0);
         if !is_folder && path.ends_with('/') {
-            return Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no folder `{path}` in {}", self.pod)));
+            return Err(Error::new(ErrorName::FileNotFound, format!("there is no folder `{path}` in {}", self.pod)));
         }
         let (folder, name) = match (is_folder, own_name) {
             (true, Some(name)) => (path.trim_end_matches('/'), name),
@@ -196,7 +196,7 @@ impl Inside<'_> {
             };
             let moved = tokio::time::timeout(LAST_WORDS, self.command(&last, None, |_| true)).await;
             if sent.is_ok() {
-                let lost = || Error::new(Kind::Unreachable, "ConnectionLost", "the connection broke off while copying");
+                let lost = || Error::new(ErrorName::ConnectionLost, "the connection broke off while copying");
                 let (ending, said) = moved.map_err(|_| lost())??;
                 if ending != Ending::Exit(0) {
                     return Err(of_tar(ending, said, path));
@@ -218,7 +218,7 @@ impl Inside<'_> {
         });
         let extracting = ["tar", "xmf", "-", "-C", folder];
         let mut running = pin!(self.command(&extracting, Some(receiver), |_| true));
-        let failed = || Error::new(Kind::Request, "CopyFailed", format!("`{from}` could not be copied"));
+        let failed = || Error::new(ErrorName::CopyFailed, format!("`{from}` could not be copied"));
         let (ended, packed) = tokio::select! {
             // It read no further: its own words say why, unless it had all.
             ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
@@ -237,7 +237,7 @@ impl Inside<'_> {
             (Ending::Exit(_), said)
                 if said.contains("No such file") || said.contains("can't open") || said.contains("can't change") =>
             {
-                return Err(Error::new(Kind::NotFound, "FileNotFound", format!("there is no `{path}` in the job")).cause(said));
+                return Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said));
             }
             (ending, said) => return Err(of_tar(ending, said, path)),
         }
@@ -250,7 +250,7 @@ impl Inside<'_> {
 }
 
 fn interrupted() -> Error {
-    Error::new(Kind::Interrupted, "Interrupted", "interrupted while copying")
+    Error::new(ErrorName::Interrupted, "interrupted while copying")
 }
 
 /// The folder of a path in a container, and the last part, which may not climb.
@@ -266,16 +266,14 @@ fn parts(path: &str) -> Result<(&str, &str), Error> {
 
 /// What the command in the container came to.
 fn of_tar(ending: Ending, said: String, path: &str) -> Error {
-    let failed = |cause: String| Error::new(Kind::Request, "CopyFailed", format!("`{path}` could not be copied")).cause(cause);
+    let failed = |cause: String| Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied")).cause(cause);
     match ending {
         Ending::Exit(code) => failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said }),
         Ending::Refused(why) if why.contains("executable file not found") => {
             failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
         }
         Ending::Refused(why) => failed(why),
-        Ending::Unread | Ending::Broken => {
-            Error::new(Kind::Unreachable, "ConnectionLost", "the connection broke off while copying")
-        }
+        Ending::Unread | Ending::Broken => Error::new(ErrorName::ConnectionLost, "the connection broke off while copying"),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::delete::{begin, end};
 use crate::deploy::{inputs, pools, quotas};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::lookup;
 use crate::spec::Document;
 use crate::view::deleted::{self, Deleted};
@@ -50,7 +50,7 @@ pub async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
             (namespace, context.access.namespace.as_deref().filter(|given| Some(*given) != namespace))
         {
             let message = format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
-            return Err(Error::new(Kind::Usage, "NamespaceConflict", message).hint("leave `-n` out"));
+            return Err(Error::new(ErrorName::NamespaceConflict, message).hint("leave `-n` out"));
         }
     }
     let connection = context.connect().await?;

@@ -9,12 +9,14 @@ use crate::cluster::{Patience, Wanted};
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::{self, Purpose};
-use crate::view::{Format, document, events};
+use crate::observe::list::{self, Listing, Round};
+use crate::view::{Format, events};
 
 const STEP: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
-    let format: Format = args.output.into();
+    let options = args.print.options();
+    let format = options.format;
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
@@ -29,16 +31,16 @@ pub async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
             context.terminal.note("no events; the cluster forgets them after an hour or so");
         }
         if !args.watch {
-            let text =
-                document(format, &events::list(&found)).unwrap_or_else(|| match found.is_empty() && format != Format::Csv {
-                    true => String::new(),
-                    false if format == Format::Table && context.terminal.out_is_terminal() => {
-                        events::listing(&found, &job.name, context.terminal.look(), context.now())
-                    }
-                    false => events::table(&found, format, !args.no_headers, context.terminal.look(), context.now()),
-                });
-            context.terminal.print(&text)?;
-            return Ok(ExitCode::SUCCESS);
+            return list::run(&options, context, async |_: Round<'_>| {
+                let names = found.iter().map(|event| format!("{} {}", event.object, event.reason)).collect();
+                let (look, now) = (context.terminal.look(), context.now());
+                let table = |format, headers| match format {
+                    Format::Table if context.terminal.out_is_terminal() => events::listing(&found, &job.name, look, now),
+                    _ => events::table(&found, format, headers, look, now),
+                };
+                Ok(Listing::new(&options, &events::list(&found), "items", names, table))
+            })
+            .await;
         }
         found.retain(|event| seen.insert((event.at, event.object.clone(), event.message.clone(), event.count)));
         for event in &found {

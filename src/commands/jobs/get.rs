@@ -6,40 +6,35 @@ use std::time::Duration;
 
 use futures::future::join;
 
-use crate::cli::args::columns::{Column, Output};
-use crate::cli::args::format::ListFormat;
+use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::jobs::get::{GetJobs, SortKey};
-use crate::cluster::{Connection, Patience, Wanted};
+use crate::cluster::{Selection, Wanted};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::{Job, JobKind, State, Status};
 use crate::observe::at_time;
+use crate::observe::list::{self, ListOptions, Listing, Round};
 use crate::observe::metrics::{self, Cells, OF_JOBS};
 use crate::observe::progress::progress_of;
-use crate::observe::watch::{self, Frame};
-use crate::spec::nearest;
+use crate::stats::dialect::Quantity;
+use crate::view::Format;
 use crate::view::coverage::Coverage;
-use crate::view::jobs::{self, JobItem, Row};
-use crate::view::{Format, document};
+use crate::view::jobs::{self, Row};
 
-/// Jobs on a page when only `--page` is given: the contract's number.
-pub const PAGE_SIZE: u32 = 20;
-
-const WATCH_STEP: Duration = Duration::from_secs(1);
+/// A job changes faster than a node.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.set_format(args.output.format().into());
-    if args.at.is_some() && matches!(args.output, Output::Columns(_)) {
-        return Err(Error::usage("`--at` has columns of its own").hint("leave `custom-columns` out, or use `-o json`"));
-    }
+    let options = ListOptions { interval: INTERVAL, ..args.list.options(PAGE_SIZE) };
+    context.terminal.set_format(options.format);
     if let Some(at) = &args.at {
-        return at_time::list(at_time::List::Jobs, at, args.output.format().into(), !args.no_headers, context).await;
+        return at_time::jobs(at, &options, context).await;
     }
     let connection = context.connect().await?;
     let user = match args.mine {
         false => None,
         true => Some(connection.user().await?.ok_or_else(|| {
-            Error::new(Kind::Request, "UserUnknown", "the API server does not tell who you are").hint("leave `--mine` out")
+            Error::new(ErrorName::UserUnknown, "the API server does not tell who you are").hint("leave `--mine` out")
         })?),
     };
     let wanted = Wanted {
@@ -49,81 +44,50 @@ pub async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
         pool: args.pool.clone(),
         user,
     };
-    if args.watch {
-        return watch(args, &connection, &wanted, context).await;
-    }
     let cells = Cells::new(context, &connection);
-    let (rows, total, coverage) = rows(args, &connection, &wanted, &cells, context, true).await?;
-    context.terminal.print(&show(args, &rows, total, coverage, context)?)?;
-    if rows.is_empty() {
-        context.terminal.note("no jobs found");
-    }
-    if let Some(waiting) = rows.iter().find(|row| row.state.status == Status::Pending && row.state.reason.is_some()) {
-        let job = &waiting.job;
-        context.terminal.hint(&format!("{} waits; gpuctl describe job {}/{}", job.name, job.namespace, job.name));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn show(args: &GetJobs, rows: &[Row], total: usize, coverage: Option<Coverage>, context: &Context) -> Result<String, Error> {
-    if let Output::Columns(columns) = &args.output {
-        return own_columns(columns, rows, !args.no_headers, context);
-    }
-    let format: Format = args.output.format().into();
-    Ok(match format {
-        Format::Name => jobs::names(rows),
-        Format::Json | Format::Yaml => document(format, &jobs::list(rows, total, coverage)).expect("these formats are documents"),
-        Format::Table | Format::Wide | Format::Csv if rows.is_empty() && format != Format::Csv => String::new(),
-        _ => jobs::table(rows, format, !args.no_headers, context.terminal.look(), context.now()),
-    })
-}
-
-/// Fields of the JSON as columns.
-fn own_columns(columns: &[Column], rows: &[Row], headers: bool, context: &Context) -> Result<String, Error> {
-    let known = jobs::fields();
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    for column in columns {
-        let first = column.path[0].as_str();
-        if !known.contains(&first) {
-            let error = Error::usage(format!("a job has no field `{first}`"));
-            return Err(match nearest(first, &known) {
-                Some(near) => error.hint(format!("did you mean `.{near}`?")),
-                None => error.hint(format!("fields: {}", known.join(", "))),
-            });
+    // Names have no cells.
+    let quantities: &[Quantity] = if options.format == Format::Name { &[] } else { &OF_JOBS };
+    list::run(&options, context, async |round: Round<'_>| {
+        let (selection, moment) = join(round.ask(|| connection.jobs(&wanted)), cells.now(quantities)).await;
+        let (selection, moment) = (selection?, moment?);
+        let readings = moment.map(|moment| metrics::of_jobs(&moment, selection.jobs.iter()));
+        if round.first {
+            warn_of(&selection, context);
         }
-    }
-    let columns: Vec<(&str, &[String])> = columns.iter().map(|column| (column.title.as_str(), &column.path[..])).collect();
-    Ok(jobs::own_columns(rows, &columns, headers, context.terminal.look()))
+        let found = chosen(args, selection.jobs, &wanted);
+        let total = found.len();
+        let found = options.page.of(found);
+        let progress = if args.no_progress { BTreeMap::new() } else { progress_of(&connection, &found).await };
+        let row = |(index, (job, state)): (usize, (Job, State))| {
+            let figures = readings.as_ref().map(|readings| metrics::figures_of(readings, &job));
+            Row { job, state, progress: progress.get(&index).copied(), figures }
+        };
+        let rows: Vec<Row> = found.into_iter().enumerate().map(row).collect();
+        let coverage = readings.as_ref().map(Coverage::from);
+        let table = |format, headers| jobs::table(&rows, format, headers, context.terminal.look(), context.now());
+        let listing = Listing::new(&options, &jobs::list(&rows, total, coverage), "items", jobs::names(&rows), table);
+        let waiting = rows.iter().find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
+        let hint = |Row { job, .. }: &Row| format!("{} waits; gpuctl describe job {}/{}", job.name, job.namespace, job.name);
+        Ok(listing.none("no jobs found").hints(waiting.map(hint).into_iter().collect()))
+    })
+    .await
 }
 
-/// The jobs of the page in the order asked for, and how many there are on all pages.
-async fn rows(
-    args: &GetJobs,
-    connection: &Connection,
-    wanted: &Wanted,
-    cells: &Cells<'_>,
-    context: &Context,
-    first: bool,
-) -> Result<(Vec<Row>, usize, Option<Coverage>), Error> {
-    // A watch outlives a restart of the API server; a single answer is an answer now.
-    let patience = Patience::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
-    let listed =
-        async { if args.watch { patience.ask(|| connection.jobs(wanted)).await } else { connection.jobs(wanted).await } };
-    let (selection, moment) =
-        join(listed, cells.now(if matches!(args.output, Output::Usual(ListFormat::Name)) { &[] } else { &OF_JOBS })).await;
-    let (selection, moment) = (selection?, moment?);
-    let readings = moment.map(|moment| metrics::of_jobs(&moment, selection.jobs.iter()));
-    if let Some(namespace) = selection.narrowed_to.filter(|_| first) {
+/// Warns of the jobs that the user may not list.
+fn warn_of(selection: &Selection, context: &Context) {
+    if let Some(namespace) = &selection.narrowed_to {
         context.terminal.lack(&format!("you may not list jobs of all namespaces; only `{namespace}` is shown"));
     }
-    if !selection.unreadable.is_empty() && first {
-        context
-            .terminal
-            .lack(&format!("you may not list every kind of job: {}s are not shown", selection.unreadable.join("s and ")));
+    if !selection.unreadable.is_empty() {
+        let kinds = selection.unreadable.join("s and ");
+        context.terminal.lack(&format!("you may not list every kind of job: {kinds}s are not shown"));
     }
+}
+
+/// Returns the jobs that the filters leave, in order.
+fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> {
     let status = args.status.as_deref().and_then(|status| status.parse::<Status>().ok());
-    let mut found: Vec<(Job, State)> = selection
-        .jobs
+    let mut found: Vec<(Job, State)> = jobs
         .into_iter()
         .map(|job| {
             let state = State::of(&job);
@@ -133,7 +97,7 @@ async fn rows(
         .filter(|(job, _)| wanted.user.is_none() || job.user == wanted.user)
         .filter(|(_, state)| status.is_none_or(|status| state.status == status))
         .collect();
-    match args.sort_by {
+    match args.list.sort_by {
         None => {}
         Some(SortKey::Name) => found.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
         Some(SortKey::Age) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
@@ -141,26 +105,5 @@ async fn rows(
         Some(SortKey::Gpu) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
         Some(SortKey::Kind) => found.sort_by_key(|(job, _)| job.kind),
     }
-    let total = found.len();
-    if args.page.is_some() || args.page_size.is_some() {
-        let size = args.page_size.unwrap_or(PAGE_SIZE) as usize;
-        let skipped = (args.page.unwrap_or(1) as usize - 1).saturating_mul(size);
-        found = found.into_iter().skip(skipped).take(size).collect();
-    }
-    let progress = if args.no_progress { BTreeMap::new() } else { progress_of(connection, &found).await };
-    let row = |(index, (job, state)): (usize, (Job, State))| {
-        let figures = readings.as_ref().map(|readings| metrics::figures_of(readings, &job));
-        Row { job, state, progress: progress.get(&index).copied(), figures }
-    };
-    Ok((found.into_iter().enumerate().map(row).collect(), total, readings.as_ref().map(Coverage::from)))
-}
-
-async fn watch(args: &GetJobs, connection: &Connection, wanted: &Wanted, context: &Context) -> Result<ExitCode, Error> {
-    let cells = Cells::new(context, connection);
-    watch::watch(args.output.format().into(), WATCH_STEP, context, async |first| {
-        let (rows, total, coverage) = rows(args, connection, wanted, &cells, context, first).await?;
-        let items = rows.iter().map(|row| (format!("{}/{}", row.job.namespace, row.job.name), JobItem::from(row)));
-        Ok(Frame::new(show(args, &rows, total, coverage, context)?, items))
-    })
-    .await
+    found
 }

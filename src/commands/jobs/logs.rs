@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use crate::cli::jobs::logs::Logs;
 use crate::cluster::{Connection, Failure, LogEvent, LogQuery, names_no_container};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
 use crate::model::{Job, OWN_CONTAINER, Pod, State, Status};
 use crate::view::logs::{self, JsonLine, Line, Prefix};
@@ -68,7 +68,7 @@ pub async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
 fn no_container(name: &str, job: &Job) -> Error {
     let names: Vec<&str> =
         job.pods.first().map_or_else(Vec::new, |pod| pod.containers.iter().map(|one| one.name.as_str()).collect());
-    let error = Error::new(Kind::NotFound, "ContainerNotFound", format!("job `{}` has no container `{name}`", job.name));
+    let error = Error::new(ErrorName::ContainerNotFound, format!("job `{}` has no container `{name}`", job.name));
     error.hint(format!("there are: {}", names.join(", ")))
 }
 
@@ -101,11 +101,11 @@ fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
             };
             job.current_pods().iter().enumerate().map(label).collect()
         };
-        let error = Error::new(Kind::NotFound, "PodNotFound", format!("job `{}` has no {what}", job.name));
+        let error = Error::new(ErrorName::PodNotFound, format!("job `{}` has no {what}", job.name));
         return Err(error.hint(format!("there are: {}", names.join(", "))));
     }
     if pods.is_empty() && args.previous {
-        let error = Error::new(Kind::NotFound, "NoPreviousTry", format!("no pod of job `{}` has had an earlier try", job.name));
+        let error = Error::new(ErrorName::NoPreviousTry, format!("no pod of job `{}` has had an earlier try", job.name));
         return Err(error.hint(format!("gpuctl logs {}/{}", job.namespace, job.name)));
     }
     Ok(pods)

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use crate::cli::jobs::open::Open;
 use crate::cluster::{Route, RouteEvent};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, pod};
 use crate::lookup::{self, Purpose};
 use crate::model::{Job, State, Status};
@@ -24,11 +24,11 @@ pub async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
     let state = State::of(&job);
     let full = format!("{}/{}", job.namespace, job.name);
     if state.status.is_final() {
-        let error = Error::new(Kind::Request, "NotRunning", format!("job `{}` has {}", job.name, state.status));
+        let error = Error::new(ErrorName::NotRunning, format!("job `{}` has {}", job.name, state.status));
         return Err(error.hint(format!("gpuctl logs {full}")));
     }
     if state.status == Status::Paused {
-        let error = Error::new(Kind::Request, "Paused", format!("job `{}` is paused", job.name));
+        let error = Error::new(ErrorName::Paused, format!("job `{}` is paused", job.name));
         return Err(error.hint(format!("gpuctl resume job {full}")));
     }
     let Some(port) = args.target_port.or(job.port) else {
@@ -76,7 +76,7 @@ pub async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
             context.terminal.note(&format!("── {} {} ──", job.name, text::state(&state)));
             Ok(ExitCode::SUCCESS)
         }
-        None => Err(Error::new(Kind::NotFound, "NotFound", format!("job `{}` was deleted meanwhile", job.name))),
+        None => Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted meanwhile", job.name))),
     }
 }
 
@@ -108,9 +108,7 @@ async fn listen(asked: Option<u16>, own: u16) -> Result<TcpListener, Error> {
 
 fn taken(port: u16, error: &std::io::Error) -> Error {
     let message = format!("cannot listen on port {port} of this machine");
-    Error::new(Kind::Request, "PortTaken", message)
-        .cause(error.to_string())
-        .hint("leave `--local-port` out to take one that is free")
+    Error::new(ErrorName::PortTaken, message).cause(error.to_string()).hint("leave `--local-port` out to take one that is free")
 }
 
 fn token(job: &Job) -> Option<String> {

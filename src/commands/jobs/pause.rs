@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::jobs::pause::Pause;
 use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::{State, Status};
 
 pub async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Error> {
@@ -19,7 +19,7 @@ pub async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Error> {
         return answer(&job, change, args.output.into(), context);
     }
     if state.status.is_final() {
-        let error = Error::new(Kind::Request, "NotRunning", format!("job `{}` has {}", job.name, state.status));
+        let error = Error::new(ErrorName::NotRunning, format!("job `{}` has {}", job.name, state.status));
         return Err(error.hint(format!("gpuctl delete job {}/{}", job.namespace, job.name)));
     }
     if job.kind.serves() {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::jobs::scale::Scale;
 use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::model::JobKind;
 use crate::view::text::count;
 
@@ -16,15 +16,12 @@ pub async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
     let full = format!("{}/{}", job.namespace, job.name);
     match job.kind {
         JobKind::Training => {
-            let error = Error::new(
-                Kind::Request,
-                "NotScalable",
-                format!("`{}` is a training: its ranks are fixed when it begins", job.name),
-            );
+            let error =
+                Error::new(ErrorName::NotScalable, format!("`{}` is a training: its ranks are fixed when it begins", job.name));
             return Err(error.hint(format!("`gpuctl pause job {full}`, or submit it anew with another `resources.node_count`")));
         }
         JobKind::Notebook if args.replicas > 1 => {
-            let error = Error::new(Kind::Request, "NotScalable", format!("`{}` is a notebook: it is one pod", job.name));
+            let error = Error::new(ErrorName::NotScalable, format!("`{}` is a notebook: it is one pod", job.name));
             return Err(error.hint("submit a second notebook under another name"));
         }
         _ => {}

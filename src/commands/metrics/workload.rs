@@ -8,11 +8,12 @@ use crate::cli::metrics::workload::WorkloadMetrics;
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::curves::{curves, milliseconds};
+use crate::observe::list::Round;
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use crate::stats::dialect::Quantity;
 use crate::view::document;
-use crate::view::metrics::{self as view};
+use crate::view::metrics as view;
 
 /// Seconds between two points of a workload's curves: the document's default.
 const WORKLOAD_STEP: i64 = 60;
@@ -22,7 +23,7 @@ pub async fn run(args: &WorkloadMetrics, context: &Context) -> Result<ExitCode, 
     let now = context.now();
     let window = args.range.range().window_of_an_hour(now, Some(WORKLOAD_STEP))?;
     let connection = context.connect().await?;
-    let found = workloads::read(context, &connection, &[]).await?;
+    let found = workloads::read(context, &connection, &[], &Round::single()).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power];
     let pods = pods_of(workload);

@@ -6,7 +6,7 @@ use crate::cli::nodes::label::{Label, LabelNode};
 use crate::cluster::{Connection, Labelling, Over};
 use crate::context::Context;
 use crate::deploy::pools;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::lookup;
 use crate::model::POOL_LABEL;
 use crate::render::is_published;
@@ -67,7 +67,7 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
         return Err(Error::usage(format!("`{word}` says {} value", if args.delete { "a" } else { "no" })).hint(hint));
     }
     let invalid =
-        |message: String| Error::new(Kind::Usage, "InvalidLabel", message).hint("letters, digits, `-`, `_`, `.`, at most 63");
+        |message: String| Error::new(ErrorName::InvalidLabel, message).hint("letters, digits, `-`, `_`, `.`, at most 63");
     if !is_label_key(key) {
         return Err(invalid(format!("`{key}` is no key of a label")));
     }
@@ -77,11 +77,11 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     let own = prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io");
     if key == POOL_LABEL && !args.force {
-        let error = Error::new(Kind::Usage, "ProtectedLabel", format!("`{key}` says which pool a node is in"));
+        let error = Error::new(ErrorName::ProtectedLabel, format!("`{key}` says which pool a node is in"));
         return Err(error.hint("`gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL`, or --force"));
     }
     if own && !args.force {
-        let error = Error::new(Kind::Usage, "ProtectedLabel", format!("`{key}` belongs to Kubernetes"));
+        let error = Error::new(ErrorName::ProtectedLabel, format!("`{key}` belongs to Kubernetes"));
         return Err(error.hint("--force writes it all the same"));
     }
     Ok((key, value))
@@ -94,10 +94,10 @@ async fn one(connection: &Connection, node: &str, key: &str, value: Option<&str>
         Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),
         Labelling::Unchanged => Ok(format!("{key}={} was set already", value.unwrap_or_default())),
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
-        Labelling::NoLabel => Err(Error::new(Kind::NotFound, "LabelNotFound", format!("node `{node}` has no label `{key}`"))),
+        Labelling::NoLabel => Err(Error::new(ErrorName::LabelNotFound, format!("node `{node}` has no label `{key}`"))),
         Labelling::Conflict(there) => {
             let there = there.unwrap_or_default();
-            let error = Error::new(Kind::Request, "LabelConflict", format!("node `{node}` has {key}={there} already"));
+            let error = Error::new(ErrorName::LabelConflict, format!("node `{node}` has {key}={there} already"));
             Err(error.hint("--overwrite replaces it"))
         }
     }

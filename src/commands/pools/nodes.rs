@@ -7,7 +7,7 @@ use crate::cluster::{Connection, Over};
 use crate::context::Context;
 use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
 use crate::deploy::pools;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::lookup;
 use crate::model::{HostUse, Noted, POOL_LABEL, PoolDefinition};
 use crate::view::{Format, document, labels};
@@ -94,7 +94,7 @@ async fn take_out(connection: &Connection, host: &HostUse, pool: &str) -> Result
     // What an earlier try left half done is finished.
     if host.host.node.pool() != Some(pool) && set.is_empty() {
         let place = host.host.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
-        return Err(Error::new(Kind::Request, "NotInPool", format!("node `{node}` is in {place}")));
+        return Err(Error::new(ErrorName::NotInPool, format!("node `{node}` is in {place}")));
     }
     let own = (POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
     for (key, note) in set.into_iter().chain([own]) {

@@ -6,7 +6,7 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Zsh};
 
 use crate::cli::program::completion::{Completion, Shell};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 
 impl Shell {
     pub const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::PowerShell, Self::Zsh];
@@ -39,7 +39,7 @@ pub fn script(shell: Shell) -> std::io::Result<String> {
 }
 
 pub async fn run(args: &Completion, context: &Context) -> Result<ExitCode, Error> {
-    let script = script(args.shell).map_err(|error| Error::new(Kind::Request, "CompletionFailed", error.to_string()))?;
+    let script = script(args.shell).map_err(|error| Error::new(ErrorName::CompletionFailed, error.to_string()))?;
     context.terminal.print(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -32,7 +32,7 @@ fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
         let (value, origin) = match context.flag(key.name) {
             Some(value) => (value, Origin::Flag),
             None => config.find(key).unwrap_or_else(|told| {
-                context.terminal.warn(&told);
+                context.terminal.warn(&told.to_string());
                 wrong.set(true);
                 (Value::Null, Origin::Default)
             }),

@@ -27,7 +27,7 @@ pub async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(format);
     let config = context.config()?;
     // What is wrong there is told, and is no reason to tell nothing else.
-    let told = |error: String| context.terminal.warn(&error);
+    let told = |error: anyhow::Error| context.terminal.warn(&error.to_string());
     let interval = config.duration("scheduler.interval").map_err(told).unwrap_or(USUAL_INTERVAL).as_secs();
     let ai_enabled = config.switch("ai.enabled").map_err(told).unwrap_or(false);
     let (mut cluster, mut prometheus) = (Cluster::default(), Metrics::default());

@@ -10,7 +10,7 @@ use clap_mangen::roff::{Roff, roman};
 use crate::cli::Cli;
 use crate::cli::program::man::Man;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 
 /// Every page as (file name, text).
 pub fn pages() -> std::io::Result<Vec<(String, String)>> {
@@ -49,9 +49,8 @@ fn exit_codes() -> Roff {
 
 #[expect(clippy::disallowed_methods, reason = "writing the pages is what was asked for")]
 pub async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error> {
-    let failed = |error: std::io::Error| {
-        Error::new(Kind::Request, "ManFailed", "the manual pages cannot be written").cause(error.to_string())
-    };
+    let failed =
+        |error: std::io::Error| Error::new(ErrorName::ManFailed, "the manual pages cannot be written").cause(error.to_string());
     let pages = pages().map_err(failed)?;
     match &args.dir {
         None => context.terminal.print(&pages[0].1)?,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::quotas::describe::DescribeQuota;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::view::{document, quotas};
 
 pub async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitCode, Error> {
@@ -12,7 +12,7 @@ pub async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitCode, Er
     let connection = context.connect().await?;
     let found = connection.quotas(Some(&args.namespace)).await?;
     if found.is_empty() {
-        let error = Error::new(Kind::NotFound, "QuotaNotFound", format!("namespace `{}` has no quota", args.namespace));
+        let error = Error::new(ErrorName::QuotaNotFound, format!("namespace `{}` has no quota", args.namespace));
         return Err(error.hint("gpuctl get quotas"));
     }
     let text = document(args.output.into(), &quotas::list(&found, found.len()));

@@ -14,7 +14,7 @@ use settings::Settings;
 
 use crate::cli::score::{ScoreArgs, ScoreFormat, SortKey, What};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::files;
 use crate::stats::scored::Scored;
 use crate::view::exposition::{self, Analyses};
@@ -113,5 +113,5 @@ pub async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode, Error>
 /// Everybody may read it: node-exporter is somebody else.
 pub fn write(path: &Path, text: &str) -> Result<(), Error> {
     let written = files::replace(path, text.as_bytes(), 0o644);
-    written.map_err(|told| Error::new(Kind::Request, "TextfileFailed", told))
+    written.map_err(|told| Error::new(ErrorName::TextfileFailed, told))
 }

@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use futures::stream::{self, StreamExt};
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -12,7 +13,8 @@ use crate::commands::score::analysis::Analysis;
 use crate::commands::score::settings::{AiPlan, ControlPlan, NotifyPlan, Settings};
 use crate::config::state_folder;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
+use crate::outbound::ai::KeyRefused;
 use crate::outbound::chat::Robot;
 use crate::outbound::memory::Memory;
 use crate::outbound::{Call, Caller, Patience};
@@ -41,19 +43,23 @@ pub async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Du
         Err(told) => return context.terminal.warn(&format!("no opinion: {told}")),
     };
     let (total, failed) = (asked.len(), RefCell::new(Vec::new()));
-    let done = Cell::new(0);
+    let (done, key_refused) = (Cell::new(0), Cell::new(false));
     let all = stream::iter(asked).for_each_concurrent(settings.workers, async |device| {
         let question = ai_question::question(device, &rules, plan.redact).to_string();
         let call = plan.ai.call(&ai_question::instruction(&plan.language), &question);
-        // Who refuses a key refuses it every time.
-        let refused = failed.borrow().iter().any(|told: &String| told.contains("the key is"));
-        let said = if refused { Err("the key is refused".to_owned()) } else { said(plan, &caller, &call).await };
-        match said.and_then(|text| opinion::read(&text).map_err(|told| format!("{} babbles: {told}", plan.ai.address.shown()))) {
+        // A server that refuses the key refuses it for every device.
+        let said = if key_refused.get() { Err(anyhow!("the key is refused")) } else { said(plan, &caller, &call).await };
+        match said.and_then(|text| {
+            opinion::read(&text).map_err(|told| anyhow!("unexpected response from the AI at {}: {told}", plan.ai.address.shown()))
+        }) {
             Ok(opinion) => {
                 device.spared = opinion.verdict == Verdict::Active && opinion.confidence >= plan.threshold;
                 device.opinion = Some(opinion);
             }
-            Err(told) => failed.borrow_mut().push(told),
+            Err(told) => {
+                key_refused.set(key_refused.get() || told.is::<KeyRefused>());
+                failed.borrow_mut().push(told.to_string());
+            }
         }
         done.set(done.get() + 1);
     });
@@ -68,7 +74,7 @@ pub async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Du
     }
 }
 
-async fn said(plan: &AiPlan, caller: &Caller, call: &Call) -> Result<String, String> {
+async fn said(plan: &AiPlan, caller: &Caller, call: &Call) -> anyhow::Result<String> {
     let patience = Patience { timeout: plan.timeout, retries: plan.retries, repeatable: true };
     plan.ai.said(&caller.post(call, patience).await?)
 }
@@ -92,7 +98,7 @@ pub async fn notify(plan: &NotifyPlan, memory: &mut Option<Memory>, analysis: &A
         Vec::new()
     } else {
         let sent = send(plan, &new, analysis, context).await;
-        let named = sent.map_err(|told| Error::new(Kind::Request, "NotifyFailed", "no message was sent").cause(told))?;
+        let named = sent.map_err(|told| Error::new(ErrorName::NotifyFailed, "no message was sent").cause(told))?;
         // Those that the message had no room for are named by the next one.
         new.iter().take(named).map(|device| about(device)).collect()
     };
@@ -105,7 +111,7 @@ pub async fn notify(plan: &NotifyPlan, memory: &mut Option<Memory>, analysis: &A
     Ok(())
 }
 
-async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, context: &Context) -> Result<usize, String> {
+async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, context: &Context) -> anyhow::Result<usize> {
     let robot = Robot::named(&plan.format, &plan.address);
     let threshold = analysis.rules.thresholds.low;
     let (text, named) = view::message(low, threshold, robot.longest());
@@ -148,22 +154,22 @@ pub async fn control(
         }
         return Ok(());
     }
-    let caller = Caller::new().map_err(|told| Error::new(Kind::Request, "ControlFailed", told))?;
+    let caller = Caller::new().map_err(|told| Error::new(ErrorName::ControlFailed, told))?;
     let (total, patience) = (bodies.len(), Patience { timeout: plan.timeout, retries: 2, repeatable: false });
     let posted = stream::iter(bodies).map(async |body| {
         if ending.get() {
-            return Err("not posted any more: it was told to end".to_owned());
+            return Err(anyhow!("not posted any more: it was told to end"));
         }
         let call = Call { address: plan.address.clone(), headers: plan.headers.clone(), body };
         let answer = caller.post(&call, patience).await?;
-        if (200..300).contains(&answer.code) { Ok(()) } else { Err(format!("{shown} answers {}", answer.code)) }
+        if (200..300).contains(&answer.code) { Ok(()) } else { Err(anyhow!("{shown} answers {}", answer.code)) }
     });
-    let failed: Vec<String> = posted.buffered(workers).filter_map(async |result| result.err()).collect().await;
+    let failed: Vec<String> = posted.buffered(workers).filter_map(async |result| Some(result.err()?.to_string())).collect().await;
     context.terminal.note(&format!("posted {} of {total} low GPUs to {shown}", total - failed.len()));
     match failed.into_iter().collect::<std::collections::BTreeSet<_>>() {
         none if none.is_empty() => Ok(()),
         failed => {
-            let error = Error::new(Kind::Request, "ControlFailed", "not every low GPU could be posted");
+            let error = Error::new(ErrorName::ControlFailed, "not every low GPU could be posted");
             Err(failed.into_iter().fold(error, Error::cause))
         }
     }

@@ -14,7 +14,7 @@ use super::{outbound, write};
 use crate::cli::score::{ScoreArgs, ScoreFormat, What};
 use crate::config::Config;
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName, Kind};
 use crate::outbound::memory::Memory;
 use crate::serve::{Page, Pages, Server};
 use crate::stats::scored::Scored;
@@ -59,7 +59,7 @@ pub async fn run(args: &ScoreArgs, settings: Settings, context: &Context) -> Res
     watch.refresh();
     let server = async {
         let Some(address) = &listen else { return std::future::pending().await };
-        let refused = |told| Error::new(Kind::Request, "ListenFailed", told);
+        let refused = |told| Error::new(ErrorName::ListenFailed, told);
         let server = Server::open(address, watch.pages.clone()).await.map_err(refused)?;
         if let Some(address) = server.address() {
             context.terminal.announce(&format!("listening at http://{address}"));

@@ -3,40 +3,49 @@
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
-use crate::cli::args::page::WORKLOADS_PAGE_SIZE;
-use crate::cli::workloads::consumers::GetConsumers;
+use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
+use crate::cli::workloads::consumers::{GetConsumers, SortKey};
 use crate::context::Context;
 use crate::error::Error;
+use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::OF_JOBS;
 use crate::observe::workloads;
 use crate::view::coverage::Coverage;
 use crate::view::workloads::{self as view, Row};
-use crate::view::{Format, document};
 
 pub async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCode, Error> {
-    let format: Format = args.output.into();
-    context.terminal.set_format(format);
+    let options = args.list.options(WORKLOADS_PAGE_SIZE);
+    context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let found = workloads::read(context, &connection, &OF_JOBS).await?;
-    let mut rows: Vec<Row<'_>> = found
-        .workloads
-        .iter()
-        .filter(|workload| !workload.has_ended() && workload.top.resting.is_none())
-        .map(|workload| Row { workload, figures: found.figures(workload) })
-        .collect();
-    rows.sort_by_key(|row| Reverse(row.workload.requested));
-    let total = rows.len();
-    let rows = args.page.of_size(rows, WORKLOADS_PAGE_SIZE);
-    let coverage = found.readings.as_ref().map(Coverage::from);
-    let text = match format {
-        Format::Name => view::names(&rows.iter().map(|row| row.workload).collect::<Vec<_>>()),
-        Format::Table | Format::Wide if rows.is_empty() => String::new(),
-        _ => document(format, &view::consumers(&rows, total, coverage))
-            .unwrap_or_else(|| view::consumer_table(&rows, format, !args.no_headers, context.terminal.look())),
-    };
-    context.terminal.print(&text)?;
-    if total == 0 {
-        context.terminal.note("nobody asks for GPUs");
+    list::run(&options, context, async |round: Round<'_>| {
+        let found = workloads::read(context, &connection, &OF_JOBS, &round).await?;
+        let mut rows: Vec<Row<'_>> = found
+            .workloads
+            .iter()
+            .filter(|workload| !workload.has_ended() && workload.top.resting.is_none())
+            .map(|workload| Row { workload, figures: found.figures(workload) })
+            .collect();
+        sort(&mut rows, args.list.sort_by);
+        let total = rows.len();
+        let rows = options.page.of(rows);
+        let coverage = found.readings.as_ref().map(Coverage::from);
+        let names = view::names(&rows.iter().map(|row| row.workload).collect::<Vec<_>>());
+        let table = |format, headers| view::consumer_table(&rows, format, headers, context.terminal.look());
+        let listing = Listing::new(&options, &view::consumers(&rows, total, coverage), "data", names, table);
+        Ok(listing.none("no workload requests GPUs"))
+    })
+    .await
+}
+
+fn sort(rows: &mut [Row<'_>], key: Option<SortKey>) {
+    match key {
+        None | Some(SortKey::Requested) => rows.sort_by_key(|row| Reverse(row.workload.requested)),
+        Some(SortKey::Name) => rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name)),
+        Some(SortKey::Namespace) => {}
+        Some(SortKey::Held) => rows.sort_by_key(|row| Reverse(row.workload.gpus_held())),
+        Some(SortKey::Utilization) => rows.sort_by(|a, b| {
+            let key = |row: &Row<'_>| row.figures.and_then(|figures| figures.utilization).unwrap_or(f64::INFINITY);
+            key(a).total_cmp(&key(b))
+        }),
     }
-    Ok(ExitCode::SUCCESS)
 }

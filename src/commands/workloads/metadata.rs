@@ -5,14 +5,15 @@ use std::process::ExitCode;
 use crate::cli::workloads::metadata::GetWorkloadMetadata;
 use crate::context::Context;
 use crate::error::Error;
+use crate::observe::list::Round;
 use crate::observe::workloads;
 use crate::view::document;
-use crate::view::workloads::{self as view};
+use crate::view::workloads as view;
 
 pub async fn run(args: &GetWorkloadMetadata, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let found = workloads::read(context, &connection, &[]).await?;
+    let found = workloads::read(context, &connection, &[], &Round::single()).await?;
     let metadata = view::metadata(&found.workloads);
     context.terminal.print(&document(args.output.into(), &metadata).unwrap_or_else(|| view::metadata_text(&metadata)))?;
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use crate::cli::files::create_secret::CreateSecret;
 use crate::config::Environment;
 use crate::context::Context;
 use crate::deploy::inputs;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorName};
 use crate::render::{MANAGED_BY, MANAGED_BY_US, Registry, opaque, registry};
 use crate::view::document;
 use crate::view::secret::{Written, text};
@@ -32,11 +32,11 @@ pub async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCode, Err
         let ours = live["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US;
         if !args.replace {
             let message = format!("secret `{}` exists already in namespace `{namespace}`", args.name);
-            return Err(Error::new(Kind::Request, "AlreadyExists", message).hint("`--replace` writes over it"));
+            return Err(Error::new(ErrorName::AlreadyExists, message).hint("`--replace` writes over it"));
         }
         if !ours {
             let message = format!("secret `{}` in namespace `{namespace}` was not made by gpuctl", args.name);
-            return Err(Error::new(Kind::Request, "NotOurs", message).hint("choose another name"));
+            return Err(Error::new(ErrorName::NotOurs, message).hint("choose another name"));
         }
     }
     connection.apply(&object, false).await?;
@@ -71,7 +71,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         let (key, path) = pair.split_once('=').map_or_else(|| (own_name(), pair.as_str()), |(key, path)| (key.to_owned(), path));
         // A path that is none may be a value that was given by mistake.
         let read = inputs::bytes(path).map_err(|error| {
-            let told = Error::new(error.kind, &error.name, format!("the file for key `{key}` cannot be read"));
+            let told = Error::new(error.name, format!("the file for key `{key}` cannot be read"));
             told.hint("name the file that holds the value: `--from-file KEY=PATH`")
         });
         put(&key, read?)?;

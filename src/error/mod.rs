@@ -1,6 +1,10 @@
 //! Every failure as one value: what kind it is, what happened, why, and what to type next. The kind alone decides the
 //! exit code; no other module knows one.
 
+mod name;
+
+pub use name::ErrorName;
+
 use std::fmt;
 
 use crate::cluster::Failure;
@@ -82,8 +86,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Error {
     pub kind: Kind,
-    /// The contract's CamelCase word: `NotFound`, `AlreadyExists`.
-    pub name: String,
+    pub name: ErrorName,
     /// Lower-case fragment without a final period.
     pub message: String,
     pub causes: Vec<String>,
@@ -93,29 +96,29 @@ pub struct Error {
 }
 
 impl Error {
-    pub fn new(kind: Kind, name: &str, message: impl Into<String>) -> Self {
-        Self { kind, name: name.to_owned(), message: message.into(), causes: Vec::new(), hints: Vec::new(), problems: None }
+    pub fn new(name: ErrorName, message: impl fmt::Display) -> Self {
+        Self { kind: name.kind(), name, message: message.to_string(), causes: Vec::new(), hints: Vec::new(), problems: None }
     }
 
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, "Usage", message)
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self::new(ErrorName::Usage, message)
     }
 
     /// True when a right is missing, and not a login.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
-        self.kind == Kind::Access && self.name == "Forbidden"
+        self.name == ErrorName::Forbidden
     }
 
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
+    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hints.push(hint.to_string());
         self
     }
 
     #[must_use]
-    pub fn cause(mut self, cause: impl Into<String>) -> Self {
-        self.causes.push(cause.into());
+    pub fn cause(mut self, cause: impl fmt::Display) -> Self {
+        self.causes.push(cause.to_string());
         self
     }
 
@@ -131,11 +134,11 @@ impl Error {
     #[must_use]
     pub fn refused(refusal: Refusal, file: &str, text: &str) -> Self {
         let Refusal { name, message, hints, at } = refusal;
-        let error = Self { hints, ..Self::new(Kind::Specification, name, message) };
+        let error = Self { hints, ..Self::new(ErrorName::reported(Kind::Specification, name), message) };
         let Some(at) = at else { return error };
         let problem = Problem::error(at, error.message.clone(), error.hints.join("; "));
         let problems = Problems { file: file.to_owned(), text: text.to_owned(), list: vec![problem] };
-        Self { name: name.to_owned(), hints: Vec::new(), ..Self::from(problems) }
+        Self { name: ErrorName::reported(Kind::Specification, name), hints: Vec::new(), ..Self::from(problems) }
     }
 }
 
@@ -151,7 +154,7 @@ impl std::error::Error for Error {}
 impl From<Problems> for Error {
     fn from(problems: Problems) -> Self {
         let message = problems.to_string();
-        Self { problems: Some(Box::new(problems)), ..Self::new(Kind::Specification, "InvalidSpecification", message) }
+        Self { problems: Some(Box::new(problems)), ..Self::new(ErrorName::InvalidSpecification, message) }
     }
 }
 
@@ -159,20 +162,20 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let message = failure.to_string();
         match failure {
-            Failure::NoKubeconfig => Self::new(Kind::Unreachable, "NoCluster", message)
+            Failure::NoKubeconfig => Self::new(ErrorName::NoCluster, message)
                 .hint("point `--kubeconfig` or KUBECONFIG at a file from your cluster's administrator"),
-            Failure::Kubeconfig { cause } => Self::new(Kind::Usage, "InvalidKubeconfig", message).cause(cause),
+            Failure::Kubeconfig { cause } => Self::new(ErrorName::InvalidKubeconfig, message).cause(cause),
             Failure::Credentials { cause, hint } => {
-                let error = Self::new(Kind::Access, "Unauthenticated", message).cause(cause);
+                let error = Self::new(ErrorName::Unauthenticated, message).cause(cause);
                 hint.map_or(error.clone(), |hint| error.hint(hint))
             }
-            Failure::Unreachable { cause, .. } => Self::new(Kind::Unreachable, "Unreachable", message)
+            Failure::Unreachable { cause, .. } => Self::new(ErrorName::Unreachable, message)
                 .cause(cause)
                 .hint("check the network or VPN, and `kubectl config current-context`"),
             Failure::TimedOut { .. } => {
-                Self::new(Kind::Unreachable, "RequestTimeout", message).hint("try again, or raise `--request-timeout`")
+                Self::new(ErrorName::RequestTimeout, message).hint("try again, or raise `--request-timeout`")
             }
-            Failure::NotKubernetes { .. } => Self::new(Kind::Unreachable, "NotKubernetes", message)
+            Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
             Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
         }
@@ -182,30 +185,30 @@ impl From<Failure> for Error {
 impl From<Trouble> for Error {
     fn from(trouble: Trouble) -> Self {
         let message = trouble.to_string();
-        let new = |kind, name| Self::new(kind, name, message);
+        let new = |name| Self::new(name, message);
         match trouble {
-            Trouble::NotFound => new(Kind::Unreachable, "PrometheusNotFound")
+            Trouble::NotFound => new(ErrorName::PrometheusNotFound)
                 .hint("name one with `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` does without"),
-            Trouble::BadAddress { cause, .. } => new(Kind::Usage, "InvalidPrometheus").cause(cause),
-            Trouble::Unreachable { cause, .. } => new(Kind::Unreachable, "PrometheusUnreachable")
+            Trouble::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
+            Trouble::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
                 .hint("name another one with `--prometheus URL`; `-v` says where it was found"),
             Trouble::TimedOut { .. } => {
-                new(Kind::Unreachable, "PrometheusTimeout").hint("try again, raise `--request-timeout`, or ask for less time")
+                new(ErrorName::PrometheusTimeout).hint("try again, raise `--request-timeout`, or ask for less time")
             }
-            Trouble::NotPrometheus { .. } => new(Kind::Unreachable, "NotPrometheus")
+            Trouble::NotPrometheus { .. } => new(ErrorName::NotPrometheus)
                 .hint("a login page or another program answers there; correct `--prometheus URL`, or log in with `--prometheus-header`"),
-            Trouble::Redirected { to, .. } => new(Kind::Unreachable, "PrometheusRedirect")
+            Trouble::Redirected { to, .. } => new(ErrorName::PrometheusRedirect)
                 .cause(format!("credentials are not sent to {to}"))
                 .hint("name the host itself with `--prometheus URL`"),
-            Trouble::Forbidden { told, .. } => new(Kind::Unreachable, "PrometheusForbidden").cause(told).hint(
+            Trouble::Forbidden { told, .. } => new(ErrorName::PrometheusForbidden).cause(told).hint(
                 "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
             ),
             Trouble::Refused { kind, .. } => match kind.as_str() {
                 "timeout" | "canceled" | "unavailable" => {
-                    new(Kind::Unreachable, "PrometheusTimeout").hint("try again, or ask for less time or a larger `--step`")
+                    new(ErrorName::PrometheusTimeout).hint("try again, or ask for less time or a larger `--step`")
                 }
-                _ => new(Kind::Request, "PrometheusRefused").hint("ask for less time or a larger `--step`"),
+                _ => new(ErrorName::PrometheusRefused).hint("ask for less time or a larger `--step`"),
             },
         }
     }
@@ -214,21 +217,25 @@ impl From<Trouble> for Error {
 /// The API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
 /// quotas, webhooks and Pod Security refuse with the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
-    const REFUSALS: [(&str, &str, &str); 9] = [
-        ("exceeded quota", "QuotaExceeded", "ask for less, or free what the quota counts: `gpuctl get jobs`"),
-        ("failed quota", "QuotaExceeded", "the quota wants `resources.cpu` and `resources.memory` in every job"),
-        ("usage per", "LimitExceeded", "a LimitRange of the namespace bounds what one job may ask for"),
-        ("violates PodSecurity", "PodSecurity", "the namespace forbids this; use `size:` or `pvc:` instead of host paths"),
-        ("admission webhook", "WebhookDenied", "a policy of the cluster refuses it"),
-        ("ValidatingAdmissionPolicy", "PolicyDenied", "a policy of the cluster refuses it"),
-        ("failed calling webhook", "WebhookFailed", "a policy of the cluster cannot be asked; tell its administrator"),
-        ("being terminated", "NamespaceTerminating", "the namespace is being deleted; choose another with `-n`"),
-        ("error looking up service account", "ServiceAccountNotFound", "correct `pod.serviceAccountName`"),
+    const REFUSALS: [(&str, ErrorName, &str); 9] = [
+        ("exceeded quota", ErrorName::QuotaExceeded, "ask for less, or free what the quota counts: `gpuctl get jobs`"),
+        ("failed quota", ErrorName::QuotaExceeded, "the quota wants `resources.cpu` and `resources.memory` in every job"),
+        ("usage per", ErrorName::LimitExceeded, "a LimitRange of the namespace bounds what one job may ask for"),
+        (
+            "violates PodSecurity",
+            ErrorName::PodSecurity,
+            "the namespace forbids this; use `size:` or `pvc:` instead of host paths",
+        ),
+        ("admission webhook", ErrorName::WebhookDenied, "a policy of the cluster refuses it"),
+        ("ValidatingAdmissionPolicy", ErrorName::PolicyDenied, "a policy of the cluster refuses it"),
+        ("failed calling webhook", ErrorName::WebhookFailed, "a policy of the cluster cannot be asked; tell its administrator"),
+        ("being terminated", ErrorName::NamespaceTerminating, "the namespace is being deleted; choose another with `-n`"),
+        ("error looking up service account", ErrorName::ServiceAccountNotFound, "correct `pod.serviceAccountName`"),
     ];
     // Whoever admits may choose the code.
     let admits = matches!(code, 400 | 403 | 422 | 500);
     if let Some((_, name, hint)) = REFUSALS.iter().find(|(words, ..)| admits && told.contains(words)) {
-        return Error::new(Kind::Request, name, told).hint(*hint);
+        return Error::new(name.clone(), told).hint(hint);
     }
     let kind = match code {
         401 | 403 => Kind::Access,
@@ -237,11 +244,14 @@ fn api(code: u16, reason: &str, told: String) -> Error {
         _ => Kind::Request,
     };
     let name = match (code, reason) {
-        (401, _) => "Unauthenticated",
-        (_, "") => "RequestFailed",
-        (_, reason) => reason,
+        (401, _) => ErrorName::Unauthenticated,
+        (403, "Forbidden") => ErrorName::Forbidden,
+        (404, "NotFound") => ErrorName::NotFound,
+        (409, "AlreadyExists") => ErrorName::AlreadyExists,
+        (_, "") => ErrorName::reported(kind, "RequestFailed"),
+        (_, reason) => ErrorName::reported(kind, reason),
     };
-    let error = Error::new(kind, name, told);
+    let error = Error::new(name, told);
     match code {
         401 => error.hint("the credentials of the kubeconfig are not accepted; log in again"),
         _ => error,

@@ -1,0 +1,80 @@
+//! Options of every list: order, page, watch, header, format. A list has all of them or says why not.
+
+use clap::{Args, ValueEnum};
+
+use super::columns::{Output, OutputParser};
+use crate::observe::list::{ListOptions, Page};
+use crate::observe::watch::WATCH_STEP;
+
+/// Options of every list. `K` is the enum of keys that the list can be sorted by.
+#[derive(Args, Clone, Debug)]
+pub struct ListArgs<K: ValueEnum + Clone + Send + Sync + 'static> {
+    /// Sort the list by this key
+    #[arg(long, value_enum, value_name = "KEY")]
+    pub sort_by: Option<K>,
+    #[command(flatten)]
+    pub page: PageArgs,
+    /// Keep watching: redraw on a terminal, print one JSON object per change in a pipe
+    #[arg(short, long)]
+    pub watch: bool,
+    #[command(flatten)]
+    pub print: PrintArgs,
+}
+
+/// Which part of a list
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct PageArgs {
+    /// Print this page, counted from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub page: Option<u32>,
+    /// Number of rows on a page
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub page_size: Option<u32>,
+}
+
+/// How a list is printed
+#[derive(Args, Clone, Debug)]
+pub struct PrintArgs {
+    /// Omit the header row
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Output format; custom-columns=TITLE:.field,… prints fields of the JSON
+    #[arg(short, long, value_parser = OutputParser, default_value = "table", value_name = "FORMAT")]
+    pub output: Output,
+}
+
+/// Rows on a page when only `--page` is given: the number of the contract.
+pub const PAGE_SIZE: u32 = 20;
+/// The same for workloads: the number of the workloads document.
+pub const WORKLOADS_PAGE_SIZE: u32 = 10;
+
+impl PageArgs {
+    /// Returns the page that was asked for; `usual` rows are on a page of which only the number was given.
+    #[must_use]
+    pub fn page(&self, usual: u32) -> Page {
+        Page { number: self.page, size: self.page_size, usual }
+    }
+}
+
+impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
+    /// Returns what the workflow of lists is told; `page_size` rows are on a page of which only the number was given.
+    #[must_use]
+    pub fn options(&self, page_size: u32) -> ListOptions {
+        ListOptions { page: self.page.page(page_size), watch: self.watch, ..self.print.options() }
+    }
+}
+
+impl PrintArgs {
+    /// Returns the options of a list that is printed once and whole.
+    #[must_use]
+    pub fn options(&self) -> ListOptions {
+        ListOptions {
+            page: Page::default(),
+            watch: false,
+            interval: WATCH_STEP,
+            headers: !self.no_headers,
+            format: self.output.format().into(),
+            columns: self.output.columns(),
+        }
+    }
+}

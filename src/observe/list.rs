@@ -1,0 +1,173 @@
+//! Prints lists, once or again and again, in every format that `-o` has. A verb says how its rows are read and how its table
+//! looks; pages, watching, custom columns and empty lists are the same for all of them.
+
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::watch::{self, Frame};
+use crate::cluster::{Failure, Patience};
+use crate::context::Context;
+use crate::error::Error;
+use crate::spec::nearest;
+use crate::view::columns::{self, Column};
+use crate::view::{Format, document};
+
+/// How a list is printed.
+#[derive(Clone, Debug)]
+pub struct ListOptions {
+    pub page: Page,
+    pub watch: bool,
+    /// Time between two looks of a watch.
+    pub interval: Duration,
+    pub headers: bool,
+    pub format: Format,
+    /// Columns of the user's own instead of a table.
+    pub columns: Option<Vec<Column>>,
+}
+
+/// Which part of a list; everything when neither number nor size was given.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Page {
+    pub number: Option<u32>,
+    pub size: Option<u32>,
+    /// Rows on a page when only the number was given.
+    pub usual: u32,
+}
+
+impl Page {
+    /// Returns the rows of the page.
+    #[must_use]
+    pub fn of<T>(self, rows: Vec<T>) -> Vec<T> {
+        if self.number.is_none() && self.size.is_none() {
+            return rows;
+        }
+        let size = self.size.unwrap_or(self.usual) as usize;
+        let skipped = (self.number.unwrap_or(1) as usize - 1).saturating_mul(size);
+        rows.into_iter().skip(skipped).take(size).collect()
+    }
+}
+
+/// The rows of a list as they are printed.
+pub struct Listing {
+    /// The answer of `-o json`.
+    document: Value,
+    /// The key of the rows in it; empty where the answer is the list itself.
+    rows: &'static str,
+    /// What `-o name` prints, a line per row. A watch tells rows apart by it.
+    names: Vec<String>,
+    /// The table; empty where the format is another.
+    table: String,
+    /// Said when there are no rows.
+    none: &'static str,
+    /// Said after the list.
+    hints: Vec<String>,
+}
+
+impl Listing {
+    /// Makes a listing. `table` renders the rows for people or as CSV and is called only when that is what is printed.
+    ///
+    /// # Panics
+    /// Never: our documents are JSON.
+    pub fn new(
+        options: &ListOptions,
+        document: &impl Serialize,
+        rows: &'static str,
+        names: Vec<String>,
+        table: impl FnOnce(Format, bool) -> String,
+    ) -> Self {
+        let document = serde_json::to_value(document).expect("our structs are JSON");
+        let text_wanted = options.columns.is_none() && !options.format.is_document() && options.format != Format::Name;
+        // A header without rows would look like an answer to people; programs that read CSV want it.
+        let table = if text_wanted && (!names.is_empty() || options.format == Format::Csv) {
+            table(options.format, options.headers)
+        } else {
+            String::new()
+        };
+        Self { document, rows, names, table, none: "", hints: Vec::new() }
+    }
+
+    /// Says this on stderr when there are no rows.
+    #[must_use]
+    pub fn none(self, none: &'static str) -> Self {
+        Self { none, ..self }
+    }
+
+    /// Says these on stderr after the list.
+    #[must_use]
+    pub fn hints(self, hints: Vec<String>) -> Self {
+        Self { hints, ..self }
+    }
+
+    fn rows(&self) -> &[Value] {
+        let rows = if self.rows.is_empty() { &self.document } else { &self.document[self.rows] };
+        rows.as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns what stdout gets.
+    fn text(&self, options: &ListOptions, context: &Context) -> Result<String, Error> {
+        if let Some(own) = &options.columns {
+            if let Some((key, known)) = columns::unknown(own, self.rows()) {
+                let error = Error::usage(format!("the list has no field `{key}`"));
+                return Err(match nearest(key, &known) {
+                    Some(near) => error.hint(format!("did you mean `.{near}`?")),
+                    None => error.hint(format!("fields: {}", known.join(", "))),
+                });
+            }
+            return Ok(columns::table(self.rows(), own, options.headers, context.terminal.look()));
+        }
+        if options.format == Format::Name {
+            return Ok(self.names.iter().map(|name| format!("{name}\n")).collect());
+        }
+        Ok(document(options.format, &self.document).unwrap_or_else(|| self.table.clone()))
+    }
+}
+
+/// One look at the cluster. A watch outlives a restart of the API server; a single answer is an answer now.
+pub struct Round<'a> {
+    /// True the first time: warnings about missing rights are printed once.
+    pub first: bool,
+    /// Set in a watch, for its warnings.
+    watching: Option<&'a Context>,
+}
+
+impl Round<'_> {
+    /// The only look of a command that is no list.
+    #[must_use]
+    pub fn single() -> Self {
+        Self { first: true, watching: None }
+    }
+
+    /// Sends a request; in a watch it waits out an outage.
+    pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
+        let Some(context) = self.watching else { return ask().await };
+        Patience::new(|failure| context.terminal.warn(&format!("{failure}; trying again"))).ask(ask).await
+    }
+}
+
+/// Prints the list that `look` reads, once, or with `-w` until it is interrupted.
+pub async fn run(
+    options: &ListOptions,
+    context: &Context,
+    mut look: impl AsyncFnMut(Round<'_>) -> Result<Listing, Error>,
+) -> Result<ExitCode, Error> {
+    context.terminal.set_format(options.format);
+    if options.watch {
+        return watch::watch(options.format, options.interval, context, async |first| {
+            let listing = look(Round { first, watching: Some(context) }).await?;
+            let rows = listing.names.iter().cloned().zip(listing.rows());
+            Ok(Frame::new(listing.text(options, context)?, rows))
+        })
+        .await;
+    }
+    let listing = look(Round { first: true, watching: None }).await?;
+    context.terminal.print(&listing.text(options, context)?)?;
+    if listing.names.is_empty() && !listing.none.is_empty() {
+        context.terminal.note(listing.none);
+    }
+    listing.hints.iter().for_each(|hint| context.terminal.hint(hint));
+    Ok(ExitCode::SUCCESS)
+}

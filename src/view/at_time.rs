@@ -1,0 +1,248 @@
+//! Nodes, jobs and single devices at a moment of the past. Fields have the names of the present lists; what history does not
+//! tell is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::stats::ledger::{Tenure, Top};
+
+use super::coverage::{percent, rounded};
+use super::snapshot::At;
+use super::table::{Table, left, right};
+use super::{Format, Look};
+
+/// A list as it was at a moment.
+#[derive(Serialize)]
+pub struct ListAt<T> {
+    total: usize,
+    at: Timestamp,
+    pub items: Vec<T>,
+}
+
+impl<T> ListAt<T> {
+    fn new(at: Timestamp, items: Vec<T>) -> Self {
+        Self { total: items.len(), at, items }
+    }
+
+    /// Keeps the items that `is_meant` accepts.
+    #[must_use]
+    pub fn only(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
+        self.items.retain(is_meant);
+        Self::new(self.at, self.items)
+    }
+}
+
+/// A node that had GPUs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeAt {
+    pub node_name: String,
+    gpu_total: u64,
+    /// `null` when no allocation was recorded then.
+    gpu_used: Option<u64>,
+    gpu_free: Option<u64>,
+    /// Mean in percent of the five minutes before, over the devices that were held.
+    gpu_utilization: Option<f64>,
+    holders: Option<Vec<HolderAt>>,
+}
+
+/// A pod that held GPUs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HolderAt {
+    namespace: String,
+    pod: String,
+    workload: String,
+    workload_type: String,
+    gpu: u64,
+}
+
+impl From<&Tenure> for HolderAt {
+    fn from(tenure: &Tenure) -> Self {
+        let Tenure { pod: (namespace, pod), top, gpus, .. } = tenure;
+        Self {
+            namespace: namespace.clone(),
+            pod: pod.clone(),
+            workload: top.name.clone(),
+            workload_type: top.kind.clone(),
+            gpu: *gpus,
+        }
+    }
+}
+
+/// A workload that requested GPUs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobAt {
+    pub job_id: String,
+    name: String,
+    pub namespace: String,
+    workload_type: String,
+    pool: Option<String>,
+    status: &'static str,
+    gpu: u64,
+    gpu_held: u64,
+    user: Option<String>,
+    pods_running: usize,
+    gpu_utilization: Option<f64>,
+}
+
+/// A device, and who held it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceAt {
+    node: String,
+    index: u32,
+    at: Timestamp,
+    /// Percent.
+    utilization: Option<f64>,
+    holders: Vec<HolderAt>,
+    /// Pods of the node that may have held it, where the exporter names no pod.
+    possible_holders: Vec<HolderAt>,
+}
+
+/// Returns every node that had GPUs then.
+#[must_use]
+pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
+    let held = then.held();
+    let node = |(name, total): (&String, &u64)| {
+        let own: Option<Vec<usize>> =
+            held.as_ref().map(|held| held.iter().copied().filter(|index| then.tenure(*index).node == *name).collect());
+        let used = own.as_ref().map(|own| then.gpus(own));
+        NodeAt {
+            node_name: name.clone(),
+            gpu_total: *total,
+            gpu_used: used,
+            gpu_free: used.map(|used| total.saturating_sub(used)),
+            gpu_utilization: own.as_ref().and_then(|own| then.utilization(own)).map(rounded),
+            holders: own.map(|own| own.iter().map(|index| then.tenure(*index).into()).collect()),
+        }
+    };
+    ListAt::new(then.time, then.ledger.of_nodes.iter().map(node).collect())
+}
+
+/// Returns every workload that requested GPUs then.
+#[must_use]
+pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
+    let Some(slot) = then.slot() else { return ListAt::new(then.time, Vec::new()) };
+    let mut tops: BTreeMap<&Top, Vec<usize>> = BTreeMap::new();
+    for (index, tenure) in then.ledger.tenures.iter().enumerate().filter(|(_, tenure)| tenure.requested[slot]) {
+        tops.entry(&tenure.top).or_default().push(index);
+    }
+    let job = |(top, own): (&Top, Vec<usize>)| {
+        let tenures = || own.iter().map(|index| then.tenure(*index));
+        let held: Vec<usize> = own.iter().copied().filter(|index| then.tenure(*index).held[slot]).collect();
+        let running: BTreeSet<&(String, String)> = tenures()
+            .filter(|tenure| tenure.phase.as_ref().is_some_and(|(_, phase)| phase == "Running"))
+            .map(|tenure| &tenure.pod)
+            .collect();
+        let label = |key: &str| tenures().find_map(|tenure| tenure.labels.as_ref()?.get(key).cloned());
+        JobAt {
+            job_id: top.name.clone(),
+            name: top.name.clone(),
+            namespace: top.namespace.clone(),
+            workload_type: top.kind.clone(),
+            pool: label("gpuctl_pool"),
+            status: if running.is_empty() { "pending" } else { "running" },
+            gpu: then.gpus(&own),
+            gpu_held: then.gpus(&held),
+            user: label("gpuctl_user"),
+            pods_running: running.len(),
+            gpu_utilization: then.utilization(&held).map(rounded),
+        }
+    };
+    ListAt::new(then.time, tops.into_iter().map(job).collect())
+}
+
+/// Returns who had a device then; `None` when there was no such device.
+#[must_use]
+pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
+    let held = then.held()?;
+    let total = *then.ledger.of_nodes.get(node)?;
+    let place = then.usage.devices.iter().position(|place| place.node == node && place.index == Some(index));
+    if place.is_none() && u64::from(index) >= total {
+        return None;
+    }
+    let runs = then.usage.runs().iter().filter(|run| Some(run.device) == place);
+    let last = runs.filter_map(|run| Some((&run.holders, run.values.last()?))).max_by_key(|(_, point)| point.at);
+    let there: Vec<usize> = held.into_iter().filter(|index| then.tenure(*index).node == node).collect();
+    let known: Vec<usize> =
+        last.map(|(holders, _)| holders.iter().copied().filter(|holder| there.contains(holder)).collect()).unwrap_or_default();
+    // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
+    let sure = match there.as_slice() {
+        [one] if known.is_empty() && then.tenure(*one).gpus >= total => vec![*one],
+        _ => known,
+    };
+    let holders = |of: &[usize]| of.iter().map(|index| then.tenure(*index).into()).collect();
+    // Any pod of the node may hold a device whose holder is not named.
+    let possible: &[usize] = if sure.is_empty() { &there } else { &[] };
+    Some(DeviceAt {
+        node: node.to_owned(),
+        index,
+        at: then.time,
+        utilization: last.map(|(_, point)| rounded(point.value)),
+        holders: holders(&sure),
+        possible_holders: holders(possible),
+    })
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Renders nodes for people.
+#[must_use]
+pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: Look) -> String {
+    let columns = [left("NAME"), right("GPUS"), right("USED"), right("FREE"), right("UTIL"), left("HOLDERS").yielding()];
+    let mut table = Table::new(columns);
+    for item in items {
+        let holders = item.holders.iter().flatten().map(|holder| format!("{}/{}", holder.namespace, holder.pod));
+        table.row(vec![
+            item.node_name.as_str().into(),
+            item.gpu_total.to_string().into(),
+            number(item.gpu_used).into(),
+            number(item.gpu_free).into(),
+            percent(item.gpu_utilization).into(),
+            holders.collect::<Vec<_>>().join(" ").into(),
+        ]);
+    }
+    table.show(format, headers, look)
+}
+
+/// Renders jobs for people.
+#[must_use]
+pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: Look) -> String {
+    let mut table =
+        Table::new([left("NAMESPACE"), left("NAME"), left("KIND"), left("STATUS"), right("GPUS"), right("HELD"), right("UTIL")]);
+    for item in items {
+        table.row(vec![
+            item.namespace.as_str().into(),
+            item.name.as_str().into(),
+            item.workload_type.as_str().into(),
+            item.status.into(),
+            item.gpu.to_string().into(),
+            item.gpu_held.to_string().into(),
+            percent(item.gpu_utilization).into(),
+        ]);
+    }
+    table.show(format, headers, look)
+}
+
+/// One sentence about a device.
+#[must_use]
+pub fn sentence(device: &DeviceAt) -> String {
+    let names = |holders: &[HolderAt]| {
+        let one =
+            |holder: &HolderAt| format!("{}/{} ({} {})", holder.namespace, holder.pod, holder.workload_type, holder.workload);
+        holders.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let who = match (names(&device.holders), names(&device.possible_holders)) {
+        (held, _) if !held.is_empty() => held,
+        (_, possible) if possible.is_empty() => "nobody".to_owned(),
+        (_, possible) => format!("nobody, or one of {possible}: the exporter names no pod"),
+    };
+    let busy = device.utilization.map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
+    format!("{}/{} at {}: {who}{busy}\n", device.node, device.index, device.at)
+}

@@ -1,0 +1,124 @@
+//! Hourly rows for people: a table for each kind, and the curve of a cluster.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::chart::{Frame, chart};
+use super::coverage::percent;
+use super::hourly::{Kind, Row, Utilization};
+use super::table::{Cell, Column, Table, left, right};
+use super::{Format, Look, csv};
+use crate::model::Point;
+
+/// Renders rows for people, or as CSV with every field of the rows.
+#[must_use]
+pub fn table(kind: Kind, rows: &[Row], format: Format, headers: bool, look: Look) -> String {
+    if format == Format::Csv {
+        return csv::rows(rows, headers, look);
+    }
+    let clusters: BTreeSet<&str> = rows.iter().map(Row::cluster).collect();
+    let several = clusters.len() > 1;
+    let own: &[Column] = match kind {
+        Kind::Cluster => &[
+            right("GPUS"),
+            right("HELD"),
+            right("RATE"),
+            right("UTIL"),
+            right("MIN"),
+            right("P50"),
+            right("P95"),
+            right("MAX"),
+            right("SAMPLES"),
+        ],
+        Kind::Namespaces => &[left("NAMESPACE"), right("HELD"), right("UTIL"), right("MIN"), right("MAX"), right("WORKLOADS")],
+        Kind::Labels => &[left("VALUE"), right("HELD"), right("UTIL"), right("MIN"), right("MAX"), right("WORKLOADS")],
+        Kind::Workloads => &[
+            left("NAMESPACE"),
+            left("WORKLOAD"),
+            left("KIND"),
+            left("STATUS"),
+            right("HELD"),
+            right("UTIL"),
+            right("P95"),
+            right("MEM GIB"),
+            right("PODS"),
+        ],
+    };
+    let mut table = Table::new(several.then_some(left("CLUSTER")).into_iter().chain([left("HOUR")]).chain(own.iter().copied()));
+    for row in rows {
+        let mut cells: Vec<Cell> = several.then(|| row.cluster().into()).into_iter().collect();
+        let short = row.hour().to_string().get(..16).unwrap_or_default().replace('T', " ");
+        cells.push(if row.is_partial() { format!("{short} …") } else { short }.into());
+        cells.extend(own_cells(row));
+        table.row(cells);
+    }
+    table.show(format, headers, look)
+}
+
+/// The cells of a row behind cluster and hour.
+fn own_cells(row: &Row) -> Vec<Cell> {
+    fn number(value: Option<impl Serialize>) -> Cell {
+        value.map_or_else(|| "-".to_owned(), |value| serde_json::to_string(&value).unwrap_or_default()).into()
+    }
+    let Utilization { avg_utilization, max_utilization, min_utilization, p50_utilization, p95_utilization } = row.utilization();
+    let share = |value: &Option<f64>| Cell::from(percent(*value));
+    let range = || [share(avg_utilization), share(min_utilization), share(max_utilization)];
+    match row {
+        Row::Cluster(row) => vec![
+            number(row.total_gpu_capacity),
+            number(row.allocated_gpu_count),
+            share(&row.allocation_rate),
+            share(avg_utilization),
+            share(min_utilization),
+            share(p50_utilization),
+            share(p95_utilization),
+            share(max_utilization),
+            number(Some(row.group.device_sample_count)),
+        ],
+        Row::Namespace(row) => [row.namespace.as_str().into(), number(Some(row.allocated_gpu_count))]
+            .into_iter()
+            .chain(range())
+            .chain([number(Some(row.active_workload_count))])
+            .collect(),
+        Row::Dimension(row) => [row.dimension_value.as_str().into(), number(Some(row.allocated_gpu_count))]
+            .into_iter()
+            .chain(range())
+            .chain([number(Some(row.active_workload_count))])
+            .collect(),
+        Row::Workload(row) => vec![
+            row.namespace.as_str().into(),
+            row.workload_name.as_str().into(),
+            row.workload_type.as_str().into(),
+            row.workload_status.clone().unwrap_or_default().into(),
+            number(Some(row.allocated_gpu_count)),
+            share(avg_utilization),
+            share(p95_utilization),
+            number(row.avg_gpu_memory_used),
+            number(row.avg_replica_count),
+        ],
+    }
+}
+
+/// Utilization of a cluster by the hour, for a terminal.
+#[must_use]
+pub fn curve(rows: &[Row], start: i64, end: i64, look: Look) -> String {
+    let of = |row: &Row| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()? });
+    let points: Vec<Point> = rows.iter().filter_map(of).collect();
+    if look.width.is_none() || points.len() < 2 {
+        return String::new();
+    }
+    let width = look.width.unwrap_or(80).min(100);
+    let frame = Frame { from: start * 1000, to: end * 1000, top: 100.0, height: 5, width };
+    chart(&points, frame, "utilization of held GPUs by the hour, %", look)
+}
+
+/// The document's page of rows.
+#[derive(Serialize)]
+pub struct RowPage {
+    pub total: usize,
+    pub page: usize,
+    pub page_size: usize,
+    pub total_pages: usize,
+    pub data: Vec<Row>,
+}
