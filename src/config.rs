@@ -10,11 +10,11 @@ mod score;
 
 use std::path::PathBuf;
 
-use crate::terminal::Wishes;
+use crate::terminal::TerminalOptions;
 
 pub use file::{set, usual};
 pub use found::{Config, Origin};
-pub use keys::{KEYS, Key, Kind, nearest};
+pub use keys::{KEYS, SettingKey, ValueKind, nearest};
 pub use metrics::{MetricsFlags, MetricsSource};
 pub use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
 pub use score::ScoreSettings;
@@ -66,7 +66,7 @@ impl Environment {
 
     /// Wishes for the terminal, flags aside.
     #[must_use]
-    pub fn wishes(&self) -> Wishes {
-        Wishes { environment: self.color, plain: self.plain, columns: self.columns, ..Wishes::default() }
+    pub fn wishes(&self) -> TerminalOptions {
+        TerminalOptions { environment: self.color, plain: self.plain, columns: self.columns, ..TerminalOptions::default() }
     }
 }

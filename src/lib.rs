@@ -41,8 +41,8 @@ use crate::cli::{Cli, When};
 use crate::cluster::Access;
 use crate::config::Environment;
 use crate::context::Context;
-use crate::error::{Error, ErrorName, Kind};
-use crate::terminal::{ColorChoice, Talk, Terminal};
+use crate::error::{Error, ErrorKind, ErrorName};
+use crate::terminal::{ColorChoice, Terminal, Verbosity};
 use crate::view::Format;
 
 /// Parses the command line, runs the verb, reports its failure.
@@ -88,7 +88,7 @@ fn misused(error: &clap::Error) -> ExitCode {
     } else {
         let _ = error.print();
     }
-    ExitCode::from(Kind::Usage.exit_code())
+    ExitCode::from(ErrorKind::Usage.exit_code())
 }
 
 /// Builds what the command works with from the global options and the environment.
@@ -103,9 +103,9 @@ fn context(cli: &Cli) -> Context {
     };
     wishes.plain |= global.plain;
     wishes.talk = match (global.quiet, global.verbose) {
-        (true, _) => Talk::Errors,
-        (_, true) => Talk::Details,
-        _ => Talk::default(),
+        (true, _) => Verbosity::Errors,
+        (_, true) => Verbosity::Details,
+        _ => Verbosity::default(),
     };
     let terminal = Terminal::new(wishes);
     let access = Access {

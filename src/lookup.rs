@@ -1,8 +1,8 @@
 //! Finds the job or node that a user names, and suggests the nearest name when there is none.
 
-use crate::cluster::{Connection, Stock, Wanted};
+use crate::cluster::{Connection, InventorySnapshot, Wanted};
 use crate::error::{Error, ErrorName};
-use crate::model::{HostUse, Job};
+use crate::model::{Job, NodeUsage};
 use crate::spec::nearest;
 
 /// Whether the command changes anything.
@@ -77,10 +77,10 @@ fn unknown(name: &str, unreadable: &[&str]) -> Error {
 }
 
 /// Returns the node of that name; an error names the nearest one.
-pub fn node<'s>(stock: &'s Stock, name: &str) -> Result<&'s HostUse, Error> {
+pub fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s NodeUsage, Error> {
     let hosts = &stock.inventory.hosts;
     hosts.iter().find(|host| host.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = hosts.iter().map(HostUse::name).collect();
+        let names: Vec<&str> = hosts.iter().map(NodeUsage::name).collect();
         missing_node(name, &names)
     })
 }

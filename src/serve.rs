@@ -22,14 +22,14 @@ use tokio::task::LocalSet;
 
 /// What stands at a path.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct HttpPage {
     pub code: u16,
     pub media: &'static str,
     pub text: String,
 }
 
 /// Pages by their path.
-pub type Pages = Rc<RefCell<BTreeMap<&'static str, Page>>>;
+pub type Pages = Rc<RefCell<BTreeMap<&'static str, HttpPage>>>;
 
 /// A reader that takes longer to ask is none.
 const ASKS_WITHIN: Duration = Duration::from_secs(10);
@@ -104,6 +104,6 @@ fn answer(request: &Request<Incoming>, pages: &Pages) -> Response<Full<Bytes>> {
     response
 }
 
-fn plain(code: u16, text: String) -> Page {
-    Page { code, media: "text/plain; charset=utf-8", text }
+fn plain(code: u16, text: String) -> HttpPage {
+    HttpPage { code, media: "text/plain; charset=utf-8", text }
 }

@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::error::{Error, ErrorName};
 use crate::spec::Problems;
 use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
-use crate::view::{Format, Look};
+use crate::view::{Format, TextStyle};
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum ColorChoice {
 
 /// How much is said on stderr; each says what those before it say too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Talk {
+pub enum Verbosity {
     Errors,
     Warnings,
     #[default]
@@ -35,12 +35,12 @@ pub enum Talk {
 
 /// What flags and environment say about output.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wishes {
+pub struct TerminalOptions {
     pub color: ColorChoice,
     /// From `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, when the flag leaves it open.
     pub environment: Option<bool>,
     pub plain: bool,
-    pub talk: Talk,
+    pub talk: Verbosity,
     /// Columns that the environment names.
     pub columns: Option<usize>,
 }
@@ -48,8 +48,8 @@ pub struct Wishes {
 /// The streams of this process.
 #[derive(Debug)]
 pub struct Terminal {
-    wishes: Wishes,
-    talk: Cell<Talk>,
+    wishes: TerminalOptions,
+    talk: Cell<Verbosity>,
     format: RefCell<Format>,
     /// The command as `auth check` names it: `get nodes`.
     task: Cell<Option<&'static str>>,
@@ -59,7 +59,7 @@ pub struct Terminal {
 
 impl Terminal {
     #[must_use]
-    pub fn new(wishes: Wishes) -> Self {
+    pub fn new(wishes: TerminalOptions) -> Self {
         // Each text is painted for its own stream; the library's own guess is about stdout alone.
         colored::control::set_override(true);
         Self { wishes, talk: Cell::new(wishes.talk), format: RefCell::default(), task: Cell::default(), told: Cell::default() }
@@ -71,18 +71,18 @@ impl Terminal {
     }
 
     /// From now on this much is said, unless a flag said how much.
-    pub fn set_talk(&self, talk: Talk) {
-        if self.wishes.talk == Talk::default() {
+    pub fn set_talk(&self, talk: Verbosity) {
+        if self.wishes.talk == Verbosity::default() {
             self.talk.set(talk);
         }
     }
 
     /// From now on this much is said; returns how much was. For what is done once to look and once more to do it.
-    pub fn swap_talk(&self, talk: Talk) -> Talk {
+    pub fn swap_talk(&self, talk: Verbosity) -> Verbosity {
         self.talk.replace(talk)
     }
 
-    fn says(&self, talk: Talk) -> bool {
+    fn says(&self, talk: Verbosity) -> bool {
         self.talk.get() >= talk
     }
 
@@ -109,15 +109,15 @@ impl Terminal {
 
     /// How text on stdout may look.
     #[must_use]
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> TextStyle {
         self.look_of(self.out_is_terminal())
     }
 
-    fn error_look(&self) -> Look {
+    fn error_look(&self) -> TextStyle {
         self.look_of(io::stderr().is_terminal())
     }
 
-    fn look_of(&self, terminal: bool) -> Look {
+    fn look_of(&self, terminal: bool) -> TextStyle {
         let color = match self.wishes.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -126,7 +126,7 @@ impl Terminal {
             }
         };
         let width = terminal.then(|| self.wishes.columns.or_else(terminal_width).unwrap_or(80));
-        Look { width, color, plain: self.wishes.plain }
+        TextStyle { width, color, plain: self.wishes.plain }
     }
 
     /// Writes data to stdout. A reader that went away ends the program silently, as it ends every filter.
@@ -198,7 +198,7 @@ impl Terminal {
     fn warn_with(&self, message: &str, hint: Option<String>) {
         if self.is_document() {
             self.say(&warning_json(message, hint.as_slice()));
-        } else if self.says(Talk::Warnings) {
+        } else if self.says(Verbosity::Warnings) {
             self.say(&warning_text(message, hint.as_deref(), self.error_look()));
         }
     }
@@ -208,7 +208,7 @@ impl Terminal {
         for problem in &problems.list {
             if self.is_document() {
                 self.warn(&format!("{}:{}:{}: {}", problems.file, problem.at.line, problem.at.column, problem.message));
-            } else if self.says(Talk::Warnings) {
+            } else if self.says(Verbosity::Warnings) {
                 self.say(&problem_text(problems, problem, self.error_look()));
             }
         }
@@ -216,7 +216,7 @@ impl Terminal {
 
     /// The command to type next; for people only.
     pub fn hint(&self, text: &str) {
-        if io::stderr().is_terminal() && self.says(Talk::Notes) && !self.is_document() {
+        if io::stderr().is_terminal() && self.says(Verbosity::Notes) && !self.is_document() {
             let word = crate::view::text::paint("hint:", Some(colored::Color::Cyan), self.error_look());
             self.say(&format!("{word} {}\n", crate::view::text::clean(text)));
         }
@@ -224,7 +224,7 @@ impl Terminal {
 
     /// What people are told when there is no data: «no jobs».
     pub fn note(&self, text: &str) {
-        if self.says(Talk::Notes) && !self.is_document() {
+        if self.says(Verbosity::Notes) && !self.is_document() {
             self.say(&format!("{}\n", crate::view::text::clean(text)));
         }
     }
@@ -236,7 +236,7 @@ impl Terminal {
 
     /// What only `-v` asks for.
     pub fn detail(&self, text: &str) {
-        if self.says(Talk::Details) {
+        if self.says(Verbosity::Details) {
             self.say(&format!("{}\n", crate::view::text::clean(text)));
         }
     }
@@ -244,7 +244,7 @@ impl Terminal {
     /// How far something long is; drawn on a terminal only.
     #[must_use]
     pub fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
-        if !self.says(Talk::Notes) || self.is_document() || !io::stderr().is_terminal() || steps < 2 {
+        if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() || steps < 2 {
             return ProgressBar::hidden();
         }
         let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left").expect("the template is valid");
@@ -254,7 +254,7 @@ impl Terminal {
     /// A line that changes while something is awaited; drawn on a terminal only.
     #[must_use]
     pub fn spinner(&self) -> ProgressBar {
-        if !self.says(Talk::Notes) || self.is_document() || !io::stderr().is_terminal() {
+        if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new_spinner();

@@ -48,13 +48,13 @@ macro_rules! verbs {
                 Top(metrics::top::Top) => metrics::top::run, ("top workloads" [OWNERS, METRICS]);
                 Score(score::ScoreArgs) => score::run, ("score nodes" [HOLDERS, METRICS]);
                 #[command(subcommand)]
-                Stats(history::stats::Stats) => history::stats::run, ("stats nodes" [METRICS]);
+                Stats(history::stats::StatsCommand) => history::stats::run, ("stats nodes" [METRICS]);
                 Eff(history::eff::Eff) => history::eff::run, ("eff workloads" [METRICS]);
                 #[command(subcommand)]
                 Who(history::who_gpu::Who) => history::who_gpu::run, ("who nodes" [METRICS]);
                 Report(history::report::Report) => history::report::run, ("report nodes" [METRICS]);
                 #[command(subcommand)]
-                Snapshot(history::snapshot::Snapshot) => history::snapshot::run, ("snapshot nodes" [METRICS]);
+                Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot nodes" [METRICS]);
                 Logs(jobs::logs::Logs) => jobs::logs::run, ("logs jobs" [FIND, LOGS]);
                 Events(jobs::events::Events) => jobs::events::run, ("events jobs" [EVENTS]);
                 Open(jobs::open::Open) => jobs::open::run, ("open jobs" [FIND, FORWARD]);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use gpuctl::config::{KEYS, Key};
+use gpuctl::config::{KEYS, SettingKey};
 use serde_json::{Value, json};
 
 struct Home(PathBuf);
@@ -71,7 +71,7 @@ fn every_value_has_its_origin() {
     for key in &KEYS {
         let (section, name) = key.name.split_once('.').unwrap();
         assert_eq!(all[section][name]["origin"], "default", "{}", key.name);
-        assert_eq!(all[section][name]["value"], Key::usual(key), "{}", key.name);
+        assert_eq!(all[section][name]["value"], SettingKey::usual(key), "{}", key.name);
     }
     home.write("prometheus: {url: http://file:9090}\nthresholds: {idle: 5}\nscheduler: {interval: 600}\nai: {api_key: sk-canary, model: m}\n");
     let all = home.origins(&[], &[("PROM_URL", "http://user:canary@host:9090")]);
@@ -184,7 +184,7 @@ fn a_setting_is_written_and_nothing_else_changes() {
         let (section, name) = key.name.split_once('.').unwrap();
         let found = &home.origins(&[], &[])[section][name];
         assert!(found["origin"].as_str().unwrap().starts_with("file "), "{}", key.name);
-        assert_eq!(found["value"], Key::usual(key), "{}", key.name);
+        assert_eq!(found["value"], SettingKey::usual(key), "{}", key.name);
     }
     assert!(home.text().starts_with("# ours\nprometheus:\n    url: http://b:9090   # 地址\n"), "{}", home.text());
     // A form that the editor cannot change stays as it is.

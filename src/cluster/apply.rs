@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::request::with_query;
+use super::http::with_query;
 use super::{Connection, Failure};
 use crate::render::Object;
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::request::with_query;
+use super::http::with_query;
 use super::socket::{PING, Socket, framed};
 use super::{Connection, Failure};
 
@@ -26,7 +26,7 @@ const CLOSE: u8 = 255;
 
 /// What to run and where.
 #[derive(Clone, Debug)]
-pub struct Call<'a> {
+pub struct ExecRequest<'a> {
     pub namespace: &'a str,
     pub pod: &'a str,
     pub container: &'a str,
@@ -39,21 +39,21 @@ pub struct Call<'a> {
 
 /// What goes in; the end of the channel is the end of the input.
 #[derive(Debug)]
-pub enum Input {
+pub enum SessionInput {
     Bytes(Bytes),
     Resize { columns: u16, rows: u16 },
 }
 
 /// What comes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum SessionStream {
     Out,
     Err,
 }
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum SessionEnd {
     Exit(i32),
     /// The process could not be run.
     Refused(String),
@@ -71,7 +71,7 @@ pub struct Session {
 
 impl Connection {
     /// Starts the call.
-    pub async fn start(&self, call: &Call<'_>) -> Result<Session, Failure> {
+    pub async fn start(&self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
         let flag = |wanted: bool| if wanted { "true" } else { "false" };
         let mut parameters = vec![
             ("container", call.container),
@@ -89,7 +89,11 @@ impl Connection {
 
 impl Session {
     /// Passes input in and output out until the process ends. A `sink` that takes no more ends it too.
-    pub async fn run(self, mut input: mpsc::Receiver<Input>, mut sink: impl FnMut(Output, &[u8]) -> bool) -> Ending {
+    pub async fn run(
+        self,
+        mut input: mpsc::Receiver<SessionInput>,
+        mut sink: impl FnMut(SessionStream, &[u8]) -> bool,
+    ) -> SessionEnd {
         let Socket { mut send, mut receive, half_close } = self.socket;
         let feeding = async {
             let mut pings = tokio::time::interval(PING);
@@ -97,8 +101,8 @@ impl Session {
             loop {
                 let message = tokio::select! {
                     next = input.recv(), if open => match next {
-                        Some(Input::Bytes(bytes)) => framed(STDIN, &bytes),
-                        Some(Input::Resize { columns, rows }) => {
+                        Some(SessionInput::Bytes(bytes)) => framed(STDIN, &bytes),
+                        Some(SessionInput::Resize { columns, rows }) => {
                             framed(RESIZE, json!({"Width": columns, "Height": rows}).to_string().as_bytes())
                         }
                         None => {
@@ -121,33 +125,33 @@ impl Session {
         let reading = async {
             while let Some((channel, content)) = receive.next().await {
                 let stream = match channel {
-                    STDOUT => Output::Out,
-                    STDERR => Output::Err,
+                    STDOUT => SessionStream::Out,
+                    STDERR => SessionStream::Err,
                     // Channels are announced by empty messages.
                     STATUS if !content.is_empty() => {
-                        return serde_json::from_slice(&content).map_or(Ending::Broken, |status| ending(&status));
+                        return serde_json::from_slice(&content).map_or(SessionEnd::Broken, |status| ending(&status));
                     }
                     _ => continue,
                 };
                 if !content.is_empty() && !sink(stream, &content) {
-                    return Ending::Unread;
+                    return SessionEnd::Unread;
                 }
             }
-            Ending::Broken
+            SessionEnd::Broken
         };
         tokio::select! {
             ending = reading => ending,
-            () = feeding => Ending::Broken,
+            () = feeding => SessionEnd::Broken,
         }
     }
 }
 
 /// The exit code is a cause in the details of a failed Status; kubelets that are none, such as virtual ones, wrap it in words.
-fn ending(status: &Status) -> Ending {
+fn ending(status: &Status) -> SessionEnd {
     static IN_WORDS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"exit (?:status|code) (\d+)$").expect("the pattern is tested"));
     if status.status.as_deref() == Some("Success") {
-        return Ending::Exit(0);
+        return SessionEnd::Exit(0);
     }
     // Each server on the way adds the same words.
     let message =
@@ -156,7 +160,7 @@ fn ending(status: &Status) -> Ending {
     let code = causes.clone().find(|cause| cause.reason.as_deref() == Some("ExitCode"));
     let told = code.and_then(|cause| cause.message.as_ref()?.parse().ok());
     let in_words = || IN_WORDS.captures(message.trim_end()).and_then(|found| found[1].parse().ok());
-    told.or_else(in_words).map_or_else(|| Ending::Refused(message.to_owned()), Ending::Exit)
+    told.or_else(in_words).map_or_else(|| SessionEnd::Refused(message.to_owned()), SessionEnd::Exit)
 }
 
 #[cfg(test)]
@@ -167,13 +171,13 @@ mod tests {
     #[test]
     fn the_exit_code_is_in_the_details() {
         let read = |value| ending(&serde_json::from_value(value).unwrap());
-        assert_eq!(read(json!({"status": "Success"})), Ending::Exit(0));
+        assert_eq!(read(json!({"status": "Success"})), SessionEnd::Exit(0));
         let failed = json!({"status": "Failure", "reason": "NonZeroExitCode", "message": "command terminated with non-zero exit code",
             "details": {"causes": [{"reason": "ExitCode", "message": "137"}]}});
-        assert_eq!(read(failed), Ending::Exit(137));
+        assert_eq!(read(failed), SessionEnd::Exit(137));
         let wrapped = json!({"status": "Failure", "message": "error executing command in container: cmd wait: exit status 7"});
-        assert_eq!(read(wrapped), Ending::Exit(7));
+        assert_eq!(read(wrapped), SessionEnd::Exit(7));
         let refused = json!({"status": "Failure", "reason": "InternalError", "message": "no such container"});
-        assert_eq!(read(refused), Ending::Refused("no such container".to_owned()));
+        assert_eq!(read(refused), SessionEnd::Refused("no such container".to_owned()));
     }
 }

@@ -9,7 +9,7 @@ use crate::render::{GPU_TYPE, Object, REPLICAS, Rendered, SOURCE};
 use super::apply::{Applied, RUN};
 use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
-use super::{Belonging, Blame, Connection, Failure};
+use super::{Blame, Connection, Failure, OwnedObject};
 
 /// What applying one object does.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub enum Effect {
 pub struct Effects {
     pub objects: Vec<(Object, Effect)>,
     /// Objects of the job that the document does not describe any more.
-    pub stale: Vec<Belonging>,
+    pub stale: Vec<OwnedObject>,
     /// Values of other field managers are to be overwritten.
     pub force: bool,
     /// An autoscaler goes, and its number of pods with it.
@@ -83,8 +83,8 @@ impl Connection {
         let there = self.belongings(root.namespace().unwrap_or_default(), job).await?;
         let wanted: Vec<String> = objects.iter().map(|object| format!("{}/{}", object.plural, object.name())).collect();
         let uid = owner.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-        let unowned = |one: &Belonging| one.kept || !one.is_owned_by(uid) || wanted.contains(&one.address());
-        let stale: Vec<Belonging> = there.into_iter().filter(|one| !unowned(one)).collect();
+        let unowned = |one: &OwnedObject| one.kept || !one.is_owned_by(uid) || wanted.contains(&one.address());
+        let stale: Vec<OwnedObject> = there.into_iter().filter(|one| !unowned(one)).collect();
         // Until its autoscaler goes, the number of pods is that one's.
         let scaled = stale.iter().any(|one| one.address().starts_with("horizontalpodautoscalers/"));
         let found = join_all(objects.iter().map(|object| self.effect_of(object, force, scaled))).await;

@@ -15,13 +15,13 @@ const LONGEST: Duration = Duration::from_secs(30);
 const LARGEST: usize = 1 << 20;
 
 #[derive(Deserialize)]
-struct Answer {
-    status: Option<Status>,
+struct ExecCredential {
+    status: Option<CredentialStatus>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct CredentialStatus {
     token: Option<String>,
     client_certificate_data: Option<String>,
     client_key_data: Option<String>,
@@ -41,7 +41,7 @@ pub async fn resolve(auth: &mut AuthInfo, interactive: bool) -> Result<(), Failu
     Ok(())
 }
 
-async fn run(exec: &ExecConfig, interactive: bool) -> Result<Status, Failure> {
+async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, Failure> {
     let program = exec.command.clone().unwrap_or_default();
     let failed = |cause: String| Failure::Credentials {
         cause: format!("the credential plugin `{program}` {cause}"),
@@ -81,7 +81,8 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<Status, Failure> {
         return Err(failed("printed more than a mebibyte".to_owned()));
     }
     // The text itself must not be quoted: it holds the token.
-    let answer: Answer = serde_json::from_slice(&output.stdout).map_err(|_| failed("printed no ExecCredential".to_owned()))?;
+    let answer: ExecCredential =
+        serde_json::from_slice(&output.stdout).map_err(|_| failed("printed no ExecCredential".to_owned()))?;
     let status = answer.status.ok_or_else(|| failed("gave no credentials".to_owned()))?;
     if status.token.is_none() && status.client_certificate_data.is_none() {
         return Err(failed("gave neither a token nor a certificate".to_owned()));

@@ -13,7 +13,7 @@ use crate::model::{Container, Pod, PodPhase};
 /// A page of a list; Go writes `null` for an empty one.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-pub struct Page<T> {
+pub struct ListPage<T> {
     #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
     pub items: Vec<T>,
 }
@@ -24,7 +24,7 @@ fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Metadata<'a> {
+pub struct ObjectMetadata<'a> {
     #[serde(borrow)]
     pub name: Cow<'a, str>,
     #[serde(borrow)]
@@ -33,7 +33,7 @@ pub struct Metadata<'a> {
     pub uid: Cow<'a, str>,
     pub creation_timestamp: Option<Timestamp>,
     pub deletion_timestamp: Option<Timestamp>,
-    pub owner_references: Vec<Owner>,
+    pub owner_references: Vec<OwnerReference>,
     pub finalizers: Vec<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ pub struct Metadata<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Owner {
+pub struct OwnerReference {
     pub uid: String,
     #[serde(default)]
     pub api_version: String,
@@ -53,9 +53,9 @@ pub struct Owner {
     pub controller: bool,
 }
 
-impl Metadata<'_> {
+impl ObjectMetadata<'_> {
     /// Who made the object and keeps it as it should be; where nobody says so, the first owner.
-    pub fn controller(&self) -> Option<&Owner> {
+    pub fn controller(&self) -> Option<&OwnerReference> {
         let owners = &self.owner_references;
         owners.iter().find(|owner| owner.controller).or_else(|| owners.first())
     }
@@ -64,7 +64,7 @@ impl Metadata<'_> {
 #[derive(Deserialize)]
 pub struct WirePod<'a> {
     #[serde(borrow, default)]
-    pub metadata: Metadata<'a>,
+    pub metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     pub spec: PodSpec<'a>,
     #[serde(borrow, default)]
@@ -85,7 +85,7 @@ pub struct PodSpec<'a> {
     /// What the runtime itself takes beside the containers.
     pub overhead: BTreeMap<String, String>,
     /// Of the pod as a whole; where it is set it stands for its containers.
-    pub resources: Resources,
+    pub resources: ContainerResources,
     pub readiness_gates: Vec<IgnoredAny>,
 }
 
@@ -121,7 +121,7 @@ pub struct WireContainer<'a> {
     pub name: Cow<'a, str>,
     #[serde(borrow)]
     pub restart_policy: Cow<'a, str>,
-    pub resources: Resources,
+    pub resources: ContainerResources,
     pub ports: Vec<WirePort>,
     pub startup_probe: Option<IgnoredAny>,
     pub readiness_probe: Option<WireProbe>,
@@ -129,7 +129,7 @@ pub struct WireContainer<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub struct Resources {
+pub struct ContainerResources {
     pub requests: BTreeMap<String, String>,
     pub limits: BTreeMap<String, String>,
 }
@@ -321,10 +321,10 @@ mod tests {
 
     #[test]
     fn a_pod_with_hardly_anything_is_still_a_pod() {
-        let page: Page<WirePod<'_>> = serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
+        let page: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
         assert_eq!(page.items[0].pod().name, "a\u{1b}b");
         assert_eq!(page.items[1].pod().phase, PodPhase::Pending);
-        let none: Page<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
+        let none: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
         assert!(none.items.is_empty());
     }
 }

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::model::{Event, Job};
 
-use super::decode::{Metadata, Page};
-use super::owner::Owner;
+use super::decode::{ListPage, ObjectMetadata};
+use super::owner::OwnerKind;
 use super::{Connection, Failure};
 
 /// Pods whose events are asked for one by one; with more of them one list of the namespace is cheaper.
@@ -20,7 +20,7 @@ const ONE_BY_ONE: usize = 8;
 #[serde(rename_all = "camelCase")]
 struct WireEvent<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ObjectMetadata<'a>,
     #[serde(borrow, default, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -34,13 +34,13 @@ struct WireEvent<'a> {
     #[serde(default)]
     count: Option<u32>,
     #[serde(default)]
-    series: Option<Series>,
+    series: Option<EventSeries>,
 }
 
 /// Repetitions, as younger components tell them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Series {
+struct EventSeries {
     #[serde(default)]
     count: u32,
     last_observed_time: Option<Timestamp>,
@@ -68,7 +68,7 @@ impl Connection {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
-        if pods.len() <= ONE_BY_ONE && Owner::of(job.kind) != Owner::Deployment {
+        if pods.len() <= ONE_BY_ONE && OwnerKind::of(job.kind) != OwnerKind::Deployment {
             let own = format!("involvedObject.name={}", job.name);
             let of_pods = join_all(pods.iter().map(|uid| self.events(namespace, uid)));
             let (own, of_pods) =
@@ -103,7 +103,7 @@ impl Connection {
         let parameters: Vec<(&str, &str)> = selector.map(|selector| ("fieldSelector", selector)).into_iter().collect();
         let mut events = Vec::new();
         self.list(&path, &parameters, |page| {
-            let page: Page<WireEvent<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WireEvent<'_>> = serde_json::from_slice(page)?;
             events.extend(page.items.iter().filter(|event| keep(&event.involved_object)).map(WireEvent::event));
             Ok(())
         })
@@ -119,7 +119,8 @@ fn beside(job: &Job, about: &Involved<'_>) -> bool {
     match about.kind.as_ref() {
         "Job" | "Deployment" | "StatefulSet" => about.uid == job.uid,
         "ReplicaSet" => {
-            Owner::of(job.kind) == Owner::Deployment && hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_alphanumeric()))
+            OwnerKind::of(job.kind) == OwnerKind::Deployment
+                && hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_alphanumeric()))
         }
         "PersistentVolumeClaim" => job.claims.iter().any(|claim| about.name == claim.as_str()),
         "HorizontalPodAutoscaler" | "Service" | "Ingress" => about.name == job.name,

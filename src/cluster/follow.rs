@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::model::{Container, Job, Pod, State};
 
-use super::{Connection, Failure, Follower, LogLine, LogQuery, Patience, Wanted};
+use super::{Connection, Failure, Follower, LogLine, LogQuery, OutageRetry, Wanted};
 
 /// Restarts of each pod that were told already.
 type Restarts = BTreeMap<String, u32>;
@@ -50,7 +50,7 @@ impl Connection {
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut restarts = Restarts::new();
         let mut last = None;
-        let patience = Patience::new(|failure| sink.borrow_mut()(LogEvent::Note(format!("{failure}; trying again"))));
+        let patience = OutageRetry::new(|failure| sink.borrow_mut()(LogEvent::Note(format!("{failure}; trying again"))));
         let mut over_since = None;
         loop {
             // Lines go on while the list is read.

@@ -9,16 +9,16 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{Consumer, Device, Host, HostCondition, Inventory, Node};
+use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
 use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US};
 
-use super::decode::{Page, WirePod};
+use super::decode::{ListPage, WirePod};
+use super::http::unreadable;
 use super::nodes::NodeSpec;
-use super::request::unreadable;
 use super::{Connection, Failure};
 
 /// An inventory, and what could not be read for it.
-pub struct Stock {
+pub struct InventorySnapshot {
     pub inventory: Inventory,
     /// Pods that have not ended; `None` when those of all namespaces may not be listed.
     pub consumers: Option<Vec<Consumer>>,
@@ -28,7 +28,7 @@ pub struct Stock {
     refused: Option<Failure>,
 }
 
-impl Stock {
+impl InventorySnapshot {
     /// For what needs the nodes as they are: those that were published are an error.
     pub fn listed(self) -> Result<Self, Failure> {
         match self.refused {
@@ -108,17 +108,17 @@ struct Values {
 
 impl Connection {
     /// Everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
-    pub async fn stock(&self) -> Result<Stock, Failure> {
+    pub async fn stock(&self) -> Result<InventorySnapshot, Failure> {
         let mut hosts = Vec::new();
         let nodes = self.list("/api/v1/nodes", &[], |page| {
-            let page: Page<WireHost<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WireHost<'_>> = serde_json::from_slice(page)?;
             hosts.extend(page.items.iter().map(WireHost::host));
             Ok(())
         });
         let mut consumers = Vec::new();
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         let pods = self.list("/api/v1/pods", &unfinished, |page| {
-            let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
             consumers.extend(page.items.iter().map(consumer));
             Ok(())
         });
@@ -154,7 +154,7 @@ impl Connection {
         }
         let devices = devices(&slices, claims.as_deref());
         let inventory = Inventory::of(hosts, consumers.as_deref(), &devices);
-        Ok(Stock { inventory, consumers, unreadable, refused })
+        Ok(InventorySnapshot { inventory, consumers, unreadable, refused })
     }
 
     /// Pods of one namespace that have not ended.
@@ -162,7 +162,7 @@ impl Connection {
         let mut consumers = Vec::new();
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
-            let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
             consumers.extend(page.items.iter().map(consumer));
             Ok(())
         })
@@ -190,27 +190,33 @@ impl Connection {
     }
 
     /// One node with the times of its labels, and its version for a careful write.
-    pub async fn host(&self, name: &str) -> Result<Option<(Host, String)>, Failure> {
+    pub async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
         let Some(found) = self.find::<Value>(&format!("/api/v1/nodes/{name}")).await? else { return Ok(None) };
         let text = found.to_string();
         let wire: WireHost<'_> = serde_json::from_str(&text).map_err(|error| unreadable(&self.server, &error))?;
         let version = found.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Some((Host { labels_written: labels_written(&found), ..wire.host() }, version)))
+        Ok(Some((NodeDetails { labels_written: labels_written(&found), ..wire.host() }, version)))
     }
 }
 
-fn published(node: Node) -> Host {
-    Host { capacity: node.allocatable.clone(), allocatable: node.allocatable.clone(), node, published: true, ..Host::default() }
+fn published(node: Node) -> NodeDetails {
+    NodeDetails {
+        capacity: node.allocatable.clone(),
+        allocatable: node.allocatable.clone(),
+        node,
+        published: true,
+        ..NodeDetails::default()
+    }
 }
 
 impl WireHost<'_> {
-    fn host(&self) -> Host {
+    fn host(&self) -> NodeDetails {
         let metadata = &self.metadata;
         let sharing = |key: &str| key.starts_with("hami.io/");
         let extended = |map: &BTreeMap<String, String>| -> BTreeMap<String, String> {
             map.iter().filter(|(key, _)| key.contains('/')).map(|(key, value)| (key.clone(), value.clone())).collect()
         };
-        Host {
+        NodeDetails {
             node: Node {
                 name: metadata.name.to_string(),
                 labels: metadata.labels.clone(),

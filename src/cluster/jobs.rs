@@ -12,8 +12,8 @@ use crate::render::{
     GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
 };
 
-use super::decode::{Condition, Metadata, Page, PodSpec, WirePod};
-use super::owner::{HOSTNAME, Owner, PodOwner};
+use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, WirePod};
+use super::owner::{HOSTNAME, OwnerKind, PodOwner};
 use super::{Connection, Failure};
 
 /// Which jobs are wanted.
@@ -56,7 +56,7 @@ const LOOKED_INTO: usize = 20;
 #[derive(Deserialize)]
 struct WireOwner<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: OwnerSpec<'a>,
     #[serde(borrow, default)]
@@ -71,12 +71,12 @@ struct OwnerSpec<'a> {
     suspend: bool,
     replicas: Option<u32>,
     #[serde(borrow)]
-    template: Template<'a>,
+    template: JobTemplate<'a>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Template<'a> {
+struct JobTemplate<'a> {
     #[serde(borrow)]
     spec: PodSpec<'a>,
 }
@@ -107,8 +107,8 @@ impl Wanted {
         terms.join(",")
     }
 
-    fn owners(&self) -> Vec<Owner> {
-        self.kind.map_or_else(|| Owner::ALL.to_vec(), |kind| vec![Owner::of(kind)])
+    fn owners(&self) -> Vec<OwnerKind> {
+        self.kind.map_or_else(|| OwnerKind::ALL.to_vec(), |kind| vec![OwnerKind::of(kind)])
     }
 }
 
@@ -135,7 +135,7 @@ impl Connection {
             let mut jobs = Vec::new();
             let path = owner.collection(namespace);
             let listed = self.list(&path, parameters, |page| {
-                let page: Page<WireOwner<'_>> = serde_json::from_slice(page)?;
+                let page: ListPage<WireOwner<'_>> = serde_json::from_slice(page)?;
                 jobs.extend(page.items.iter().map(|found| found.job(owner)));
                 Ok(())
             });
@@ -144,7 +144,7 @@ impl Connection {
         let mut pods = HashMap::<PodOwner, Vec<Pod>>::new();
         let pods_path = namespace.map_or_else(|| "/api/v1/pods".to_owned(), |space| format!("/api/v1/namespaces/{space}/pods"));
         let members = self.list(&pods_path, parameters, |page| {
-            let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
             for pod in &page.items {
                 pods.entry(PodOwner::of(&pod.metadata)).or_default().push(pod.pod());
             }
@@ -168,9 +168,9 @@ impl Connection {
             _ => members?,
         }
         for job in &mut jobs {
-            let key = match Owner::of(job.kind) {
-                Owner::Deployment => PodOwner::Deployment { namespace: job.namespace.clone(), name: job.name.clone() },
-                Owner::Job | Owner::StatefulSet => PodOwner::Uid(job.uid.clone()),
+            let key = match OwnerKind::of(job.kind) {
+                OwnerKind::Deployment => PodOwner::Deployment { namespace: job.namespace.clone(), name: job.name.clone() },
+                OwnerKind::Job | OwnerKind::StatefulSet => PodOwner::Uid(job.uid.clone()),
             };
             job.pods = pods.remove(&key).unwrap_or_default();
         }
@@ -202,7 +202,7 @@ impl Connection {
 }
 
 impl WireOwner<'_> {
-    fn job(&self, owner: Owner) -> Job {
+    fn job(&self, owner: OwnerKind) -> Job {
         let meta = &self.metadata;
         let label = |key: &str| meta.labels.get(key).cloned();
         let annotation = |key: &str| meta.annotations.get(key).cloned();
@@ -221,7 +221,7 @@ impl WireOwner<'_> {
             resources.requests.get(name).or_else(|| resources.limits.get(name)).cloned()
         };
         let (pods_wanted, suspended) = match (owner, self.spec.replicas) {
-            (Owner::Job, _) => (self.spec.parallelism, self.spec.suspend),
+            (OwnerKind::Job, _) => (self.spec.parallelism, self.spec.suspend),
             // What it would hold again: the size before the pause.
             (_, Some(0)) => (annotation(REPLICAS).and_then(|size| size.parse().ok()).unwrap_or(1), true),
             (_, replicas) => (replicas.unwrap_or(1), false),
@@ -260,7 +260,7 @@ impl WireOwner<'_> {
                 .filter_map(|volume| volume.persistent_volume_claim.as_ref())
                 .map(|claim| claim.claim_name.clone())
                 .collect(),
-            pinned: pod.node_selector.get(HOSTNAME).cloned().filter(|_| owner == Owner::StatefulSet),
+            pinned: pod.node_selector.get(HOSTNAME).cloned().filter(|_| owner == OwnerKind::StatefulSet),
             on_host: pod.volumes.iter().any(|volume| volume.host_path.is_some()),
             create_failure: conditions.get("ReplicaFailure").map(|(_, message)| message.clone()),
             conditions,

@@ -20,7 +20,7 @@ pub enum Labelling {
 
 /// What may be written over.
 #[derive(Clone, Copy, Debug)]
-pub enum Over<'a> {
+pub enum LabelOverwrite<'a> {
     Anything,
     /// Only what was seen there.
     Only(Option<&'a str>),
@@ -31,7 +31,13 @@ const TRIES: u32 = 8;
 
 impl Connection {
     /// Sets a label to `value`, or takes it away.
-    pub async fn set_label(&self, node: &str, key: &str, value: Option<&str>, over: Over<'_>) -> Result<Labelling, Failure> {
+    pub async fn set_label(
+        &self,
+        node: &str,
+        key: &str,
+        value: Option<&str>,
+        over: LabelOverwrite<'_>,
+    ) -> Result<Labelling, Failure> {
         for _ in 0..TRIES {
             let Some((host, version)) = self.host(node).await? else { return Ok(Labelling::NoNode) };
             let there = host.node.labels.get(key).map(String::as_str);
@@ -40,7 +46,7 @@ impl Connection {
                 (Some(there), Some(value)) if there == value => return Ok(Labelling::Unchanged),
                 _ => {}
             }
-            if matches!(over, Over::Only(expected) if expected != there) {
+            if matches!(over, LabelOverwrite::Only(expected) if expected != there) {
                 return Ok(Labelling::Conflict(there.map(ToOwned::to_owned)));
             }
             match self.patch_labels(node, &version, &[(key, value)]).await {

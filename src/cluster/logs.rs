@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::client::Body;
 
-use super::request::with_query;
-use super::retry::{self, Outcome};
+use super::http::with_query;
+use super::retry::{self, TryOutcome};
 use super::{Connection, Failure};
 
 /// A longer line is cut.
@@ -121,7 +121,7 @@ impl Connection {
                 Ok(Err(failure)) => failure,
                 Err(_) => return Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
             };
-            let outcome = failure.code().map_or(Outcome::Broken, |code| Outcome::Status(code, None));
+            let outcome = failure.code().map_or(TryOutcome::Broken, |code| TryOutcome::Status(code, None));
             let Some(wait) = retry::wait(outcome, tries, waited) else { return Err(failure) };
             waited += wait;
             tokio::time::sleep(wait).await;

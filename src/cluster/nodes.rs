@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::model::{Node, Nodes, Taint};
 
-use super::decode::{Metadata, Page, WirePod};
+use super::decode::{ListPage, ObjectMetadata, WirePod};
 use super::{Connection, Failure};
 
 /// Where the cluster publishes what users without the right to read nodes need to know.
@@ -19,7 +19,7 @@ pub type FreeGpus = BTreeMap<String, u64>;
 #[derive(Deserialize)]
 struct WireNode<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: NodeSpec<'a>,
     #[serde(default)]
@@ -69,7 +69,7 @@ impl Connection {
     pub(super) async fn listed_nodes(&self) -> Result<Vec<Node>, Failure> {
         let mut nodes = Vec::new();
         self.list("/api/v1/nodes", &[], |page| {
-            let page: Page<WireNode<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WireNode<'_>> = serde_json::from_slice(page)?;
             nodes.extend(page.items.iter().map(WireNode::node));
             Ok(())
         })
@@ -92,7 +92,7 @@ impl Connection {
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         let listed = self
             .list("/api/v1/pods", &unfinished, |page| {
-                let page: Page<WirePod<'_>> = serde_json::from_slice(page)?;
+                let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
                 for pod in &page.items {
                     if let Some(left) = free.get_mut(pod.spec.node_name.as_ref()) {
                         *left = left.saturating_sub(pod.spec.requested(resource));

@@ -1,18 +1,18 @@
 //! The object that owns the pods of a job, by the job's kind: where it is in the API, and how its pods are told from those
 //! of a namesake.
 
-use super::decode::{Metadata, TEMPLATE_HASH};
+use super::decode::{ObjectMetadata, TEMPLATE_HASH};
 use crate::model::JobKind;
 
 /// A kind of object that owns pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum OwnerKind {
     Job,
     Deployment,
     StatefulSet,
 }
 
-impl Owner {
+impl OwnerKind {
     pub const ALL: [Self; 3] = [Self::Job, Self::Deployment, Self::StatefulSet];
 
     #[must_use]
@@ -72,7 +72,7 @@ pub enum PodOwner {
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl PodOwner {
-    pub fn of(pod: &Metadata<'_>) -> Self {
+    pub fn of(pod: &ObjectMetadata<'_>) -> Self {
         let Some(owner) = pod.owner_references.first() else { return Self::Nobody };
         if owner.kind == "ReplicaSet"
             && let Some(hash) = pod.labels.get(TEMPLATE_HASH)

@@ -21,7 +21,7 @@ pub struct Known {
 
 /// The place of definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum PoolNamespace {
     /// It was there.
     Older,
     /// Made now, and every user may read it.
@@ -90,12 +90,12 @@ impl Connection {
 
     /// Makes a place for definitions that unless `private` everybody may read. One that is there keeps its secret when it
     /// was made with one, and is opened when it lacks the right for others only.
-    pub async fn ensure_home(&self, private: bool) -> Result<Home, Failure> {
+    pub async fn ensure_home(&self, private: bool) -> Result<PoolNamespace, Failure> {
         let objects = home(private);
-        let Some((namespace, readers)) = objects.split_first() else { return Ok(Home::Older) };
+        let Some((namespace, readers)) = objects.split_first() else { return Ok(PoolNamespace::Older) };
         let older = match self.live(namespace).await {
-            Err(failure) if failure.is_forbidden() => return Ok(Home::Older),
-            Ok(Some(live)) if live["metadata"]["annotations"][PRIVATE].is_string() => return Ok(Home::Older),
+            Err(failure) if failure.is_forbidden() => return Ok(PoolNamespace::Older),
+            Ok(Some(live)) if live["metadata"]["annotations"][PRIVATE].is_string() => return Ok(PoolNamespace::Older),
             other => other?.is_some(),
         };
         if !older {
@@ -104,14 +104,16 @@ impl Connection {
         let mut opened = false;
         for object in readers {
             match self.opened(object, older).await {
-                Err(failure) if failure.is_forbidden() => return Ok(if older { Home::Older } else { Home::Unread }),
+                Err(failure) if failure.is_forbidden() => {
+                    return Ok(if older { PoolNamespace::Older } else { PoolNamespace::Unread });
+                }
                 other => opened |= other?,
             };
         }
         Ok(match (older, opened) {
-            (true, false) => Home::Older,
-            (_, true) => Home::Read,
-            (false, false) => Home::Unread,
+            (true, false) => PoolNamespace::Older,
+            (_, true) => PoolNamespace::Read,
+            (false, false) => PoolNamespace::Unread,
         })
     }
 

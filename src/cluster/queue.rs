@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::model::Job;
 use crate::render::PAUSED;
 
-use super::owner::Owner;
+use super::owner::OwnerKind;
 use super::{Connection, Failure};
 
 const GROUP: &str = "kueue.x-k8s.io";
@@ -45,6 +45,6 @@ impl Connection {
             Some(workload) => drop(self.merge_patch(&workload, &json!({"spec": {"active": !held}})).await?),
             None => patch["spec"]["suspend"] = held.into(),
         }
-        self.merge_patch(&Owner::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(|_| ())
+        self.merge_patch(&OwnerKind::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(|_| ())
     }
 }

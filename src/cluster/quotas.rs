@@ -8,17 +8,17 @@ use crate::model::QuotaUse;
 use crate::render::{MANAGED_BY, MANAGED_BY_US, QUOTA};
 
 use super::apply::Deletion;
-use super::decode::{Metadata, Page};
+use super::decode::{ListPage, ObjectMetadata};
 use super::{Connection, Failure};
 
 #[derive(Deserialize)]
 struct WireQuota<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ObjectMetadata<'a>,
     #[serde(default)]
     spec: Spec,
     #[serde(default)]
-    status: Status,
+    status: QuotaStatus,
 }
 
 #[derive(Deserialize, Default)]
@@ -29,7 +29,7 @@ struct Spec {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Status {
+struct QuotaStatus {
     used: BTreeMap<String, String>,
 }
 
@@ -63,7 +63,7 @@ impl Connection {
         );
         let mut found = Vec::new();
         self.list(&path, &[], |page| {
-            let page: Page<WireQuota<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WireQuota<'_>> = serde_json::from_slice(page)?;
             found.extend(page.items.iter().map(|quota| {
                 let labels = &quota.metadata.labels;
                 let ours = labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);

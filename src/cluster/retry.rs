@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What became of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TryOutcome {
     /// No connection, or it broke.
     Broken,
     /// The server said no, with this status and its `Retry-After` in seconds.
@@ -19,13 +19,13 @@ const ALL_WAITS: Duration = Duration::from_secs(30);
 
 /// The wait before the next try, or `None` to give up. `tries` have been made, `waited` has passed between them.
 #[must_use]
-pub fn wait(outcome: Outcome, tries: u32, waited: Duration) -> Option<Duration> {
+pub fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
     let (most, asked) = match outcome {
-        Outcome::Broken => (3, None),
-        Outcome::Status(429, after) => (8, after),
-        Outcome::Status(502..=504, after) => (4, after),
-        Outcome::Status(500, _) => (2, None),
-        Outcome::Status(..) => return None,
+        TryOutcome::Broken => (3, None),
+        TryOutcome::Status(429, after) => (8, after),
+        TryOutcome::Status(502..=504, after) => (4, after),
+        TryOutcome::Status(500, _) => (2, None),
+        TryOutcome::Status(..) => return None,
     };
     let backoff = Duration::from_millis(200 << tries.min(6).saturating_sub(1));
     let wait = asked.map_or(backoff, Duration::from_secs).min(LONGEST_WAIT);
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     /// Tries until it gives up, and the sum of the waits.
-    fn spent(outcome: Outcome) -> (u32, Duration) {
+    fn spent(outcome: TryOutcome) -> (u32, Duration) {
         let (mut tries, mut waited) = (1, Duration::ZERO);
         while let Some(wait) = wait(outcome, tries, waited) {
             waited += wait;
@@ -48,17 +48,17 @@ mod tests {
 
     #[test]
     fn an_hour_asked_for_is_not_waited() {
-        assert_eq!(spent(Outcome::Status(429, Some(3600))), (4, Duration::from_secs(30)));
-        assert_eq!(spent(Outcome::Status(429, Some(1))).0, 8);
+        assert_eq!(spent(TryOutcome::Status(429, Some(3600))), (4, Duration::from_secs(30)));
+        assert_eq!(spent(TryOutcome::Status(429, Some(1))).0, 8);
     }
 
     #[test]
     fn refusals_are_not_repeated() {
         for code in [400, 401, 403, 404, 409, 410, 422] {
-            assert_eq!(spent(Outcome::Status(code, None)).0, 1, "{code}");
+            assert_eq!(spent(TryOutcome::Status(code, None)).0, 1, "{code}");
         }
-        assert_eq!(spent(Outcome::Status(500, None)), (2, Duration::from_millis(200)));
-        assert_eq!(spent(Outcome::Broken), (3, Duration::from_millis(600)));
-        assert_eq!(spent(Outcome::Status(503, None)), (4, Duration::from_millis(1400)));
+        assert_eq!(spent(TryOutcome::Status(500, None)), (2, Duration::from_millis(200)));
+        assert_eq!(spent(TryOutcome::Broken), (3, Duration::from_millis(600)));
+        assert_eq!(spent(TryOutcome::Status(503, None)), (4, Duration::from_millis(1400)));
     }
 }

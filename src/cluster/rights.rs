@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-use crate::model::rights::{Place, Right};
+use crate::model::rights::{Right, RightScope};
 use crate::render::HOME;
 
 use super::{Connection, Failure};
@@ -19,9 +19,9 @@ impl Connection {
         let ask = |right: Right| async move {
             let (resource, subresource) = right.resource.split_once('/').unwrap_or((right.resource, ""));
             let namespace = match right.place {
-                Place::Namespace => namespace.unwrap_or_default(),
-                Place::Home => HOME,
-                Place::Cluster => "",
+                RightScope::Namespace => namespace.unwrap_or_default(),
+                RightScope::Home => HOME,
+                RightScope::Cluster => "",
             };
             let attributes = json!({
                 "verb": right.verb, "group": right.group, "resource": resource, "subresource": subresource, "namespace": namespace,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures::future::{join, join3};
 use serde_json::Value;
 
-use crate::model::{Address, Autoscaler, Job, Scaling};
+use crate::model::{Autoscaler, Endpoint, Job, Scaling};
 use crate::render::{IngressClass, Served};
 
 use super::{Connection, Failure};
@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// Where the service or notebook answers. What the user may not read is left out.
-    pub async fn addresses(&self, job: &Job) -> Result<Vec<Address>, Failure> {
+    pub async fn addresses(&self, job: &Job) -> Result<Vec<Endpoint>, Failure> {
         let (namespace, name) = (&job.namespace, &job.name);
         let service = format!("/api/v1/namespaces/{namespace}/services/{name}");
         let ingress = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/{name}");
@@ -50,8 +50,9 @@ impl Connection {
         }
         let hosts = readable(ingress)?;
         let rules = hosts.as_ref().and_then(|ingress| ingress.pointer("/spec/rules")?.as_array()).into_iter().flatten();
-        found
-            .extend(rules.filter_map(|rule| rule["host"].as_str()).map(|host| Address::new("ingress", format!("http://{host}"))));
+        found.extend(
+            rules.filter_map(|rule| rule["host"].as_str()).map(|host| Endpoint::new("ingress", format!("http://{host}"))),
+        );
         Ok(found)
     }
 
@@ -74,7 +75,7 @@ fn readable(answer: Result<Option<Value>, Failure>) -> Result<Option<Value>, Fai
     }
 }
 
-fn of_service(service: &Value, job: &Job) -> Vec<Address> {
+fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
     let (namespace, name) = (&job.namespace, &job.name);
     let port = &service["spec"]["ports"][0];
     let number = |key: &str| port[key].as_u64();
@@ -85,19 +86,19 @@ fn of_service(service: &Value, job: &Job) -> Vec<Address> {
         Some("SCTP") => "sctp",
         _ => "http",
     };
-    found.push(Address::new("cluster", format!("{scheme}://{name}.{namespace}.svc:{own}")));
+    found.push(Endpoint::new("cluster", format!("{scheme}://{name}.{namespace}.svc:{own}")));
     if let Some(node_port) = number("nodePort") {
         // Every node answers; that of a pod answers without a detour.
         let host = job.pods.iter().filter(|pod| pod.ready).find_map(|pod| pod.host_ip.as_ref());
-        found.push(Address { kind: "node", url: host.map(|host| format!("{scheme}://{}:{node_port}", bracketed(host))) });
+        found.push(Endpoint { kind: "node", url: host.map(|host| format!("{scheme}://{}:{node_port}", bracketed(host))) });
     }
     let balancers = service.pointer("/status/loadBalancer/ingress").and_then(Value::as_array).into_iter().flatten();
     let host = |balancer: &Value| balancer["hostname"].as_str().or(balancer["ip"].as_str()).map(ToOwned::to_owned);
     let hosts: Vec<String> = balancers.filter_map(host).collect();
     if hosts.is_empty() && service["spec"]["type"] == "LoadBalancer" {
-        found.push(Address { kind: "loadBalancer", url: None });
+        found.push(Endpoint { kind: "loadBalancer", url: None });
     }
-    found.extend(hosts.into_iter().map(|host| Address::new("loadBalancer", format!("{scheme}://{}:{own}", bracketed(&host)))));
+    found.extend(hosts.into_iter().map(|host| Endpoint::new("loadBalancer", format!("{scheme}://{}:{own}", bracketed(&host)))));
     found
 }
 
@@ -170,10 +171,10 @@ mod tests {
     fn a_balancer_without_an_address_is_unknown() {
         let service = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000}]}});
         let mut job = Job { namespace: "ns".into(), name: "web".into(), ..Job::default() };
-        assert_eq!(of_service(&service, &job)[1], Address { kind: "node", url: None });
+        assert_eq!(of_service(&service, &job)[1], Endpoint { kind: "node", url: None });
         job.pods = vec![Pod { ready: true, host_ip: Some("fd00::1".into()), ..Pod::default() }];
         let found = of_service(&service, &job);
-        assert_eq!(found[2], Address { kind: "loadBalancer", url: None });
+        assert_eq!(found[2], Endpoint { kind: "loadBalancer", url: None });
         assert_eq!(found[1].url.as_deref(), Some("http://[fd00::1]:30000"));
     }
 }

@@ -7,12 +7,12 @@ use crate::model::Job;
 use crate::render::REPLICAS;
 
 use super::apply::Deletion;
-use super::owner::{HOSTNAME, Owner};
+use super::owner::{HOSTNAME, OwnerKind};
 use super::{Connection, Failure};
 
 impl Connection {
     fn owner_path(job: &Job) -> String {
-        Owner::of(job.kind).path(&job.namespace, &job.name)
+        OwnerKind::of(job.kind).path(&job.namespace, &job.name)
     }
 
     /// Suspends a training or lets it go on.

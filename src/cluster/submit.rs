@@ -53,12 +53,12 @@ pub fn label(object: &Object) -> String {
 }
 
 /// Why writing stopped.
-enum Stop {
+enum WriteStop {
     Failed(Failure),
     Taken(Failure),
 }
 
-impl From<Failure> for Stop {
+impl From<Failure> for WriteStop {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -83,11 +83,11 @@ impl Connection {
                     return Ok(Submitted { owner: live, warnings });
                 }
                 Ok(_) => {}
-                Err(Stop::Taken(failure)) => {
+                Err(WriteStop::Taken(failure)) => {
                     progress.take();
                     return Err(Broken { failure, object: label(object), left: Left::default(), taken: true });
                 }
-                Err(Stop::Failed(failure)) => {
+                Err(WriteStop::Failed(failure)) => {
                     let left = self.take_back(run, keep_partial, progress).await;
                     return Err(Broken { failure, object: label(object), left, taken: false });
                 }
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// Creates one object. One that is there already is used if it is left over from this very job.
-    async fn put(&self, object: &Object, root: bool, run: &str, progress: &RefCell<Progress>) -> Result<Value, Stop> {
+    async fn put(&self, object: &Object, root: bool, run: &str, progress: &RefCell<Progress>) -> Result<Value, WriteStop> {
         progress.borrow_mut().doubtful = Some((object.clone(), root));
         let created = self.create(object, run).await;
         // A first try may have been heard, whatever a second one was told.
@@ -117,9 +117,9 @@ impl Connection {
                 // What is going would be gone soon after it was used.
                 let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, ours) {
-                    (true, true) => Err(Stop::Taken(failure)),
+                    (true, true) => Err(WriteStop::Taken(failure)),
                     (false, true) => Ok(self.apply(object, false).await?.live),
-                    (_, false) => Err(Stop::Failed(failure)),
+                    (_, false) => Err(WriteStop::Failed(failure)),
                 }
             }
         }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::model::Forest;
 use crate::model::workload::{OwnerObject, Standing, WorkPod};
 
-use super::decode::{Condition, Metadata, Page, PodSpec, PodStatus};
+use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
 use super::{Connection, Failure};
 
 /// Owners and pods, and what could not be read.
@@ -43,7 +43,7 @@ const HIGHEST: usize = 8;
 #[derive(Deserialize)]
 struct WireObject<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: ObjectSpec<'a>,
     #[serde(borrow, default)]
@@ -98,7 +98,7 @@ struct ObjectStatus<'a> {
 #[derive(Deserialize)]
 struct OwnedPod<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: PodSpec<'a>,
     #[serde(borrow, default)]
@@ -139,7 +139,7 @@ impl Connection {
             let mut above = BTreeMap::new();
             let listed = self
                 .list(&format!("/apis/{api}{place}/{plural}"), &[], |page| {
-                    let page: Page<WireObject<'_>> = serde_json::from_slice(page)?;
+                    let page: ListPage<WireObject<'_>> = serde_json::from_slice(page)?;
                     for object in &page.items {
                         let owner = object.owner(api, kind);
                         above.extend(reference(&object.metadata).map(|reference| (owner.uid.clone(), reference)));
@@ -183,7 +183,7 @@ impl Connection {
 
     async fn list_pods(&self, place: &str, pods: &mut Vec<WorkPod>, references: &mut BTreeSet<Reference>) -> Result<(), Failure> {
         self.list(&format!("/api/v1{place}/pods"), &[], |page| {
-            let page: Page<OwnedPod<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<OwnedPod<'_>> = serde_json::from_slice(page)?;
             for pod in &page.items {
                 // Custom owners are asked for one by one, so only those of pods with devices are.
                 let found = pod.pod();
@@ -305,7 +305,7 @@ fn verdict(status: &Value) -> Option<Standing> {
 }
 
 /// The controller of an object. A pod that a kubelet runs by itself is owned by its node, which is no workload.
-fn reference(metadata: &Metadata<'_>) -> Option<Reference> {
+fn reference(metadata: &ObjectMetadata<'_>) -> Option<Reference> {
     let owner = metadata.controller()?;
     (owner.kind != "Node").then(|| Reference {
         api_version: owner.api_version.clone(),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use yaml_edit::YamlFile;
 use yaml_edit::path::YamlPath;
 
-use super::keys::{KEYS, Key, nearest};
+use super::keys::{KEYS, SettingKey, nearest};
 use crate::files::{replace, text_of};
 
 /// What the file says; nothing where there is none.
@@ -35,7 +35,7 @@ impl ConfigFile {
     }
 
     /// What it says of a key; an error says what the key wants.
-    pub fn value(&self, key: &Key) -> anyhow::Result<Option<Value>> {
+    pub fn value(&self, key: &SettingKey) -> anyhow::Result<Option<Value>> {
         let (section, name) = key.path();
         match &self.content[section][name] {
             Value::Null => Ok(None),
@@ -73,7 +73,7 @@ impl ConfigFile {
                     let of: Vec<&str> =
                         KEYS.iter().map(|key| key.path()).filter(|(own, _)| own == section).map(|(_, name)| name).collect();
                     if of.is_empty() {
-                        unknown.push(told(section, nearest(section, Key::sections().into_iter())));
+                        unknown.push(told(section, nearest(section, SettingKey::sections().into_iter())));
                         continue;
                     }
                     match keys {
@@ -121,7 +121,7 @@ fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {
 
 /// Writes a value into the file at a path, or into the one in the user's folder, which comes to be. Comments stay. Returns
 /// where it was written.
-pub fn set(named: Option<&Path>, key: &Key, value: &Value) -> anyhow::Result<PathBuf> {
+pub fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyhow::Result<PathBuf> {
     let path =
         named.map(Path::to_path_buf).or_else(usual).ok_or_else(|| anyhow!("there is no config folder; --config names a file"))?;
     let old = if path.exists() { text_of(&path)? } else { String::new() };
@@ -142,7 +142,7 @@ pub fn set(named: Option<&Path>, key: &Key, value: &Value) -> anyhow::Result<Pat
     Ok(path)
 }
 
-fn changed(old: &str, key: &Key, value: &Value) -> Option<String> {
+fn changed(old: &str, key: &SettingKey, value: &Value) -> Option<String> {
     if old.trim().is_empty() {
         let (section, name) = key.path();
         return Some(format!("{old}{section}:\n  {name}: {value}\n"));
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     fn after(old: &str, name: &str, value: &Value) -> String {
-        changed(old, Key::named(name), value).unwrap()
+        changed(old, SettingKey::named(name), value).unwrap()
     }
 
     #[test]

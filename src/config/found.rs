@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Environment;
 use super::file::ConfigFile;
-use super::keys::Key;
+use super::keys::SettingKey;
 use crate::model::quantity;
 
 /// Who gave a value.
@@ -46,7 +46,7 @@ impl Config {
     }
 
     /// A key's value, null when nobody gives one; an error names the variable or the key that holds something else.
-    pub fn find(&self, key: &Key) -> anyhow::Result<(Value, Origin)> {
+    pub fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
         let set = |name: &&'static str| Some((*name, Environment::variable(name).filter(|text| !text.trim().is_empty())?));
         if let Some((variable, text)) = key.variables.iter().find_map(set) {
             let shown = if key.secret { String::new() } else { format!(" is `{text}`, which") };
@@ -61,7 +61,7 @@ impl Config {
     }
 
     fn value(&self, name: &str) -> anyhow::Result<Value> {
-        Ok(self.find(Key::named(name))?.0)
+        Ok(self.find(SettingKey::named(name))?.0)
     }
 
     /// A text or a word; `None` when nobody gives one.

@@ -9,7 +9,7 @@ use crate::model::quantity;
 
 /// What a key may hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum ValueKind {
     Text,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -27,10 +27,10 @@ pub enum Kind {
 
 /// One key.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct SettingKey {
     /// `prometheus.url`.
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// As it would be written; empty when there is none.
     pub default: &'static str,
     /// Variables of the environment that come before the file, the first that is set counts.
@@ -45,11 +45,17 @@ pub struct Key {
 const NONE: &[&str] = &[];
 const MANY: f64 = 31_536_000.0;
 
-const fn key(name: &'static str, kind: Kind, default: &'static str, flag: &'static str, meaning: &'static str) -> Key {
-    Key { name, kind, default, variables: NONE, flag, meaning, secret: false }
+const fn key(
+    name: &'static str,
+    kind: ValueKind,
+    default: &'static str,
+    flag: &'static str,
+    meaning: &'static str,
+) -> SettingKey {
+    SettingKey { name, kind, default, variables: NONE, flag, meaning, secret: false }
 }
 
-impl Key {
+impl SettingKey {
     const fn before(self, variables: &'static [&'static str]) -> Self {
         Self { variables, ..self }
     }
@@ -61,51 +67,51 @@ impl Key {
 
 /// All of them, by section.
 #[rustfmt::skip]
-pub const KEYS: [Key; 41] = [
-    key("prometheus.url", Kind::Text, "", "--prometheus", "address of Prometheus; found in the cluster without one; `none` asks nobody").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
-    key("prometheus.user", Kind::Text, "", "", "user for it").before(&["GPUCTL_PROMETHEUS_USER"]),
-    key("prometheus.password_file", Kind::Text, "", "", "file with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
-    key("prometheus.token_file", Kind::Text, "", "--prometheus-token-file", "file with a bearer token; the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
-    key("prometheus.ca_file", Kind::Text, "", "--prometheus-ca-file", "file with the certificates that sign its certificate"),
-    key("prometheus.headers", Kind::Map, "", "--prometheus-header", "headers to send to it").hidden(),
-    key("prometheus.time_window_min", Kind::Number(1.0 / 60.0, MANY / 60.0), "10", "--window", "time that a score looks back, in minutes"),
-    key("prometheus.step", Kind::Duration, "30s", "--step", "time between two samples of it"),
-    key("scoring.gpu_util_weight", Kind::Number(0.0, 1e6), "0.5", "--weights", "weight of the utilization; more than 0"),
-    key("scoring.mem_copy_weight", Kind::Number(0.0, 1e6), "0.2", "--weights", "weight of the memory copy utilization"),
-    key("scoring.mem_used_weight", Kind::Number(0.0, 1e6), "0.2", "--weights", "weight of the share of memory that is used"),
-    key("scoring.power_weight", Kind::Number(0.0, 1e6), "0.1", "--weights", "weight of the share of power that is drawn"),
-    key("thresholds.low_utilization", Kind::Number(0.0, 100.0), "20", "--threshold", "score below which utilization is low").before(&["THRESHOLD"]),
-    key("thresholds.idle", Kind::Number(0.0, 100.0), "10", "--idle", "score below which a GPU is idle"),
-    key("thresholds.high", Kind::Number(0.0, 100.0), "70", "--high", "score above which utilization is high"),
-    key("scheduler.interval", Kind::Duration, "300", "--watch=", "time from one analysis of `--watch` to the next").before(&["INTERVAL"]),
-    key("scheduler.max_workers", Kind::Whole(1.0, 64.0), "8", "", "calls to an AI or a control system at the same time"),
-    key("ai.enabled", Kind::Switch, "false", "--ai", "ask an AI for its opinion").before(&["AI_ENABLED"]),
-    key("ai.api_url", Kind::Text, "", "--ai-url", "address for chat completions, or for Anthropic's messages"),
-    key("ai.api_key", Kind::Text, "", "", "key for it; better in the environment").before(&["AI_API_KEY"]).hidden(),
-    key("ai.model", Kind::Text, "gpt-4", "--ai-model", "model to ask"),
-    key("ai.threshold", Kind::Number(0.0, 1.0), "0.7", "", "confidence below which a verdict is shown and changes nothing"),
-    key("ai.language", Kind::Text, "zh", "--ai-language", "language of its reasons"),
-    key("ai.max", Kind::Whole(0.0, 10_000.0), "20", "--ai-max", "GPUs that are asked about in one analysis, the lowest scores first"),
-    key("ai.timeout", Kind::Duration, "30s", "", "longest time of one call"),
-    key("ai.retries", Kind::Whole(0.0, 10.0), "2", "", "further tries of a call that failed for the moment"),
-    key("ai.redact", Kind::Switch, "false", "--ai-redact", "leave names of pods, namespaces and nodes out of the question"),
-    key("control.enabled", Kind::Switch, "false", "--control-api", "call a control system; it is still a dry run without `--execute`"),
-    key("control.api_url", Kind::Text, "", "--control-api", "address that a low GPU is posted to"),
-    key("control.timeout", Kind::Duration, "5", "", "longest time of one call"),
-    key("control.status", Kind::Word(&["low", "idle"]), "low", "--control-status", "low GPUs, idle ones among them, or idle ones alone"),
-    key("control.headers", Kind::Map, "", "", "headers to send to it").hidden(),
-    key("notify.enabled", Kind::Switch, "false", "--notify", "send a message about low GPUs"),
-    key("notify.url", Kind::Text, "", "--notify", "webhook that gets it").hidden(),
-    key("notify.format", Kind::Word(&["auto", "feishu", "lark", "slack", "dingtalk", "wecom", "generic"]), "auto", "--notify-format", "whose format; `auto` goes by the host"),
-    key("notify.secret", Kind::Text, "", "", "secret that signs messages to Feishu, Lark and DingTalk").before(&["GPUCTL_NOTIFY_SECRET"]).hidden(),
-    key("notify.quiet_hours", Kind::Text, "", "--notify-quiet-hours", "local time in which nothing is sent, such as 22:00-08:00"),
-    key("notify.repeat", Kind::Duration, "24h", "--notify-repeat", "time after which a GPU that is still low is named again"),
-    key("notify.timeout", Kind::Duration, "5s", "", "longest time of one message"),
-    key("server.listen", Kind::Text, "", "--listen", "address that `score --watch` serves /metrics and /results at"),
-    key("log.level", Kind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "how much `score` says on stderr").before(&["LOG_LEVEL"]),
+pub const KEYS: [SettingKey; 41] = [
+    key("prometheus.url", ValueKind::Text, "", "--prometheus", "address of Prometheus; found in the cluster without one; `none` asks nobody").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
+    key("prometheus.user", ValueKind::Text, "", "", "user for it").before(&["GPUCTL_PROMETHEUS_USER"]),
+    key("prometheus.password_file", ValueKind::Text, "", "", "file with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
+    key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "file with a bearer token; the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
+    key("prometheus.ca_file", ValueKind::Text, "", "--prometheus-ca-file", "file with the certificates that sign its certificate"),
+    key("prometheus.headers", ValueKind::Map, "", "--prometheus-header", "headers to send to it").hidden(),
+    key("prometheus.time_window_min", ValueKind::Number(1.0 / 60.0, MANY / 60.0), "10", "--window", "time that a score looks back, in minutes"),
+    key("prometheus.step", ValueKind::Duration, "30s", "--step", "time between two samples of it"),
+    key("scoring.gpu_util_weight", ValueKind::Number(0.0, 1e6), "0.5", "--weights", "weight of the utilization; more than 0"),
+    key("scoring.mem_copy_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "weight of the memory copy utilization"),
+    key("scoring.mem_used_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "weight of the share of memory that is used"),
+    key("scoring.power_weight", ValueKind::Number(0.0, 1e6), "0.1", "--weights", "weight of the share of power that is drawn"),
+    key("thresholds.low_utilization", ValueKind::Number(0.0, 100.0), "20", "--threshold", "score below which utilization is low").before(&["THRESHOLD"]),
+    key("thresholds.idle", ValueKind::Number(0.0, 100.0), "10", "--idle", "score below which a GPU is idle"),
+    key("thresholds.high", ValueKind::Number(0.0, 100.0), "70", "--high", "score above which utilization is high"),
+    key("scheduler.interval", ValueKind::Duration, "300", "--watch=", "time from one analysis of `--watch` to the next").before(&["INTERVAL"]),
+    key("scheduler.max_workers", ValueKind::Whole(1.0, 64.0), "8", "", "calls to an AI or a control system at the same time"),
+    key("ai.enabled", ValueKind::Switch, "false", "--ai", "ask an AI for its opinion").before(&["AI_ENABLED"]),
+    key("ai.api_url", ValueKind::Text, "", "--ai-url", "address for chat completions, or for Anthropic's messages"),
+    key("ai.api_key", ValueKind::Text, "", "", "key for it; better in the environment").before(&["AI_API_KEY"]).hidden(),
+    key("ai.model", ValueKind::Text, "gpt-4", "--ai-model", "model to ask"),
+    key("ai.threshold", ValueKind::Number(0.0, 1.0), "0.7", "", "confidence below which a verdict is shown and changes nothing"),
+    key("ai.language", ValueKind::Text, "zh", "--ai-language", "language of its reasons"),
+    key("ai.max", ValueKind::Whole(0.0, 10_000.0), "20", "--ai-max", "GPUs that are asked about in one analysis, the lowest scores first"),
+    key("ai.timeout", ValueKind::Duration, "30s", "", "longest time of one call"),
+    key("ai.retries", ValueKind::Whole(0.0, 10.0), "2", "", "further tries of a call that failed for the moment"),
+    key("ai.redact", ValueKind::Switch, "false", "--ai-redact", "leave names of pods, namespaces and nodes out of the question"),
+    key("control.enabled", ValueKind::Switch, "false", "--control-api", "call a control system; it is still a dry run without `--execute`"),
+    key("control.api_url", ValueKind::Text, "", "--control-api", "address that a low GPU is posted to"),
+    key("control.timeout", ValueKind::Duration, "5", "", "longest time of one call"),
+    key("control.status", ValueKind::Word(&["low", "idle"]), "low", "--control-status", "low GPUs, idle ones among them, or idle ones alone"),
+    key("control.headers", ValueKind::Map, "", "", "headers to send to it").hidden(),
+    key("notify.enabled", ValueKind::Switch, "false", "--notify", "send a message about low GPUs"),
+    key("notify.url", ValueKind::Text, "", "--notify", "webhook that gets it").hidden(),
+    key("notify.format", ValueKind::Word(&["auto", "feishu", "lark", "slack", "dingtalk", "wecom", "generic"]), "auto", "--notify-format", "whose format; `auto` goes by the host"),
+    key("notify.secret", ValueKind::Text, "", "", "secret that signs messages to Feishu, Lark and DingTalk").before(&["GPUCTL_NOTIFY_SECRET"]).hidden(),
+    key("notify.quiet_hours", ValueKind::Text, "", "--notify-quiet-hours", "local time in which nothing is sent, such as 22:00-08:00"),
+    key("notify.repeat", ValueKind::Duration, "24h", "--notify-repeat", "time after which a GPU that is still low is named again"),
+    key("notify.timeout", ValueKind::Duration, "5s", "", "longest time of one message"),
+    key("server.listen", ValueKind::Text, "", "--listen", "address that `score --watch` serves /metrics and /results at"),
+    key("log.level", ValueKind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "how much `score` says on stderr").before(&["LOG_LEVEL"]),
 ];
 
-impl Key {
+impl SettingKey {
     /// The key of this name.
     ///
     /// # Panics
@@ -148,7 +154,7 @@ pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&
     among.filter(close).min_by_key(|other| strsim::damerau_levenshtein(word, other))
 }
 
-impl Kind {
+impl ValueKind {
     /// What the key wants, for people.
     #[must_use]
     pub fn wants(self) -> String {
@@ -242,14 +248,14 @@ mod tests {
             assert!(key.default.is_empty() || !key.usual().is_null(), "{}", key.name);
         }
         assert_eq!(
-            Key::sections(),
+            SettingKey::sections(),
             ["prometheus", "scoring", "thresholds", "scheduler", "ai", "control", "notify", "server", "log"]
         );
     }
 
     #[test]
     fn values_are_what_their_key_wants() {
-        let parse = |name: &str, text: &str| Key::named(name).kind.parse(text);
+        let parse = |name: &str, text: &str| SettingKey::named(name).kind.parse(text);
         assert_eq!(parse("thresholds.idle", "12.5"), Some(json!(12.5)));
         assert_eq!(parse("thresholds.idle", "112"), None);
         assert_eq!(parse("thresholds.idle", "NaN"), None);
@@ -260,16 +266,16 @@ mod tests {
         assert_eq!(parse("scheduler.max_workers", "2.5"), None);
         assert_eq!(parse("ai.enabled", "True"), Some(json!(true)));
         assert_eq!(parse("log.level", "WARN"), Some(json!("warning")));
-        assert_eq!(Key::named("ai.model").kind.accept(&json!(4)), Some(json!("4")));
-        assert_eq!(Key::named("ai.enabled").kind.accept(&json!("yes")), Some(json!(true)));
-        assert_eq!(Key::named("ai.enabled").kind.accept(&json!(3)), None);
-        assert_eq!(Key::named("prometheus.headers").kind.accept(&json!({"a": 1})), Some(json!({"a": "1"})));
-        assert_eq!(Key::named("prometheus.headers").kind.accept(&json!({"a": [1]})), None);
+        assert_eq!(SettingKey::named("ai.model").kind.accept(&json!(4)), Some(json!("4")));
+        assert_eq!(SettingKey::named("ai.enabled").kind.accept(&json!("yes")), Some(json!(true)));
+        assert_eq!(SettingKey::named("ai.enabled").kind.accept(&json!(3)), None);
+        assert_eq!(SettingKey::named("prometheus.headers").kind.accept(&json!({"a": 1})), Some(json!({"a": "1"})));
+        assert_eq!(SettingKey::named("prometheus.headers").kind.accept(&json!({"a": [1]})), None);
     }
 
     #[test]
     fn a_slip_has_a_near_name() {
-        assert_eq!(nearest("promethues", Key::sections().into_iter()), Some("prometheus"));
-        assert_eq!(nearest("banana", Key::sections().into_iter()), None);
+        assert_eq!(nearest("promethues", SettingKey::sections().into_iter()), Some("prometheus"));
+        assert_eq!(nearest("banana", SettingKey::sections().into_iter()), None);
     }
 }

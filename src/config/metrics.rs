@@ -6,7 +6,7 @@ use anyhow::anyhow;
 
 use super::Environment;
 use super::found::{Config, Origin};
-use super::keys::Key;
+use super::keys::SettingKey;
 use crate::files::{bytes_of, text_of};
 use crate::prometheus::Credentials;
 
@@ -65,7 +65,7 @@ impl MetricsSource {
         let config = Config::read(flags.config.as_deref())?;
         let file = &config.file;
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
-        let (named, origin) = config.find(Key::named("prometheus.url"))?;
+        let (named, origin) = config.find(SettingKey::named("prometheus.url"))?;
         let url = flags.url.clone().map(|url| (url, Origin::Flag)).or_else(|| Some((named.as_str()?.to_owned(), origin)));
         let of_file = file_credentials(&config, url.as_ref().is_some_and(|(_, origin)| *origin == Origin::File))?;
         let named = url.is_some();

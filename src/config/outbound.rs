@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 
 use super::found::{Config, Origin};
-use super::keys::Key;
+use super::keys::SettingKey;
 
 /// An AI that gives its opinion.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ impl AiSettings {
             enabled: config.switch("ai.enabled")?,
             url: config.text("ai.api_url")?,
             key: config.text("ai.api_key")?,
-            key_of_file: config.find(Key::named("ai.api_key"))?.1 == Origin::File,
+            key_of_file: config.find(SettingKey::named("ai.api_key"))?.1 == Origin::File,
             model: config.text("ai.model")?.unwrap_or_default(),
             threshold: config.number("ai.threshold")?,
             language: config.text("ai.language")?.unwrap_or_default(),

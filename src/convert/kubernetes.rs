@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::pod::{self, Pod};
-use super::{Converted, Fields, Refused, Source};
+use super::pod::{self, PodFields};
+use super::{ConvertError, Converted, FieldMap, SourceFields};
 
 /// Converts every object that is a workload; Services give Deployments their port.
-pub fn convert(objects: &[Value]) -> Result<Vec<Converted>, Refused> {
+pub fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
     let mut found = Vec::new();
     let mut used = Vec::new();
     for object in objects {
@@ -20,15 +20,15 @@ pub fn convert(objects: &[Value]) -> Result<Vec<Converted>, Refused> {
                 found.push(deployment(object, service)?);
             }
             "Service" => {}
-            "" => return Err(Refused::new("it has no `kind`", "a Job, a Deployment, a PyTorchJob, or a Slurm script")),
+            "" => return Err(ConvertError::new("it has no `kind`", "a Job, a Deployment, a PyTorchJob, or a Slurm script")),
             other => {
                 let message = format!("`{other}` is no kind that can be converted");
-                return Err(Refused::new(message, "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
+                return Err(ConvertError::new(message, "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
             }
         }
     }
     let Some(first) = found.first_mut() else {
-        return Err(Refused::new("it holds no workload", "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
+        return Err(ConvertError::new("it holds no workload", "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
     };
     for service in objects.iter().filter(|object| object["kind"] == "Service" && !used.contains(&object["metadata"]["name"])) {
         first.lost.push(format!("Service/{}", service["metadata"]["name"].as_str().unwrap_or("?")));
@@ -36,17 +36,17 @@ pub fn convert(objects: &[Value]) -> Result<Vec<Converted>, Refused> {
     Ok(found)
 }
 
-fn name_of(object: &Value) -> Result<String, Refused> {
+fn name_of(object: &Value) -> Result<String, ConvertError> {
     let name = object["metadata"]["name"].as_str().or_else(|| object["metadata"]["generateName"].as_str());
     let name = name.map(|name| name.trim_end_matches('-').to_owned());
-    name.ok_or_else(|| Refused::new("it has no `metadata.name`", "give it one"))
+    name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "give it one"))
 }
 
 /// The `job:` block from metadata.
-fn head(object: &Value, lost: &mut Vec<String>) -> Result<Fields, Refused> {
-    let mut job = Fields::default();
+fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
+    let mut job = FieldMap::default();
     job.put("name", Some(name_of(object)?.into()));
-    let mut metadata = Source::new("metadata", &object["metadata"], lost);
+    let mut metadata = SourceFields::new("metadata", &object["metadata"], lost);
     for key in ["name", "generateName", "creationTimestamp", "uid", "resourceVersion", "generation", "managedFields", "selfLink"]
     {
         metadata.take(key);
@@ -55,7 +55,7 @@ fn head(object: &Value, lost: &mut Vec<String>) -> Result<Fields, Refused> {
     let maps = ["labels", "annotations"].map(|key| (key, metadata.take(key)));
     metadata.finish();
     for (name, map) in maps {
-        let mut own = Fields::default();
+        let mut own = FieldMap::default();
         for (key, value) in map.as_object().into_iter().flatten() {
             // Controllers and kubectl write theirs again by themselves.
             let written_again = key.contains("batch.kubernetes.io/")
@@ -97,10 +97,10 @@ fn target(service: &Value, ports: &[Value]) -> Value {
 }
 
 /// Puts a document together.
-fn document(kind: &str, mut job: Fields, pod: Pod, more: &[(&str, Value)]) -> Value {
+fn document(kind: &str, mut job: FieldMap, pod: PodFields, more: &[(&str, Value)]) -> Value {
     job.put("grace_period", pod.grace.map(Value::from));
     job.put("priority", pod.priority);
-    let mut document = Fields::default();
+    let mut document = FieldMap::default();
     document.put("kind", Some(kind.into()));
     document.put("version", Some("v0.1".into()));
     document.put("job", job.value());
@@ -122,10 +122,10 @@ fn seconds(value: &Value) -> Option<Value> {
     value.as_u64().map(|seconds| format!("{seconds}s").into())
 }
 
-fn job(object: &Value) -> Result<Converted, Refused> {
+fn job(object: &Value) -> Result<Converted, ConvertError> {
     let mut lost = Vec::new();
     let mut job = head(object, &mut lost)?;
-    let mut spec = Source::new("spec", &object["spec"], &mut lost);
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
     let template = spec.take("template");
     let (completions, parallelism) = (spec.take("completions").as_u64(), spec.take("parallelism").as_u64());
     let indexed = spec.take("completionMode") == "Indexed";
@@ -155,10 +155,10 @@ fn service_of<'o>(deployment: &Value, objects: &'o [Value]) -> Option<&'o Value>
     })
 }
 
-fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Refused> {
+fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, ConvertError> {
     let mut lost = Vec::new();
     let job = head(object, &mut lost)?;
-    let mut spec = Source::new("spec", &object["spec"], &mut lost);
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
     let template = spec.take("template");
     let replicas = spec.take("replicas");
     for key in ["selector", "revisionHistoryLimit", "progressDeadlineSeconds"] {
@@ -166,7 +166,7 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Refu
     }
     spec.finish();
     let pod = pod::read(&template["spec"], "spec.template.spec", &mut lost);
-    let mut block = Fields::default();
+    let mut block = FieldMap::default();
     block.put("replicas", replicas);
     let first = pod.ports.first().map_or(Value::Null, |port| port["containerPort"].clone());
     let listens = service.map(|service| target(service, &pod.ports)).filter(|port| !port.is_null()).unwrap_or(first);
@@ -175,7 +175,7 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Refu
     match (port.is_null(), listens.is_null()) {
         (true, true) => {
             let message = format!("Deployment/{} names no port", name_of(object)?);
-            return Err(Refused::new(message, "give its container `ports: [{containerPort: …}]`, where it listens"));
+            return Err(ConvertError::new(message, "give its container `ports: [{containerPort: …}]`, where it listens"));
         }
         (true, false) => block.put("port", listens),
         (false, _) => {
@@ -187,7 +187,7 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Refu
     lost.extend(others.map(|port| format!("spec.template.spec.containers[0].ports[{}]", port["containerPort"])));
     of_pods(&template, object, "spec.template", &mut lost);
     if let Some(service) = service {
-        let mut spec = Source::new("Service.spec", &service["spec"], &mut lost);
+        let mut spec = SourceFields::new("Service.spec", &service["spec"], &mut lost);
         for key in
             ["type", "selector", "ports", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"]
         {
@@ -206,17 +206,17 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Refu
     Ok(Converted { document, from: format!("Deployment/{}", name_of(object)?), lost })
 }
 
-fn pytorch_job(object: &Value) -> Result<Converted, Refused> {
+fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     let mut lost = Vec::new();
     let mut job = head(object, &mut lost)?;
-    let mut spec = Source::new("spec", &object["spec"], &mut lost);
+    let mut spec = SourceFields::new("spec", &object["spec"], &mut lost);
     let replicas = spec.take("pytorchReplicaSpecs");
     let policy = spec.take("runPolicy");
     if !spec.take("nprocPerNode").is_null() {
         spec.lose("nprocPerNode: torchrun starts one process per GPU here");
     }
     spec.finish();
-    let mut run = Source::new("spec.runPolicy", &policy, &mut lost);
+    let mut run = SourceFields::new("spec.runPolicy", &policy, &mut lost);
     job.put("retries", run.take("backoffLimit").as_u64().map(|retries| retries.min(100).into()));
     job.put("max_runtime", seconds(&run.take("activeDeadlineSeconds")));
     job.put("keep_for", seconds(&run.take("ttlSecondsAfterFinished")));
@@ -227,7 +227,7 @@ fn pytorch_job(object: &Value) -> Result<Converted, Refused> {
     let nodes = count(master) + count(worker);
     let (first, role) = if master.is_null() { (worker, "Worker") } else { (master, "Master") };
     if nodes == 0 {
-        return Err(Refused::new("it has neither Master nor Worker", "spec.pytorchReplicaSpecs"));
+        return Err(ConvertError::new("it has neither Master nor Worker", "spec.pytorchReplicaSpecs"));
     }
     let path = format!("spec.pytorchReplicaSpecs.{role}.template.spec");
     let pod = pod::read(&first["template"]["spec"], &path, &mut lost);

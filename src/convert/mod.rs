@@ -20,25 +20,26 @@ pub struct Converted {
 
 /// Why a file cannot be converted at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct ConvertError {
     pub message: String,
     pub hint: String,
 }
 
-impl Refused {
+impl ConvertError {
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
 }
 
 /// Every document of a text. `image` is for scripts, which name none.
-pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Refused> {
+pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     if text.lines().any(|line| line.trim_start().starts_with("#SBATCH")) || text.starts_with("#!") {
         return slurm::convert(text, image).map(|one| vec![one]);
     }
     let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple(text);
-    let documents = documents
-        .map_err(|error| Refused::new(format!("it is no YAML: {error}"), "a Slurm script has lines that begin with #SBATCH"))?;
+    let documents = documents.map_err(|error| {
+        ConvertError::new(format!("it is no YAML: {error}"), "a Slurm script has lines that begin with #SBATCH")
+    })?;
     // A list is its items.
     let objects: Vec<Value> = documents
         .into_iter()
@@ -53,9 +54,9 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Refuse
 
 /// A map that leaves out what is not there.
 #[derive(Default)]
-struct Fields(Map<String, Value>);
+struct FieldMap(Map<String, Value>);
 
-impl Fields {
+impl FieldMap {
     fn put(&mut self, key: &str, value: impl Into<Option<Value>>) {
         let value: Option<Value> = value.into();
         let empty = |value: &Value| {
@@ -72,13 +73,13 @@ impl Fields {
 }
 
 /// Fields of the original, taken one by one; what is left over is lost.
-struct Source<'v> {
+struct SourceFields<'v> {
     path: String,
     map: Map<String, Value>,
     lost: &'v mut Vec<String>,
 }
 
-impl<'v> Source<'v> {
+impl<'v> SourceFields<'v> {
     fn new(path: &str, value: &Value, lost: &'v mut Vec<String>) -> Self {
         Self { path: path.to_owned(), map: value.as_object().cloned().unwrap_or_default(), lost }
     }

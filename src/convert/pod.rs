@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::model::gpu::{TYPE_LABELS, WHOLE};
 use crate::model::{GpuType, POOL_LABEL};
 
-use super::{Fields, Source};
+use super::{FieldMap, SourceFields};
 
 /// Fields of a pod spec that the overlay carries as they are.
 const OVERLAID: [&str; 16] = [
@@ -31,9 +31,9 @@ const OURS: [&str; 4] = ["restartPolicy", "enableServiceLinks", "automountServic
 
 /// What a pod template says in our words.
 #[derive(Default)]
-pub struct Pod {
+pub struct PodFields {
     pub environment: Value,
-    pub resources: Fields,
+    pub resources: FieldMap,
     pub storage: Value,
     pub overlay: Value,
     pub gpus: u64,
@@ -45,10 +45,10 @@ pub struct Pod {
 }
 
 /// Reads a template's pod spec.
-pub fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> Pod {
-    let mut pod = Pod::default();
-    let mut overlay = Fields::default();
-    let mut source = Source::new(path, spec, lost);
+pub fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodFields {
+    let mut pod = PodFields::default();
+    let mut overlay = FieldMap::default();
+    let mut source = SourceFields::new(path, spec, lost);
     let containers = source.take("containers");
     let containers = containers.as_array().cloned().unwrap_or_default();
     let volumes = source.take("volumes");
@@ -93,9 +93,9 @@ pub fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> Pod {
     pod
 }
 
-fn container(pod: &mut Pod, container: &Value, volumes: &Value, secrets: Vec<Value>, path: &str, lost: &mut Vec<String>) {
-    let mut environment = Fields::default();
-    let mut source = Source::new(path, container, lost);
+fn container(pod: &mut PodFields, container: &Value, volumes: &Value, secrets: Vec<Value>, path: &str, lost: &mut Vec<String>) {
+    let mut environment = FieldMap::default();
+    let mut source = SourceFields::new(path, container, lost);
     source.take("name");
     environment.put("image", source.take("image"));
     environment.put("imagePullPolicy", source.take("imagePullPolicy"));
@@ -127,7 +127,7 @@ fn container(pod: &mut Pod, container: &Value, volumes: &Value, secrets: Vec<Val
 
 fn health(probe: &Value) -> Option<Value> {
     let get = probe.get("httpGet")?;
-    let mut check = Fields::default();
+    let mut check = FieldMap::default();
     check.put("path", Some(get["path"].as_str().unwrap_or("/").into()));
     check.put("port", Some(get["port"].clone()).filter(Value::is_u64));
     check.put("initial_delay", probe["initialDelaySeconds"].as_u64().map(|seconds| format!("{seconds}s").into()));
@@ -154,7 +154,7 @@ fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
     Value::Array(found)
 }
 
-impl Pod {
+impl PodFields {
     fn resources(&mut self, resources: &Value, path: &str, lost: &mut Vec<String>) {
         let (limits, requests) = (&resources["limits"], &resources["requests"]);
         let of = |key: &str| if limits[key].is_null() { &requests[key] } else { &limits[key] };
@@ -185,7 +185,7 @@ impl Pod {
             let name = mount["name"].as_str().unwrap_or_default();
             let volume =
                 volumes.as_array().into_iter().flatten().find(|volume| volume["name"] == name).cloned().unwrap_or_default();
-            let mut workdir = Fields::default();
+            let mut workdir = FieldMap::default();
             workdir.put("path", mount["mountPath"].clone());
             workdir.put("read_only", Some(json!(true)).filter(|_| mount["readOnly"] == true));
             let claim = volume["persistentVolumeClaim"].is_object();

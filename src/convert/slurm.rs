@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::model::GpuType;
 
-use super::{Converted, Fields, Refused};
+use super::{ConvertError, Converted, FieldMap};
 
 /// What Slurm tells a task, and what gpuctl tells it.
 const VARIABLES: [(&str, &str); 8] = [
@@ -107,7 +107,7 @@ fn mebibytes(amount: u64) -> String {
 
 /// What the options come to, beside the fields that are text.
 #[derive(Default)]
-struct Asked {
+struct SlurmResources {
     nodes: Option<u64>,
     tasks: Option<u64>,
     tasks_per_node: Option<u64>,
@@ -121,18 +121,18 @@ struct Asked {
 }
 
 /// Converts one script.
-pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, Refused> {
-    let (mut lost, mut asked) = (Vec::new(), Asked::default());
+pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, ConvertError> {
+    let (mut lost, mut asked) = (Vec::new(), SlurmResources::default());
     let (mut job, mut environment, mut resources, mut labels) =
-        (Fields::default(), Fields::default(), Fields::default(), Fields::default());
+        (FieldMap::default(), FieldMap::default(), FieldMap::default(), FieldMap::default());
     let (mut name, mut image) = ("slurm-job".to_owned(), image.map(ToOwned::to_owned));
     for (option, value) in options(text) {
-        let unread = || Refused::new(format!("`--{option}={value}` cannot be read"), "write it as sbatch takes it");
+        let unread = || ConvertError::new(format!("`--{option}={value}` cannot be read"), "write it as sbatch takes it");
         let number = || value.split('-').next().unwrap_or_default().parse::<u64>().map_err(|_| unread());
         match option.as_str() {
             "array" => {
                 let message = format!("an array of jobs (`--array={value}`) has no counterpart");
-                return Err(Refused::new(
+                return Err(ConvertError::new(
                     message,
                     "submit the file once per index: gpuctl create -f job.yaml --name NAME-1 --set environment.env.INDEX=1",
                 ));
@@ -190,7 +190,7 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, Refused> {
         }
     }
     let Some(image) = image else {
-        return Err(Refused::new("the script names no container image", "say which one with `--image IMAGE`"));
+        return Err(ConvertError::new("the script names no container image", "say which one with `--image IMAGE`"));
     };
     let named = dns_label(&name);
     if named != name {
@@ -223,7 +223,7 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, Refused> {
 }
 
 /// How many pods, and what each of them gets.
-fn place(asked: &Asked, resources: &mut Fields) -> Result<(), Refused> {
+fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
     let per_node = asked.tasks_per_node;
     let nodes =
         asked.nodes.or_else(|| asked.tasks.zip(per_node).map(|(tasks, each)| tasks.div_ceil(each.max(1)))).unwrap_or(1).max(1);
@@ -234,7 +234,7 @@ fn place(asked: &Asked, resources: &mut Fields) -> Result<(), Refused> {
         (None, None, Some(all)) if all % nodes == 0 => all / nodes,
         (None, None, Some(all)) => {
             let message = format!("{all} GPUs do not divide over {nodes} nodes");
-            return Err(Refused::new(message, "every pod of a training has as many: say `--gpus-per-node`"));
+            return Err(ConvertError::new(message, "every pod of a training has as many: say `--gpus-per-node`"));
         }
         (None, None, None) => 0,
     };
@@ -251,7 +251,7 @@ fn place(asked: &Asked, resources: &mut Fields) -> Result<(), Refused> {
 }
 
 /// The lines that run, without what only a Slurm cluster understands.
-fn body(text: &str, lost: &mut Vec<String>) -> Result<String, Refused> {
+fn body(text: &str, lost: &mut Vec<String>) -> Result<String, ConvertError> {
     static SRUN: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:(?:-[nNcGptwxJDoeim]\s+\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)")
             .expect("the pattern is tested")
@@ -280,7 +280,7 @@ fn body(text: &str, lost: &mut Vec<String>) -> Result<String, Refused> {
         lines.pop();
     }
     if lines.is_empty() {
-        return Err(Refused::new("the script runs nothing", "it has only comments and #SBATCH lines"));
+        return Err(ConvertError::new("the script runs nothing", "it has only comments and #SBATCH lines"));
     }
     let body = lines.join("\n");
     let known = VARIABLES.iter().filter(|(own, _)| body.contains(own));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Effects, Obstacle, Wanted};
 use crate::deploy::errors::{conflicting, in_the_way};
-use crate::deploy::plan::{Facts, Plan};
+use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules;
 use crate::error::{Error, ErrorName};
 use crate::model::{Job, Node, State};
@@ -33,7 +33,7 @@ impl Mode {
 
 /// What is to be done for a document.
 #[derive(Debug)]
-pub enum Step {
+pub enum Action {
     Create,
     Change(Effects),
     Nothing,
@@ -44,9 +44,9 @@ pub enum Step {
 }
 
 /// A document that may be written.
-pub struct Judged {
+pub struct Decision {
     pub plan: Plan,
-    pub step: Step,
+    pub step: Action,
     /// What the server answered about what is there.
     pub live: Value,
     /// To be told before it is written.
@@ -58,17 +58,17 @@ pub async fn judge(
     mut plan: Plan,
     mode: Mode,
     beside: usize,
-    facts: &Facts,
+    facts: &PlanningFacts,
     connection: &Connection,
     dry_run: bool,
-) -> Result<Judged, Error> {
+) -> Result<Decision, Error> {
     let mut warnings = pool_rules::check(connection, &plan, facts.pools.as_deref(), beside).await?;
     let space = &plan.target.namespace;
     if facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none() {
         if dry_run {
             warnings.push(format!("namespace `{space}` comes with this run, so the server could not check what goes into it"));
         }
-        return Ok(Judged { plan, step: Step::Later, live: Value::Null, warnings });
+        return Ok(Decision { plan, step: Action::Later, live: Value::Null, warnings });
     }
     let mut judged = match mode {
         Mode::Create => None,
@@ -79,12 +79,12 @@ pub async fn judge(
     if judged.is_none() {
         warnings.extend(preflight(&mut plan, connection, dry_run).await?);
         warnings.extend(gang_warning(&plan, connection).await);
-        judged = Some((Step::Create, Value::Null));
+        judged = Some((Action::Create, Value::Null));
     }
     let (step, live) = judged.expect("it was just filled");
     warnings.extend(plan.rendered.warnings.clone());
     warnings.extend(connection.take_warnings());
-    Ok(Judged { plan, step, live, warnings })
+    Ok(Decision { plan, step, live, warnings })
 }
 
 /// Nothing may be in the way, and the server must agree with the objects and with a pod.
@@ -114,7 +114,7 @@ async fn again(
     (force, replace, dry_run): (bool, bool, bool),
     warnings: &mut Vec<String>,
     connection: &Connection,
-) -> Result<Option<(Step, Value)>, Error> {
+) -> Result<Option<(Action, Value)>, Error> {
     let root = plan.rendered.objects.last().expect("a document has an owner");
     let wanted = Wanted::one(&plan.target.namespace, root.name());
     let Some(job) = connection.jobs(&wanted).await?.jobs.pop() else { return Ok(None) };
@@ -128,7 +128,7 @@ async fn again(
             let judged = connection.judge_pod(&plan.rendered, dry_run).await;
             is_well(judged, plan, warnings)?;
             is_well(connection.judge_all(&plan.rendered).await, plan, warnings)?;
-            return Ok(Some((Step::Replace(Box::new(job)), Value::Null)));
+            return Ok(Some((Action::Replace(Box::new(job)), Value::Null)));
         }
         let message = format!("`{}` is there as {}, and the file says {}", job.name, job.kind.word(), plan.input.document.kind());
         let error = Error::new(ErrorName::KindConflict, message);
@@ -149,11 +149,11 @@ async fn again(
         // What the cluster tells of its nodes may have changed since; what the user says has not.
         let idle = |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
         let nothing = effects.stale.is_empty() && effects.objects.iter().all(idle);
-        return Ok(Some((if nothing { Step::Nothing } else { Step::Change(effects) }, live)));
+        return Ok(Some((if nothing { Action::Nothing } else { Action::Change(effects) }, live)));
     }
     if replace {
         is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
-        return Ok(Some((Step::Replace(Box::new(job)), live)));
+        return Ok(Some((Action::Replace(Box::new(job)), live)));
     }
     let differences = fixed.iter().flat_map(|(_, effect)| match effect {
         Effect::Fixed { live, wanted } => changes::of_wanted(live, wanted, &masks),

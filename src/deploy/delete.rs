@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{Connection, Deletion, Patience, Remainder};
+use crate::cluster::{Connection, Deletion, OutageRetry, PendingDeletion};
 use crate::context::Context;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
 use crate::model::Job;
 use crate::view::deleted::Deleted;
@@ -44,7 +44,7 @@ pub async fn away(connection: &Connection, job: &Job, timeout: Duration, context
 pub async fn begin(connection: &Connection, name: &str, how: &DeleteOptions) -> Result<Option<Job>, Error> {
     let job = match lookup::job(connection, name, Purpose::Change).await {
         Ok(job) => job,
-        Err(error) if error.kind == Kind::NotFound => return absent(connection, name, error, how).await,
+        Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, error, how).await,
         Err(error) => return Err(error),
     };
     connection.delete_owner(&job).await?;
@@ -106,7 +106,7 @@ pub async fn end(
     }
     // What is there at the first look is ours; what a namesake makes later is not.
     let mut ours: Option<BTreeSet<String>> = None;
-    let patience = Patience::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
+    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
     let spinner = context.terminal.spinner();
     loop {
         let mut left = patience.ask(|| connection.remains(job)).await?;
@@ -127,6 +127,6 @@ pub async fn end(
     }
 }
 
-fn labels(left: &[Remainder]) -> String {
+fn labels(left: &[PendingDeletion]) -> String {
     left.iter().map(|rest| rest.label.as_str()).collect::<Vec<_>>().join("; ")
 }

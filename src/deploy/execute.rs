@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Progress, label};
 use crate::context::Context;
-use crate::deploy::decide::{Judged, Mode, Step, judge, lost, masks};
+use crate::deploy::decide::{Action, Decision, Mode, judge, lost, masks};
 use crate::deploy::delete;
 use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
-use crate::deploy::plan::{Facts, Plan, job};
-use crate::error::{Error, ErrorName, Kind};
+use crate::deploy::plan::{Plan, PlanningFacts, job};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::render::pods_in_all;
 use crate::view::changes;
 use crate::view::created::Created;
 
 /// What became of the documents of a run.
 #[derive(Default)]
-pub struct Account {
+pub struct RunSummary {
     pub done: Vec<Created>,
     /// Kind, name, why.
     pub failed: Vec<(&'static str, String, Error)>,
@@ -29,11 +29,12 @@ pub struct Account {
     pub not_tried: Vec<(&'static str, String)>,
 }
 
-impl Account {
+impl RunSummary {
     /// How the run ends, if not well: an interruption is told from a failure.
-    pub fn kind(&self) -> Option<Kind> {
-        let worst =
-            |(_, _, error): &(&str, String, Error)| if error.kind == Kind::Interrupted { error.kind } else { Kind::Request };
+    pub fn kind(&self) -> Option<ErrorKind> {
+        let worst = |(_, _, error): &(&str, String, Error)| {
+            if error.kind == ErrorKind::Interrupted { error.kind } else { ErrorKind::Request }
+        };
         self.failed.iter().map(worst).max_by_key(|kind| kind.exit_code())
     }
 }
@@ -42,7 +43,7 @@ impl Account {
 pub struct Writing<'w> {
     pub mode: Mode,
     pub keep_partial: bool,
-    pub facts: &'w Facts,
+    pub facts: &'w PlanningFacts,
     pub connection: &'w Connection,
     pub context: &'w Context,
     interruption: Interruption,
@@ -73,7 +74,7 @@ impl<'w> Writing<'w> {
     pub fn new(
         mode: Mode,
         keep_partial: bool,
-        facts: &'w Facts,
+        facts: &'w PlanningFacts,
         connection: &'w Connection,
         context: &'w Context,
         interruption: Interruption,
@@ -96,8 +97,8 @@ impl<'w> Writing<'w> {
     /// not wanted. Whoever needs what failed is not tried either. `tell` is given each that is done.
     pub async fn all(
         &self,
-        judged: Vec<Judged>,
-        account: &mut Account,
+        judged: Vec<Decision>,
+        account: &mut RunSummary,
         tell: impl Fn(&Created) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut rest = judged.into_iter();
@@ -115,7 +116,7 @@ impl<'w> Writing<'w> {
                     account.done.push(created);
                 }
                 Err(error) => {
-                    let over = matches!(error.kind, Kind::Unreachable | Kind::Interrupted);
+                    let over = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Interrupted);
                     account.failed.push((kind, name, error));
                     if over {
                         break;
@@ -127,25 +128,25 @@ impl<'w> Writing<'w> {
         Ok(())
     }
 
-    async fn one(&self, judged: Judged) -> Result<Created, Error> {
-        let Judged { plan, step, live, .. } = judged;
+    async fn one(&self, judged: Decision) -> Result<Created, Error> {
+        let Decision { plan, step, live, .. } = judged;
         let (connection, context) = (self.connection, self.context);
         match step {
-            Step::Later => {
+            Action::Later => {
                 let again = judge(plan, self.mode, 0, self.facts, connection, false).await?;
                 again.warnings.iter().for_each(|warning| context.terminal.warn(warning));
-                if matches!(again.step, Step::Later) {
+                if matches!(again.step, Action::Later) {
                     let message = format!("its namespace `{}` of the same run could not be made", again.plan.target.namespace);
                     return Err(Error::new(ErrorName::NamespaceNotMade, message));
                 }
                 Box::pin(self.one(again)).await
             }
-            Step::Nothing => Ok(Created { action: self.action("unchanged"), ..outcome(&plan, &live, false) }),
-            Step::Create => {
+            Action::Nothing => Ok(Created { action: self.action("unchanged"), ..outcome(&plan, &live, false) }),
+            Action::Create => {
                 let live = self.create(&plan).await?;
                 Ok(Created { action: self.action("created"), ..outcome(&plan, &live, false) })
             }
-            Step::Replace(job) => {
+            Action::Replace(job) => {
                 context.terminal.note(&lost(&job));
                 self.phase.set(Phase::Deleting);
                 let grace = crate::deploy::plan::job(&plan.input).and_then(|job| job.grace_period).unwrap_or_default();
@@ -154,7 +155,7 @@ impl<'w> Writing<'w> {
                 let live = self.create(&plan).await.map_err(|error| error.cause(GONE))?;
                 Ok(Created { action: self.action("replaced"), ..outcome(&plan, &live, false) })
             }
-            Step::Change(effects) => {
+            Action::Change(effects) => {
                 let changes = told(&plan, &live, &effects);
                 self.phase.set(Phase::Changing);
                 let live = connection.change(&effects).await.map_err(half_changed)?.unwrap_or(live);

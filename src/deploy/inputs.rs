@@ -12,7 +12,7 @@ const MOST_FILES: usize = 1000;
 
 /// A document and the file that it came from.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub struct InputDocument {
     pub document: Document,
     pub file: String,
     pub text: String,
@@ -21,7 +21,7 @@ pub struct Input {
 /// What was read; warnings beside it.
 #[derive(Debug, Default)]
 pub struct Inputs {
-    pub documents: Vec<Input>,
+    pub documents: Vec<InputDocument>,
     pub warnings: Vec<Problems>,
 }
 
@@ -40,7 +40,7 @@ pub fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, Vec<Erro
             text(&file).and_then(|text| Ok((spec::parse_with(shown(&file), &text, overrides).map_err(Error::from)?, text)));
         match parsed {
             Ok((parsed, text)) => {
-                let input = |document| Input { document, file: shown(&file).to_owned(), text: text.clone() };
+                let input = |document| InputDocument { document, file: shown(&file).to_owned(), text: text.clone() };
                 inputs.documents.extend(parsed.documents.into_iter().map(input));
                 if !parsed.warnings.list.is_empty() {
                     inputs.warnings.push(parsed.warnings);
@@ -126,7 +126,7 @@ pub fn bytes(file: &str) -> Result<Vec<u8>, Error> {
 
 /// Contents of the `files:` of a document, relative to the file that names them.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
-pub fn attachments(input: &Input) -> Result<Vec<Vec<u8>>, Error> {
+pub fn attachments(input: &InputDocument) -> Result<Vec<Vec<u8>>, Error> {
     let Document::Job(job) = &input.document else { return Ok(Vec::new()) };
     let folder = Path::new(&input.file).parent().unwrap_or(Path::new(""));
     let load = |(_, local): &(String, String)| {

@@ -1,11 +1,11 @@
 //! Checks that the names of one run differ, and makes random suffixes for `--generate-name`.
 
-use crate::deploy::inputs::Input;
+use crate::deploy::inputs::InputDocument;
 use crate::error::{Error, ErrorName};
 use crate::spec::Document;
 
 /// Names of one run must differ; `--generate-name` makes them.
-pub fn named(mut inputs: Vec<Input>, generate: bool) -> Result<Vec<Input>, Error> {
+pub fn named(mut inputs: Vec<InputDocument>, generate: bool) -> Result<Vec<InputDocument>, Error> {
     for input in &mut inputs {
         let Document::Job(job) = &mut input.document else { continue };
         if generate && !job.append(&suffix()) {

@@ -7,23 +7,23 @@ use futures::future::join3;
 
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::deploy::inputs::{self, Input};
+use crate::deploy::inputs::{self, InputDocument};
 use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::{GpuType, Nodes, POOL_LABEL, PoolDefinition};
 use crate::render::{Queueing, Rendered, Target, render};
-use crate::spec::{Document, Job};
+use crate::spec::{Document, JobDocument};
 
 /// A document with its objects.
 pub struct Plan {
-    pub input: Input,
+    pub input: InputDocument,
     pub target: Target,
     pub rendered: Rendered,
 }
 
 /// What the cluster tells before anything is rendered.
 #[derive(Default)]
-pub struct Facts {
+pub struct PlanningFacts {
     nodes: Nodes,
     user: Option<String>,
     /// Pools that are defined; `None` when definitions may not be read.
@@ -32,7 +32,7 @@ pub struct Facts {
     pub coming: BTreeSet<String>,
 }
 
-impl Facts {
+impl PlanningFacts {
     /// Asks the cluster.
     pub async fn of(connection: &Connection) -> Result<Self, Error> {
         let (nodes, user, pools) = join3(connection.nodes(), connection.user(), connection.pools()).await;
@@ -44,7 +44,7 @@ impl Facts {
     }
 
     /// Adds what pools and quotas of this run bring.
-    pub fn foresee(&mut self, shared: &[Input]) {
+    pub fn foresee(&mut self, shared: &[InputDocument]) {
         for input in shared {
             match &input.document {
                 Document::Pool(pool) => {
@@ -73,7 +73,7 @@ impl Facts {
     }
 }
 
-pub fn job(input: &Input) -> Option<&Job> {
+pub fn job(input: &InputDocument) -> Option<&JobDocument> {
     if let Document::Job(job) = &input.document { Some(job) } else { None }
 }
 
@@ -86,14 +86,14 @@ pub fn all(context: &Context, mut errors: Vec<Error>) -> Error {
 
 /// Renders every document for this cluster; all refusals come back together.
 pub async fn plan(
-    inputs: Vec<Input>,
+    inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
-    facts: &Facts,
+    facts: &PlanningFacts,
     context: &Context,
 ) -> Result<Vec<Plan>, Error> {
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
-        let any = |test: fn(&Job) -> bool| inputs.iter().filter_map(job).any(test);
+        let any = |test: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(test);
         if any(|job| job.queue.is_some()) {
             queueing = served_queueing(connection).await?;
         }
@@ -130,8 +130,8 @@ pub async fn plan(
 }
 
 /// What rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.
-pub fn rendered_blindly(input: &Input) -> Result<Result<(), Error>, Error> {
-    let facts = Facts::default();
+pub fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error>, Error> {
+    let facts = PlanningFacts::default();
     let Document::Job(job) = &input.document else { return Ok(Ok(())) };
     // A queue is the cluster's to serve.
     let mut blind = job.clone();
@@ -150,7 +150,7 @@ pub fn rendered_blindly(input: &Input) -> Result<Result<(), Error>, Error> {
     Ok(rendered.map(|_| ()).map_err(|refusal| Error::refused(refusal, &input.file, &input.text)))
 }
 
-fn needs_more_than_the_core(job: &Job) -> bool {
+fn needs_more_than_the_core(job: &JobDocument) -> bool {
     job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
         || job.service.as_ref().is_some_and(|service| service.host.is_some())
 }

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Connection, Wanted};
 use crate::deploy::plan::Plan;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::{PoolDefinition, State};
 use crate::render::pods_in_all;
 use crate::spec::Document;
@@ -43,7 +43,9 @@ pub async fn check(
     }
     let gpus = u64::from(job.resources.gpu) * u64::from(pods_in_all(job));
     match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_deref(), jobs) {
-        Some(refused) => Err(Error::new(ErrorName::reported(Kind::Request, refused.name), refused.message).hint(refused.hint)),
+        Some(refused) => {
+            Err(Error::new(ErrorName::reported(ErrorKind::Request, refused.name), refused.message).hint(refused.hint))
+        }
         None => Ok(warnings),
     }
 }

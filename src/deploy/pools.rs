@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cluster::{Connection, Home, Over, Wanted};
+use crate::cluster::{Connection, LabelOverwrite, PoolNamespace, Wanted};
 use crate::context::Context;
 use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
-use crate::error::{Error, ErrorName};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::{GpuType, Inventory, Noted, PoolDefinition, State};
 use crate::spec::Pool;
@@ -15,7 +15,7 @@ use crate::view::text::count;
 
 /// How a pool is made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Making {
+pub struct PoolOptions {
     /// The same, and move nodes that are in another one.
     pub force: bool,
     /// Change a pool that is there.
@@ -45,7 +45,7 @@ pub struct Planned {
     /// What is written down of it now.
     pub before: Option<PoolDefinition>,
     /// Labels that are not as they are wanted.
-    pub steps: Vec<Step>,
+    pub steps: Vec<LabelChange>,
     /// Nodes that are not there.
     pub missing: Vec<String>,
     inventory: Inventory,
@@ -77,7 +77,7 @@ pub async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<P
         let kind = node.gpu_type.as_deref().and_then(GpuType::parse);
         fits(host, &wanted, kind.as_ref(), force)?;
         let mut set = taken_over(connection, host, name).await?;
-        let there = &host.host.node.labels;
+        let there = &host.details.node.labels;
         // A type that is written there already is somebody else's label, and stays when the pool goes.
         let own = |key: &str| before.as_ref().and_then(|pool| pool.labels.get(host.name())?.get(key)).cloned();
         if let Some(value) = kind.map(|kind| kind.to_string()).filter(|kind| there.get(TYPE_LABELS[0]) != Some(kind)) {
@@ -85,7 +85,7 @@ pub async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<P
             let before = earlier.map_or_else(|| there.get(TYPE_LABELS[0]).cloned(), |noted| noted.before);
             set.insert(TYPE_LABELS[0].to_owned(), Noted { value, before });
         }
-        steps.extend(set.iter().filter(|(key, note)| there.get(*key) != Some(&note.value)).map(|(key, note)| Step {
+        steps.extend(set.iter().filter(|(key, note)| there.get(*key) != Some(&note.value)).map(|(key, note)| LabelChange {
             node: node.name.value.clone(),
             key: key.clone(),
             value: note.value.clone(),
@@ -98,12 +98,12 @@ pub async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<P
 
 /// Makes the pool of a file: its definition, then its labels. A pool that is there already is changed with `force` only.
 /// A failure on the way takes everything back.
-pub async fn create(connection: &Connection, pool: &Pool, how: Making, context: &Context) -> Result<Made, Error> {
+pub async fn create(connection: &Connection, pool: &Pool, how: PoolOptions, context: &Context) -> Result<Made, Error> {
     let name = &pool.name.value;
     let Planned { wanted, before, steps, missing, inventory } = plan(connection, pool, how.force).await?;
     if !missing.is_empty() && !how.keep_partial {
         let message = format!("there is no node {}; nothing was written", missing.join(", "));
-        let error = Error::new(ErrorName::NodeNotFound, message);
+        let error = Error::new(ErrorName::reported(ErrorKind::Request, "NodeNotFound"), message);
         return Err(error.hint("`gpuctl get nodes` lists what there is; --keep-partial makes the pool with the others"));
     }
     for node in &missing {
@@ -137,7 +137,7 @@ pub async fn create(connection: &Connection, pool: &Pool, how: Making, context: 
 }
 
 /// A label that a node gets.
-pub struct Step {
+pub struct LabelChange {
     pub node: String,
     pub key: String,
     value: String,
@@ -149,8 +149,8 @@ async fn write(
     connection: &Connection,
     wanted: &PoolDefinition,
     before: Option<&PoolDefinition>,
-    steps: &[Step],
-    how: Making,
+    steps: &[LabelChange],
+    how: PoolOptions,
     context: &Context,
 ) -> Result<(), Error> {
     tell_home(connection.ensure_home(how.private).await?, how.private, context);
@@ -161,7 +161,7 @@ async fn write(
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     for (index, step) in steps.iter().enumerate() {
-        let over = if how.force { Over::Anything } else { Over::Only(step.before.as_deref()) };
+        let over = if how.force { LabelOverwrite::Anything } else { LabelOverwrite::Only(step.before.as_deref()) };
         if let Err(error) = set_label(connection, &step.node, &step.key, &step.value, over).await {
             let left = take_back(connection, wanted, before, &steps[..index]).await;
             let error = error.during(format!("pool `{}` could not be made", wanted.name));
@@ -175,12 +175,12 @@ async fn write(
 }
 
 /// Says who may read what is written from now on.
-pub fn tell_home(home: Home, private: bool, context: &Context) {
+pub fn tell_home(home: PoolNamespace, private: bool, context: &Context) {
     match home {
-        Home::Read => context
+        PoolNamespace::Read => context
             .terminal
             .note("every user may read the definitions of pools in namespace gpuctl-system (--private leaves that out)"),
-        Home::Unread if !private => context
+        PoolNamespace::Unread if !private => context
             .terminal
             .lack("you may not create roles: other users cannot read the definitions of pools in namespace gpuctl-system"),
         _ => {}
@@ -192,11 +192,11 @@ async fn take_back(
     connection: &Connection,
     wanted: &PoolDefinition,
     before: Option<&PoolDefinition>,
-    steps: &[Step],
+    steps: &[LabelChange],
 ) -> Vec<String> {
     let mut left = Vec::new();
     for step in steps.iter().rev() {
-        let ours = Over::Only(Some(&step.value));
+        let ours = LabelOverwrite::Only(Some(&step.value));
         if connection.set_label(&step.node, &step.key, step.before.as_deref(), ours).await.is_err() {
             left.push(format!("{}: {}", step.node, step.key));
         }
@@ -220,7 +220,7 @@ pub async fn publish(connection: &Connection, begin: bool, context: &Context) {
 
 /// How a pool goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Ending {
+pub struct PoolDeletion {
     /// Although jobs are in it.
     pub force: bool,
     pub keep_labels: bool,
@@ -228,7 +228,7 @@ pub struct Ending {
 }
 
 /// Takes a pool away: its labels, then its definition. Jobs in it forbid that.
-pub async fn delete(connection: &Connection, name: &str, how: Ending, context: &Context) -> Result<Option<String>, Error> {
+pub async fn delete(connection: &Connection, name: &str, how: PoolDeletion, context: &Context) -> Result<Option<String>, Error> {
     let Some(known) = connection.pool(name).await? else {
         if how.ignore_not_found {
             return Ok(None);

@@ -14,7 +14,7 @@ use crate::view::created::Made;
 
 /// How a quota is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Making {
+pub struct QuotaOptions {
     /// What is there already is changed.
     pub change: bool,
     /// Fields that others set are taken over.
@@ -24,7 +24,7 @@ pub struct Making {
 }
 
 /// What one quota writes: the namespaces that are missing, then the objects in them.
-struct Plan {
+struct QuotaPlan {
     new: Vec<String>,
     objects: Vec<Object>,
     /// Some of it is there already.
@@ -36,8 +36,8 @@ struct Plan {
 }
 
 /// Writes a quota into each of its namespaces, which are made where they are missing.
-pub async fn create(connection: &Connection, wanted: &Quota, making: Making, context: &Context) -> Result<Made, Error> {
-    let Making { keep_partial, dry_run, .. } = making;
+pub async fn create(connection: &Connection, wanted: &Quota, making: QuotaOptions, context: &Context) -> Result<Made, Error> {
+    let QuotaOptions { keep_partial, dry_run, .. } = making;
     let plan = plan(connection, wanted, making, context).await?;
     let steps = plan.new.len() + plan.objects.len() + plan.stale.len();
     let status = match (plan.same, steps, plan.there) {
@@ -145,11 +145,11 @@ pub async fn tell_elsewhere(connection: &Connection, wanted: &Quota, context: &C
 }
 
 /// Looks into every namespace before anything is written.
-async fn plan(connection: &Connection, wanted: &Quota, making: Making, context: &Context) -> Result<Plan, Error> {
-    let Making { change, force, .. } = making;
+async fn plan(connection: &Connection, wanted: &Quota, making: QuotaOptions, context: &Context) -> Result<QuotaPlan, Error> {
+    let QuotaOptions { change, force, .. } = making;
     let described = objects(connection, wanted, context).await?;
     let stale = if change { stale(connection, wanted, &described).await? } else { Vec::new() };
-    let mut plan = Plan { new: Vec::new(), objects: Vec::new(), there: !stale.is_empty(), same: stale.is_empty(), stale };
+    let mut plan = QuotaPlan { new: Vec::new(), objects: Vec::new(), there: !stale.is_empty(), same: stale.is_empty(), stale };
     for (space, objects) in described {
         if connection.live(&namespace(&space)).await?.is_none() {
             plan.new.push(space.clone());

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::decide::Mode;
-use crate::deploy::inputs::Input;
+use crate::deploy::inputs::InputDocument;
 use crate::deploy::options::SubmitOptions;
-use crate::deploy::pools::{self, Making};
+use crate::deploy::pools::{self, PoolOptions};
 use crate::deploy::quotas;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::model::rights::Task;
 use crate::spec::Document;
-use crate::terminal::Talk;
+use crate::terminal::Verbosity;
 use crate::view::Format;
 use crate::view::created::{Created, Made};
 
@@ -20,14 +20,14 @@ type Failed = (&'static str, String, Error);
 
 /// What became of them.
 #[derive(Default)]
-pub struct Outcome {
+pub struct SharedOutcome {
     pub made: Vec<Made>,
     pub failed: Vec<Failed>,
 }
 
-impl Outcome {
+impl SharedOutcome {
     pub fn exit_code(&self) -> ExitCode {
-        if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) }
+        if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) }
     }
 
     /// As documents of a batch.
@@ -37,23 +37,23 @@ impl Outcome {
 }
 
 /// What stands in the way of making them, looked up before anything is written.
-pub async fn judge(inputs: &[Input], how: &SubmitOptions, context: &Context) -> Result<Vec<Failed>, Error> {
+pub async fn judge(inputs: &[InputDocument], how: &SubmitOptions, context: &Context) -> Result<Vec<Failed>, Error> {
     Ok(refusals(inputs, how, context).await?.into_iter().map(|(_, failed)| failed).collect())
 }
 
 /// The same, with the documents.
 pub async fn refusals<'i>(
-    inputs: &'i [Input],
+    inputs: &'i [InputDocument],
     how: &SubmitOptions,
     context: &Context,
-) -> Result<Vec<(&'i Input, Failed)>, Error> {
+) -> Result<Vec<(&'i InputDocument, Failed)>, Error> {
     let mut failed = Vec::new();
     if inputs.is_empty() {
         return Ok(failed);
     }
     let connection = context.connect().await?;
     // What is to be said is said when it is done.
-    let talk = context.terminal.swap_talk(Talk::Errors);
+    let talk = context.terminal.swap_talk(Verbosity::Errors);
     for input in inputs {
         context.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode.changes())));
         if let Err(error) = one(&connection, &input.document, how, true, context).await {
@@ -66,13 +66,13 @@ pub async fn refusals<'i>(
 
 /// Makes them in order. The error of an only document is the command's own.
 pub async fn make(
-    inputs: &[Input],
+    inputs: &[InputDocument],
     how: &SubmitOptions,
     format: Format,
     only: bool,
     context: &Context,
-) -> Result<Outcome, Error> {
-    let mut outcome = Outcome::default();
+) -> Result<SharedOutcome, Error> {
+    let mut outcome = SharedOutcome::default();
     if inputs.is_empty() {
         return Ok(outcome);
     }
@@ -104,12 +104,12 @@ async fn one(
     let change = how.mode.changes();
     match document {
         Document::Pool(pool) => {
-            let making = Making { force: how.force, change, private: how.private, keep_partial: how.keep_partial, dry_run };
+            let making = PoolOptions { force: how.force, change, private: how.private, keep_partial: how.keep_partial, dry_run };
             pools::create(connection, pool, making, context).await
         }
         Document::Quota(quota) => {
             let force = matches!(how.mode, Mode::Apply { force_conflicts: true, .. });
-            let making = quotas::Making { change, force, keep_partial: how.keep_partial, dry_run };
+            let making = quotas::QuotaOptions { change, force, keep_partial: how.keep_partial, dry_run };
             quotas::create(connection, quota, making, context).await
         }
         Document::Job(_) => unreachable!("jobs are submitted elsewhere"),

@@ -6,36 +6,41 @@ use serde_json::Value;
 
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::deploy::decide::{Judged, Mode, Step, judge};
-use crate::deploy::execute::{Account, Writing, outcome, told};
-use crate::deploy::inputs::Input;
+use crate::deploy::decide::{Action, Decision, Mode, judge};
+use crate::deploy::execute::{RunSummary, Writing, outcome, told};
+use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::{DryRun, SubmitOptions, WaitGoal};
-use crate::deploy::plan::{Facts, Plan, job, plan};
+use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::shared;
 use crate::deploy::wait::wait;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::rights::Task;
 use crate::view::created::{self, Created};
 use crate::view::{Format, document, json, yaml};
 
 /// Submits the documents, or shows what would be submitted.
-pub async fn submit(inputs: Vec<Input>, how: &SubmitOptions, format: Format, context: &Context) -> Result<ExitCode, Error> {
+pub async fn submit(
+    inputs: Vec<InputDocument>,
+    how: &SubmitOptions,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     if how.wait == Some(WaitGoal::Complete)
         && let Some(input) = inputs.iter().find(|input| job(input).is_some_and(|job| job.kind.serves()))
     {
         let message = format!("`{}` is a service or notebook: it never completes", input.document.name());
         return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
     }
-    let (shared, inputs): (Vec<Input>, Vec<Input>) = inputs.into_iter().partition(|input| job(input).is_none());
+    let (shared, inputs): (Vec<InputDocument>, Vec<InputDocument>) = inputs.into_iter().partition(|input| job(input).is_none());
     if inputs.is_empty() {
         return shared_alone(&shared, how, format, context).await;
     }
     let (connection, mut facts) = match known(context).await {
         Ok((connection, facts)) => (Some(connection), facts),
-        Err(error) if how.dry_run == Some(DryRun::Client) && error.kind == Kind::Unreachable => {
+        Err(error) if how.dry_run == Some(DryRun::Client) && error.kind == ErrorKind::Unreachable => {
             context.terminal.warn(&format!("{error}; the objects are shown as for a cluster whose nodes may not be seen"));
-            (None, Facts::default())
+            (None, PlanningFacts::default())
         }
         Err(error) => return Err(error),
     };
@@ -53,31 +58,36 @@ pub async fn submit(inputs: Vec<Input>, how: &SubmitOptions, format: Format, con
     }
 }
 
-async fn known(context: &Context) -> Result<(Connection, Facts), Error> {
+async fn known(context: &Context) -> Result<(Connection, PlanningFacts), Error> {
     let connection = context.connect().await?;
-    let facts = Facts::of(&connection).await?;
+    let facts = PlanningFacts::of(&connection).await?;
     Ok((connection, facts))
 }
 
 /// A document by its kind and name.
-fn named(input: &Input) -> (&'static str, &str) {
+fn named(input: &InputDocument) -> (&'static str, &str) {
     (input.document.kind(), input.document.name())
 }
 
 /// Pools and quotas without a job.
-async fn shared_alone(shared: &[Input], how: &SubmitOptions, format: Format, context: &Context) -> Result<ExitCode, Error> {
+async fn shared_alone(
+    shared: &[InputDocument],
+    how: &SubmitOptions,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let only = shared.len() == 1;
     let mut refused = if only { Vec::new() } else { shared::judge(shared, how, context).await? };
     if refused.iter().any(|(.., error)| error.name != ErrorName::AlreadyExists) {
-        let failed = |input: &&Input| refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input));
+        let failed = |input: &&InputDocument| refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input));
         let not_tried: Vec<(&str, String)> =
             shared.iter().filter(|input| !failed(input)).map(|input| (named(input).0, named(input).1.to_owned())).collect();
         tell_failed(&refused, context);
         context.terminal.print(&document(format, &created::batch(&[], &refused, &not_tried)).unwrap_or_default())?;
-        return Ok(ExitCode::from(Kind::Request.exit_code()));
+        return Ok(ExitCode::from(ErrorKind::Request.exit_code()));
     }
     let fresh = shared.iter().filter(|input| !refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input)));
-    let fresh: Vec<Input> = fresh.cloned().collect();
+    let fresh: Vec<InputDocument> = fresh.cloned().collect();
     let mut before = shared::make(&fresh, how, format, only, context).await?;
     refused.append(&mut before.failed);
     before.failed = refused;
@@ -107,16 +117,16 @@ fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> 
 /// already is in the way of itself alone.
 async fn write(
     how: &SubmitOptions,
-    shared: &[Input],
+    shared: &[InputDocument],
     plans: Vec<Plan>,
-    facts: &Facts,
+    facts: &PlanningFacts,
     connection: &Connection,
     format: Format,
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let (mode, dry_run) = (how.mode, how.dry_run.is_some());
     let single = plans.len() == 1 && shared.is_empty();
-    let mut account = Account::default();
+    let mut account = RunSummary::default();
     let interruption = Interruption::listen();
     let judging = async {
         let mut failed = shared::judge(shared, how, context).await?;
@@ -131,10 +141,10 @@ async fn write(
     let refused = account.failed.iter().any(|(.., error)| error.name != ErrorName::AlreadyExists);
     let mut made = Vec::new();
     // What is there already has failed by itself.
-    let failed = |input: &&Input| {
+    let failed = |input: &&InputDocument| {
         account.failed.iter().any(|(kind, name, _)| (*kind, name.as_str()) == (input.document.kind(), input.document.name()))
     };
-    let fresh: Vec<Input> = shared.iter().filter(|input| !failed(input)).cloned().collect();
+    let fresh: Vec<InputDocument> = shared.iter().filter(|input| !failed(input)).cloned().collect();
     if refused {
         account.not_tried = rest;
         account.not_tried.extend(shared.iter().map(|input| (input.document.kind(), input.document.name().to_owned())));
@@ -161,7 +171,7 @@ async fn write(
         let lost: Vec<String> =
             before.failed.iter().filter(|(kind, ..)| *kind == "pool").map(|(_, name, _)| name.clone()).collect();
         account.failed.extend(before.failed);
-        let (orphans, judged): (Vec<Judged>, Vec<Judged>) =
+        let (orphans, judged): (Vec<Decision>, Vec<Decision>) =
             judged.into_iter().partition(|one| lost_pool(&one.plan, &lost).is_some());
         account
             .not_tried
@@ -178,7 +188,7 @@ async fn write(
         context.terminal.warn(&format!("not tried: {}", names.join(", ")));
     }
     let waited = match how.wait {
-        Some(goal) if account.kind() != Some(Kind::Interrupted) => {
+        Some(goal) if account.kind() != Some(ErrorKind::Interrupted) => {
             wait(connection, &mut account.done, goal, how.timeout, &interruption, context).await
         }
         _ => Ok(()),
@@ -203,13 +213,13 @@ async fn write(
 async fn judge_all(
     plans: Vec<Plan>,
     mode: Mode,
-    facts: &Facts,
+    facts: &PlanningFacts,
     connection: &Connection,
     dry_run: bool,
     context: &Context,
     failed: &mut Vec<(&'static str, String, Error)>,
-) -> (Vec<Judged>, Vec<(&'static str, String)>) {
-    let mut judged: Vec<Judged> = Vec::new();
+) -> (Vec<Decision>, Vec<(&'static str, String)>) {
+    let mut judged: Vec<Decision> = Vec::new();
     let mut plans = plans.into_iter();
     for plan in plans.by_ref() {
         let (kind, name) = (plan.input.document.kind(), plan.input.document.name().to_owned());
@@ -217,17 +227,17 @@ async fn judge_all(
         let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
         let own = pool(&plan);
         let beside =
-            judged.iter().filter(|one| own.is_some() && matches!(one.step, Step::Create) && pool(&one.plan) == own).count();
+            judged.iter().filter(|one| own.is_some() && matches!(one.step, Action::Create) && pool(&one.plan) == own).count();
         match judge(plan, mode, beside, facts, connection, dry_run).await {
             Ok(one) => {
-                if !matches!(one.step, Step::Nothing) {
+                if !matches!(one.step, Action::Nothing) {
                     one.warnings.iter().for_each(|warning| context.terminal.warn(warning));
                 }
                 judged.push(one);
             }
             Err(error) => {
                 // Without the cluster nothing more can be found out.
-                let over = error.kind == Kind::Unreachable;
+                let over = error.kind == ErrorKind::Unreachable;
                 failed.push((kind, name, error));
                 if over {
                     break;
@@ -251,12 +261,12 @@ fn tell_done(done: &[Created], format: Format, context: &Context) -> Result<(), 
 }
 
 /// What would become of a document.
-fn foreseen(judged: &Judged, mode: Mode) -> Created {
+fn foreseen(judged: &Decision, mode: Mode) -> Created {
     let (action, changes) = match &judged.step {
-        Step::Create | Step::Later => ("created", Vec::new()),
-        Step::Nothing => ("unchanged", Vec::new()),
-        Step::Replace(_) => ("replaced", Vec::new()),
-        Step::Change(effects) => ("updated", told(&judged.plan, &judged.live, effects)),
+        Action::Create | Action::Later => ("created", Vec::new()),
+        Action::Nothing => ("unchanged", Vec::new()),
+        Action::Replace(_) => ("replaced", Vec::new()),
+        Action::Change(effects) => ("updated", told(&judged.plan, &judged.live, effects)),
     };
     Created { action: mode.changes().then_some(action), changes, ..outcome(&judged.plan, &judged.live, true) }
 }

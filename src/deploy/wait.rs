@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{Connection, Patience, Wanted};
+use crate::cluster::{Connection, OutageRetry, Wanted};
 use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::{Job, PodPhase, State, Status};
 use crate::spec::{Document, parse};
 use crate::view::created::Created;
@@ -59,7 +59,7 @@ async fn wait_for(
     context: &Context,
     spinner: &indicatif::ProgressBar,
 ) -> Result<(), Error> {
-    let patience = Patience::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
+    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
     let wanted = Wanted::one(&created.namespace, &created.job_id);
     let mut told = None;
     loop {
@@ -79,7 +79,7 @@ async fn wait_for(
             (Status::Failed, _) => {
                 let reason = state.reason.as_deref().unwrap_or("Failed");
                 let error = Error::new(
-                    ErrorName::reported(Kind::Request, reason),
+                    ErrorName::reported(ErrorKind::Request, reason),
                     format!("job `{}` failed: {}", created.job_id, created.message),
                 );
                 return Err(error.hint(format!("gpuctl logs {}/{}", created.namespace, created.job_id)));

@@ -8,13 +8,13 @@ pub use name::ErrorName;
 use std::fmt;
 
 use crate::cluster::Failure;
-use crate::prometheus::Trouble;
+use crate::prometheus::QueryError;
 use crate::render::Refusal;
 use crate::spec::{Problem, Problems};
 
 /// What went wrong in general. Each kind is one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     Request,
     Usage,
     Specification,
@@ -25,7 +25,7 @@ pub enum Kind {
     Interrupted,
 }
 
-impl Kind {
+impl ErrorKind {
     pub const ALL: [Self; 8] = [
         Self::Request,
         Self::Usage,
@@ -85,7 +85,7 @@ impl Kind {
 /// A failure as the user meets it.
 #[derive(Clone, Debug)]
 pub struct Error {
-    pub kind: Kind,
+    pub kind: ErrorKind,
     pub name: ErrorName,
     /// Lower-case fragment without a final period.
     pub message: String,
@@ -134,11 +134,11 @@ impl Error {
     #[must_use]
     pub fn refused(refusal: Refusal, file: &str, text: &str) -> Self {
         let Refusal { name, message, hints, at } = refusal;
-        let error = Self { hints, ..Self::new(ErrorName::reported(Kind::Specification, name), message) };
+        let error = Self { hints, ..Self::new(ErrorName::reported(ErrorKind::Specification, name), message) };
         let Some(at) = at else { return error };
         let problem = Problem::error(at, error.message.clone(), error.hints.join("; "));
         let problems = Problems { file: file.to_owned(), text: text.to_owned(), list: vec![problem] };
-        Self { name: ErrorName::reported(Kind::Specification, name), hints: Vec::new(), ..Self::from(problems) }
+        Self { name: ErrorName::reported(ErrorKind::Specification, name), hints: Vec::new(), ..Self::from(problems) }
     }
 }
 
@@ -182,29 +182,29 @@ impl From<Failure> for Error {
     }
 }
 
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Self {
+impl From<QueryError> for Error {
+    fn from(trouble: QueryError) -> Self {
         let message = trouble.to_string();
         let new = |name| Self::new(name, message);
         match trouble {
-            Trouble::NotFound => new(ErrorName::PrometheusNotFound)
+            QueryError::NotFound => new(ErrorName::PrometheusNotFound)
                 .hint("name one with `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` does without"),
-            Trouble::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
-            Trouble::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
+            QueryError::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
+            QueryError::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
                 .hint("name another one with `--prometheus URL`; `-v` says where it was found"),
-            Trouble::TimedOut { .. } => {
+            QueryError::TimedOut { .. } => {
                 new(ErrorName::PrometheusTimeout).hint("try again, raise `--request-timeout`, or ask for less time")
             }
-            Trouble::NotPrometheus { .. } => new(ErrorName::NotPrometheus)
+            QueryError::NotPrometheus { .. } => new(ErrorName::NotPrometheus)
                 .hint("a login page or another program answers there; correct `--prometheus URL`, or log in with `--prometheus-header`"),
-            Trouble::Redirected { to, .. } => new(ErrorName::PrometheusRedirect)
+            QueryError::Redirected { to, .. } => new(ErrorName::PrometheusRedirect)
                 .cause(format!("credentials are not sent to {to}"))
                 .hint("name the host itself with `--prometheus URL`"),
-            Trouble::Forbidden { told, .. } => new(ErrorName::PrometheusForbidden).cause(told).hint(
+            QueryError::Forbidden { told, .. } => new(ErrorName::PrometheusForbidden).cause(told).hint(
                 "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
             ),
-            Trouble::Refused { kind, .. } => match kind.as_str() {
+            QueryError::Refused { kind, .. } => match kind.as_str() {
                 "timeout" | "canceled" | "unavailable" => {
                     new(ErrorName::PrometheusTimeout).hint("try again, or ask for less time or a larger `--step`")
                 }
@@ -238,10 +238,10 @@ fn api(code: u16, reason: &str, told: String) -> Error {
         return Error::new(name.clone(), told).hint(hint);
     }
     let kind = match code {
-        401 | 403 => Kind::Access,
-        404 => Kind::NotFound,
-        429 | 502..=504 => Kind::Unreachable,
-        _ => Kind::Request,
+        401 | 403 => ErrorKind::Access,
+        404 => ErrorKind::NotFound,
+        429 | 502..=504 => ErrorKind::Unreachable,
+        _ => ErrorKind::Request,
     };
     let name = match (code, reason) {
         (401, _) => ErrorName::Unauthenticated,

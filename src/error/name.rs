@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Kind;
+use super::ErrorKind;
 
 /// The CamelCase name of an error: of the contract where it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub enum ErrorName {
     Interrupted,
     /// A reason in the words of the API server, of a pod or of a specification, which are not ours to list.
     Reported {
-        kind: Kind,
+        kind: ErrorKind,
         reason: String,
     },
 }
@@ -97,7 +97,7 @@ pub enum ErrorName {
 impl ErrorName {
     /// Returns the kind of failure. Every name has one, so a new name cannot go without an exit code.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         match self {
             Self::AlreadyExists
             | Self::ClaimConflict
@@ -139,15 +139,15 @@ impl ErrorName {
             | Self::TextfileFailed
             | Self::UserUnknown
             | Self::WebhookDenied
-            | Self::WebhookFailed => Kind::Request,
+            | Self::WebhookFailed => ErrorKind::Request,
             Self::InvalidKubeconfig
             | Self::InvalidLabel
             | Self::InvalidPrometheus
             | Self::NamespaceConflict
             | Self::ProtectedLabel
-            | Self::Usage => Kind::Usage,
+            | Self::Usage => ErrorKind::Usage,
             Self::DuplicateName | Self::FileTooLarge | Self::InvalidSpecification | Self::NameTooLong | Self::NotConvertible => {
-                Kind::Specification
+                ErrorKind::Specification
             }
             Self::AmbiguousName
             | Self::ContainerNotFound
@@ -160,8 +160,8 @@ impl ErrorName {
             | Self::NotFound
             | Self::PodNotFound
             | Self::PoolNotFound
-            | Self::QuotaNotFound => Kind::NotFound,
-            Self::Forbidden | Self::Unauthenticated => Kind::Access,
+            | Self::QuotaNotFound => ErrorKind::NotFound,
+            Self::Forbidden | Self::Unauthenticated => ErrorKind::Access,
             Self::ConnectionLost
             | Self::MetricsOff
             | Self::NoCluster
@@ -173,16 +173,16 @@ impl ErrorName {
             | Self::PrometheusTimeout
             | Self::PrometheusUnreachable
             | Self::RequestTimeout
-            | Self::Unreachable => Kind::Unreachable,
-            Self::Timeout => Kind::Timeout,
-            Self::Interrupted => Kind::Interrupted,
+            | Self::Unreachable => ErrorKind::Unreachable,
+            Self::Timeout => ErrorKind::Timeout,
+            Self::Interrupted => ErrorKind::Interrupted,
             Self::Reported { kind, .. } => *kind,
         }
     }
 
     /// Returns the name for a reason that somebody else reported.
     #[must_use]
-    pub fn reported(kind: Kind, reason: &str) -> Self {
+    pub fn reported(kind: ErrorKind, reason: &str) -> Self {
         Self::Reported { kind, reason: reason.to_owned() }
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tokio::sync::mpsc;
 
-use crate::cluster::{Call, Connection, Ending, Input, Output};
+use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, pod};
@@ -35,12 +35,13 @@ pub async fn within(
         context.terminal.warn("stdin is no terminal, so the command gets none");
     }
     let container = place.container.unwrap_or_else(|| pod.own_container()).to_owned();
-    let call = Call { namespace: &job.namespace, pod: &pod.name, container: &container, command, stdin: wants.stdin || tty, tty };
+    let call =
+        ExecRequest { namespace: &job.namespace, pod: &pod.name, container: &container, command, stdin: wants.stdin || tty, tty };
     let session = connection.start(&call).await.map_err(|failure| refused(&connection, failure, &job, &container))?;
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;
-    let running = session.run(input, |stream, bytes| match context.terminal.pass(stream == Output::Err, bytes) {
+    let running = session.run(input, |stream, bytes| match context.terminal.pass(stream == SessionStream::Err, bytes) {
         Ok(read) => read,
         Err(error) => {
             failed = Some(error);
@@ -61,17 +62,17 @@ pub async fn within(
     }
     match ending {
         // A reader that went away ends us silently, as it ends every filter.
-        Ending::Unread => Ok(ExitCode::SUCCESS),
-        Ending::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        Ending::Refused(why) if why.contains("executable file not found") || why.contains("no such file") => {
+        SessionEnd::Unread => Ok(ExitCode::SUCCESS),
+        SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+        SessionEnd::Refused(why) if why.contains("executable file not found") || why.contains("no such file") => {
             let program = command.and_then(|command| command.first()).map_or("", String::as_str);
             let message = format!("the image of job `{}` has no `{program}`", job.name);
             Err(Error::new(ErrorName::CommandNotFound, message).cause(why))
         }
-        Ending::Refused(why) => {
+        SessionEnd::Refused(why) => {
             Err(Error::new(ErrorName::CommandFailed, format!("the command could not be run in {}", pod.name)).cause(why))
         }
-        Ending::Broken => Err(Error::new(ErrorName::ConnectionLost, format!("the connection to {} broke off", pod.name))
+        SessionEnd::Broken => Err(Error::new(ErrorName::ConnectionLost, format!("the connection to {} broke off", pod.name))
             .hint(format!("the command may still run: gpuctl describe job {}/{}", job.namespace, job.name))),
     }
 }
@@ -88,7 +89,7 @@ fn refused(connection: &Connection, failure: crate::cluster::Failure, job: &Job,
 }
 
 /// Keys or a pipe, and the window's size now and whenever it changes.
-fn input(stdin: bool, tty: bool) -> mpsc::Receiver<Input> {
+fn input(stdin: bool, tty: bool) -> mpsc::Receiver<SessionInput> {
     let (sender, receiver) = mpsc::channel(16);
     if tty {
         let sizes = sender.clone();
@@ -96,7 +97,7 @@ fn input(stdin: bool, tty: bool) -> mpsc::Receiver<Input> {
             let Ok(mut changes) = raw::window_changes() else { return };
             loop {
                 if let Some((columns, rows)) = raw::window()
-                    && sizes.send(Input::Resize { columns, rows }).await.is_err()
+                    && sizes.send(SessionInput::Resize { columns, rows }).await.is_err()
                 {
                     return;
                 }
@@ -110,7 +111,7 @@ fn input(stdin: bool, tty: bool) -> mpsc::Receiver<Input> {
         tokio::spawn(async move {
             let mut bytes = raw::stdin();
             while let Some(bytes) = bytes.recv().await {
-                if sender.send(Input::Bytes(bytes)).await.is_err() {
+                if sender.send(SessionInput::Bytes(bytes)).await.is_err() {
                     return;
                 }
             }

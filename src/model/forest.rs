@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::inventory::{Holder, HostUse, Inventory};
+use super::inventory::{Holder, Inventory, NodeUsage};
 use super::job::PodPhase;
 use super::workload::{OwnerObject, Standing, WorkPod, Workload};
 
@@ -43,7 +43,7 @@ impl Forest {
     /// Everything that requests devices, in any phase, by namespace and name.
     #[must_use]
     pub fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
-        let holders: BTreeMap<(&str, &str), (&HostUse, &Holder)> = inventory
+        let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
             .hosts
             .iter()
             .flat_map(|host| {
@@ -52,7 +52,8 @@ impl Forest {
             .collect();
         // Where pods of all namespaces may not be listed, what these pods ask for is what they hold.
         let counted = !inventory.hosts.is_empty() && inventory.gpus().used.is_some();
-        let products: BTreeMap<&str, &str> = inventory.hosts.iter().map(|host| (host.name(), host.host.node.product())).collect();
+        let products: BTreeMap<&str, &str> =
+            inventory.hosts.iter().map(|host| (host.name(), host.details.node.product())).collect();
         let products = (!counted).then_some(&products);
         let mut pods: BTreeMap<String, Vec<&WorkPod>> = BTreeMap::new();
         let mut tops: BTreeMap<String, OwnerObject> = BTreeMap::new();
@@ -146,13 +147,13 @@ fn workload(
     top: OwnerObject,
     pods: Vec<WorkPod>,
     template: u64,
-    holders: &BTreeMap<(&str, &str), (&HostUse, &Holder)>,
+    holders: &BTreeMap<(&str, &str), (&NodeUsage, &Holder)>,
     products: Option<&BTreeMap<&str, &str>>,
 ) -> Workload {
     let (mut held, mut slices) = (BTreeMap::new(), BTreeMap::new());
     for (host, holder) in pods.iter().filter_map(|pod| holders.get(&(pod.namespace.as_str(), pod.name.as_str()))) {
         if holder.gpus > 0 {
-            *held.entry(host.host.node.product().to_owned()).or_default() += holder.gpus;
+            *held.entry(host.details.node.product().to_owned()).or_default() += holder.gpus;
         }
         for (name, count) in &holder.slices {
             *slices.entry(name.clone()).or_default() += count;

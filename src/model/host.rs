@@ -10,7 +10,7 @@ use super::{Node, quantity};
 
 /// A node with all that an inventory needs of it.
 #[derive(Clone, Debug, Default)]
-pub struct Host {
+pub struct NodeDetails {
     pub node: Node,
     /// Amounts as the kubelet writes them, extended resources included.
     pub capacity: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ pub struct HostCondition {
 
 /// The contract's words for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Health {
+pub enum NodeHealth {
     Active,
     /// Cordoned: healthy, and taking no new pods.
     Maintaining,
@@ -50,7 +50,7 @@ pub enum Health {
     Unknown,
 }
 
-impl Health {
+impl NodeHealth {
     pub const ALL: [Self; 3] = [Self::Active, Self::Maintaining, Self::Faulty];
 
     #[must_use]
@@ -112,15 +112,15 @@ pub(super) fn unit(node: &Node, resource: &str) -> Option<Unit> {
 }
 
 /// Active, cordoned or broken, and why.
-pub(super) fn health(host: &Host) -> (Health, Option<String>) {
+pub(super) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     if host.published {
-        return (Health::Unknown, None);
+        return (NodeHealth::Unknown, None);
     }
     let broken = host.conditions.iter().find_map(condition_fault).or_else(|| taint_fault(host)).or_else(|| missing_devices(host));
     match broken {
-        Some(reason) => (Health::Faulty, Some(reason)),
-        None if !host.node.schedulable => (Health::Maintaining, Some("cordoned".to_owned())),
-        None => (Health::Active, None),
+        Some(reason) => (NodeHealth::Faulty, Some(reason)),
+        None if !host.node.schedulable => (NodeHealth::Maintaining, Some("cordoned".to_owned())),
+        None => (NodeHealth::Active, None),
     }
 }
 
@@ -140,7 +140,7 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
 }
 
 /// A vendor's taint that dedicates a node is none that condemns it.
-fn taint_fault(host: &Host) -> Option<String> {
+fn taint_fault(host: &NodeDetails) -> Option<String> {
     const WORDS: [&str; 5] = ["unhealthy", "error", "fault", "xid", "unreachable"];
     let bad = host.node.taints.iter().find(|taint| {
         let key = taint.key.to_ascii_lowercase();
@@ -150,7 +150,7 @@ fn taint_fault(host: &Host) -> Option<String> {
 }
 
 /// A device that the kubelet has taken out of service.
-fn missing_devices(host: &Host) -> Option<String> {
+fn missing_devices(host: &NodeDetails) -> Option<String> {
     let amount = |map: &BTreeMap<String, String>, resource: &str| map.get(resource).and_then(|text| quantity::whole(text));
     host.capacity.keys().filter(|resource| unit(&host.node, resource).is_some()).find_map(|resource| {
         let (all, left) = (amount(&host.capacity, resource)?, amount(&host.allocatable, resource).unwrap_or(0));
@@ -167,15 +167,15 @@ mod tests {
         let well = || {
             let resources = BTreeMap::from([("nvidia.com/gpu".to_owned(), "8".to_owned())]);
             let node = Node { name: "a".into(), schedulable: true, ..Node::default() };
-            Host { node, capacity: resources.clone(), allocatable: resources, ..Host::default() }
+            NodeDetails { node, capacity: resources.clone(), allocatable: resources, ..NodeDetails::default() }
         };
-        let word = |host: Host| {
+        let word = |host: NodeDetails| {
             let (health, reason) = health(&host);
             format!("{} {}", health.word(), reason.unwrap_or_default()).trim().to_owned()
         };
         let condition =
             |kind: &str, status: &str| HostCondition { kind: kind.into(), status: status.into(), ..HostCondition::default() };
-        let with = |conditions: Vec<HostCondition>| Host { conditions, ..well() };
+        let with = |conditions: Vec<HostCondition>| NodeDetails { conditions, ..well() };
         assert_eq!(word(well()), "active");
         assert_eq!(word(with(vec![condition("Ready", "Unknown")])), "faulty NotReady");
         assert_eq!(word(with(vec![condition("Ready", "True"), condition("DiskPressure", "True")])), "faulty DiskPressure");

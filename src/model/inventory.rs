@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::gpu::GpuType;
-use super::host::{Health, Host, Unit, health, unit};
+use super::host::{NodeDetails, NodeHealth, Unit, health, unit};
 use super::quantity;
 use super::reading::Reading;
 
@@ -73,9 +73,9 @@ pub struct Holder {
 
 /// A node and what is taken of it.
 #[derive(Clone, Debug)]
-pub struct HostUse {
-    pub host: Host,
-    pub health: Health,
+pub struct NodeUsage {
+    pub details: NodeDetails,
+    pub health: NodeHealth,
     /// Why it is not active.
     pub reason: Option<String>,
     /// Whole devices; zero in all where the node has none.
@@ -91,17 +91,17 @@ pub struct HostUse {
     pub devices: Option<Vec<Reading>>,
 }
 
-impl HostUse {
+impl NodeUsage {
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.host.node.name
+        &self.details.node.name
     }
 
     /// Types of the node's devices, of slices too, as far as a label tells.
     #[must_use]
     pub fn kinds(&self) -> Vec<String> {
         let whole: Vec<String> = self.types.keys().filter(|kind| *kind != UNTYPED).cloned().collect();
-        match self.host.node.gpu_type().filter(|_| self.types.is_empty() && !self.slices.is_empty()) {
+        match self.details.node.gpu_type().filter(|_| self.types.is_empty() && !self.slices.is_empty()) {
             Some(kind) => vec![kind.to_string()],
             None => whole,
         }
@@ -116,7 +116,7 @@ impl HostUse {
     /// Total of a resource in thousandths of its unit.
     #[must_use]
     pub fn capacity_milli(&self, resource: &str) -> Option<i128> {
-        self.host.capacity.get(resource).and_then(|text| quantity::milli(text))
+        self.details.capacity.get(resource).and_then(|text| quantity::milli(text))
     }
 
     #[must_use]
@@ -128,13 +128,13 @@ impl HostUse {
 /// Everything that is known of the GPUs of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    pub hosts: Vec<HostUse>,
+    pub hosts: Vec<NodeUsage>,
 }
 
 impl Inventory {
     /// Counts. `consumers` is `None` when the pods of all namespaces may not be listed.
     #[must_use]
-    pub fn of(hosts: Vec<Host>, consumers: Option<&[Consumer]>, devices: &[Device]) -> Self {
+    pub fn of(hosts: Vec<NodeDetails>, consumers: Option<&[Consumer]>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         // Bound pods hold, also while they pull their image or terminate; ended ones hold nothing.
         for consumer in consumers.unwrap_or_default().iter().filter(|consumer| !consumer.ended) {
@@ -143,7 +143,7 @@ impl Inventory {
             }
         }
         let known = consumers.is_some();
-        let mut hosts: Vec<HostUse> = hosts
+        let mut hosts: Vec<NodeUsage> = hosts
             .into_iter()
             .map(|host| {
                 let name = host.node.name.clone();
@@ -163,14 +163,14 @@ impl Inventory {
     }
 
     /// Nodes of a pool.
-    pub fn pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a HostUse> {
-        self.hosts.iter().filter(move |host| host.host.node.pool() == Some(pool))
+    pub fn pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a NodeUsage> {
+        self.hosts.iter().filter(move |host| host.details.node.pool() == Some(pool))
     }
 
     /// Every pool that a node is in.
     #[must_use]
     pub fn pools(&self) -> BTreeSet<&str> {
-        self.hosts.iter().filter_map(|host| host.host.node.pool()).collect()
+        self.hosts.iter().filter_map(|host| host.details.node.pool()).collect()
     }
 }
 
@@ -181,7 +181,7 @@ pub fn total(counts: impl Iterator<Item = Count>) -> Count {
     sum
 }
 
-fn host_use(host: Host, consumers: &[&Consumer], known: bool, devices: &[&Device], all: &[Consumer]) -> HostUse {
+fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[&Device], all: &[Consumer]) -> NodeUsage {
     let used = |amount: u64| known.then_some(amount);
     let empty = Count { total: 0, used: used(0) };
     let (mut gpus, mut slices) = (empty, BTreeMap::<String, Count>::new());
@@ -254,10 +254,10 @@ fn host_use(host: Host, consumers: &[&Consumer], known: bool, devices: &[&Device
         }
     }
     let (health, reason) = health(&host);
-    HostUse {
+    NodeUsage {
         cpu_used_milli: used(consumers.iter().map(|consumer| consumer.cpu_milli).sum()),
         memory_used_bytes: used(consumers.iter().map(|consumer| consumer.memory_bytes).sum()),
-        host,
+        details: host,
         health,
         reason,
         gpus,
@@ -276,12 +276,12 @@ mod tests {
     use super::*;
     use crate::model::Node;
 
-    fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> Host {
+    fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> NodeDetails {
         let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let resources: BTreeMap<String, String> = map(resources);
         let node =
             Node { name: name.into(), labels: map(labels), allocatable: resources.clone(), schedulable: true, ..Node::default() };
-        Host { node, capacity: resources.clone(), allocatable: resources, ..Host::default() }
+        NodeDetails { node, capacity: resources.clone(), allocatable: resources, ..NodeDetails::default() }
     }
 
     fn pod(name: &str, node: &str, devices: &[(&str, u64)]) -> Consumer {

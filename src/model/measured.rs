@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::host::Health;
-use super::inventory::{HostUse, Inventory};
+use super::host::NodeHealth;
+use super::inventory::{Inventory, NodeUsage};
 use super::reading::{Figures, Reading, Readings};
 
 impl Inventory {
@@ -16,15 +16,15 @@ impl Inventory {
         for host in &mut self.hosts {
             let own = by_node.remove(host.name()).unwrap_or_default();
             let fault = own.iter().find_map(|reading| Some(format!("{}: {}", reading.id(), reading.fault.as_ref()?)));
-            if let Some(fault) = fault.filter(|_| host.health != Health::Faulty) {
-                (host.health, host.reason) = (Health::Faulty, Some(fault));
+            if let Some(fault) = fault.filter(|_| host.health != NodeHealth::Faulty) {
+                (host.health, host.reason) = (NodeHealth::Faulty, Some(fault));
             }
             host.devices = Some(own);
         }
     }
 }
 
-impl HostUse {
+impl NodeUsage {
     /// Means over the devices of the node that a pod holds.
     #[must_use]
     pub fn figures(&self) -> Figures {

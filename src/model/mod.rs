@@ -1,5 +1,6 @@
 //! What is true of the cluster, in our own words. Nothing here knows Kubernetes structs, clients or text layout.
 
+pub mod device;
 pub mod forest;
 pub mod gpu;
 pub mod host;
@@ -19,17 +20,18 @@ pub mod state;
 mod training;
 pub mod workload;
 
+pub use device::DeviceId;
 pub use forest::Forest;
 pub use gpu::GpuType;
-pub use host::{Health, Host, HostCondition};
-pub use inventory::{Consumer, Count, Device, Holder, HostUse, Inventory};
+pub use host::{HostCondition, NodeDetails, NodeHealth};
+pub use inventory::{Consumer, Count, Device, Holder, Inventory, NodeUsage};
 pub use job::{Container, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{Node, Nodes, Taint};
 pub use pool::{Noted, Notes, PoolDefinition};
 pub use quota::QuotaUse;
 pub use reading::{Figures, Reading, Readings};
 pub use series::{Point, Series};
-pub use service::{Address, Autoscaler, Scaling};
+pub use service::{Autoscaler, Endpoint, Scaling};
 pub use state::{State, Status};
 pub use workload::Workload;
 

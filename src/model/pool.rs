@@ -36,7 +36,7 @@ pub struct Noted {
 
 /// Why a pool does not take a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct PoolRefusal {
     /// The CamelCase word.
     pub name: &'static str,
     pub message: String,
@@ -46,11 +46,11 @@ pub struct Refused {
 impl PoolDefinition {
     /// Why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not ended.
     #[must_use]
-    pub fn refuses(&self, gpus: u64, kind: Option<&str>, jobs: usize) -> Option<Refused> {
+    pub fn refuses(&self, gpus: u64, kind: Option<&str>, jobs: usize) -> Option<PoolRefusal> {
         let pool = &self.name;
         if let Some(most) = self.max_gpu_per_job.filter(|most| gpus > u64::from(*most)) {
             let message = format!("the job asks for {gpus} GPUs in all; pool `{pool}` allows {most} per job");
-            return Some(Refused {
+            return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
                 message,
                 hint: format!("ask for {most} or fewer, or choose another pool"),
@@ -59,11 +59,11 @@ impl PoolDefinition {
         if let Some(most) = self.max_jobs.filter(|most| jobs >= *most as usize) {
             let message = format!("pool `{pool}` has {jobs} jobs and allows {most}");
             let hint = format!("wait for one to end: gpuctl get jobs --pool {pool}");
-            return Some(Refused { name: "PoolQuotaExceeded", message, hint });
+            return Some(PoolRefusal { name: "PoolQuotaExceeded", message, hint });
         }
         let kind = kind.filter(|kind| gpus > 0 && !self.allows(kind))?;
         let message = format!("pool `{pool}` does not take jobs on {kind}");
-        Some(Refused { name: "GpuTypeNotAllowed", message, hint: format!("allowed here: {}", self.gpu_types.join(", ")) })
+        Some(PoolRefusal { name: "GpuTypeNotAllowed", message, hint: format!("allowed here: {}", self.gpu_types.join(", ")) })
     }
 
     /// As it was at `before`, as far as the nodes of `wanted` and what is not about nodes go.

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::device::DeviceId;
+
 /// A pod as (namespace, name).
 pub type PodKey = (String, String);
 
@@ -45,13 +47,10 @@ impl Reading {
         self.holders.iter().any(|(ours, name)| ours == namespace && name == pod)
     }
 
-    /// `gpu-3`, `gpu-3/1g.10gb-7`.
+    /// Returns the device's name on its node.
     #[must_use]
-    pub fn id(&self) -> String {
-        match &self.slice {
-            None => format!("gpu-{}", self.index),
-            Some((profile, number)) => format!("gpu-{}/{profile}-{number}", self.index),
-        }
+    pub fn id(&self) -> DeviceId {
+        DeviceId { index: self.index, slice: self.slice.clone() }
     }
 }
 

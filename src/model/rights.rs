@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a right must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum RightScope {
     /// In the namespace of the job.
     Namespace,
     /// In the whole cluster.
@@ -17,7 +17,7 @@ pub enum Place {
 /// A right to some verbs on one resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    pub place: Place,
+    pub place: RightScope,
     /// The API group; empty for the core.
     pub group: &'static str,
     /// With the subresource: `pods/log`.
@@ -30,7 +30,7 @@ pub struct Rule {
 /// One verb on one resource, with the group where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
-    pub place: Place,
+    pub place: RightScope,
     pub group: &'static str,
     pub resource: &'static str,
     pub verb: &'static str,
@@ -107,7 +107,7 @@ impl Task {
     }
 }
 
-const fn rule(place: Place, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
+const fn rule(place: RightScope, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
     Rule { place, group, resource, verbs, lost: None }
 }
 
@@ -117,7 +117,7 @@ impl Rule {
     }
 }
 
-use Place::{Cluster, Home, Namespace};
+use RightScope::{Cluster, Home, Namespace};
 
 const LIST: &[&str] = &["list"];
 const MAKE: &[&str] = &["get", "create", "patch"];
@@ -288,8 +288,8 @@ pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
 #[must_use]
 pub fn merged(
     rights: impl Iterator<Item = Right>,
-) -> BTreeMap<Place, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {
-    let mut places: BTreeMap<Place, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
+) -> BTreeMap<RightScope, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {
+    let mut places: BTreeMap<RightScope, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
     for right in rights {
         places.entry(right.place).or_default().entry((right.group, right.resource)).or_default().insert(right.verb);
     }

@@ -2,14 +2,14 @@
 
 /// One way to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct Endpoint {
     /// `cluster`, `node`, `loadBalancer` or `ingress`.
     pub kind: &'static str,
     /// `None` while nobody has given one.
     pub url: Option<String>,
 }
 
-impl Address {
+impl Endpoint {
     #[must_use]
     pub fn new(kind: &'static str, url: String) -> Self {
         Self { kind, url: Some(url) }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 
-use super::history::{Past, Want, clusters};
+use super::history::{ClusterHistory, HistoryScope, clusters};
 use super::list::{self, ListOptions, Listing, Round};
 use super::metrics::tell_warnings;
 use super::times;
@@ -26,8 +26,8 @@ pub async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOnce(&At<
     }
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = Past::of(cluster, context, &connection).await?;
-    let (ledger, usage) = past.look(time - BEFORE, time, Want { names: true, ..Want::default() }).await?;
+    let past = ClusterHistory::of(cluster, context, &connection).await?;
+    let (ledger, usage) = past.look(time - BEFORE, time, HistoryScope { names: true, ..HistoryScope::default() }).await?;
     tell_warnings(context, &past.prometheus);
     let unknown = |message: String| Error::new(ErrorName::NoHistory, message);
     if ledger.looks() == 0 {

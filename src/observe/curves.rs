@@ -11,7 +11,7 @@ use crate::observe::metrics;
 use crate::prometheus::Window;
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, History, Lifetimes};
-use crate::stats::identity::Facts;
+use crate::stats::identity::ApiFacts;
 use crate::stats::query::{self, Pods};
 
 /// Curves of the devices of some pods, and what these expose of their work.
@@ -31,7 +31,7 @@ pub async fn curves(
     let (gauges, exposed) = (query::gauges(quantities, Some(pods)), query::exposed(pods));
     let (series, exposed) = join(prometheus.range(&gauges, window), prometheus.range(&exposed, window)).await;
     metrics::tell_warnings(context, &prometheus);
-    Ok((history::read(&series?, &Facts::default(), lifetimes), exposed?))
+    Ok((history::read(&series?, &ApiFacts::default(), lifetimes), exposed?))
 }
 
 pub fn milliseconds(at: Option<Timestamp>) -> Option<i64> {

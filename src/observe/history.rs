@@ -13,26 +13,26 @@ use crate::model::Series;
 use crate::model::reading::PodKey;
 use crate::observe::metrics;
 use crate::prometheus::Prometheus;
+use crate::stats::allocations::{AllocationHistory, Stretch, Witness};
 use crate::stats::dialect::Quantity;
 use crate::stats::kube_state::{self, About};
-use crate::stats::ledger::{Ledger, Stretch, Witness};
 use crate::stats::query;
-use crate::stats::usage::{Nodes, Usage};
+use crate::stats::usage::{NodeNames, Usage};
 
 /// A cluster whose history is read.
-pub struct Past<'c> {
+pub struct ClusterHistory<'c> {
     /// Its context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
     /// Nodes as the API server knows them now.
-    nodes: Nodes,
+    nodes: NodeNames,
     /// What answers depend on beside the question, for whoever keeps them; `None` when they are not to be kept.
     standing: Option<String>,
 }
 
 /// What is asked for beside who held what.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Want {
+pub struct HistoryScope {
     pub memory: bool,
     pub power: bool,
     pub names: bool,
@@ -62,7 +62,7 @@ pub fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec
     }
 }
 
-impl<'c> Past<'c> {
+impl<'c> ClusterHistory<'c> {
     pub async fn of(cluster: String, context: &Context, connection: &'c Connection) -> Result<Self, Error> {
         let found = metrics::find(context, connection, context.access.request_timeout);
         let (prometheus, stock) = join(found, connection.stock()).await;
@@ -77,8 +77,8 @@ impl<'c> Past<'c> {
         let aliases = inventory
             .hosts
             .iter()
-            .flat_map(|host| host.host.addresses.iter().map(|alias| (alias.clone(), host.name().to_owned())));
-        let (prometheus, nodes) = (prometheus?, Nodes { shared, aliases: aliases.collect() });
+            .flat_map(|host| host.details.addresses.iter().map(|alias| (alias.clone(), host.name().to_owned())));
+        let (prometheus, nodes) = (prometheus?, NodeNames { shared, aliases: aliases.collect() });
         let shared: Vec<&String> = nodes.shared.iter().collect();
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
         let asked = context.metrics()?.credentials.fingerprint();
@@ -93,7 +93,7 @@ impl<'c> Past<'c> {
     }
 
     /// Who held what between two times in Unix seconds, and what it did; the end is not a part of it.
-    pub async fn look(&self, start: i64, end: i64, want: Want) -> Result<(Ledger, Usage), Error> {
+    pub async fn look(&self, start: i64, end: i64, want: HistoryScope) -> Result<(AllocationHistory, Usage), Error> {
         let seconds = (end - start).max(1);
         let at = async |query: String| Ok::<_, Error>(self.prometheus.at(&query, end).await?);
         let mut quantities = vec![Quantity::Utilization];
@@ -108,7 +108,7 @@ impl<'c> Past<'c> {
         let ((witness, capacity), devices) = try_join(small, at(query::samples(&quantities, seconds))).await?;
         let witness = Witness { capacity, ..witness };
         let stretch = Stretch { start: start * 1000, end: end * 1000 };
-        let ledger = Ledger::of(&witness, stretch, &self.nodes.shared);
+        let ledger = AllocationHistory::of(&witness, stretch, &self.nodes.shared);
         let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
         let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
@@ -133,7 +133,7 @@ impl<'c> Past<'c> {
     }
 
     /// Everything but the capacity.
-    async fn ask_about_pods(&self, seconds: i64, end: i64, want: Want) -> Result<Witness, Error> {
+    async fn ask_about_pods(&self, seconds: i64, end: i64, want: HistoryScope) -> Result<Witness, Error> {
         let requests = self.prometheus.at(&kube_state::requests(seconds), end).await?;
         let mut witness = Witness { requests, ..Witness::default() };
         let pods = names(&witness.requests, "pod");

@@ -9,13 +9,13 @@ use crate::cache::Cache;
 use crate::cluster::{Access, Connection};
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::history::{Past, Want, uids};
+use crate::observe::history::{ClusterHistory, HistoryScope, uids};
+use crate::stats::allocations::{Allocation, AllocationHistory};
 use crate::stats::hourly::{sum, workloads};
 use crate::stats::kube_state;
-use crate::stats::ledger::{Ledger, Tenure};
 use crate::stats::query;
 use crate::stats::usage::Usage;
-use crate::view::hourly::{self as view, Hour, Kind, Row};
+use crate::view::hourly::{self as view, Hour, HourlyRow, RowKind};
 
 /// When there is no such label.
 pub const NONE_SERVED: &str = "no pod with GPUs had it, as far as kube-state-metrics serves labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
@@ -54,45 +54,45 @@ impl Dimension {
 }
 
 /// What rows are made of.
-pub struct Question<'a> {
-    pub kind: Kind,
+pub struct RowQuery<'a> {
+    pub kind: RowKind,
     /// Pods of this namespace alone, where a row does not say its own.
     pub namespace: Option<&'a str>,
     pub dimension: Option<(Dimension, &'a str)>,
 }
 
-impl Question<'_> {
+impl RowQuery<'_> {
     /// As it is remembered.
     fn text(&self) -> String {
         let dimension = self.dimension.map_or(String::new(), |(dimension, key)| format!(" {} {key}", dimension.word()));
         format!("{:?}{dimension} {:?}", self.kind, self.namespace)
     }
 
-    fn want(&self) -> Want {
-        Want {
-            memory: self.kind == Kind::Workloads,
-            names: matches!(self.kind, Kind::Workloads | Kind::Labels),
-            ..Want::default()
+    fn want(&self) -> HistoryScope {
+        HistoryScope {
+            memory: self.kind == RowKind::Workloads,
+            names: matches!(self.kind, RowKind::Workloads | RowKind::Labels),
+            ..HistoryScope::default()
         }
     }
 
-    fn rows(&self, hour: &Hour<'_>, ledger: &Ledger, usage: &Usage) -> Vec<Row> {
+    fn rows(&self, hour: &Hour<'_>, ledger: &AllocationHistory, usage: &Usage) -> Vec<HourlyRow> {
         match self.kind {
-            Kind::Cluster => {
+            RowKind::Cluster => {
                 let all = sum(ledger, usage, &ledger.group(|_| true), true);
                 vec![view::of_cluster(hour, ledger.capacity, all.as_ref(), usage.dropped)]
             }
-            Kind::Namespaces => {
+            RowKind::Namespaces => {
                 let names: BTreeSet<&str> = ledger.tenures.iter().map(|tenure| tenure.pod.0.as_str()).collect();
                 let of = |name: &&str| sum(ledger, usage, &ledger.group(|tenure| tenure.pod.0 == **name), false);
                 let row = |name: &str| Some(view::of_namespace(hour, ledger.capacity, name, &of(&name)?));
                 names.into_iter().filter_map(row).collect()
             }
-            Kind::Labels => {
+            RowKind::Labels => {
                 let Some((dimension, key)) = self.dimension else { return Vec::new() };
                 let written = kube_state::written(key);
-                let ours = |tenure: &Tenure| self.namespace.is_none_or(|own| own == tenure.pod.0);
-                let value = |tenure: &Tenure| named(tenure, dimension).filter(|_| ours(tenure))?.get(&written).cloned();
+                let ours = |tenure: &Allocation| self.namespace.is_none_or(|own| own == tenure.pod.0);
+                let value = |tenure: &Allocation| named(tenure, dimension).filter(|_| ours(tenure))?.get(&written).cloned();
                 let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
                 let row = |found: &String| {
                     let own = ledger.group(|tenure| value(tenure).as_ref() == Some(found));
@@ -101,13 +101,13 @@ impl Question<'_> {
                 };
                 values.iter().filter_map(row).collect()
             }
-            Kind::Workloads => workloads(ledger, usage).iter().map(|one| view::of_workload(hour, one)).collect(),
+            RowKind::Workloads => workloads(ledger, usage).iter().map(|one| view::of_workload(hour, one)).collect(),
         }
     }
 }
 
 /// Labels or annotations of a tenure.
-fn named(tenure: &Tenure, dimension: Dimension) -> Option<&BTreeMap<String, String>> {
+fn named(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<String, String>> {
     match dimension {
         Dimension::Label => tenure.labels.as_ref(),
         Dimension::Annotation => tenure.annotations.as_ref(),
@@ -116,15 +116,15 @@ fn named(tenure: &Tenure, dimension: Dimension) -> Option<&BTreeMap<String, Stri
 
 /// Rows of one cluster in order of time.
 pub async fn of_cluster(
-    question: &Question<'_>,
+    question: &RowQuery<'_>,
     cluster: String,
     access: &Access,
     (first, last, now): (i64, i64, i64),
     no_cache: bool,
     context: &Context,
-) -> Result<Vec<Row>, Error> {
+) -> Result<Vec<HourlyRow>, Error> {
     let connection = Connection::open(access).await?;
-    let past = Past::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection).await?;
     let cache = if no_cache { Cache::none() } else { Cache::usual() };
     let begins: Vec<i64> = (first..last.min(now)).step_by(usize::try_from(HOUR).unwrap_or(3600)).collect();
     warn_of_many(&past, begins.len(), last.min(now), context).await;
@@ -133,7 +133,7 @@ pub async fn of_cluster(
         let end = (start + HOUR).min(now);
         let closed = start + HOUR + SETTLED < now;
         let key = past.key(&question.text(), start).filter(|_| closed);
-        if let Some(kept) = key.as_ref().and_then(|key| cache.get(key)).and_then(|kept| Row::read(question.kind, kept)) {
+        if let Some(kept) = key.as_ref().and_then(|key| cache.get(key)).and_then(|kept| HourlyRow::read(question.kind, kept)) {
             bar.inc(1);
             return Ok(kept);
         }
@@ -152,14 +152,14 @@ pub async fn of_cluster(
     let numbered = async |(number, start)| Ok::<_, Error>((number, one(start).await?));
     let at_once = if question.want().memory { AT_ONCE_WITH_MEMORY } else { AT_ONCE };
     let all = stream::iter(begins.into_iter().enumerate()).map(numbered).buffer_unordered(at_once);
-    let found: Result<BTreeMap<usize, Vec<Row>>, Error> = all.try_collect().await;
+    let found: Result<BTreeMap<usize, Vec<HourlyRow>>, Error> = all.try_collect().await;
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let mut rows: Vec<Row> = found?.into_values().flatten().collect();
-    if question.kind == Kind::Workloads {
+    let mut rows: Vec<HourlyRow> = found?.into_values().flatten().collect();
+    if question.kind == RowKind::Workloads {
         let uids = uids(&connection, first + HOUR).await;
         for row in &mut rows {
-            let Row::Workload(row) = row else { continue };
+            let HourlyRow::Workload(row) = row else { continue };
             let key = (row.namespace.clone(), row.workload_type.clone(), row.workload_name.clone());
             row.owner_uid = uids.get(&key).cloned();
         }
@@ -168,7 +168,7 @@ pub async fn of_cluster(
 }
 
 /// Says how much there is to read, when it is much.
-async fn warn_of_many(past: &Past<'_>, hours: usize, end: i64, context: &Context) {
+async fn warn_of_many(past: &ClusterHistory<'_>, hours: usize, end: i64, context: &Context) {
     if hours < 24 {
         return;
     }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::watch::{self, Frame};
-use crate::cluster::{Failure, Patience};
+use super::watch::{self, WatchFrame};
+use crate::cluster::{Failure, OutageRetry};
 use crate::context::Context;
 use crate::error::Error;
 use crate::spec::nearest;
-use crate::view::columns::{self, Column};
+use crate::view::columns::{self, CustomColumn};
 use crate::view::{Format, document};
 
 /// How a list is printed.
@@ -26,7 +26,7 @@ pub struct ListOptions {
     pub headers: bool,
     pub format: Format,
     /// Columns of the user's own instead of a table.
-    pub columns: Option<Vec<Column>>,
+    pub columns: Option<Vec<CustomColumn>>,
 }
 
 /// Which part of a list; everything when neither number nor size was given.
@@ -144,7 +144,7 @@ impl Round<'_> {
     /// Sends a request; in a watch it waits out an outage.
     pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
         let Some(context) = self.watching else { return ask().await };
-        Patience::new(|failure| context.terminal.warn(&format!("{failure}; trying again"))).ask(ask).await
+        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again"))).ask(ask).await
     }
 }
 
@@ -159,7 +159,7 @@ pub async fn run(
         return watch::watch(options.format, options.interval, context, async |first| {
             let listing = look(Round { first, watching: Some(context) }).await?;
             let rows = listing.names.iter().cloned().zip(listing.rows());
-            Ok(Frame::new(listing.text(options, context)?, rows))
+            Ok(WatchFrame::new(listing.text(options, context)?, rows))
         })
         .await;
     }

@@ -7,15 +7,15 @@ use std::time::Duration;
 use futures::future::{join, join_all, join3};
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Carried, Connection, Failure, Gate, Stock};
+use crate::cluster::{Connection, Failure, InventorySnapshot, PrometheusService, ProxiedResponse};
 use crate::config::Origin;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::model::{Figures, HostUse, Inventory, Job, Readings};
-use crate::prometheus::{self, Address, Credentials, Prometheus, Reply, Trouble};
+use crate::model::{Figures, Inventory, Job, NodeUsage, Readings};
+use crate::prometheus::{self, Credentials, HttpReply, Prometheus, PrometheusAddress, QueryError};
 use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;
-use crate::stats::identity::Facts;
+use crate::stats::identity::ApiFacts;
 use crate::stats::query::{self, Pods};
 
 /// Longest time for cells of an inventory: without them it is an answer too.
@@ -38,8 +38,8 @@ pub fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, 
     if source.is_off() {
         return Err(Error::new(ErrorName::MetricsOff, "metrics are switched off by `--prometheus none`"));
     }
-    let Some((url, origin)) = &source.url else { return Err(Trouble::NotFound.into()) };
-    let address = Address::parse(url, source.credentials.clone())?;
+    let Some((url, origin)) = &source.url else { return Err(QueryError::NotFound.into()) };
+    let address = PrometheusAddress::parse(url, source.credentials.clone())?;
     let by = if *origin == Origin::Flag { "`--prometheus`" } else { origin.word() };
     context.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), by));
     Ok(Prometheus::straight_to(&address, within)?)
@@ -50,7 +50,7 @@ struct Probe<'c> {
     prometheus: Prometheus<'c>,
     how: &'static str,
     /// Exporters that it knows, best first; an error says why it is not one.
-    answer: Result<Worth, Trouble>,
+    answer: Result<Worth, QueryError>,
 }
 
 /// How much a server can tell us.
@@ -85,19 +85,19 @@ async fn in_cluster<'c>(context: &Context, connection: &'c Connection, within: D
             }
             (Err(trouble), None) => {
                 // A name that was only guessed says nothing by not being there.
-                let counts = listed || matches!(trouble, Trouble::Forbidden { .. });
+                let counts = listed || matches!(trouble, QueryError::Forbidden { .. });
                 refused = refused.or(Some(trouble.clone()).filter(|_| counts));
             }
             _ => {}
         }
     }
-    Err(refused.unwrap_or(Trouble::NotFound).into())
+    Err(refused.unwrap_or(QueryError::NotFound).into())
 }
 
-async fn probe(connection: &Connection, gate: Gate, within: Duration) -> Probe<'_> {
+async fn probe(connection: &Connection, gate: PrometheusService, within: Duration) -> Probe<'_> {
     let ask = async |prometheus: &Prometheus<'_>| {
         let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.now(&query::inventory())).await;
-        let late = || Trouble::TimedOut { server: prometheus.server.clone(), seconds: PROBE_WITHIN.as_secs() };
+        let late = || QueryError::TimedOut { server: prometheus.server.clone(), seconds: PROBE_WITHIN.as_secs() };
         let known = asked.unwrap_or_else(|_| Err(late()))?;
         let is_gpu = |name: &str| name != "kube_node_info";
         Ok(match known.iter().any(|series| is_gpu(series.name())) {
@@ -118,7 +118,7 @@ async fn probe(connection: &Connection, gate: Gate, within: Duration) -> Probe<'
         })
     });
     let answer = ask(&by_proxy).await;
-    if !matches!(answer, Err(Trouble::Forbidden { .. })) {
+    if !matches!(answer, Err(QueryError::Forbidden { .. })) {
         return Probe { prometheus: by_proxy, how: "through the API server", answer };
     }
     let Ok(Some((pod, port))) = connection.pod_behind(&gate).await else {
@@ -131,7 +131,7 @@ async fn probe(connection: &Connection, gate: Gate, within: Duration) -> Probe<'
             Box::pin(async move {
                 let fetched = connection.beside_pod(&gate.namespace, &pod, port, async |url| {
                     // Whoever has a Service with the right label is no reason to show a password.
-                    let address = Address::parse(&format!("{url}{}", gate.base), Credentials::default())?;
+                    let address = PrometheusAddress::parse(&format!("{url}{}", gate.base), Credentials::default())?;
                     prometheus::fetch(&address, question).await
                 });
                 fetched.await.map_err(|failure| trouble(&failure, gate.name()))?
@@ -142,24 +142,24 @@ async fn probe(connection: &Connection, gate: Gate, within: Duration) -> Probe<'
     Probe { prometheus: by_pod, how: "by a port-forward", answer }
 }
 
-fn reply(carried: Carried) -> Reply {
-    Reply { code: carried.code, media: carried.media, body: carried.body }
+fn reply(carried: ProxiedResponse) -> HttpReply {
+    HttpReply { code: carried.code, media: carried.media, body: carried.body }
 }
 
-fn trouble(failure: &Failure, server: String) -> Trouble {
+fn trouble(failure: &Failure, server: String) -> QueryError {
     let told = failure.to_string();
-    if failure.is_forbidden() { Trouble::Forbidden { server, told } } else { Trouble::Unreachable { server, cause: told } }
+    if failure.is_forbidden() { QueryError::Forbidden { server, told } } else { QueryError::Unreachable { server, cause: told } }
 }
 
 /// Metrics for the cells of an inventory, which is an answer without them too: who has none is told once.
-pub struct Cells<'c> {
+pub struct OptionalMetrics<'c> {
     context: &'c Context,
     connection: &'c Connection,
     found: OnceCell<Prometheus<'c>>,
     told: Cell<bool>,
 }
 
-impl<'c> Cells<'c> {
+impl<'c> OptionalMetrics<'c> {
     #[must_use]
     pub fn new(context: &'c Context, connection: &'c Connection) -> Self {
         Self { context, connection, found: OnceCell::new(), told: Cell::new(false) }
@@ -181,7 +181,7 @@ impl<'c> Cells<'c> {
         }
         let within = CELLS_WITHIN.min(context.access.request_timeout);
         let answered = async { ask(self.found.get_or_try_init(|| find(context, connection, within)).await?).await };
-        let late = || Error::from(Trouble::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
+        let late = || Error::from(QueryError::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
         let answer = tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late()));
         if let Some(prometheus) = self.found.get() {
             tell_warnings(context, prometheus);
@@ -203,10 +203,10 @@ impl<'c> Cells<'c> {
     }
 
     /// Puts what devices measure into an inventory, and returns it for what it rests on.
-    pub fn measure(&self, stock: &mut Stock, moment: Option<&Moment>) -> Option<Readings> {
-        let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
+    pub fn measure(&self, stock: &mut InventorySnapshot, moment: Option<&Moment>) -> Option<Readings> {
+        let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
         let readings = devices::read(moment?, &stock.inventory, &facts);
-        if readings.devices.is_empty() && stock.inventory.hosts.iter().any(HostUse::has_gpus) {
+        if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
             self.tell("Prometheus has no samples of this cluster's GPUs; is an exporter running and scraped?");
         }
         stock.inventory.measure(&readings);
@@ -214,7 +214,7 @@ impl<'c> Cells<'c> {
     }
 
     /// The inventory with what its devices measure.
-    pub async fn stock(&self, quantities: &[Quantity]) -> Result<(Stock, Option<Readings>), Error> {
+    pub async fn stock(&self, quantities: &[Quantity]) -> Result<(InventorySnapshot, Option<Readings>), Error> {
         let (stock, moment) = join(self.connection.stock(), self.now(quantities)).await;
         let (mut stock, moment) = (stock?, moment?);
         let readings = self.measure(&mut stock, moment.as_ref());
@@ -270,7 +270,7 @@ pub fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Read
         let pods = job.pods.iter().filter(|pod| pod.holds() && pod.gpus > 0);
         pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), pod.node.clone().unwrap_or_default()))
     };
-    devices::read(moment, &Inventory::default(), &Facts::of_pods(jobs.flat_map(holding)))
+    devices::read(moment, &Inventory::default(), &ApiFacts::of_pods(jobs.flat_map(holding)))
 }
 
 /// Means over the devices that a job holds now.

@@ -1,10 +1,10 @@
 //! Warns about the parts of a node list that the user may not read.
 
-use crate::cluster::Stock;
+use crate::cluster::InventorySnapshot;
 use crate::context::Context;
 
 /// What of the cluster could not be seen, once.
-pub fn warn_of(stock: &Stock, context: &Context) {
+pub fn warn_of(stock: &InventorySnapshot, context: &Context) {
     if stock.unreadable.contains(&"pods") {
         context.terminal.lack("you may not list the pods of all namespaces: how many GPUs are held is not known");
     }

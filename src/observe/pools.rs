@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use futures::future::join3;
 
-use crate::cluster::{Connection, Failure, Stock, Wanted};
+use crate::cluster::{Connection, Failure, InventorySnapshot, Wanted};
 use crate::context::Context;
 use crate::model::{Job, PoolDefinition, State};
-use crate::observe::metrics::Cells;
+use crate::observe::metrics::OptionalMetrics;
 use crate::observe::nodes;
 use crate::stats::devices::Moment;
 use crate::view::coverage::Coverage;
@@ -16,7 +16,7 @@ use crate::view::pools::PoolUse;
 /// Pools, and what of them could not be seen.
 pub struct PoolsFound {
     pub pools: Vec<PoolUse>,
-    pub stock: Stock,
+    pub stock: InventorySnapshot,
     pub definitions: bool,
     /// Which jobs may not be seen.
     pub unseen_jobs: Option<String>,
@@ -24,7 +24,7 @@ pub struct PoolsFound {
 
 impl PoolsFound {
     /// Puts what devices measure beside the nodes.
-    pub fn measure(&mut self, cells: &Cells<'_>, moment: Option<&Moment>) -> Option<Coverage> {
+    pub fn measure(&mut self, cells: &OptionalMetrics<'_>, moment: Option<&Moment>) -> Option<Coverage> {
         let readings = cells.measure(&mut self.stock, moment);
         for pool in &mut self.pools {
             pool.hosts = self.stock.inventory.pool(&pool.name).cloned().collect();

@@ -7,10 +7,10 @@ use crate::cluster::{Connection, LogQuery};
 use crate::model::{Job, Point, Series, Workload};
 use crate::prometheus::Window;
 use crate::stats::training::{self, Measure};
-use crate::view::metrics::Told;
+use crate::view::metrics::TrainingCurves;
 
-pub fn speakers(job: &Job) -> Vec<Speaker> {
-    let speaker = |pod: &&crate::model::Pod| Speaker {
+pub fn speakers(job: &Job) -> Vec<LogSource> {
+    let speaker = |pod: &&crate::model::Pod| LogSource {
         namespace: job.namespace.clone(),
         pod: pod.name.clone(),
         container: pod.own_container().to_owned(),
@@ -19,12 +19,12 @@ pub fn speakers(job: &Job) -> Vec<Speaker> {
 }
 
 /// Pods with devices; a launcher without any speaks where there are none.
-pub fn speakers_of(workload: &Workload) -> Vec<Speaker> {
+pub fn speakers_of(workload: &Workload) -> Vec<LogSource> {
     let mut pods: Vec<_> = workload.pods.iter().filter(|pod| pod.node.is_some()).collect();
     if pods.iter().any(|pod| pod.gpus > 0) {
         pods.retain(|pod| pod.gpus > 0);
     }
-    let speaker = |pod: &&crate::model::workload::WorkPod| Speaker {
+    let speaker = |pod: &&crate::model::workload::WorkPod| LogSource {
         namespace: pod.namespace.clone(),
         pod: pod.name.clone(),
         container: pod.container.clone(),
@@ -33,7 +33,7 @@ pub fn speakers_of(workload: &Workload) -> Vec<Speaker> {
 }
 
 /// A pod whose log is read.
-pub struct Speaker {
+pub struct LogSource {
     pub namespace: String,
     pub pod: String,
     pub container: String,
@@ -44,13 +44,13 @@ const LINES: u32 = 20_000;
 
 /// What logs tell within a window. Trainers speak at one rank, the first or the last: the first of these that tells
 /// anything counts. A log that cannot be read tells nothing.
-pub async fn by_logs(connection: &Connection, speakers: &[Speaker], window: Window, now: i64) -> Told {
+pub async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Window, now: i64) -> TrainingCurves {
     let ends = speakers.first().into_iter().chain(speakers.last().filter(|_| speakers.len() > 1));
-    for Speaker { namespace, pod, container } in ends {
+    for LogSource { namespace, pod, container } in ends {
         let since = Duration::from_secs(u64::try_from(now - window.start).unwrap_or(0).max(1));
         let query = LogQuery { container: container.clone(), tail: Some(LINES), since: Some(since), ..LogQuery::default() };
         let lines = connection.log(namespace, pod, &query).await.unwrap_or_default();
-        let mut told = Told::new();
+        let mut told = TrainingCurves::new();
         for line in lines {
             let Some(at) = line.at.map(|at| at.as_millisecond()) else { continue };
             if at < window.start * 1000 || at > window.end * 1000 + 999 {
@@ -64,13 +64,13 @@ pub async fn by_logs(connection: &Connection, speakers: &[Speaker], window: Wind
             return told;
         }
     }
-    Told::new()
+    TrainingCurves::new()
 }
 
 /// What a workload exposes itself; the mean where several of its pods do. Logs say more about when, so what both tell is
 /// taken from the metrics.
 #[must_use]
-pub fn with_exposed(mut told: Told, exposed: &[Series]) -> Told {
+pub fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> TrainingCurves {
     let mut found: BTreeMap<Measure, Vec<&[Point]>> = BTreeMap::new();
     for series in exposed {
         if let Some(measure) = training::exposed(series.name()) {

@@ -14,14 +14,14 @@ use crate::view::Format;
 pub const WATCH_STEP: Duration = Duration::from_secs(2);
 
 /// What a list shows at one time.
-pub struct Frame {
+pub struct WatchFrame {
     /// The list for people.
     pub text: String,
     /// Item → its JSON, on one line.
     pub lines: BTreeMap<String, String>,
 }
 
-impl Frame {
+impl WatchFrame {
     pub fn new<T: Serialize>(text: String, items: impl Iterator<Item = (String, T)>) -> Self {
         let line = |item: &T| serde_json::to_string(item).expect("an item is JSON");
         Self { text, lines: items.map(|(name, item)| (name, line(&item))).collect() }
@@ -33,7 +33,7 @@ pub async fn watch(
     format: Format,
     step: Duration,
     context: &Context,
-    mut look: impl AsyncFnMut(bool) -> Result<Frame, Error>,
+    mut look: impl AsyncFnMut(bool) -> Result<WatchFrame, Error>,
 ) -> Result<ExitCode, Error> {
     let redraws = context.terminal.out_is_terminal() && !format.is_document();
     let mut known = BTreeMap::new();

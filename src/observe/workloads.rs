@@ -7,7 +7,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::{Figures, Forest, Readings, Workload};
-use crate::observe::metrics::Cells;
+use crate::observe::metrics::OptionalMetrics;
 use crate::spec::nearest;
 use crate::stats::dialect::Quantity;
 use crate::stats::query::Pods;
@@ -20,14 +20,14 @@ pub fn pods_of(workload: &Workload) -> Pods {
 }
 
 /// Everything that requests GPUs, as far as it may be seen.
-pub struct Found {
+pub struct WorkloadsFound {
     pub workloads: Vec<Workload>,
     pub forest: Forest,
     /// `None` without metrics.
     pub readings: Option<Readings>,
 }
 
-impl Found {
+impl WorkloadsFound {
     /// Means over the devices that a workload holds.
     #[must_use]
     pub fn figures(&self, workload: &Workload) -> Option<Figures> {
@@ -42,9 +42,9 @@ pub async fn read(
     connection: &Connection,
     quantities: &[Quantity],
     round: &Round<'_>,
-) -> Result<Found, Error> {
+) -> Result<WorkloadsFound, Error> {
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let cells = Cells::new(context, connection);
+    let cells = OptionalMetrics::new(context, connection);
     let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
     let (owners, stock, moment) =
         join3(round.ask(|| connection.owners(namespace)), round.ask(|| connection.stock()), moment).await;
@@ -69,7 +69,7 @@ pub async fn read(
     let readings = stock.as_mut().and_then(|stock| cells.measure(stock, moment.as_ref()));
     let inventory = stock.as_ref().map_or(&empty, |stock| &stock.inventory);
     let workloads = owners.forest.workloads(inventory);
-    Ok(Found { workloads, forest: owners.forest, readings })
+    Ok(WorkloadsFound { workloads, forest: owners.forest, readings })
 }
 
 /// The workload that was meant: by UID, KIND/NAME, NAMESPACE/KIND/NAME, or NAME where it is the only one.

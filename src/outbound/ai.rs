@@ -4,12 +4,12 @@
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
-use super::{Address, Answer, Call};
+use super::{OutboundCall, OutboundResponse, OutboundUrl};
 
 /// Whom to ask, and as what.
 #[derive(Clone, Debug)]
 pub struct Ai {
-    pub address: Address,
+    pub address: OutboundUrl,
     pub model: String,
     /// Never shown.
     pub key: Option<String>,
@@ -44,7 +44,7 @@ impl Ai {
 
     /// A question as a call.
     #[must_use]
-    pub fn call(&self, instruction: &str, question: &str) -> Call {
+    pub fn call(&self, instruction: &str, question: &str) -> OutboundCall {
         let user = json!({"role": "user", "content": question});
         let body = if self.is_anthropic() {
             json!({"model": self.model, "max_tokens": MOST_TOKENS, "system": instruction, "messages": [user]})
@@ -64,11 +64,11 @@ impl Ai {
                 ("authorization".to_owned(), format!("Bearer {key}"))
             });
         }
-        Call { address: self.address.clone(), headers, body: body.to_string() }
+        OutboundCall { address: self.address.clone(), headers, body: body.to_string() }
     }
 
     /// What it said. An error tells what came instead, without quoting what was sent.
-    pub fn said(&self, answer: &Answer) -> anyhow::Result<String> {
+    pub fn said(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
         let shown = self.address.shown();
         if answer.code != 200 {
             return Err(match answer.code {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn ai(address: &str) -> Ai {
-        Ai { address: Address::parse(address).unwrap(), model: "m".to_owned(), key: Some("sk-x".to_owned()) }
+        Ai { address: OutboundUrl::parse(address).unwrap(), model: "m".to_owned(), key: Some("sk-x".to_owned()) }
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn its_words_are_where_its_format_has_them() {
-        let said = |address: &str, code, body: &str| ai(address).said(&Answer { code, body: body.to_owned() });
+        let said = |address: &str, code, body: &str| ai(address).said(&OutboundResponse { code, body: body.to_owned() });
         let (open, messages) = ("http://h/v1/chat/completions", "http://h/v1/messages");
         assert_eq!(said(open, 200, r#"{"choices":[{"message":{"content":"a"}}]}"#).unwrap(), "a");
         assert_eq!(said(messages, 200, r#"{"content":[{"type":"thinking"},{"type":"text","text":"a"}]}"#).unwrap(), "a");

@@ -7,7 +7,7 @@
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
-use super::{Address, Answer, Call, signature};
+use super::{OutboundCall, OutboundResponse, OutboundUrl, signature};
 
 /// Whose robot it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Robot {
 impl Robot {
     /// By its name in the configuration; `auto` goes by the host.
     #[must_use]
-    pub fn named(name: &str, address: &Address) -> Self {
+    pub fn named(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
         let at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
         match name {
@@ -54,7 +54,7 @@ impl Robot {
 
     /// A message as a call at a time in Unix milliseconds. `payload` is for whoever takes JSON and gets the text too.
     #[must_use]
-    pub fn call(self, address: &Address, secret: Option<&str>, now: i64, text: &str, mut payload: Value) -> Call {
+    pub fn call(self, address: &OutboundUrl, secret: Option<&str>, now: i64, text: &str, mut payload: Value) -> OutboundCall {
         let mut address = address.clone();
         let body = match self {
             Self::Feishu => {
@@ -85,11 +85,11 @@ impl Robot {
                 payload
             }
         };
-        Call { address, headers: Vec::new(), body: body.to_string() }
+        OutboundCall { address, headers: Vec::new(), body: body.to_string() }
     }
 
     /// Whether it took the message; an error says what it answered.
-    pub fn took(self, address: &Address, answer: &Answer) -> anyhow::Result<()> {
+    pub fn took(self, address: &OutboundUrl, answer: &OutboundResponse) -> anyhow::Result<()> {
         let shown = address.shown();
         if !(200..300).contains(&answer.code) {
             return Err(anyhow!("{shown} answers {}", answer.code));
@@ -116,8 +116,8 @@ impl Robot {
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> Address {
-        Address::parse(text).unwrap()
+    fn at(text: &str) -> OutboundUrl {
+        OutboundUrl::parse(text).unwrap()
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_refusal_comes_with_status_200() {
         let took = |robot: Robot, code, body: &str| {
-            let answer = Answer { code, body: body.to_owned() };
+            let answer = OutboundResponse { code, body: body.to_owned() };
             robot.took(&at("http://h/secret"), &answer).map_err(|error| error.to_string())
         };
         assert_eq!(took(Robot::Feishu, 200, r#"{"code":0,"msg":"success"}"#), Ok(()));

@@ -3,7 +3,7 @@
 
 pub mod ai;
 pub mod chat;
-pub mod memory;
+pub mod sent_messages;
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use reqwest::{Client, Response, Url};
 
 /// An address that was given for calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address(Url);
+pub struct OutboundUrl(Url);
 
-impl Address {
+impl OutboundUrl {
     /// Of `http` or `https`; an error does not quote it.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let url = Url::parse(text.trim()).map_err(|error| anyhow!("an address that is none: {error}"))?;
@@ -59,8 +59,8 @@ impl Address {
 
 /// One call.
 #[derive(Clone, Debug)]
-pub struct Call {
-    pub address: Address,
+pub struct OutboundCall {
+    pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
     /// JSON.
     pub body: String,
@@ -68,14 +68,14 @@ pub struct Call {
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct OutboundResponse {
     pub code: u16,
     pub body: String,
 }
 
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// Of one try.
     pub timeout: Duration,
     /// Further tries after one that failed for the moment.
@@ -92,7 +92,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const LONGEST_ANSWER: usize = 1 << 20;
 
 /// Why a try failed.
-struct Failure {
+struct AttemptFailure {
     told: String,
     /// How sure it is that the call was not acted on.
     again: Again,
@@ -117,13 +117,13 @@ impl Caller {
     }
 
     /// Posts JSON. An answer of whatever status but those that ask for another try, which are errors at the end.
-    pub async fn post(&self, call: &Call, patience: Patience) -> anyhow::Result<Answer> {
+    pub async fn post(&self, call: &OutboundCall, patience: RetryPolicy) -> anyhow::Result<OutboundResponse> {
         let mut wait = FIRST_WAIT;
         let mut tries = 0;
         loop {
             tries += 1;
             let tried = tokio::time::timeout(patience.timeout, self.once(call)).await;
-            let late = || Failure {
+            let late = || AttemptFailure {
                 told: format!("did not answer within {:?}", patience.timeout),
                 again: Again::IfRepeatable,
                 wait: None,
@@ -142,8 +142,8 @@ impl Caller {
         }
     }
 
-    async fn once(&self, call: &Call) -> Result<Answer, Failure> {
-        let fatal = |told: String| Failure { told, again: Again::Never, wait: None };
+    async fn once(&self, call: &OutboundCall) -> Result<OutboundResponse, AttemptFailure> {
+        let fatal = |told: String| AttemptFailure { told, again: Again::Never, wait: None };
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         for (name, value) in &call.headers {
@@ -156,14 +156,14 @@ impl Caller {
         let sent = self.0.post(call.address.0.clone()).headers(headers).body(call.body.clone()).send().await;
         let mut response = sent.map_err(|error| {
             let again = if error.is_connect() { Again::Always } else { Again::IfRepeatable };
-            Failure { told: format!("cannot be reached: {}", innermost(&error)), again, wait: None }
+            AttemptFailure { told: format!("cannot be reached: {}", innermost(&error)), again, wait: None }
         })?;
         let code = response.status().as_u16();
-        let told = |told: String, again| Err(Failure { told, again, wait: asked_wait(&response) });
+        let told = |told: String, again| Err(AttemptFailure { told, again, wait: asked_wait(&response) });
         match code {
             300..400 => {
                 let to = response.headers().get("location").and_then(|to| to.to_str().ok());
-                let to = to.and_then(|to| call.address.0.join(to).ok()).map(|to| Address(to).shown());
+                let to = to.and_then(|to| call.address.0.join(to).ok()).map(|to| OutboundUrl(to).shown());
                 return told(
                     format!("redirects to {}, which is not followed", to.as_deref().unwrap_or("elsewhere")),
                     Again::Never,
@@ -174,7 +174,7 @@ impl Caller {
             _ => {}
         }
         let mut body = Vec::new();
-        let half = |error: reqwest::Error| Failure {
+        let half = |error: reqwest::Error| AttemptFailure {
             told: format!("broke off in its answer: {}", innermost(&error)),
             again: Again::IfRepeatable,
             wait: None,
@@ -185,7 +185,7 @@ impl Caller {
                 return Err(fatal("answers without an end".to_owned()));
             }
         }
-        Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned() })
+        Ok(OutboundResponse { code, body: String::from_utf8_lossy(&body).into_owned() })
     }
 }
 

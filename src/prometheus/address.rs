@@ -8,7 +8,7 @@ use prometheus_http_query::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderNam
 use prometheus_http_query::reqwest::redirect::Policy;
 use prometheus_http_query::reqwest::{Certificate, ClientBuilder, Url};
 
-use super::Trouble;
+use super::QueryError;
 
 /// What proves who we are. None of it is ever shown.
 #[derive(Clone, Default)]
@@ -66,7 +66,7 @@ impl Credentials {
 
 /// An address with its credentials.
 #[derive(Clone)]
-pub struct Address {
+pub struct PrometheusAddress {
     url: Url,
     credentials: Credentials,
 }
@@ -76,12 +76,12 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Redirects within one host.
 const MOST_REDIRECTS: usize = 5;
 
-impl Address {
+impl PrometheusAddress {
     /// User and password in the URL are credentials and no part of the address.
-    pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, Trouble> {
+    pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let hidden = || whole.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| rest.to_owned());
-        let bad = |cause: &str| Trouble::BadAddress { url: hidden(), cause: cause.to_owned() };
+        let bad = |cause: &str| QueryError::BadAddress { url: hidden(), cause: cause.to_owned() };
         let mut url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(bad("an address begins with http:// or https:// and a host"));
@@ -103,8 +103,8 @@ impl Address {
         url.to_string().trim_end_matches('/').to_owned()
     }
 
-    pub(super) fn client(&self) -> Result<Client, Trouble> {
-        let bad = |cause: String| Trouble::BadAddress { url: self.shown(), cause };
+    pub(super) fn client(&self) -> Result<Client, QueryError> {
+        let bad = |cause: String| QueryError::BadAddress { url: self.shown(), cause };
         let mut builder = ClientBuilder::new()
             .connect_timeout(CONNECT)
             .default_headers(self.credentials.headers().map_err(|error| bad(error.to_string()))?)
@@ -152,17 +152,18 @@ mod tests {
 
     #[test]
     fn a_password_is_no_part_of_an_address() {
-        let address = Address::parse("https://alice:secret@prom.example.com:9443/base/?x=1", Credentials::default()).unwrap();
+        let address =
+            PrometheusAddress::parse("https://alice:secret@prom.example.com:9443/base/?x=1", Credentials::default()).unwrap();
         assert_eq!(address.shown(), "https://prom.example.com:9443/base");
         let headers = address.credentials.headers().unwrap();
         assert_eq!(headers[AUTHORIZATION], "Basic YWxpY2U6c2VjcmV0");
         assert!(!format!("{headers:?}").contains("YWxp"));
-        let address = Address::parse("https://:p%40ss%2B@prom.example.com", Credentials::default()).unwrap();
+        let address = PrometheusAddress::parse("https://:p%40ss%2B@prom.example.com", Credentials::default()).unwrap();
         assert_eq!(address.shown(), "https://prom.example.com");
         assert_eq!(address.credentials.user, Some((String::new(), "p@ss+".to_owned())));
-        assert_eq!(Address::parse("10.0.0.1:9090", Credentials::default()).unwrap().shown(), "http://10.0.0.1:9090");
+        assert_eq!(PrometheusAddress::parse("10.0.0.1:9090", Credentials::default()).unwrap().shown(), "http://10.0.0.1:9090");
         for bad in ["ftp://x", "http://", "http://al:secret@ho st"] {
-            let trouble = Address::parse(bad, Credentials::default()).err().unwrap();
+            let trouble = PrometheusAddress::parse(bad, Credentials::default()).err().unwrap();
             assert!(!format!("{trouble:?}").contains("secret"), "{trouble:?}");
         }
     }

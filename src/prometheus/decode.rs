@@ -36,7 +36,7 @@ pub struct Envelope {
 struct Data {
     #[serde(default)]
     result_type: String,
-    result: Option<Answer>,
+    result: Option<QueryResult>,
 }
 
 /// `[1609459200.123, "97"]`.
@@ -91,18 +91,18 @@ enum Points {
 
 /// What stands under `result`: series, or the time and the text of one number.
 #[derive(Default)]
-struct Answer {
+struct QueryResult {
     series: Vec<WireSeries>,
     scalar: (Option<f64>, Option<String>),
 }
 
-impl<'de> Deserialize<'de> for Answer {
+impl<'de> Deserialize<'de> for QueryResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(Self::default())
     }
 }
 
-impl<'de> Visitor<'de> for Answer {
+impl<'de> Visitor<'de> for QueryResult {
     type Value = Self;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,24 +110,24 @@ impl<'de> Visitor<'de> for Answer {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<Self, A::Error> {
-        while let Some(item) = list.next_element::<Item>()? {
+        while let Some(item) = list.next_element::<ResultItem>()? {
             match item {
-                Item::Series(series) => self.series.push(series),
-                Item::Number(number) => self.scalar.0 = Some(number),
-                Item::Text(text) => self.scalar.1 = Some(text),
+                ResultItem::Series(series) => self.series.push(series),
+                ResultItem::Number(number) => self.scalar.0 = Some(number),
+                ResultItem::Text(text) => self.scalar.1 = Some(text),
             }
         }
         Ok(self)
     }
 }
 
-enum Item {
+enum ResultItem {
     Series(WireSeries),
     Number(f64),
     Text(String),
 }
 
-impl<'de> Deserialize<'de> for Item {
+impl<'de> Deserialize<'de> for ResultItem {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(AnyItem)
     }
@@ -136,26 +136,26 @@ impl<'de> Deserialize<'de> for Item {
 struct AnyItem;
 
 impl<'de> Visitor<'de> for AnyItem {
-    type Value = Item;
+    type Value = ResultItem;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a series")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
-        WireSeries::deserialize(MapAccessDeserializer::new(map)).map(Item::Series)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ResultItem, A::Error> {
+        WireSeries::deserialize(MapAccessDeserializer::new(map)).map(ResultItem::Series)
     }
 
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Item, E> {
-        Ok(Item::Number(number as f64))
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<ResultItem, E> {
+        Ok(ResultItem::Number(number as f64))
     }
 
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Item, E> {
-        Ok(Item::Number(number))
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<ResultItem, E> {
+        Ok(ResultItem::Number(number))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Item, E> {
-        Ok(Item::Text(text.to_owned()))
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ResultItem, E> {
+        Ok(ResultItem::Text(text.to_owned()))
     }
 }
 

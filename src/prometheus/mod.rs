@@ -3,11 +3,11 @@
 
 mod address;
 mod decode;
+mod error;
 mod samples;
-mod trouble;
 
-pub use address::{Address, Credentials};
-pub use trouble::Trouble;
+pub use address::{Credentials, PrometheusAddress};
+pub use error::QueryError;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use decode::Envelope;
 
 /// An answer of whatever status.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct HttpReply {
     pub code: u16,
     /// The content type.
     pub media: String,
@@ -34,13 +34,13 @@ pub struct Reply {
 
 /// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or as a part of the path.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct QueryRequest {
     pub path: String,
     pub form: Option<String>,
 }
 
 /// Asks by a road of the caller's, such as the API server's proxy.
-pub type Ask<'a> = Box<dyn Fn(Question) -> LocalBoxFuture<'a, Result<Reply, Trouble>> + 'a>;
+pub type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
 enum Road<'a> {
     Straight(Client),
@@ -90,7 +90,7 @@ impl Window {
 
 impl<'a> Prometheus<'a> {
     /// At an address of its own.
-    pub fn straight_to(address: &Address, timeout: Duration) -> Result<Self, Trouble> {
+    pub fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
         let road = Road::Straight(address.client()?);
         Ok(Self { road, server: address.shown(), timeout, warnings: RefCell::default() })
     }
@@ -113,7 +113,7 @@ impl<'a> Prometheus<'a> {
     }
 
     /// The series of a query as of now, by the server's own clock.
-    pub async fn now(&self, query: &str) -> Result<Vec<Series>, Trouble> {
+    pub async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
@@ -128,7 +128,7 @@ impl<'a> Prometheus<'a> {
     }
 
     /// The series of a query at a time in Unix seconds; of a range its samples as they were scraped.
-    pub async fn at(&self, query: &str, time: i64) -> Result<Vec<Series>, Trouble> {
+    pub async fn at(&self, query: &str, time: i64) -> Result<Vec<Series>, QueryError> {
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
@@ -143,13 +143,13 @@ impl<'a> Prometheus<'a> {
     }
 
     /// The series of a query over a window, whatever its length.
-    pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, Trouble> {
+    pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
         let pieces = stream::iter(window.pieces()).map(|piece| self.piece(query, piece)).buffered(AT_ONCE);
         let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
         Ok(joined(pieces))
     }
 
-    async fn piece(&self, query: &str, window: Window) -> Result<Vec<Series>, Trouble> {
+    async fn piece(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
         let Window { start, end, step } = window;
         let reply = self.within(async {
             match &self.road {
@@ -168,37 +168,37 @@ impl<'a> Prometheus<'a> {
         self.read(&reply.await?)
     }
 
-    async fn within(&self, reply: impl Future<Output = Result<Reply, Trouble>>) -> Result<Reply, Trouble> {
-        let late = || Trouble::TimedOut { server: self.server.clone(), seconds: self.timeout.as_secs() };
+    async fn within(&self, reply: impl Future<Output = Result<HttpReply, QueryError>>) -> Result<HttpReply, QueryError> {
+        let late = || QueryError::TimedOut { server: self.server.clone(), seconds: self.timeout.as_secs() };
         tokio::time::timeout(self.timeout, reply).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// The library's response as bytes.
-    async fn straight(&self, sent: Result<Response, Trouble>) -> Result<Reply, Trouble> {
+    async fn straight(&self, sent: Result<Response, QueryError>) -> Result<HttpReply, QueryError> {
         let response = sent?;
         let code = response.status().as_u16();
         let header =
             |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         if (300..400).contains(&code) {
             let to = address::host_of(&header("location"));
-            return Err(Trouble::Redirected { server: self.server.clone(), to });
+            return Err(QueryError::Redirected { server: self.server.clone(), to });
         }
         let media = header("content-type");
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
-        Ok(Reply { code, media, body })
+        Ok(HttpReply { code, media, body })
     }
 
     /// The innermost cause tells what happened; the layers above quote the URL, which may hold a password.
-    fn unreachable(&self, error: &dyn std::error::Error) -> Trouble {
+    fn unreachable(&self, error: &dyn std::error::Error) -> QueryError {
         let mut source = error;
         while let Some(inner) = source.source() {
             source = inner;
         }
-        Trouble::Unreachable { server: self.server.clone(), cause: source.to_string() }
+        QueryError::Unreachable { server: self.server.clone(), cause: source.to_string() }
     }
 
     /// Series of a reply, by its status first: what stands between us and Prometheus answers in its own ways.
-    fn read(&self, reply: &Reply) -> Result<Vec<Series>, Trouble> {
+    fn read(&self, reply: &HttpReply) -> Result<Vec<Series>, QueryError> {
         let server = || self.server.clone();
         let text = std::str::from_utf8(&reply.body).ok();
         let Some(envelope) = text.and_then(Envelope::read) else {
@@ -212,24 +212,29 @@ impl<'a> Prometheus<'a> {
                 None => format!("it answers {}: {first}", reply.code),
             };
             return Err(match reply.code {
-                401 | 403 => Trouble::Forbidden { server: server(), told: found },
-                502..=504 => Trouble::Unreachable { server: server(), cause: found },
-                _ => Trouble::NotPrometheus { server: server(), found },
+                401 | 403 => QueryError::Forbidden { server: server(), told: found },
+                502..=504 => QueryError::Unreachable { server: server(), cause: found },
+                _ => QueryError::NotPrometheus { server: server(), found },
             });
         };
         if envelope.status != "success" {
             if matches!(reply.code, 401 | 403) {
-                return Err(Trouble::Forbidden { server: server(), told: envelope.error });
+                return Err(QueryError::Forbidden { server: server(), told: envelope.error });
             }
-            return Err(Trouble::Refused { server: server(), code: reply.code, kind: envelope.error_type, told: envelope.error });
+            return Err(QueryError::Refused {
+                server: server(),
+                code: reply.code,
+                kind: envelope.error_type,
+                told: envelope.error,
+            });
         }
         self.warnings.borrow_mut().extend(envelope.warnings());
-        envelope.series().map_err(|found| Trouble::NotPrometheus { server: server(), found: found.to_string() })
+        envelope.series().map_err(|found| QueryError::NotPrometheus { server: server(), found: found.to_string() })
     }
 }
 
 /// Asks once for a path below an address.
-pub async fn fetch(address: &Address, question: Question) -> Result<Reply, Trouble> {
+pub async fn fetch(address: &PrometheusAddress, question: QueryRequest) -> Result<HttpReply, QueryError> {
     let once = Prometheus::straight_to(address, Duration::MAX)?;
     let Road::Straight(client) = &once.road else { unreachable!("an address is a straight road") };
     let url = format!("{}/{}", address.shown(), question.path);
@@ -252,14 +257,14 @@ pub const FORM: &str = "application/x-www-form-urlencoded";
 /// another right than the rest, so who has not got it tries the address all the same.
 const LONGEST_PATH: usize = 12_000;
 
-async fn asked(ask: &Ask<'_>, verb: &str, parameters: &[(&str, &str)]) -> Result<Reply, Trouble> {
+async fn asked(ask: &Ask<'_>, verb: &str, parameters: &[(&str, &str)]) -> Result<HttpReply, QueryError> {
     let form: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-    let short = Question { path: format!("api/v1/{verb}?{form}"), form: None };
+    let short = QueryRequest { path: format!("api/v1/{verb}?{form}"), form: None };
     if form.len() <= LONGEST_PATH {
         return ask(short).await;
     }
-    match ask(Question { path: format!("api/v1/{verb}"), form: Some(form) }).await {
-        Err(Trouble::Forbidden { .. }) => ask(short).await,
+    match ask(QueryRequest { path: format!("api/v1/{verb}"), form: Some(form) }).await {
+        Err(QueryError::Forbidden { .. }) => ask(short).await,
         other => other,
     }
 }

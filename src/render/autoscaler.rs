@@ -10,7 +10,7 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::spec::{Autoscaling, Job};
+use crate::spec::{Autoscaling, JobDocument};
 
 use super::labels::metadata;
 use super::{Object, Served, Target};
@@ -25,7 +25,7 @@ const PREALLOCATING: [&str; 6] = ["vllm", "sglang", "tensorrt_llm", "trtllm", "l
 
 /// The autoscaler of `job`.
 pub fn autoscaler(
-    job: &Job,
+    job: &JobDocument,
     target: &Target,
     labels: &BTreeMap<String, String>,
     autoscaling: &Autoscaling,
@@ -130,7 +130,7 @@ fn of_cpu(percent: u32) -> MetricSpec {
     }
 }
 
-fn preallocates(job: &Job) -> bool {
+fn preallocates(job: &JobDocument) -> bool {
     let words = job.line();
     PREALLOCATING.iter().any(|program| words.contains(program) || job.image.contains(program))
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::spec::{Command, Job};
+use crate::spec::{Command, JobDocument};
 
 use super::Refusal;
 
@@ -35,7 +35,7 @@ pub struct Words {
 }
 
 /// The command of `job`, made fit for several nodes.
-pub fn words(job: &Job) -> Result<Words, Refusal> {
+pub fn words(job: &JobDocument) -> Result<Words, Refusal> {
     let (mut command, mut args) = together(&job.command, &job.args)?;
     let found = programs(command.iter().chain(&args).flatten());
     let launcher =
@@ -79,10 +79,10 @@ pub fn words(job: &Job) -> Result<Words, Refusal> {
 }
 
 /// Words of a container field that may be absent.
-type List = Option<Vec<String>>;
+type OptionalWords = Option<Vec<String>>;
 
 /// `command` and `args` of the container. A string is a shell line and the words behind it are its arguments.
-fn together(command: &Command, args: &Command) -> Result<(List, List), Refusal> {
+fn together(command: &Command, args: &Command) -> Result<(OptionalWords, OptionalWords), Refusal> {
     Ok(match (command, args) {
         (Command::Shell(line), Command::Shell(more)) => (Some(shell(&format!("{line} {more}"))), None),
         (Command::Shell(line), Command::Exec(more)) => {
@@ -185,7 +185,7 @@ fn deepspeed(rest: &[String]) -> Refusal {
 }
 
 /// The flags that are not written yet. Processes are counted over all nodes.
-fn accelerate_flags(job: &Job, written: &impl Fn(&str) -> bool) -> Vec<String> {
+fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<String> {
     let nodes = job.training.node_count;
     let processes = u64::from(job.resources.gpu.max(1)) * u64::from(nodes);
     [

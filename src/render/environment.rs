@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ConfigMapKeySelector, EnvVar, EnvVarSource, ObjectFieldSelector, SecretKeySelector};
 
 use crate::model::JobKind;
-use crate::spec::{EnvValue, Job};
+use crate::spec::{EnvValue, JobDocument};
 
 use super::Target;
 use super::command::Launcher;
@@ -15,7 +15,7 @@ const MASTER_PORT: &str = "29500";
 const INDEX: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 
 /// All variables, the made ones first so that the user's may refer to them.
-pub fn variables(job: &Job, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
+pub fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
     let mut made = Variables::default();
     if job.kind == JobKind::Training {
         figures(&mut made, job);
@@ -65,7 +65,7 @@ impl Variables {
 }
 
 /// `batch_size` is per GPU; the global one is what all GPUs take in a step.
-fn figures(made: &mut Variables, job: &Job) {
+fn figures(made: &mut Variables, job: &JobDocument) {
     let training = &job.training;
     if let Some(epochs) = training.epochs {
         made.set("EPOCHS", &epochs.to_string());
@@ -81,7 +81,7 @@ fn figures(made: &mut Variables, job: &Job) {
 
 /// What torchrun, accelerate and torch's env:// rendezvous read. `RANK` and `WORLD_SIZE` count processes, so they are set
 /// only where a pod is one process and no launcher starts more.
-fn rendezvous(made: &mut Variables, job: &Job, target: &Target, launcher: Launcher) {
+fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher: Launcher) {
     let nodes = job.training.node_count.to_string();
     let processes = job.resources.gpu.max(1).to_string();
     let name = job.id();

@@ -9,7 +9,7 @@ use k8s_openapi::api::networking::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::spec::{Job, Service};
+use crate::spec::{JobDocument, Service};
 
 use super::labels::{JOB, annotations, metadata};
 use super::{Object, Target};
@@ -17,10 +17,10 @@ use super::{Object, Target};
 /// The name of the one port, in the container and in the Service.
 pub const PORT: &str = "main";
 
-type Labels = BTreeMap<String, String>;
+type ObjectLabels = BTreeMap<String, String>;
 
 /// The Service. `listens` is the container's port.
-pub fn service(job: &Job, target: &Target, labels: &Labels, service: &Service, listens: u16) -> Object {
+pub fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels, service: &Service, listens: u16) -> Object {
     let body = KubernetesService {
         metadata: metadata(job, target, job.id(), labels),
         spec: Some(ServiceSpec {
@@ -42,7 +42,13 @@ pub fn service(job: &Job, target: &Target, labels: &Labels, service: &Service, l
 
 /// The Ingress of `service.host`. Limits are written as ingress-nginx reads them: nothing in Kubernetes itself counts
 /// requests, and a Service has no limit.
-pub fn ingress(job: &Job, target: &Target, labels: &Labels, service: &Service, warnings: &mut Vec<String>) -> Option<Object> {
+pub fn ingress(
+    job: &JobDocument,
+    target: &Target,
+    labels: &ObjectLabels,
+    service: &Service,
+    warnings: &mut Vec<String>,
+) -> Option<Object> {
     let Some(host) = &service.host else {
         if let Some(limit) = service.request_limit {
             warnings.push(format!("request_limit: {limit} has no effect without `service.host`: nothing counts requests"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::model::POOL_LABEL;
-use crate::spec::{Job, Priority};
+use crate::spec::{JobDocument, Priority};
 
 use super::Target;
 
@@ -27,11 +27,11 @@ pub const PAUSED: &str = "gpuctl/paused";
 pub const NAME: &str = "gpuctl/name";
 const DESCRIPTION: &str = "gpuctl/description";
 
-type Map = BTreeMap<String, String>;
+type LabelMap = BTreeMap<String, String>;
 
 /// Labels of every object and pod of a job.
-pub fn labels(job: &Job, target: &Target, gpu_type: Option<&str>) -> Map {
-    let mut labels: Map = job.labels.iter().cloned().collect();
+pub fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&str>) -> LabelMap {
+    let mut labels: LabelMap = job.labels.iter().cloned().collect();
     let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
     put(MANAGED_BY, MANAGED_BY_US);
     put(JOB, job.id());
@@ -49,12 +49,12 @@ pub fn labels(job: &Job, target: &Target, gpu_type: Option<&str>) -> Map {
 }
 
 /// The user's annotations, for every object and pod.
-pub fn annotations(job: &Job) -> Map {
+pub fn annotations(job: &JobDocument) -> LabelMap {
     job.annotations.iter().cloned().collect()
 }
 
 /// Annotations of the root object alone.
-pub fn root_annotations(job: &Job, target: &Target) -> Map {
+pub fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
     let mut annotations = annotations(job);
     let mut put = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
     put(SOURCE, &job.source);
@@ -72,7 +72,7 @@ pub fn root_annotations(job: &Job, target: &Target) -> Map {
 }
 
 /// Metadata of an object of the job's own.
-pub fn metadata(job: &Job, target: &Target, name: &str, labels: &Map) -> ObjectMeta {
+pub fn metadata(job: &JobDocument, target: &Target, name: &str, labels: &LabelMap) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(target.namespace.clone()),

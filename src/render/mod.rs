@@ -26,7 +26,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::{JobKind, Nodes};
-use crate::spec::{Document, Job, Place};
+use crate::spec::{Document, FilePosition, JobDocument};
 
 pub use labels::{
     GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
@@ -147,7 +147,7 @@ pub struct Refusal {
     pub message: String,
     pub hints: Vec<String>,
     /// Where in the document, when one field is to blame.
-    pub at: Option<Place>,
+    pub at: Option<FilePosition>,
 }
 
 impl Refusal {
@@ -155,7 +155,7 @@ impl Refusal {
         Self { name, message: message.into(), hints: vec![hint.into()], at: None }
     }
 
-    fn at(self, at: Option<Place>) -> Self {
+    fn at(self, at: Option<FilePosition>) -> Self {
         Self { at, ..self }
     }
 }
@@ -183,7 +183,7 @@ pub fn render(document: &Document, target: &Target) -> Result<Rendered, Refusal>
 
 /// Pods of the job when it runs.
 #[must_use]
-pub fn pods_in_all(job: &Job) -> u32 {
+pub fn pods_in_all(job: &JobDocument) -> u32 {
     match job.kind {
         JobKind::Training => job.training.node_count,
         JobKind::Notebook => 1,

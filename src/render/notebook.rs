@@ -4,10 +4,10 @@ use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-use crate::spec::{Job, Service, port};
+use crate::spec::{JobDocument, Service, port};
 
 use super::labels::{JOB, metadata, root_annotations};
-use super::pod::{Template, probe, template};
+use super::pod::{RenderedTemplate, probe, template};
 use super::queue::queue;
 use super::{Object, Refusal, Rendered, Target, exposure};
 
@@ -15,7 +15,7 @@ use super::{Object, Refusal, Rendered, Target, exposure};
 const JUPYTER: u16 = 8888;
 
 /// The objects of a notebook.
-pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
+pub fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job.service.clone().unwrap_or_default();
     let mut warnings = Vec::new();
     let listens = listens(job, &service, &mut warnings);
@@ -29,7 +29,7 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
     root.body["spec"]["template"]["spec"] = template.spec.clone();
     queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
-    let Template { labels, mut objects, choice, .. } = template;
+    let RenderedTemplate { labels, mut objects, choice, .. } = template;
     objects.push(exposure::service(job, target, &labels, &service, listens));
     objects.extend(exposure::ingress(job, target, &labels, &service, &mut warnings));
     objects.push(root);
@@ -37,7 +37,7 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
 }
 
 /// The port that the command really listens on. Where the file names another one, that is the Service's.
-fn listens(job: &Job, service: &Service, warnings: &mut Vec<String>) -> u16 {
+fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let of_command = port::of_command(job);
     let listens = service.target_port.or(of_command).or(service.port).unwrap_or(JUPYTER);
     if let (Some(port), Some(command)) = (service.port, of_command)
@@ -61,7 +61,7 @@ fn container(service: &Service, listens: u16) -> Value {
     container
 }
 
-fn stateful_set(job: &Job, target: &Target, template: &Template) -> StatefulSet {
+fn stateful_set(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> StatefulSet {
     let mut meta = metadata(job, target, job.id(), &template.labels);
     meta.annotations = Some(root_annotations(job, target));
     StatefulSet {

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::model::gpu::{self, TYPE_LABELS};
 use crate::model::{GpuType, Node, Nodes, POOL_LABEL, quantity};
-use crate::spec::{Job, Located, Resources, Share, nearest};
+use crate::spec::{JobDocument, JobResources, Located, Share, nearest};
 
 use super::{Refusal, Target};
 
@@ -29,7 +29,7 @@ pub struct NodeChoice {
 }
 
 /// Decides where `job` may run.
-pub fn choose(job: &Job, target: &Target) -> Result<NodeChoice, Refusal> {
+pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal> {
     let wanted = &job.resources;
     match &target.nodes {
         Nodes::Listed(nodes) => match without_nodes(wanted, nodes, target) {
@@ -54,12 +54,12 @@ pub fn choose(job: &Job, target: &Target) -> Result<NodeChoice, Refusal> {
 }
 
 /// The job's pool, when it is defined and nothing is in it.
-fn without_nodes<'w>(wanted: &'w Resources, nodes: &[Node], target: &Target) -> Option<&'w str> {
+fn without_nodes<'w>(wanted: &'w JobResources, nodes: &[Node], target: &Target) -> Option<&'w str> {
     let pool = wanted.pool.as_ref()?.value.as_str();
     (target.pools.contains(pool) && nodes.iter().all(|node| node.pool() != Some(pool))).then_some(pool)
 }
 
-fn from_nodes(wanted: &Resources, nodes: &[Node]) -> Result<NodeChoice, Refusal> {
+fn from_nodes(wanted: &JobResources, nodes: &[Node]) -> Result<NodeChoice, Refusal> {
     let in_pool: Vec<&Node> = match &wanted.pool {
         None => nodes.iter().collect(),
         Some(pool) => in_pool(pool, nodes)?,
@@ -124,7 +124,7 @@ fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node
     Err(Refusal::new("PoolNotFound", format!("there is no pool `{}`", pool.value), hint).at(Some(pool.at)))
 }
 
-fn no_such_type(text: &Located<String>, wanted: &Resources, nodes: &[&Node]) -> Refusal {
+fn no_such_type(text: &Located<String>, wanted: &JobResources, nodes: &[&Node]) -> Refusal {
     let mut types: BTreeMap<String, usize> = BTreeMap::new();
     for node in nodes {
         *types.entry(node.gpu_type().map_or("of unknown type".to_owned(), |kind| kind.to_string())).or_default() += 1;
@@ -137,10 +137,10 @@ fn no_such_type(text: &Located<String>, wanted: &Resources, nodes: &[&Node]) -> 
 }
 
 /// Extended resources of one pod, and the nodes that offer them.
-type Asked<'n> = (BTreeMap<String, Quantity>, Vec<&'n Node>);
+type PodRequest<'n> = (BTreeMap<String, Quantity>, Vec<&'n Node>);
 
 /// What one pod asks for.
-fn resources<'n>(wanted: &Resources, nodes: &[&'n Node], warnings: &mut Vec<String>) -> Result<Asked<'n>, Refusal> {
+fn resources<'n>(wanted: &JobResources, nodes: &[&'n Node], warnings: &mut Vec<String>) -> Result<PodRequest<'n>, Refusal> {
     if let Some(shared) = wanted.gpu_share.as_ref().and_then(|share| share_of(wanted, &share.value, nodes)) {
         return Ok(shared);
     }
@@ -186,7 +186,7 @@ fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
 }
 
 /// A share through the mechanism that the nodes have: HAMi, Aliyun's gpushare, or MIG.
-fn share_of<'n>(wanted: &Resources, share: &Share, nodes: &[&'n Node]) -> Option<(BTreeMap<String, Quantity>, Vec<&'n Node>)> {
+fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Option<(BTreeMap<String, Quantity>, Vec<&'n Node>)> {
     let with = |test: &dyn Fn(&Node) -> bool| nodes.iter().copied().filter(|node| test(node)).collect::<Vec<&Node>>();
     let bytes = match share {
         Share::Memory(text) => quantity::whole(text),
@@ -223,7 +223,7 @@ fn share_of<'n>(wanted: &Resources, share: &Share, nodes: &[&'n Node]) -> Option
     Some((count(profile, wanted.gpu.into()), serving))
 }
 
-fn pool_requirement(wanted: &Resources) -> Option<NodeSelectorRequirement> {
+fn pool_requirement(wanted: &JobResources) -> Option<NodeSelectorRequirement> {
     wanted.pool.as_ref().map(|pool| is_in(POOL_LABEL, vec![pool.value.clone()]))
 }
 
@@ -276,7 +276,7 @@ fn without_gpus() -> Option<PreferredSchedulingTerm> {
     Some(PreferredSchedulingTerm { weight: 100, preference })
 }
 
-fn tolerations(wanted: &Resources, nodes: &[&Node], resources: &BTreeMap<String, Quantity>) -> Vec<Toleration> {
+fn tolerations(wanted: &JobResources, nodes: &[&Node], resources: &BTreeMap<String, Quantity>) -> Vec<Toleration> {
     let mut keys: BTreeSet<String> = resources.keys().map(|resource| vendor_key(resource)).collect();
     let about_gpus = |key: &str| key.contains("gpu") || key.contains("accelerator") || gpu::WHOLE.contains(&key);
     let of_nodes = nodes.iter().flat_map(|node| &node.taints).filter(|taint| about_gpus(&taint.key) && taint.key != POOL_LABEL);
@@ -294,7 +294,7 @@ fn vendor_key(resource: &str) -> String {
     }
 }
 
-fn pool_tolerations(wanted: &Resources, nodes: &[&Node]) -> Vec<Toleration> {
+fn pool_tolerations(wanted: &JobResources, nodes: &[&Node]) -> Vec<Toleration> {
     let tainted = nodes.iter().any(|node| node.taints.iter().any(|taint| taint.key == POOL_LABEL));
     let pool = wanted.pool.as_ref().filter(|_| tainted);
     pool.map(|pool| tolerate(POOL_LABEL, Some(&pool.value))).into_iter().collect()
@@ -312,7 +312,7 @@ fn tolerate(key: &str, value: Option<&str>) -> Toleration {
 
 /// For users who may not see nodes, and nodes that are not there yet: the vendor's resource name, and every known spelling
 /// of the type. A node that an autoscaler would bring is known by the autoscaler's own labels only.
-fn blind(wanted: &Resources) -> NodeChoice {
+fn blind(wanted: &JobResources) -> NodeChoice {
     if wanted.gpu == 0 {
         let affinity = affinity(pool_requirement(wanted), Vec::new(), without_gpus());
         return NodeChoice { affinity, ..NodeChoice::default() };

@@ -10,18 +10,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::model::{JobKind, OWN_CONTAINER};
-use crate::spec::{Job, Priority};
+use crate::spec::{JobDocument, Priority};
 
 use super::command::{Words, words};
 use super::environment::variables;
 use super::labels::{self, MANAGED_BY, MANAGED_BY_US, annotations, priority_class_name, priority_value};
 use super::overlay;
 use super::placement::{NodeChoice, choose};
-use super::storage::{Storage, storage};
+use super::storage::{PodStorage, storage};
 use super::{Object, Refusal, Target};
 
 /// A pod template and what goes with it.
-pub struct Template {
+pub struct RenderedTemplate {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     /// The pod spec as JSON, the user's overlay merged in.
@@ -32,7 +32,7 @@ pub struct Template {
     pub warnings: Vec<String>,
 }
 
-impl Template {
+impl RenderedTemplate {
     /// As its owner carries it; the pod spec, which is JSON, comes later.
     pub fn body(&self) -> PodTemplateSpec {
         PodTemplateSpec {
@@ -48,7 +48,7 @@ impl Template {
 
 /// The template of `job`, of which `pods` will run. `more` are fields of the kind's own pod spec; the user's overlay comes
 /// after them.
-pub fn template(job: &Job, target: &Target, pods: u32, more: Value) -> Result<Template, Refusal> {
+pub fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
     let words = words(job)?;
     let labels = labels::labels(job, target, choice.gpu_type.as_deref());
@@ -72,10 +72,10 @@ pub fn template(job: &Job, target: &Target, pods: u32, more: Value) -> Result<Te
             annotations.entry(key.to_owned()).or_insert_with(|| value.to_owned());
         }
     }
-    Ok(Template { labels, annotations, spec, objects, choice, warnings })
+    Ok(RenderedTemplate { labels, annotations, spec, objects, choice, warnings })
 }
 
-fn pod_spec(job: &Job, target: &Target, choice: &NodeChoice, words: &Words, storage: Storage) -> PodSpec {
+fn pod_spec(job: &JobDocument, target: &Target, choice: &NodeChoice, words: &Words, storage: PodStorage) -> PodSpec {
     let default_grace = (job.kind == JobKind::Training).then_some(60);
     let grace = job.grace_period.map(|period| i64::try_from(period.as_secs()).unwrap_or(i64::MAX)).or(default_grace);
     let secret = |name: &String| LocalObjectReference { name: name.clone() };
@@ -111,7 +111,7 @@ fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
 }
 
 /// Memory is not compressible, so its limit is its request; CPU is, so it has none.
-fn resources(job: &Job, choice: &NodeChoice) -> ResourceRequirements {
+fn resources(job: &JobDocument, choice: &NodeChoice) -> ResourceRequirements {
     let (mut requests, mut limits) = (BTreeMap::new(), choice.resources.clone());
     if let Some(cpu) = &job.resources.cpu {
         requests.insert("cpu".to_owned(), Quantity(cpu.clone()));
@@ -141,7 +141,7 @@ fn priority_class(priority: &Priority) -> Option<Object> {
 }
 
 /// The template as a pod of its own, under a name that no pod has.
-pub fn probe(job: &Job, target: &Target, template: &Template) -> Object {
+pub fn probe(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> Object {
     let pod = Pod {
         metadata: ObjectMeta {
             name: Some(format!("{}-gpuctl-probe", job.id().chars().take(40).collect::<String>().trim_end_matches('-'))),

@@ -4,14 +4,14 @@
 use serde_json::json;
 
 use crate::model::JobKind;
-use crate::spec::Job;
+use crate::spec::JobDocument;
 
 use super::{Object, Queueing, Refusal, Target};
 
 const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 
 /// Marks the owner of the pods, and its template where the queueing system reads that.
-pub fn queue(job: &Job, target: &Target, root: &mut Object) -> Result<(), Refusal> {
+pub fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Result<(), Refusal> {
     let Some(queue) = &job.queue else { return Ok(()) };
     match target.queueing {
         Some(Queueing::Kueue) => root.body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!(queue),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::model::rights::{Place, Right, merged};
+use crate::model::rights::{Right, RightScope, merged};
 
 use super::pool::HOME;
 
@@ -14,16 +14,16 @@ const VERSION: &str = "rbac.authorization.k8s.io/v1";
 #[must_use]
 pub fn roles(name: &str, rights: &BTreeSet<Right>, namespace: Option<&str>) -> Vec<Value> {
     let placed = rights.iter().map(|right| match (right.place, namespace) {
-        (Place::Namespace, None) => Right { place: Place::Cluster, ..*right },
+        (RightScope::Namespace, None) => Right { place: RightScope::Cluster, ..*right },
         _ => *right,
     });
-    let role = |(place, rules): (Place, BTreeMap<_, BTreeSet<_>>)| {
+    let role = |(place, rules): (RightScope, BTreeMap<_, BTreeSet<_>>)| {
         let metadata = match (place, namespace) {
-            (Place::Home, _) => json!({"name": name, "namespace": HOME}),
-            (Place::Namespace, Some(namespace)) => json!({"name": name, "namespace": namespace}),
+            (RightScope::Home, _) => json!({"name": name, "namespace": HOME}),
+            (RightScope::Namespace, Some(namespace)) => json!({"name": name, "namespace": namespace}),
             _ => json!({"name": name}),
         };
-        let kind = if place == Place::Cluster { "ClusterRole" } else { "Role" };
+        let kind = if place == RightScope::Cluster { "ClusterRole" } else { "Role" };
         json!({"apiVersion": VERSION, "kind": kind, "metadata": metadata, "rules": joined(rules)})
     };
     merged(placed).into_iter().map(role).collect()

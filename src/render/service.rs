@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use crate::model::JobKind;
-use crate::spec::{Access, Job, Service, Source, port};
+use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
 
 use super::labels::{JOB, metadata, root_annotations};
-use super::pod::{Template, probe, template};
+use super::pod::{RenderedTemplate, probe, template};
 use super::queue::queue;
 use super::{Object, Refusal, Rendered, Target, autoscaler, exposure};
 
@@ -23,7 +23,7 @@ const PLACEMENT: u64 = 900;
 const PERIOD: u64 = 10;
 
 /// The objects of a service.
-pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
+pub fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job.service.as_ref().expect("the reader demands a service of this kind");
     let mut warnings = Vec::new();
     let listens = listens(job, service, &mut warnings);
@@ -43,7 +43,7 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
     root.body["spec"]["template"]["spec"] = template.spec.clone();
     queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
-    let Template { labels, mut objects, choice, .. } = template;
+    let RenderedTemplate { labels, mut objects, choice, .. } = template;
     objects.push(exposure::service(job, target, &labels, service, listens));
     objects.extend(exposure::ingress(job, target, &labels, service, &mut warnings));
     if let Some(autoscaling) = autoscaling {
@@ -54,7 +54,7 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
 }
 
 /// Replicas to begin with: what the file says, within what its autoscaler may do.
-pub fn replicas(job: &Job) -> u32 {
+pub fn replicas(job: &JobDocument) -> u32 {
     let said = job.service.as_ref().map_or(1, |service| service.replicas);
     match job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled && said > 0) {
         Some(autoscaling) => said.clamp(autoscaling.min_replicas, autoscaling.max_replicas),
@@ -63,18 +63,18 @@ pub fn replicas(job: &Job) -> u32 {
 }
 
 /// One pod at a time may have what it mounts or holds, so the old one has to go first.
-fn exclusive(job: &Job, pods: u32) -> bool {
-    let one_node = |access: Access| matches!(access, Access::ReadWriteOnce | Access::ReadWriteOncePod);
+fn exclusive(job: &JobDocument, pods: u32) -> bool {
+    let one_node = |access: VolumeAccess| matches!(access, VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod);
     job.resources.gpu > 0
         || job.workdirs.iter().any(|workdir| match &workdir.source {
-            Source::Claim { .. } => !workdir.read_only,
-            Source::Size { access, .. } => access.map_or(pods <= 1, one_node),
+            WorkdirSource::Claim { .. } => !workdir.read_only,
+            WorkdirSource::Size { access, .. } => access.map_or(pods <= 1, one_node),
             _ => false,
         })
 }
 
 /// The container's port: what the file says, for a program may be told its port in many ways.
-fn listens(job: &Job, service: &Service, warnings: &mut Vec<String>) -> u16 {
+fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let said = service.target_port.or(service.port).expect("the reader demands a port");
     if let Some(other) = port::of_command(job).filter(|other| *other != said && service.target_port.is_none()) {
         warnings.push(format!(
@@ -85,18 +85,18 @@ fn listens(job: &Job, service: &Service, warnings: &mut Vec<String>) -> u16 {
 }
 
 /// A request that has begun may end: the service's own timeout, but no less than Kubernetes grants anybody.
-fn grace(job: &Job, service: &Service) -> u64 {
+fn grace(job: &JobDocument, service: &Service) -> u64 {
     let timeout = service.timeout.map_or(30, |timeout| timeout.as_secs().max(30));
     job.grace_period.map_or(timeout, |period| period.as_secs())
 }
 
-fn start_budget(job: &Job) -> u64 {
+fn start_budget(job: &JobDocument) -> u64 {
     if job.kind == JobKind::Inference { MODEL_START } else { PLAIN_START }
 }
 
 /// Ports and probes. Nothing is known of a program without a health check but that it listens when it is ready; it is
 /// not restarted for that.
-fn container(job: &Job, service: &Service, listens: u16) -> Value {
+fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
     let protocol = service.protocol.unwrap_or("TCP");
     let mut container =
         json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": protocol}]});
@@ -120,7 +120,7 @@ fn container(job: &Job, service: &Service, listens: u16) -> Value {
     container
 }
 
-fn deployment(job: &Job, service: &Service, target: &Target, template: &Template, most: u32) -> Deployment {
+fn deployment(job: &JobDocument, service: &Service, target: &Target, template: &RenderedTemplate, most: u32) -> Deployment {
     let mut meta = metadata(job, target, job.id(), &template.labels);
     meta.annotations = Some(root_annotations(job, target));
     let delay = service.health_check.as_ref().and_then(|check| check.initial_delay).map_or(0, |delay| delay.as_secs());

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::model::{JobKind, Nodes, quantity};
-use crate::spec::{Access, Job, Source, Workdir};
+use crate::spec::{JobDocument, VolumeAccess, Workdir, WorkdirSource};
 
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
@@ -22,7 +22,7 @@ const FILES_KIB: usize = 900;
 
 /// What a pod mounts, and what must exist before it can.
 #[derive(Default)]
-pub struct Storage {
+pub struct PodStorage {
     pub volumes: Vec<Volume>,
     pub mounts: Vec<VolumeMount>,
     pub objects: Vec<Object>,
@@ -31,13 +31,13 @@ pub struct Storage {
 
 /// Everything that `job` mounts. `pods` mount the same claims; `nodes` qualify for them.
 pub fn storage(
-    job: &Job,
+    job: &JobDocument,
     target: &Target,
     labels: &BTreeMap<String, String>,
     pods: u32,
     nodes: usize,
-) -> Result<Storage, Refusal> {
-    let mut storage = Storage::default();
+) -> Result<PodStorage, Refusal> {
+    let mut storage = PodStorage::default();
     for (index, workdir) in job.workdirs.iter().enumerate() {
         storage.workdir(job, target, labels, workdir, index, pods);
     }
@@ -62,7 +62,7 @@ pub fn claim_name(job: &str, path: &str) -> String {
     format!("{job}-{}", slug.trim_matches('-'))
 }
 
-impl Storage {
+impl PodStorage {
     fn add(&mut self, volume: Volume, path: &str, read_only: bool, sub_path: Option<String>) {
         self.mounts.push(VolumeMount {
             name: volume.name.clone(),
@@ -78,7 +78,7 @@ impl Storage {
 
     fn workdir(
         &mut self,
-        job: &Job,
+        job: &JobDocument,
         target: &Target,
         labels: &BTreeMap<String, String>,
         workdir: &Workdir,
@@ -88,7 +88,7 @@ impl Storage {
         let mut volume = Volume { name: format!("workdir-{index}"), ..Volume::default() };
         let mut sub = None;
         match &workdir.source {
-            Source::Host(path) => {
+            WorkdirSource::Host(path) => {
                 let kind = match (workdir.file, workdir.read_only) {
                     (true, _) => "File",
                     (false, true) => "Directory",
@@ -96,20 +96,20 @@ impl Storage {
                 };
                 volume.host_path = Some(HostPathVolumeSource { path: path.clone(), type_: Some(kind.to_owned()) });
             }
-            Source::Claim { name, sub_path } => {
+            WorkdirSource::Claim { name, sub_path } => {
                 let read_only = workdir.read_only.then_some(true);
                 volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource { claim_name: name.clone(), read_only });
                 sub.clone_from(sub_path);
             }
-            Source::Size { size, storage_class, access } => {
+            WorkdirSource::Size { size, storage_class, access } => {
                 let mut name = claim_name(job.id(), &workdir.path);
                 if self.objects.iter().any(|object| object.name() == name) {
                     // `/a/b` and `/a-b` would share one.
                     name = format!("{name}-{index}");
                 }
-                let default = if pods > 1 { Access::ReadWriteMany } else { Access::ReadWriteOnce };
+                let default = if pods > 1 { VolumeAccess::ReadWriteMany } else { VolumeAccess::ReadWriteOnce };
                 let access = access.unwrap_or(default);
-                if pods > 1 && matches!(access, Access::ReadWriteOnce | Access::ReadWriteOncePod) {
+                if pods > 1 && matches!(access, VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod) {
                     self.warnings.push(format!(
                         "{pods} pods mount `{}`, which is {}: pods on other nodes will wait",
                         workdir.path,
@@ -119,11 +119,11 @@ impl Storage {
                 self.objects.push(claim(job, target, labels, &name, size, storage_class.as_deref(), access));
                 volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource { claim_name: name, read_only: None });
             }
-            Source::Empty => volume.empty_dir = Some(EmptyDirVolumeSource::default()),
-            Source::ConfigMap(name) => {
+            WorkdirSource::Empty => volume.empty_dir = Some(EmptyDirVolumeSource::default()),
+            WorkdirSource::ConfigMap(name) => {
                 volume.config_map = Some(ConfigMapVolumeSource { name: name.clone(), ..ConfigMapVolumeSource::default() });
             }
-            Source::Secret(name) => {
+            WorkdirSource::Secret(name) => {
                 volume.secret = Some(SecretVolumeSource { secret_name: Some(name.clone()), ..SecretVolumeSource::default() });
             }
         }
@@ -131,7 +131,7 @@ impl Storage {
     }
 
     /// The model's folder must be there already; its cache is made.
-    fn model(&mut self, job: &Job) {
+    fn model(&mut self, job: &JobDocument) {
         const CACHE: &str = "/cache/models";
         let Some(model) = &job.model else { return };
         let mounted = |path: &str| {
@@ -146,7 +146,7 @@ impl Storage {
     }
 
     /// The container runtime's own 64 MiB are too few for NCCL and data loaders.
-    fn shm(&mut self, job: &Job, pods: u32) {
+    fn shm(&mut self, job: &JobDocument, pods: u32) {
         let several = match job.kind {
             JobKind::Training => u64::from(job.resources.gpu) * u64::from(pods) > 1,
             JobKind::Inference => job.resources.gpu > 1,
@@ -162,7 +162,7 @@ impl Storage {
         self.add(Volume { name: "shm".to_owned(), empty_dir: Some(source), ..Volume::default() }, "/dev/shm", false, None);
     }
 
-    fn files(&mut self, job: &Job, target: &Target, labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    fn files(&mut self, job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Result<(), Refusal> {
         if job.files.is_empty() {
             return Ok(());
         }
@@ -205,13 +205,13 @@ fn host(name: &str, path: &str, kind: &str) -> Volume {
 
 /// A claim of its own: claim templates cannot be changed later.
 fn claim(
-    job: &Job,
+    job: &JobDocument,
     target: &Target,
     labels: &BTreeMap<String, String>,
     name: &str,
     size: &str,
     storage_class: Option<&str>,
-    access: Access,
+    access: VolumeAccess,
 ) -> Object {
     let requests = BTreeMap::from([("storage".to_owned(), Quantity(size.to_owned()))]);
     let claim = PersistentVolumeClaim {

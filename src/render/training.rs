@@ -6,15 +6,15 @@ use k8s_openapi::api::batch::v1::{
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use serde_json::{Value, json};
 
-use crate::spec::Job;
+use crate::spec::JobDocument;
 
 use super::labels::{JOB, RETRIES, metadata, root_annotations};
-use super::pod::{Template, probe, template};
+use super::pod::{RenderedTemplate, probe, template};
 use super::queue::queue;
 use super::{Object, Queueing, Refusal, Rendered, Target};
 
 /// The objects of a training.
-pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
+pub fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.training.node_count;
     let template = template(job, target, nodes, pod_fields(job, target))?;
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");
@@ -35,7 +35,7 @@ pub fn render(job: &Job, target: &Target) -> Result<Rendered, Refusal> {
 }
 
 /// What only the pods of a training have.
-fn pod_fields(job: &Job, target: &Target) -> Value {
+fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     let mut fields = json!({"restartPolicy": "Never", "subdomain": job.id()});
     if let Some(limit) = job.training.max_runtime {
         // The Job's own deadline counts waiting too; a pod's counts from its node on.
@@ -47,7 +47,7 @@ fn pod_fields(job: &Job, target: &Target) -> Value {
     fields
 }
 
-fn batch_job(job: &Job, target: &Target, template: &Template) -> BatchJob {
+fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> BatchJob {
     let nodes = i32::try_from(job.training.node_count).expect("at most 10,000 nodes");
     let retries = i32::try_from(job.training.retries).expect("at most 100 retries");
     let mut meta = metadata(job, target, job.id(), &template.labels);
@@ -83,7 +83,7 @@ fn batch_job(job: &Job, target: &Target, template: &Template) -> BatchJob {
 }
 
 /// Gives each rank a name before it is ready: rank 0 is looked up while it starts.
-fn service(job: &Job, target: &Target, labels: &std::collections::BTreeMap<String, String>) -> Service {
+fn service(job: &JobDocument, target: &Target, labels: &std::collections::BTreeMap<String, String>) -> Service {
     Service {
         metadata: metadata(job, target, job.id(), labels),
         spec: Some(ServiceSpec {

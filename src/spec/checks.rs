@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::document::{Document, Job};
+use super::document::{Document, JobDocument};
 use super::meaning::{self, Finding};
-use super::problem::{Place, Problem, Severity};
-use super::tree::{self, Node, Value};
+use super::problem::{FilePosition, Problem, Severity};
+use super::tree::{self, YamlNode, YamlValue};
 
 /// One thing that is looked at.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Check {
     /// Why it matters, and what to do.
     pub why: &'static str,
     /// `None` for what the reader of the file, or the cluster, finds.
-    find: Option<fn(&Job) -> Option<Finding>>,
+    find: Option<fn(&JobDocument) -> Option<Finding>>,
 }
 
 const fn check(
@@ -28,7 +28,7 @@ const fn check(
     severity: Severity,
     title: &'static str,
     why: &'static str,
-    find: fn(&Job) -> Option<Finding>,
+    find: fn(&JobDocument) -> Option<Finding>,
 ) -> Check {
     Check { id, severity, title, why, find: Some(find) }
 }
@@ -199,12 +199,12 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
 }
 
 /// Where a field stands, or the nearest field above it that is there. Spellings do not matter.
-fn place(root: &Node, field: &str) -> Place {
+fn place(root: &YamlNode, field: &str) -> FilePosition {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
-    let mut at = Place { width: 1, ..root.at };
+    let mut at = FilePosition { width: 1, ..root.at };
     let mut node = root;
     for part in field.split('.') {
-        let Value::Map(entries) = &node.value else { break };
+        let YamlValue::Map(entries) = &node.value else { break };
         let Some(entry) = entries.iter().find(|entry| plain(&entry.key) == plain(part)) else { break };
         at = entry.key_at;
         node = &entry.value;

@@ -16,7 +16,7 @@ pub struct Parsed {
 
 #[derive(Clone, Debug)]
 pub enum Document {
-    Job(Box<Job>),
+    Job(Box<JobDocument>),
     Pool(Box<Pool>),
     Quota(Box<Quota>),
 }
@@ -45,7 +45,7 @@ impl Document {
 
 /// A training, an inference service, a notebook or a compute service.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct JobDocument {
     pub kind: JobKind,
     pub version: String,
     /// The document as written, comments included.
@@ -67,7 +67,7 @@ pub struct Job {
     pub env: Vec<EnvVariable>,
     pub working_dir: Option<String>,
     pub model: Option<Model>,
-    pub resources: Resources,
+    pub resources: JobResources,
     pub workdirs: Vec<Workdir>,
     /// Merged into the pod spec as it stands.
     pub pod: Option<serde_json::Value>,
@@ -79,7 +79,7 @@ pub struct Job {
     pub autoscaling: Option<Autoscaling>,
 }
 
-impl Job {
+impl JobDocument {
     /// Appends `suffix`: the name stays, the id gets it. False when the id would be too long.
     pub fn append(&mut self, suffix: &str) -> bool {
         let id = format!("{}-{suffix}", self.name.value);
@@ -149,12 +149,12 @@ pub struct Model {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Resources {
+pub struct JobResources {
     /// `default` is no restriction and reads as none.
     pub pool: Option<Located<String>>,
     /// Per pod.
     pub gpu: u32,
-    pub gpu_at: Option<super::Place>,
+    pub gpu_at: Option<super::FilePosition>,
     pub gpu_type: Option<Located<String>>,
     pub gpu_share: Option<Located<Share>>,
     pub cpu: Option<String>,
@@ -175,14 +175,14 @@ pub enum Share {
 pub struct Workdir {
     /// Where it appears in the container.
     pub path: String,
-    pub source: Source,
+    pub source: WorkdirSource,
     pub read_only: bool,
     /// A single file, by `type:` or by its ending.
     pub file: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum WorkdirSource {
     Host(String),
     Claim {
         name: String,
@@ -192,7 +192,7 @@ pub enum Source {
     Size {
         size: String,
         storage_class: Option<String>,
-        access: Option<Access>,
+        access: Option<VolumeAccess>,
     },
     Empty,
     ConfigMap(String),
@@ -200,14 +200,14 @@ pub enum Source {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum VolumeAccess {
     ReadWriteOnce,
     ReadWriteMany,
     ReadOnlyMany,
     ReadWriteOncePod,
 }
 
-impl Access {
+impl VolumeAccess {
     /// Kubernetes' word.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -4,10 +4,10 @@ use super::document::{Command, EnvValue, EnvVariable, Model};
 use super::fields::{Fields, Reader};
 use super::problem::Problem;
 use super::storage;
-use super::tree::{Node, Value};
+use super::tree::{YamlNode, YamlValue};
 
 #[derive(Debug, Default)]
-pub struct Environment {
+pub struct ContainerEnvironment {
     pub image: String,
     pub image_pull_secrets: Vec<String>,
     pub image_pull_policy: Option<&'static str>,
@@ -17,7 +17,7 @@ pub struct Environment {
     pub working_dir: Option<String>,
 }
 
-pub fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Environment> {
+pub fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<ContainerEnvironment> {
     let node = document.need(reader, &["environment"], "it needs at least `image:`")?;
     let mut fields = reader.map(node, "environment")?;
     let image = fields.need(reader, &["image"], "the container image to run").and_then(|node| reader.text(node, "image"));
@@ -38,7 +38,7 @@ pub fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Env
     let env = fields.take(reader, &["env"]).map_or_else(Vec::new, |node| variables(reader, node));
     let working_dir = fields.take(reader, &["workingDir", "working_dir"]).and_then(|node| reader.text(node, "workingDir"));
     fields.finish(reader);
-    Some(Environment {
+    Some(ContainerEnvironment {
         image: image?.value,
         image_pull_secrets,
         image_pull_policy,
@@ -49,14 +49,14 @@ pub fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Env
     })
 }
 
-fn read_command(reader: &mut Reader, node: &Node, name: &str) -> Command {
+fn read_command(reader: &mut Reader, node: &YamlNode, name: &str) -> Command {
     match &node.value {
-        Value::Scalar { text, .. } => Command::Shell(text.clone()),
+        YamlValue::Scalar { text, .. } => Command::Shell(text.clone()),
         _ => Some(reader.texts(node, name)).filter(|words| !words.is_empty()).map_or(Command::Image, Command::Exec),
     }
 }
 
-fn variables(reader: &mut Reader, node: &Node) -> Vec<EnvVariable> {
+fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let mut variables: Vec<EnvVariable> = Vec::new();
     let mut add = |reader: &mut Reader, at, name: String, value| {
         if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
@@ -67,7 +67,7 @@ fn variables(reader: &mut Reader, node: &Node) -> Vec<EnvVariable> {
             variables.push(EnvVariable { name, value });
         }
     };
-    if matches!(node.value, Value::Map(_)) {
+    if matches!(node.value, YamlValue::Map(_)) {
         for (key, value) in reader.text_map(node, "env") {
             add(reader, key.at, key.value, EnvValue::Text(value.value));
         }

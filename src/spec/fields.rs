@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::model::quantity;
 
-use super::problem::{Place, Problem};
-use super::tree::{Entry, Node, Value};
+use super::problem::{FilePosition, Problem};
+use super::tree::{Entry, YamlNode, YamlValue};
 
 /// A value that remembers where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located<T> {
     pub value: T,
-    pub at: Place,
+    pub at: FilePosition,
 }
 
 /// Collects what is wrong while a document is read.
@@ -28,12 +28,12 @@ pub struct Fields<'t> {
     path: &'static str,
     entries: Vec<&'t Entry>,
     known: Vec<&'static str>,
-    pub at: Place,
+    pub at: FilePosition,
 }
 
 impl<'t> Fields<'t> {
     /// Takes a field by its canonical name or another spelling of it.
-    pub fn take(&mut self, reader: &mut Reader, names: &[&'static str]) -> Option<&'t Node> {
+    pub fn take(&mut self, reader: &mut Reader, names: &[&'static str]) -> Option<&'t YamlNode> {
         self.known.push(names[0]);
         let mut found: Option<&Entry> = None;
         self.entries.retain(|entry| {
@@ -51,11 +51,11 @@ impl<'t> Fields<'t> {
             }
             false
         });
-        found.map(|entry| &entry.value).filter(|node| !matches!(node.value, Value::Null))
+        found.map(|entry| &entry.value).filter(|node| !matches!(node.value, YamlValue::Null))
     }
 
     /// Takes a field that must be there.
-    pub fn need(&mut self, reader: &mut Reader, names: &[&'static str], note: &str) -> Option<&'t Node> {
+    pub fn need(&mut self, reader: &mut Reader, names: &[&'static str], note: &str) -> Option<&'t YamlNode> {
         let found = self.take(reader, names);
         if found.is_none() {
             reader.problems.push(Problem::error(self.at, format!("`{}` is missing", self.full(names[0])), note));
@@ -74,7 +74,7 @@ impl<'t> Fields<'t> {
     }
 
     /// Where a field stands that has not been taken yet.
-    pub fn place_of(&self, name: &str) -> Option<Place> {
+    pub fn place_of(&self, name: &str) -> Option<FilePosition> {
         self.entries.iter().find(|entry| entry.key == name).map(|entry| entry.key_at)
     }
 
@@ -108,18 +108,18 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 impl Reader {
-    fn wrong(&mut self, node: &Node, name: &str, wanted: &str) {
+    fn wrong(&mut self, node: &YamlNode, name: &str, wanted: &str) {
         let found = match &node.value {
-            Value::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
+            YamlValue::Scalar { text, .. } if text.len() <= 40 => format!("`{text}`"),
             _ => node.what().to_owned(),
         };
         self.problems.push(Problem::error(node.at, format!("`{name}` must be {wanted}, not {found}"), ""));
     }
 
     /// The entries of a map.
-    pub fn map<'t>(&mut self, node: &'t Node, path: &'static str) -> Option<Fields<'t>> {
+    pub fn map<'t>(&mut self, node: &'t YamlNode, path: &'static str) -> Option<Fields<'t>> {
         match &node.value {
-            Value::Map(entries) => Some(Fields { path, entries: entries.iter().collect(), known: Vec::new(), at: node.at }),
+            YamlValue::Map(entries) => Some(Fields { path, entries: entries.iter().collect(), known: Vec::new(), at: node.at }),
             _ => {
                 let name = if path.is_empty() { "the document" } else { path };
                 self.wrong(node, name, "a map of fields");
@@ -128,9 +128,9 @@ impl Reader {
         }
     }
 
-    pub fn list<'t>(&mut self, node: &'t Node, name: &str) -> Vec<&'t Node> {
+    pub fn list<'t>(&mut self, node: &'t YamlNode, name: &str) -> Vec<&'t YamlNode> {
         match &node.value {
-            Value::List(items) => items.iter().collect(),
+            YamlValue::List(items) => items.iter().collect(),
             _ => {
                 self.wrong(node, name, "a list");
                 Vec::new()
@@ -139,15 +139,15 @@ impl Reader {
     }
 
     /// A list, or one value that stands for a list of one.
-    pub fn list_or_one<'t>(&mut self, node: &'t Node) -> Vec<&'t Node> {
+    pub fn list_or_one<'t>(&mut self, node: &'t YamlNode) -> Vec<&'t YamlNode> {
         match &node.value {
-            Value::List(items) => items.iter().collect(),
+            YamlValue::List(items) => items.iter().collect(),
             _ => vec![node],
         }
     }
 
     /// Text; numbers and booleans become their text.
-    pub fn text(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+    pub fn text(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = scalar(node);
         if text.is_none() {
             self.wrong(node, name, "text");
@@ -155,26 +155,26 @@ impl Reader {
         text
     }
 
-    pub fn texts(&mut self, node: &Node, name: &str) -> Vec<String> {
+    pub fn texts(&mut self, node: &YamlNode, name: &str) -> Vec<String> {
         self.list(node, name).into_iter().filter_map(|item| Some(self.text(item, name)?.value)).collect()
     }
 
     /// A map of text to text.
-    pub fn text_map(&mut self, node: &Node, name: &'static str) -> Vec<(Located<String>, Located<String>)> {
+    pub fn text_map(&mut self, node: &YamlNode, name: &'static str) -> Vec<(Located<String>, Located<String>)> {
         let Some(fields) = self.map(node, name) else { return Vec::new() };
         let pair = |entry: &&Entry| {
             let key = Located { value: entry.key.clone(), at: entry.key_at };
             match &entry.value.value {
-                Value::Null => Some((key, Located { value: String::new(), at: entry.value.at })),
+                YamlValue::Null => Some((key, Located { value: String::new(), at: entry.value.at })),
                 _ => Some((key, self.text(&entry.value, name)?)),
             }
         };
         fields.entries.iter().filter_map(pair).collect()
     }
 
-    pub fn boolean(&mut self, node: &Node, name: &str) -> Option<bool> {
+    pub fn boolean(&mut self, node: &YamlNode, name: &str) -> Option<bool> {
         let found = match &node.value {
-            Value::Scalar { text, .. } => text.to_ascii_lowercase().parse().ok(),
+            YamlValue::Scalar { text, .. } => text.to_ascii_lowercase().parse().ok(),
             _ => None,
         };
         if found.is_none() {
@@ -184,9 +184,9 @@ impl Reader {
     }
 
     /// A whole number in `range`.
-    pub fn whole(&mut self, node: &Node, name: &str, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
+    pub fn whole(&mut self, node: &YamlNode, name: &str, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
         let found = match &node.value {
-            Value::Scalar { text, .. } => text.parse::<u32>().ok().filter(|number| range.contains(number)),
+            YamlValue::Scalar { text, .. } => text.parse::<u32>().ok().filter(|number| range.contains(number)),
             _ => None,
         };
         if found.is_none() {
@@ -200,9 +200,9 @@ impl Reader {
     }
 
     /// One of a few words.
-    pub fn word(&mut self, node: &Node, name: &str, words: &[&'static str]) -> Option<&'static str> {
+    pub fn word(&mut self, node: &YamlNode, name: &str, words: &[&'static str]) -> Option<&'static str> {
         let text = match &node.value {
-            Value::Scalar { text, .. } => text.as_str(),
+            YamlValue::Scalar { text, .. } => text.as_str(),
             _ => "",
         };
         let found = words.iter().find(|word| word.eq_ignore_ascii_case(text)).copied();
@@ -213,7 +213,7 @@ impl Reader {
     }
 
     /// An amount of CPU, as written.
-    pub fn cpu(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+    pub fn cpu(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let cpus = |text: &str| text.strip_suffix('m').unwrap_or(text).ends_with(|c: char| c.is_ascii_digit() || c == '.');
         let text = scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
         if text.is_none() {
@@ -223,7 +223,7 @@ impl Reader {
     }
 
     /// An amount of bytes with its unit, as written.
-    pub fn bytes(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+    pub fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let Some(text) = scalar(node) else {
             self.wrong(node, name, "an amount such as 128Gi");
             return None;
@@ -249,7 +249,7 @@ impl Reader {
         Some(text)
     }
 
-    pub fn duration(&mut self, node: &Node, name: &str) -> Option<Duration> {
+    pub fn duration(&mut self, node: &YamlNode, name: &str) -> Option<Duration> {
         let found = scalar(node).and_then(|text| quantity::duration(&text.value));
         if found.is_none() {
             self.wrong(node, name, "a duration such as 30s, 5m, 12h or 2d");
@@ -258,10 +258,10 @@ impl Reader {
     }
 
     /// Text that is a name: what YAML takes for true or false has to be quoted.
-    fn name(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+    fn name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = self.text(node, name)?;
         let boolean = matches!(text.value.to_ascii_lowercase().as_str(), "true" | "false");
-        if boolean && matches!(node.value, Value::Scalar { plain: true, .. }) {
+        if boolean && matches!(node.value, YamlValue::Scalar { plain: true, .. }) {
             let message = format!("`{name}` must be a name, and `{}` is a boolean", text.value);
             self.problems.push(Problem::error(node.at, message, format!("write '{}'", text.value)));
             return None;
@@ -270,7 +270,7 @@ impl Reader {
     }
 
     /// The name of something that is there already: labels joined by dots, which may begin with a digit.
-    pub fn object_name(&mut self, node: &Node, name: &str) -> Option<Located<String>> {
+    pub fn object_name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         let label = |part: &str| {
             !part.is_empty()
@@ -287,7 +287,7 @@ impl Reader {
     }
 
     /// A DNS label: what Kubernetes names may be, at most `longest` characters.
-    pub fn dns_label(&mut self, node: &Node, name: &str, longest: usize) -> Option<Located<String>> {
+    pub fn dns_label(&mut self, node: &YamlNode, name: &str, longest: usize) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
             let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));
@@ -298,9 +298,9 @@ impl Reader {
     }
 }
 
-fn scalar(node: &Node) -> Option<Located<String>> {
+fn scalar(node: &YamlNode) -> Option<Located<String>> {
     match &node.value {
-        Value::Scalar { text, .. } => Some(Located { value: text.clone(), at: node.at }),
+        YamlValue::Scalar { text, .. } => Some(Located { value: text.clone(), at: node.at }),
         _ => None,
     }
 }

@@ -1,9 +1,9 @@
 //! A job document of any kind: the `job:` and `resources:` blocks, and what the fields mean together.
 
-use super::document::{Job, Priority, Resources, Share, Training, longest_name};
+use super::document::{JobDocument, JobResources, Priority, Share, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
 use super::problem::Problem;
-use super::tree::Node;
+use super::tree::YamlNode;
 use super::{environment, service, storage};
 use crate::model::{GpuType, JobKind, POOL_LABEL, quantity};
 
@@ -20,7 +20,7 @@ struct Head {
     training: Training,
 }
 
-pub fn job(reader: &mut Reader, root: &Node, kind: JobKind, version: String, source: String) -> Option<Job> {
+pub fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: String, source: String) -> Option<JobDocument> {
     let mut document = reader.map(root, "")?;
     document.take(reader, &["kind"]);
     document.take(reader, &["version"]);
@@ -56,7 +56,7 @@ pub fn job(reader: &mut Reader, root: &Node, kind: JobKind, version: String, sou
     let training = Training { node_count, ..head.training };
     let name = head.name?;
     fits_names(reader, &name, kind, node_count);
-    Some(Job {
+    Some(JobDocument {
         kind,
         version,
         source,
@@ -144,7 +144,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
 }
 
 /// Labels of the user's; ours and Kubernetes' own are not theirs to set.
-fn labels(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
+fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
@@ -194,9 +194,9 @@ pub fn is_label_value(value: &str) -> bool {
             && value.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.')))
 }
 
-fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (Resources, u32) {
-    let Some(node) = document.take(reader, &["resources"]) else { return (Resources::default(), 1) };
-    let Some(mut fields) = reader.map(node, "resources") else { return (Resources::default(), 1) };
+fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (JobResources, u32) {
+    let Some(node) = document.take(reader, &["resources"]) else { return (JobResources::default(), 1) };
+    let Some(mut fields) = reader.map(node, "resources") else { return (JobResources::default(), 1) };
     let pool =
         fields.take(reader, &["pool"]).and_then(|node| reader.object_name(node, "pool")).filter(|pool| pool.value != "default");
     let gpu_node = fields.take(reader, &["gpu"]);
@@ -231,7 +231,7 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
         None
     };
     fields.finish(reader);
-    let resources = Resources {
+    let resources = JobResources {
         pool,
         gpu: gpu.unwrap_or(0),
         gpu_at: gpu_node.map(|node| node.at),
@@ -253,7 +253,7 @@ fn shm_within_memory(reader: &mut Reader, shm: Option<&Located<String>>, memory:
     }
 }
 
-fn share(reader: &mut Reader, node: &Node) -> Option<Located<Share>> {
+fn share(reader: &mut Reader, node: &YamlNode) -> Option<Located<Share>> {
     let text = reader.text(node, "gpu_share")?;
     let fraction = text.value.parse::<f64>().ok();
     let memory = quantity::has_unit(&text.value) && quantity::whole(&text.value).is_some_and(|bytes| bytes > 0);

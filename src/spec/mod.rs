@@ -21,18 +21,18 @@ mod storage;
 mod tree;
 
 pub use document::{
-    Access, Autoscaling, Command, Document, EnvValue, EnvVariable, HealthCheck, Job, Model, Parsed, Pool, PoolNode, PoolQuota,
-    Priority, Quota, QuotaLimits, Resources, Service, Share, Source, Training, Workdir,
+    Autoscaling, Command, Document, EnvValue, EnvVariable, HealthCheck, JobDocument, JobResources, Model, Parsed, Pool, PoolNode,
+    PoolQuota, Priority, Quota, QuotaLimits, Service, Share, Training, VolumeAccess, Workdir, WorkdirSource,
 };
 pub use fields::{Located, nearest};
 pub use job::{is_label_key, is_label_value};
 pub use overrides::Override;
-pub use problem::{Place, Problem, Problems, Severity};
+pub use problem::{FilePosition, Problem, Problems, Severity};
 pub use secrets::{is_secret_name, masked, notebook_token, of_source as secrets_in};
 
 use crate::model::JobKind;
 use fields::Reader;
-use tree::{Node, Tree, Value};
+use tree::{YamlDocument, YamlNode, YamlValue};
 
 /// Files larger than this are refused before they are read.
 pub const FILE_BYTES: u64 = 1 << 20;
@@ -51,7 +51,7 @@ pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Pars
     let trees = tree::read(text, &mut reader.problems);
     let broken = reader.problems.iter().any(|problem| problem.severity == Severity::Error);
     if trees.is_empty() && !broken {
-        let at = Place { line: 1, column: 1, width: 1 };
+        let at = FilePosition { line: 1, column: 1, width: 1 };
         reader.problems.push(Problem::error(at, "the file has no document", "begin with `kind: training`"));
     }
     let documents: Vec<Document> = trees.into_iter().filter_map(|tree| document(&mut reader, tree, overrides)).collect();
@@ -63,20 +63,20 @@ pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Pars
     if failed { Err(problems) } else { Ok(Parsed { documents, warnings: problems }) }
 }
 
-fn document(reader: &mut Reader, tree: Tree, overrides: &[Override]) -> Option<Document> {
-    let Tree { mut root, mut source } = tree;
+fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> Option<Document> {
+    let YamlDocument { mut root, mut source } = tree;
     if !overrides.is_empty() {
         overrides::apply(&mut root, overrides, &mut reader.problems);
         source = overrides::write(&root);
     }
-    let Value::Map(entries) = &root.value else {
+    let YamlValue::Map(entries) = &root.value else {
         let message = format!("a document is a map of fields that begins with `kind:`, not {}", root.what());
         reader.problems.push(Problem::error(root.at, message, "see the files in examples/"));
         return None;
     };
     let kind = entries.iter().find(|entry| entry.key == "kind").map(|entry| entry.value.clone());
     let Some(kind) = kind else {
-        let at = Place { width: 1, ..root.at };
+        let at = FilePosition { width: 1, ..root.at };
         reader.problems.push(Problem::error(at, "`kind` is missing", format!("one of {}", KINDS.join(", "))));
         return None;
     };
@@ -100,10 +100,10 @@ fn document(reader: &mut Reader, tree: Tree, overrides: &[Override]) -> Option<D
 }
 
 /// `v0.1` unless the document says `v1`; the field itself is taken again by the kinds.
-fn version(reader: &mut Reader, root: &Node) -> String {
-    let Value::Map(entries) = &root.value else { return "v0.1".to_owned() };
+fn version(reader: &mut Reader, root: &YamlNode) -> String {
+    let YamlValue::Map(entries) = &root.value else { return "v0.1".to_owned() };
     let Some(entry) = entries.iter().find(|entry| entry.key == "version") else {
-        let at = Place { width: 1, ..root.at };
+        let at = FilePosition { width: 1, ..root.at };
         reader.problems.push(Problem::warning(at, "`version` is missing; v0.1 is taken", "write `version: v0.1`").of("version"));
         return "v0.1".to_owned();
     };

@@ -1,14 +1,14 @@
 //! `--set path=value`: changes fields of a document before it is read, so that a value given on the command line is checked
 //! like one that was written. What was changed has no place in the file.
 
-use super::problem::{Place, Problem};
-use super::tree::{self, Entry, Node, Value};
+use super::problem::{FilePosition, Problem};
+use super::tree::{self, Entry, YamlNode, YamlValue};
 
 /// A path of keys and what to put there.
 #[derive(Clone, Debug)]
 pub struct Override {
     path: Vec<String>,
-    value: Value,
+    value: YamlValue,
 }
 
 /// Why a `--set` cannot be read.
@@ -35,7 +35,7 @@ impl Override {
         if let Some(problem) = problems.first() {
             return Err(InvalidOverride::Value(problem.message.clone()));
         }
-        let value = trees.into_iter().next().map_or(Value::Null, |tree| tree.root.value);
+        let value = trees.into_iter().next().map_or(YamlValue::Null, |tree| tree.root.value);
         Ok(Self { path, value })
     }
 
@@ -43,16 +43,16 @@ impl Override {
     #[must_use]
     pub fn text(path: &[&str], text: &str) -> Self {
         let path = path.iter().map(ToString::to_string).collect();
-        Self { path, value: Value::Scalar { text: text.to_owned(), plain: false } }
+        Self { path, value: YamlValue::Scalar { text: text.to_owned(), plain: false } }
     }
 }
 
 /// Puts the values of `overrides` into the document.
-pub fn apply(root: &mut Node, overrides: &[Override], problems: &mut Vec<Problem>) {
+pub fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut Vec<Problem>) {
     for change in overrides {
         if let Err(part) = put(root, &change.path, &change.value, true) {
             let message = format!("`--set {}`: `{part}` is inside a value that has no fields", change.path.join("."));
-            problems.push(Problem::error(Place::default(), message, "name a field of the document"));
+            problems.push(Problem::error(FilePosition::default(), message, "name a field of the document"));
         }
     }
 }
@@ -60,34 +60,34 @@ pub fn apply(root: &mut Node, overrides: &[Override], problems: &mut Vec<Problem
 /// Keys below these are the user's own, in which every letter counts.
 const THEIR_OWN: [&str; 7] = ["env", "labels", "annotations", "files", "pod", "nodes", "namespace"];
 
-fn put<'p>(node: &mut Node, path: &'p [String], value: &Value, ours: bool) -> Result<(), &'p str> {
+fn put<'p>(node: &mut YamlNode, path: &'p [String], value: &YamlValue, ours: bool) -> Result<(), &'p str> {
     let Some((key, rest)) = path.split_first() else {
         *node = nowhere(value.clone());
         return Ok(());
     };
-    if matches!(node.value, Value::Null) {
-        *node = nowhere(Value::Map(Vec::new()));
+    if matches!(node.value, YamlValue::Null) {
+        *node = nowhere(YamlValue::Map(Vec::new()));
     }
     match &mut node.value {
-        Value::Map(entries) => {
+        YamlValue::Map(entries) => {
             let exact = entries.iter().position(|entry| entry.key == *key);
             let spelled = || entries.iter().position(|entry| ours && plain(&entry.key) == plain(key));
             let index = exact.or_else(spelled).unwrap_or_else(|| {
-                entries.push(Entry { key: key.clone(), key_at: Place::default(), value: nowhere(Value::Null) });
+                entries.push(Entry { key: key.clone(), key_at: FilePosition::default(), value: nowhere(YamlValue::Null) });
                 entries.len() - 1
             });
             put(&mut entries[index].value, rest, value, ours && !THEIR_OWN.contains(&key.as_str()))
         }
-        Value::List(items) => {
+        YamlValue::List(items) => {
             if let Some(item) = key.parse::<usize>().ok().and_then(|index| items.get_mut(index)) {
                 return put(item, rest, value, ours);
             }
             // `environment.env.LR=0.1` where variables are a list.
-            let named = |item: &Node| matches!(field(item, "name"), Some(Value::Scalar { text, .. }) if text == key);
+            let named = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
             let index = items.iter().position(named).unwrap_or_else(|| {
-                let name = Value::Scalar { text: key.clone(), plain: false };
-                let entry = Entry { key: "name".to_owned(), key_at: Place::default(), value: nowhere(name) };
-                items.push(nowhere(Value::Map(vec![entry])));
+                let name = YamlValue::Scalar { text: key.clone(), plain: false };
+                let entry = Entry { key: "name".to_owned(), key_at: FilePosition::default(), value: nowhere(name) };
+                items.push(nowhere(YamlValue::Map(vec![entry])));
                 items.len() - 1
             });
             match rest {
@@ -95,12 +95,12 @@ fn put<'p>(node: &mut Node, path: &'p [String], value: &Value, ours: bool) -> Re
                 rest => put(&mut items[index], rest, value, ours),
             }
         }
-        Value::Scalar { .. } | Value::Null => Err(key),
+        YamlValue::Scalar { .. } | YamlValue::Null => Err(key),
     }
 }
 
-fn nowhere(value: Value) -> Node {
-    Node { at: Place::default(), value }
+fn nowhere(value: YamlValue) -> YamlNode {
+    YamlNode { at: FilePosition::default(), value }
 }
 
 /// `gpu_type`, `gpu-type` and `gpuType` are one field.
@@ -108,28 +108,28 @@ fn plain(key: &str) -> String {
     key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-fn field<'n>(node: &'n Node, key: &str) -> Option<&'n Value> {
-    let Value::Map(entries) = &node.value else { return None };
+fn field<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlValue> {
+    let YamlValue::Map(entries) = &node.value else { return None };
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value.value)
 }
 
 /// The document as YAML again: what was submitted, without the comments.
-pub fn write(root: &Node) -> String {
+pub fn write(root: &YamlNode) -> String {
     let mut text = String::new();
     block(root, 0, &mut text);
     text
 }
 
-fn block(node: &Node, depth: usize, text: &mut String) {
+fn block(node: &YamlNode, depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
     match &node.value {
-        Value::Map(entries) if !entries.is_empty() => {
+        YamlValue::Map(entries) if !entries.is_empty() => {
             for entry in entries {
                 text.push_str(&format!("{indent}{}:", quoted(&entry.key, true)));
                 inside(&entry.value, depth, text);
             }
         }
-        Value::List(items) if !items.is_empty() => {
+        YamlValue::List(items) if !items.is_empty() => {
             for item in items {
                 text.push_str(&format!("{indent}-"));
                 inside(item, depth, text);
@@ -139,13 +139,13 @@ fn block(node: &Node, depth: usize, text: &mut String) {
     }
 }
 
-fn inside(node: &Node, depth: usize, text: &mut String) {
+fn inside(node: &YamlNode, depth: usize, text: &mut String) {
     match &node.value {
-        Value::Map(entries) if !entries.is_empty() => {
+        YamlValue::Map(entries) if !entries.is_empty() => {
             text.push('\n');
             block(node, depth + 1, text);
         }
-        Value::List(items) if !items.is_empty() => {
+        YamlValue::List(items) if !items.is_empty() => {
             text.push('\n');
             block(node, depth + 1, text);
         }
@@ -153,12 +153,12 @@ fn inside(node: &Node, depth: usize, text: &mut String) {
     }
 }
 
-fn inline(node: &Node) -> String {
+fn inline(node: &YamlNode) -> String {
     match &node.value {
-        Value::Null => "null".to_owned(),
-        Value::Scalar { text, plain } => quoted(text, *plain),
-        Value::List(_) => "[]".to_owned(),
-        Value::Map(_) => "{}".to_owned(),
+        YamlValue::Null => "null".to_owned(),
+        YamlValue::Scalar { text, plain } => quoted(text, *plain),
+        YamlValue::List(_) => "[]".to_owned(),
+        YamlValue::Map(_) => "{}".to_owned(),
     }
 }
 

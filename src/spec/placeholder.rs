@@ -2,20 +2,20 @@
 //! an error, not a loop.
 
 use super::problem::Problem;
-use super::tree::{Node, Value};
+use super::tree::{YamlNode, YamlValue};
 
 /// Replaces every placeholder in the scalars below `root`.
-pub fn resolve(root: &mut Node, problems: &mut Vec<Problem>) {
+pub fn resolve(root: &mut YamlNode, problems: &mut Vec<Problem>) {
     let values = root.clone();
     walk(root, &values, problems);
 }
 
-fn walk(node: &mut Node, values: &Node, problems: &mut Vec<Problem>) {
+fn walk(node: &mut YamlNode, values: &YamlNode, problems: &mut Vec<Problem>) {
     match &mut node.value {
-        Value::Null => {}
-        Value::List(items) => items.iter_mut().for_each(|item| walk(item, values, problems)),
-        Value::Map(entries) => entries.iter_mut().for_each(|entry| walk(&mut entry.value, values, problems)),
-        Value::Scalar { text, .. } => {
+        YamlValue::Null => {}
+        YamlValue::List(items) => items.iter_mut().for_each(|item| walk(item, values, problems)),
+        YamlValue::Map(entries) => entries.iter_mut().for_each(|entry| walk(&mut entry.value, values, problems)),
+        YamlValue::Scalar { text, .. } => {
             if let Some(replaced) = replace(text, values).unwrap_or_else(|Unresolved(path)| {
                 let note = "it names a field of this document, such as {{model.name}}, that is text and set";
                 problems.push(Problem::error(node.at, format!("`{{{{{path}}}}}` cannot be resolved"), note));
@@ -32,7 +32,7 @@ fn walk(node: &mut Node, values: &Node, problems: &mut Vec<Problem>) {
 struct Unresolved(String);
 
 /// Returns the text with its placeholders filled in; `None` when it has none.
-fn replace(text: &str, values: &Node) -> Result<Option<String>, Unresolved> {
+fn replace(text: &str, values: &YamlNode) -> Result<Option<String>, Unresolved> {
     let mut rest = text;
     let mut result = String::new();
     while let Some((before, after)) = rest.split_once("{{") {
@@ -62,13 +62,13 @@ fn is_path(text: &str) -> bool {
         })
 }
 
-fn lookup<'t>(mut node: &'t Node, path: &str) -> Option<&'t str> {
+fn lookup<'t>(mut node: &'t YamlNode, path: &str) -> Option<&'t str> {
     for part in path.split('.') {
-        let Value::Map(entries) = &node.value else { return None };
+        let YamlValue::Map(entries) = &node.value else { return None };
         node = &entries.iter().find(|entry| entry.key == part)?.value;
     }
     match &node.value {
-        Value::Scalar { text, .. } => Some(text),
+        YamlValue::Scalar { text, .. } => Some(text),
         _ => None,
     }
 }

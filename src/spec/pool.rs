@@ -5,9 +5,9 @@ use crate::model::GpuType;
 use super::document::{Document, Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
 use super::fields::{Fields, Reader};
 use super::problem::Problem;
-use super::tree::{Node, Value};
+use super::tree::{YamlNode, YamlValue};
 
-pub fn pool(reader: &mut Reader, root: &Node) -> Option<Pool> {
+pub fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
     let mut document = start(reader, root)?;
     let node = document.need(reader, &["pool"], "it needs at least `name:`");
     let nodes = document.take(reader, &["nodes"]).map_or_else(Vec::new, |node| pool_nodes(reader, node));
@@ -34,14 +34,14 @@ pub fn pool(reader: &mut Reader, root: &Node) -> Option<Pool> {
     Some(Pool { name: name?, description: description.map(|text| text.value), gpu_types, quota, nodes })
 }
 
-fn start<'t>(reader: &mut Reader, root: &'t Node) -> Option<Fields<'t>> {
+fn start<'t>(reader: &mut Reader, root: &'t YamlNode) -> Option<Fields<'t>> {
     let mut document = reader.map(root, "")?;
     document.take(reader, &["kind"]);
     document.take(reader, &["version"]);
     Some(document)
 }
 
-fn gpu_type(reader: &mut Reader, node: &Node) -> Option<String> {
+fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let text = reader.text(node, "gpu-type")?;
     if GpuType::parse(&text.value).is_none() {
         reader.problems.push(Problem::error(text.at, format!("`{}` names no GPU type", text.value), "such as a100-80g"));
@@ -51,15 +51,15 @@ fn gpu_type(reader: &mut Reader, node: &Node) -> Option<String> {
 }
 
 /// A map node → {gpu-type}, or a list of names.
-fn pool_nodes(reader: &mut Reader, node: &Node) -> Vec<PoolNode> {
+fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     let mut found = Vec::new();
     match &node.value {
-        Value::Map(entries) => {
+        YamlValue::Map(entries) => {
             for entry in entries {
-                let name = Node { at: entry.key_at, value: Value::Scalar { text: entry.key.clone(), plain: false } };
+                let name = YamlNode { at: entry.key_at, value: YamlValue::Scalar { text: entry.key.clone(), plain: false } };
                 let name = reader.object_name(&name, "nodes");
                 let gpu_type = match &entry.value.value {
-                    Value::Null => None,
+                    YamlValue::Null => None,
                     _ => reader.map(&entry.value, "nodes").and_then(|mut fields| {
                         let found =
                             fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| gpu_type(reader, node));
@@ -97,7 +97,7 @@ pub fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
     }
 }
 
-pub fn quota(reader: &mut Reader, root: &Node) -> Option<Quota> {
+pub fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
     let mut document = start(reader, root)?;
     let node = document.need(reader, &["quota"], "it needs at least `name:`");
     let spaces = document.take(reader, &["namespace", "namespaces"]);
@@ -109,9 +109,9 @@ pub fn quota(reader: &mut Reader, root: &Node) -> Option<Quota> {
     let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description"));
     fields.finish(reader);
     let mut namespaces = Vec::new();
-    if let Some(Value::Map(entries)) = spaces.map(|node| &node.value) {
+    if let Some(YamlValue::Map(entries)) = spaces.map(|node| &node.value) {
         for entry in entries {
-            let key = Node { at: entry.key_at, value: Value::Scalar { text: entry.key.clone(), plain: false } };
+            let key = YamlNode { at: entry.key_at, value: YamlValue::Scalar { text: entry.key.clone(), plain: false } };
             let name = reader.object_name(&key, "namespace");
             let limits = limits(reader, &entry.value, "namespace");
             namespaces.extend(name.zip(limits).map(|(name, limits)| (name.value, limits)));
@@ -130,7 +130,7 @@ pub fn quota(reader: &mut Reader, root: &Node) -> Option<Quota> {
     Some(Quota { name: name?.value, description: description.map(|text| text.value), namespaces })
 }
 
-fn limits(reader: &mut Reader, node: &Node, path: &'static str) -> Option<QuotaLimits> {
+fn limits(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<QuotaLimits> {
     let mut fields = reader.map(node, path)?;
     let cpu = fields.take(reader, &["cpu"]).and_then(|node| reader.cpu(node, "cpu"));
     let memory = fields.take(reader, &["memory"]).and_then(|node| reader.bytes(node, "memory"));

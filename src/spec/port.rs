@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::document::Job;
+use super::document::JobDocument;
 
 /// Flags that say a port, and those that say an address with one. `--master_port` and its like are for peers.
 static FLAG: LazyLock<Regex> = LazyLock::new(|| {
@@ -26,7 +26,7 @@ const DEFAULTS: [(&str, u16); 8] = [
 ];
 
 /// The port that the command names, or that its program is known for.
-pub fn of_command(job: &Job) -> Option<u16> {
+pub fn of_command(job: &JobDocument) -> Option<u16> {
     of_text(&job.line())
 }
 
@@ -45,7 +45,7 @@ fn of_text(words: &str) -> Option<u16> {
 }
 
 /// True when the command starts Jupyter without telling it to listen beyond the pod.
-pub fn only_inside(job: &Job) -> bool {
+pub fn only_inside(job: &JobDocument) -> bool {
     let words = job.line();
     words.split_whitespace().any(|word| word.rsplit('/').next().unwrap_or_default().starts_with("jupyter"))
         && !["--ip", "App.ip", "--config"].iter().any(|flag| words.contains(flag))

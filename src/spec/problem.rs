@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place in a file: line and column count from 1, in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct FilePosition {
     pub line: usize,
     pub column: usize,
     pub width: usize,
@@ -20,7 +20,7 @@ pub enum Severity {
 /// One thing to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    pub at: Place,
+    pub at: FilePosition,
     pub severity: Severity,
     /// Lower-case, no final period.
     pub message: String,
@@ -31,7 +31,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub fn error(at: Place, message: impl Into<String>, note: impl Into<String>) -> Self {
+    pub fn error(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self { at, severity: Severity::Error, message: message.into(), note: note.into(), id: "form" }
     }
 
@@ -41,7 +41,7 @@ impl Problem {
         Self { id, ..self }
     }
 
-    pub fn warning(at: Place, message: impl Into<String>, note: impl Into<String>) -> Self {
+    pub fn warning(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self { at, severity: Severity::Warning, message: message.into(), note: note.into(), id: "form" }
     }
 }

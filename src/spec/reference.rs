@@ -6,7 +6,7 @@ use super::shape::Shape::{
     Namespaces, ObjectName, OneOrMany, Overlay, PoolNodes, Share, ShortDuration, Text, TextMap, UrlPath, Variables, Whole, Word,
     Workdirs,
 };
-use super::shape::{Field, Of, field};
+use super::shape::{Field, FieldScope, field};
 
 const JOB: &[Field] = &[
     field(
@@ -28,26 +28,27 @@ const JOB: &[Field] = &[
         "Time that containers get to end, to save a checkpoint.",
         "2m",
     ),
-    field(&["epochs"], Whole(1, u32::MAX), "Set as EPOCHS for the program.", "3").of(Of::Training),
+    field(&["epochs"], Whole(1, u32::MAX), "Set as EPOCHS for the program.", "3").of(FieldScope::Training),
     field(
         &["batch_size", "batchSize", "batch-size"],
         Whole(1, u32::MAX),
         "Per GPU; set as BATCH_SIZE, and GLOBAL_BATCH_SIZE for all GPUs.",
         "8",
     )
-    .of(Of::Training),
+    .of(FieldScope::Training),
     field(&["retries"], Whole(0, 100), "How often each node's pod is tried again after a failure; 3 without it.", "3")
-        .of(Of::Training),
+        .of(FieldScope::Training),
     field(&["max_runtime", "maxRuntime", "max-runtime"], Duration, "Longest time that it may run, waiting not counted.", "12h")
-        .of(Of::Training),
+        .of(FieldScope::Training),
     field(
         &["gang_timeout", "gangTimeout", "gang-timeout"],
         Duration,
         "How long some pods hold their GPUs while others wait, before all give them back.",
         "10m",
     )
-    .of(Of::Training),
-    field(&["keep_for", "keepFor", "keep-for"], Duration, "How long the job is kept after its end.", "7d").of(Of::Training),
+    .of(FieldScope::Training),
+    field(&["keep_for", "keepFor", "keep-for"], Duration, "How long the job is kept after its end.", "7d")
+        .of(FieldScope::Training),
 ];
 
 const ENVIRONMENT: &[Field] = &[
@@ -123,7 +124,7 @@ const RESOURCES: &[Field] = &[
         "Pods, each on GPUs of its own: gpu is per pod.",
         "1",
     )
-    .of(Of::Training),
+    .of(FieldScope::Training),
 ];
 
 const WORKDIR: &[Field] = &[
@@ -221,8 +222,8 @@ pub const DOCUMENT: &[Field] = &[
     field(&["model"], Block(MODEL), "The model, for the program and for placeholders.", ""),
     field(&["resources"], Block(RESOURCES), "What each pod gets, and where.", ""),
     field(&["storage"], Block(STORAGE), "What is mounted.", ""),
-    field(&["service"], Block(SERVICE), "How it is reached.", "").of(Of::Serving).needed_to_serve(),
-    field(&["autoscaling"], Block(AUTOSCALING), "How many pods, by what they do.", "").of(Of::Service),
+    field(&["service"], Block(SERVICE), "How it is reached.", "").of(FieldScope::Serving).needed_to_serve(),
+    field(&["autoscaling"], Block(AUTOSCALING), "How many pods, by what they do.", "").of(FieldScope::Service),
     field(&["files"], Files, "Small local files that appear in /workspace: a list, or a map path: file.", "[train.py]"),
     field(
         &["pod"],

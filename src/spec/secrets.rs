@@ -7,8 +7,8 @@ use regex::Regex;
 
 use crate::model::JobKind;
 
-use super::document::{Command, Document, EnvValue, Job};
-use super::tree::{Node, Value};
+use super::document::{Command, Document, EnvValue, JobDocument};
+use super::tree::{YamlNode, YamlValue};
 
 /// A flag or variable whose value is secret, up to its `=` or the end of the word.
 const NAME: &str = r"(?i)[\w.-]*(?:token|password|passwd|api[_-]?key|secret)";
@@ -19,7 +19,7 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!(r"^{NAME}(?:
 
 /// Values of `job` that are not for eyes, the longest first.
 #[must_use]
-pub fn secrets(job: &Job) -> Vec<String> {
+pub fn secrets(job: &JobDocument) -> Vec<String> {
     let mut found: Vec<String> = job
         .env
         .iter()
@@ -87,18 +87,18 @@ pub fn masked(source: &str) -> String {
     masked.collect::<Vec<_>>().join("---\n")
 }
 
-fn hide_in(node: &mut Node, hide: &impl Fn(&str) -> String) {
+fn hide_in(node: &mut YamlNode, hide: &impl Fn(&str) -> String) {
     match &mut node.value {
-        Value::Null => {}
-        Value::Scalar { text, .. } => *text = hide(text),
-        Value::List(items) => items.iter_mut().for_each(|item| hide_in(item, hide)),
-        Value::Map(entries) => entries.iter_mut().for_each(|entry| hide_in(&mut entry.value, hide)),
+        YamlValue::Null => {}
+        YamlValue::Scalar { text, .. } => *text = hide(text),
+        YamlValue::List(items) => items.iter_mut().for_each(|item| hide_in(item, hide)),
+        YamlValue::Map(entries) => entries.iter_mut().for_each(|entry| hide_in(&mut entry.value, hide)),
     }
 }
 
 /// What opens a notebook: Jupyter's token from its flag or from the variable that it reads.
 #[must_use]
-pub fn notebook_token(job: &Job) -> Option<String> {
+pub fn notebook_token(job: &JobDocument) -> Option<String> {
     static FLAG: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"--(?:\w+\.)?token[= ]["']?([^\s"',]+)"#).expect("the pattern is tested"));
     if job.kind != JobKind::Notebook {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::document::{Autoscaling, HealthCheck, Resources, Service};
+use super::document::{Autoscaling, HealthCheck, JobResources, Service};
 use super::fields::{Fields, Reader};
-use super::problem::{Place, Problem};
-use super::tree::{Node, Value};
+use super::problem::{FilePosition, Problem};
+use super::tree::{YamlNode, YamlValue};
 
 /// What Kubernetes accepts as a stabilization window.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
@@ -52,12 +52,12 @@ pub fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool
     })
 }
 
-fn port(reader: &mut Reader, node: &Node, name: &str) -> Option<u16> {
+fn port(reader: &mut Reader, node: &YamlNode, name: &str) -> Option<u16> {
     reader.whole(node, name, 1..=65_535).and_then(|port| u16::try_from(port).ok())
 }
 
-fn health_check(reader: &mut Reader, node: &Node) -> Option<HealthCheck> {
-    if let Value::Scalar { .. } = node.value {
+fn health_check(reader: &mut Reader, node: &YamlNode) -> Option<HealthCheck> {
+    if let YamlValue::Scalar { .. } = node.value {
         let path = path(reader, node)?;
         return Some(HealthCheck { path, port: None, initial_delay: None, period: None });
     }
@@ -71,7 +71,7 @@ fn health_check(reader: &mut Reader, node: &Node) -> Option<HealthCheck> {
     Some(HealthCheck { path: path?, port, initial_delay, period })
 }
 
-fn path(reader: &mut Reader, node: &Node) -> Option<String> {
+fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let text = reader.text(node, "health_check")?;
     if !text.value.starts_with('/') {
         reader.problems.push(Problem::error(text.at, format!("`{}` is no path", text.value), "begin it with `/`"));
@@ -141,7 +141,7 @@ pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Aut
 }
 
 /// A target needs what it is measured on.
-pub fn can_measure(reader: &mut Reader, autoscaling: &Autoscaling, resources: &Resources, at: Place) {
+pub fn can_measure(reader: &mut Reader, autoscaling: &Autoscaling, resources: &JobResources, at: FilePosition) {
     let gpus = autoscaling.gpu_utilization.or(autoscaling.memory_utilization).is_some();
     if autoscaling.enabled && gpus && resources.gpu == 0 {
         let note = "use targetCPUUtilization, or `resources.gpu`";

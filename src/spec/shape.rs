@@ -2,7 +2,7 @@
 
 /// Kinds that a field belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum FieldScope {
     All,
     Training,
     /// Inference and compute.
@@ -61,14 +61,14 @@ pub struct Field {
     pub shape: Shape,
     needed: bool,
     needed_to_serve: bool,
-    pub of: Of,
+    pub of: FieldScope,
     pub about: &'static str,
     /// A value to begin with, as YAML writes it; empty where there is none to show.
     pub sample: &'static str,
 }
 
 pub(super) const fn field(names: &'static [&'static str], shape: Shape, about: &'static str, sample: &'static str) -> Field {
-    Field { names, shape, needed: false, needed_to_serve: false, of: Of::All, about, sample }
+    Field { names, shape, needed: false, needed_to_serve: false, of: FieldScope::All, about, sample }
 }
 
 impl Field {
@@ -76,7 +76,7 @@ impl Field {
         Self { needed: true, ..self }
     }
 
-    pub(super) const fn of(self, of: Of) -> Self {
+    pub(super) const fn of(self, of: FieldScope) -> Self {
         Self { of, ..self }
     }
 
@@ -101,10 +101,10 @@ impl Field {
     #[must_use]
     pub fn is_of(&self, kind: &str) -> bool {
         match self.of {
-            Of::All => true,
-            Of::Training => kind == "training",
-            Of::Service => matches!(kind, "inference" | "compute"),
-            Of::Serving => matches!(kind, "inference" | "compute" | "notebook"),
+            FieldScope::All => true,
+            FieldScope::Training => kind == "training",
+            FieldScope::Service => matches!(kind, "inference" | "compute"),
+            FieldScope::Serving => matches!(kind, "inference" | "compute" | "notebook"),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The `storage:` block and `files:`: what appears where in the container. Host paths that would give away the node are
 //! refused here, before any cluster is asked.
 
-use super::document::{Access, Source, Workdir};
+use super::document::{VolumeAccess, Workdir, WorkdirSource};
 use super::fields::{Fields, Located, Reader};
-use super::problem::{Place, Problem};
-use super::tree::{Node, Value};
+use super::problem::{FilePosition, Problem};
+use super::tree::{YamlNode, YamlValue};
 
 /// Endings that make a path a file when `type:` does not say.
 const DATA_FILES: [&str; 23] = [
@@ -56,7 +56,7 @@ pub fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> 
     let list = fields.take(reader, &["workdirs", "workdir"]);
     fields.finish(reader);
     let items = list.map_or_else(Vec::new, |list| reader.list(list, "workdirs"));
-    let mut found: Vec<(Place, Workdir)> = Vec::new();
+    let mut found: Vec<(FilePosition, Workdir)> = Vec::new();
     for item in items {
         let Some(workdir) = workdir(reader, item) else { continue };
         if found.iter().any(|(_, other)| other.path == workdir.path) {
@@ -69,11 +69,11 @@ pub fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> 
     found.into_iter().map(|(_, workdir)| workdir).collect()
 }
 
-fn workdir(reader: &mut Reader, node: &Node) -> Option<Workdir> {
-    if let Value::Scalar { text, .. } = &node.value {
+fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
+    if let YamlValue::Scalar { text, .. } = &node.value {
         let path = absolute(reader, text, node.at)?;
         host_path(reader, &path, node.at)?;
-        return Some(Workdir { file: is_data_file(&path), source: Source::Host(path.clone()), path, read_only: false });
+        return Some(Workdir { file: is_data_file(&path), source: WorkdirSource::Host(path.clone()), path, read_only: false });
     }
     let mut fields = reader.map(node, "storage.workdirs")?;
     let at = fields.at;
@@ -98,37 +98,38 @@ fn workdir(reader: &mut Reader, node: &Node) -> Option<Workdir> {
     let path = reader.text(path_node, "path")?;
     let path = absolute(reader, &path.value, path.at)?;
     let mut sources = Vec::new();
-    sources.extend(claim.map(|name| Source::Claim { name, sub_path }));
-    sources.extend(size.map(|size| Source::Size { size, storage_class, access }));
-    sources.extend(configmap.map(Source::ConfigMap));
-    sources.extend(secret.map(Source::Secret));
-    sources.extend(empty.then_some(Source::Empty));
-    sources.extend(host.map(Source::Host));
+    sources.extend(claim.map(|name| WorkdirSource::Claim { name, sub_path }));
+    sources.extend(size.map(|size| WorkdirSource::Size { size, storage_class, access }));
+    sources.extend(configmap.map(WorkdirSource::ConfigMap));
+    sources.extend(secret.map(WorkdirSource::Secret));
+    sources.extend(empty.then_some(WorkdirSource::Empty));
+    sources.extend(host.map(WorkdirSource::Host));
     if sources.len() > 1 {
         let message = format!("`{path}` has more than one of host_path, pvc, size, emptyDir, configmap and secret");
         reader.problems.push(Problem::error(at, message, "keep one of them"));
         return None;
     }
-    let mut source = sources.pop().unwrap_or_else(|| Source::Host(path.clone()));
-    if let Source::Host(host) = &mut source {
+    let mut source = sources.pop().unwrap_or_else(|| WorkdirSource::Host(path.clone()));
+    if let WorkdirSource::Host(host) = &mut source {
         *host = absolute(reader, host, at)?;
         host_path(reader, host, path_node.at)?;
     }
     let file = match (&source, kind) {
         (_, Some(kind)) => kind == "file",
-        (Source::Host(host), None) => is_data_file(host),
+        (WorkdirSource::Host(host), None) => is_data_file(host),
         _ => false,
     };
     Some(Workdir { path, source, read_only, file })
 }
 
-fn access(reader: &mut Reader, node: &Node) -> Option<Access> {
-    let all = [Access::ReadWriteOnce, Access::ReadWriteMany, Access::ReadOnlyMany, Access::ReadWriteOncePod];
-    let word = reader.word(node, "access_mode", &all.map(Access::word))?;
+fn access(reader: &mut Reader, node: &YamlNode) -> Option<VolumeAccess> {
+    let all =
+        [VolumeAccess::ReadWriteOnce, VolumeAccess::ReadWriteMany, VolumeAccess::ReadOnlyMany, VolumeAccess::ReadWriteOncePod];
+    let word = reader.word(node, "access_mode", &all.map(VolumeAccess::word))?;
     all.into_iter().find(|access| access.word() == word)
 }
 
-pub(super) fn absolute(reader: &mut Reader, path: &str, at: Place) -> Option<String> {
+pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Option<String> {
     let bad = if !path.starts_with('/') {
         Some("is no absolute path")
     } else if path.split('/').any(|part| part == "..") {
@@ -147,7 +148,7 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: Place) -> Option<Str
     Some(format!("/{}", parts.join("/")))
 }
 
-pub(super) fn host_path(reader: &mut Reader, path: &str, at: Place) -> Option<()> {
+pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Option<()> {
     let inside = |path: &str, folder: &str| path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
     // A folder above a forbidden one holds it.
     let touches = |folder: &&str| inside(path, folder) || inside(folder, path);
@@ -169,7 +170,7 @@ fn is_data_file(path: &str) -> bool {
 /// `files:` as (path in the container, local path); a bare local path appears in `/workspace`.
 pub fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<(String, String)> {
     let Some(node) = document.take(reader, &["files"]) else { return Vec::new() };
-    let named: Vec<(Located<String>, String)> = if matches!(node.value, Value::Map(_)) {
+    let named: Vec<(Located<String>, String)> = if matches!(node.value, YamlValue::Map(_)) {
         reader.text_map(node, "files").into_iter().map(|(target, local)| (target, local.value)).collect()
     } else {
         let items = reader.list_or_one(node);

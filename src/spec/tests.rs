@@ -15,7 +15,7 @@ fn contract(name: &str) -> &'static str {
     CONTRACT.iter().find(|(other, _)| *other == name).expect("a contract example").1
 }
 
-fn job(text: &str) -> Job {
+fn job(text: &str) -> JobDocument {
     match parse("t.yaml", text).unwrap_or_else(|problems| panic!("{problems}: {:#?}", problems.list)).documents.remove(0) {
         Document::Job(job) => *job,
         other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 
 use serde_saphyr::granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan};
 
-use super::problem::{Place, Problem};
+use super::problem::{FilePosition, Problem};
 
 /// Values deeper than this are nobody's job file.
 const DEPTH: usize = 32;
@@ -14,47 +14,47 @@ pub const DOCUMENT_BYTES: usize = 200 * 1024;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub struct Node {
-    pub at: Place,
-    pub value: Value,
+pub struct YamlNode {
+    pub at: FilePosition,
+    pub value: YamlValue,
 }
 
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum YamlValue {
     Null,
     /// `plain` is false for quoted text, which is never a number or a boolean.
     Scalar {
         text: String,
         plain: bool,
     },
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     Map(Vec<Entry>),
 }
 
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: String,
-    pub key_at: Place,
-    pub value: Node,
+    pub key_at: FilePosition,
+    pub value: YamlNode,
 }
 
 /// One document of a file.
 #[derive(Clone, Debug)]
-pub struct Tree {
-    pub root: Node,
+pub struct YamlDocument {
+    pub root: YamlNode,
     /// The document's own text, comments included.
     pub source: String,
 }
 
-impl Node {
+impl YamlNode {
     /// What the value is, for messages.
     #[must_use]
     pub fn what(&self) -> &'static str {
         match self.value {
-            Value::Null => "nothing",
-            Value::Scalar { .. } => "a single value",
-            Value::List(_) => "a list",
-            Value::Map(_) => "a map",
+            YamlValue::Null => "nothing",
+            YamlValue::Scalar { .. } => "a single value",
+            YamlValue::List(_) => "a list",
+            YamlValue::Map(_) => "a map",
         }
     }
 
@@ -62,11 +62,11 @@ impl Node {
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
-            Value::Null => serde_json::Value::Null,
-            Value::Scalar { text, plain: false } => text.clone().into(),
-            Value::Scalar { text, plain: true } => plain_json(text),
-            Value::List(items) => items.iter().map(Self::to_json).collect(),
-            Value::Map(entries) => {
+            YamlValue::Null => serde_json::Value::Null,
+            YamlValue::Scalar { text, plain: false } => text.clone().into(),
+            YamlValue::Scalar { text, plain: true } => plain_json(text),
+            YamlValue::List(items) => items.iter().map(Self::to_json).collect(),
+            YamlValue::Map(entries) => {
                 entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<serde_json::Map<_, _>>().into()
             }
         }
@@ -88,17 +88,17 @@ fn plain_json(text: &str) -> serde_json::Value {
 }
 
 /// Reads the documents of `text`. Empty documents are left out. What is wrong goes into `problems`.
-pub fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<Tree> {
+pub fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument> {
     let tabs = indenting_tabs(text);
     let mut builder = Builder { parser: None, text, nodes: 0, depth: 0, blocks: Vec::new(), problems };
     let (trees, failed) = builder.documents();
     let blocks = std::mem::take(&mut builder.blocks);
     for (line, column) in tabs {
         let inside_text = blocks.iter().any(|(first, last)| *first < line && line <= *last);
-        if !inside_text && failed.is_none_or(|place: Place| line <= place.line) {
+        if !inside_text && failed.is_none_or(|place: FilePosition| line <= place.line) {
             problems.retain(|problem| failed.is_none_or(|place| problem.at != place));
             problems.push(Problem::error(
-                Place { line, column, width: 1 },
+                FilePosition { line, column, width: 1 },
                 "a tab indents this line; YAML knows only spaces",
                 "replace the tab by spaces, or empty the line",
             ));
@@ -114,7 +114,7 @@ fn indenting_tabs(text: &str) -> Vec<(usize, usize)> {
 }
 
 struct Builder<'t, 'p> {
-    parser: Option<Events<'t>>,
+    parser: Option<YamlEvents<'t>>,
     text: &'t str,
     nodes: usize,
     depth: usize,
@@ -123,13 +123,13 @@ struct Builder<'t, 'p> {
     problems: &'p mut Vec<Problem>,
 }
 
-type Events<'t> = std::iter::Peekable<Box<dyn Iterator<Item = Result<(Event<'t>, RawSpan), ScanError>> + 't>>;
+type YamlEvents<'t> = std::iter::Peekable<Box<dyn Iterator<Item = Result<(Event<'t>, RawSpan), ScanError>> + 't>>;
 
 /// Reading stopped; the problem is already noted.
-struct Stop(Place);
+struct StopReading(FilePosition);
 
 impl<'t> Builder<'t, '_> {
-    fn documents(&mut self) -> (Vec<Tree>, Option<Place>) {
+    fn documents(&mut self) -> (Vec<YamlDocument>, Option<FilePosition>) {
         let mut options = Options::default();
         options.set_emit_comments(false);
         (options.flow_nesting_limit, options.block_nesting_limit) = (DEPTH, DEPTH);
@@ -141,13 +141,13 @@ impl<'t> Builder<'t, '_> {
             match self.document() {
                 Ok(Some(tree)) => trees.push(tree),
                 Ok(None) => return (trees, None),
-                Err(Stop(place)) => return (trees, Some(place)),
+                Err(StopReading(place)) => return (trees, Some(place)),
             }
         }
     }
 
     /// The next document that is not empty.
-    fn document(&mut self) -> Result<Option<Tree>, Stop> {
+    fn document(&mut self) -> Result<Option<YamlDocument>, StopReading> {
         loop {
             let Some((event, span)) = self.next()? else { return Ok(None) };
             let Event::DocumentStart(explicit, _) = event else { continue };
@@ -167,13 +167,13 @@ impl<'t> Builder<'t, '_> {
                 let message = format!("the document has {} KiB; at most {} are kept", source.len() / 1024, DOCUMENT_BYTES / 1024);
                 return Err(self.stop(root.at, message, "move large text into `files:`"));
             }
-            if !matches!(root.value, Value::Null) {
-                return Ok(Some(Tree { root, source }));
+            if !matches!(root.value, YamlValue::Null) {
+                return Ok(Some(YamlDocument { root, source }));
             }
         }
     }
 
-    fn next(&mut self) -> Result<Option<(Event<'t>, RawSpan)>, Stop> {
+    fn next(&mut self) -> Result<Option<(Event<'t>, RawSpan)>, StopReading> {
         match self.parser.as_mut().and_then(Iterator::next) {
             None => Ok(None),
             Some(Ok(event)) => Ok(Some(event)),
@@ -181,9 +181,9 @@ impl<'t> Builder<'t, '_> {
         }
     }
 
-    fn node(&mut self) -> Result<Node, Stop> {
+    fn node(&mut self) -> Result<YamlNode, StopReading> {
         let Some((event, span)) = self.next()? else {
-            return Ok(Node { at: Place::default(), value: Value::Null });
+            return Ok(YamlNode { at: FilePosition::default(), value: YamlValue::Null });
         };
         let at = place(&span);
         self.nodes += 1;
@@ -197,9 +197,9 @@ impl<'t> Builder<'t, '_> {
                 }
                 let plain = style == ScalarStyle::Plain;
                 if plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL") {
-                    Value::Null
+                    YamlValue::Null
                 } else {
-                    Value::Scalar { text: text.into_owned(), plain }
+                    YamlValue::Scalar { text: text.into_owned(), plain }
                 }
             }
             Event::SequenceStart(..) => {
@@ -208,7 +208,7 @@ impl<'t> Builder<'t, '_> {
                 while !self.ends(&Event::SequenceEnd)? {
                     items.push(self.node()?);
                 }
-                Value::List(items)
+                YamlValue::List(items)
             }
             Event::MappingStart(..) => {
                 self.deeper(at)?;
@@ -225,27 +225,27 @@ impl<'t> Builder<'t, '_> {
                         entries.push(entry);
                     }
                 }
-                Value::Map(entries)
+                YamlValue::Map(entries)
             }
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
                 return Err(self.stop(at, "aliases (`*name`) are not read", "write the value out"));
             }
-            _ => Value::Null,
+            _ => YamlValue::Null,
         };
-        Ok(Node { at, value })
+        Ok(YamlNode { at, value })
     }
 
-    fn entry(&mut self) -> Result<Entry, Stop> {
+    fn entry(&mut self) -> Result<Entry, StopReading> {
         let key = self.node()?;
         let text = match key.value {
-            Value::Scalar { text, .. } => text,
-            Value::Null => "null".to_owned(),
-            Value::List(_) | Value::Map(_) => return Err(self.stop(key.at, "a key must be one word", "quote it")),
+            YamlValue::Scalar { text, .. } => text,
+            YamlValue::Null => "null".to_owned(),
+            YamlValue::List(_) | YamlValue::Map(_) => return Err(self.stop(key.at, "a key must be one word", "quote it")),
         };
         Ok(Entry { key: text, key_at: key.at, value: self.node()? })
     }
 
-    fn deeper(&mut self, at: Place) -> Result<(), Stop> {
+    fn deeper(&mut self, at: FilePosition) -> Result<(), StopReading> {
         self.depth += 1;
         if self.depth > DEPTH {
             return Err(self.too_deep(at));
@@ -253,12 +253,12 @@ impl<'t> Builder<'t, '_> {
         Ok(())
     }
 
-    fn too_deep(&mut self, at: Place) -> Stop {
+    fn too_deep(&mut self, at: FilePosition) -> StopReading {
         self.stop(at, format!("nested more than {DEPTH} deep"), "close the brackets that were opened")
     }
 
     /// Consumes the event if it ends the collection.
-    fn ends(&mut self, end: &Event<'_>) -> Result<bool, Stop> {
+    fn ends(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
         let found = match self.parser.as_mut().and_then(|events| events.peek()) {
             Some(Ok((event, _))) => std::mem::discriminant(event) == std::mem::discriminant(end),
             Some(Err(_)) => false,
@@ -271,19 +271,19 @@ impl<'t> Builder<'t, '_> {
         Ok(found)
     }
 
-    fn stop(&mut self, at: Place, message: impl Into<String>, note: &str) -> Stop {
+    fn stop(&mut self, at: FilePosition, message: impl Into<String>, note: &str) -> StopReading {
         self.problems.push(Problem::error(at, message, note));
-        Stop(at)
+        StopReading(at)
     }
 
-    fn syntax(&mut self, error: &ScanError) -> Stop {
+    fn syntax(&mut self, error: &ScanError) -> StopReading {
         let marker = error.marker();
-        let at = Place { line: marker.line().max(1), column: marker.col() + 1, width: 1 };
+        let at = FilePosition { line: marker.line().max(1), column: marker.col() + 1, width: 1 };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
         let found = line.chars().nth(at.column - 1);
         let tick = line.chars().position(|c| c == '`').filter(|_| found != Some('\t'));
         if let Some(tick) = tick {
-            let at = Place { column: tick + 1, ..at };
+            let at = FilePosition { column: tick + 1, ..at };
             return self.stop(at, "a stray back-tick: no value may begin or end with one", "remove the `");
         }
         if *error.kind() == ErrorKind::RecursionLimitExceeded {
@@ -299,7 +299,7 @@ fn byte(offset: Option<usize>) -> usize {
     offset.expect("events of a string have byte offsets")
 }
 
-fn place(span: &RawSpan) -> Place {
+fn place(span: &RawSpan) -> FilePosition {
     let width = if span.end.line() == span.start.line() { span.end.col().saturating_sub(span.start.col()) } else { 1 };
-    Place { line: span.start.line(), column: span.start.col() + 1, width: width.max(1) }
+    FilePosition { line: span.start.line(), column: span.start.col() + 1, width: width.max(1) }
 }

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::reading::{PodKey, Reading, Readings};
-use crate::model::{HostUse, Inventory, Series};
-
+use super::device_numbers::DeviceNumbers;
 use super::dialect::{Quantity, is_fatal_xid, metric_of};
-use super::identity::{Facts, Place, Reader};
+use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use super::query;
+use crate::model::reading::{PodKey, Reading, Readings};
+use crate::model::{Inventory, NodeUsage, Series};
 
 /// What a metrics server answered about one moment.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub struct Moment {
 /// Values of one device, by quantity: (rank, whether a pod is named beside it, value).
 #[derive(Default)]
 struct Slot {
-    place: Option<Place>,
+    place: Option<SeriesDevice>,
     model: Option<String>,
     values: BTreeMap<Quantity, Vec<(u8, bool, f64)>>,
     holders: BTreeSet<PodKey>,
@@ -33,13 +33,13 @@ struct Slot {
 }
 
 /// Slots by (node, uuid or number, slice).
-type Slots = BTreeMap<Place, Slot>;
+type Slots = BTreeMap<SeriesDevice, Slot>;
 
 /// The devices of the cluster as they are at that moment.
 #[must_use]
-pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
-    let reader = Reader::new(facts, &moment.values);
-    let numbers = numbers(&reader, &moment.values);
+pub fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> Readings {
+    let reader = IdentityReader::new(facts, &moment.values);
+    let numbers = DeviceNumbers::of(moment.values.iter().filter_map(|series| reader.place(series)));
     let mut slots = Slots::new();
     let (mut samples, mut dropped, mut elsewhere) = (0, 0, 0);
     for series in &moment.values {
@@ -58,7 +58,7 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
         }
         let holder = reader.holder(series, &place.node);
         let slot = slot(&mut slots, place, &numbers);
-        slot.model = slot.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
+        slot.model = slot.model.take().or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
         slot.values.entry(metric.quantity).or_default().push((metric.rank, holder.is_some(), value));
         slot.holders.extend(holder);
     }
@@ -69,7 +69,7 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
         .collect();
     for series in &moment.ages {
         let Some((place, point)) = reader.place(series).zip(series.last()) else { continue };
-        if point.value.is_finite() && slots.contains_key(&named(place.clone(), &numbers)) {
+        if point.value.is_finite() && slots.contains_key(&numbers.key(place.clone())) {
             let slot = slot(&mut slots, place, &numbers);
             let interval = intervals.get(series.label("job").unwrap_or_default());
             let old = interval.is_some_and(|interval| point.value > 2.0 * interval);
@@ -79,12 +79,12 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
         }
     }
     let cut: BTreeSet<(String, Option<u32>)> =
-        slots.keys().filter(|place| place.slice.is_some()).map(|place| (place.node.clone(), numbered(place, &numbers))).collect();
+        slots.keys().filter(|place| place.slice.is_some()).map(|place| (place.node.clone(), numbers.number(place))).collect();
     // A device that is cut into instances is shown as those.
-    slots.retain(|place, _| place.slice.is_some() || !cut.contains(&(place.node.clone(), numbered(place, &numbers))));
+    slots.retain(|place, _| place.slice.is_some() || !cut.contains(&(place.node.clone(), numbers.number(place))));
     let mut devices: Vec<Reading> = slots.into_iter().map(|(place, slot)| reading(place, slot, &numbers)).collect();
     devices.sort_by(|a, b| (&a.node, a.index, &a.slice, &a.uuid).cmp(&(&b.node, b.index, &b.slice, &b.uuid)));
-    let hosts: BTreeMap<&str, &HostUse> = inventory.hosts.iter().map(|host| (host.name(), host)).collect();
+    let hosts: BTreeMap<&str, &NodeUsage> = inventory.hosts.iter().map(|host| (host.name(), host)).collect();
     for own in devices.chunk_by_mut(|a, b| a.node == b.node) {
         match hosts.get(own[0].node.as_str()) {
             Some(host) => attribute(host, own),
@@ -95,57 +95,8 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &Facts) -> Readings {
     Readings::new(devices, samples, dropped, elsewhere)
 }
 
-/// Numbers of devices: some exporters tell the number only, some the UUID, and not all count alike.
-#[derive(Default)]
-struct Numbers {
-    /// By (node, uuid).
-    found: BTreeMap<(String, String), u32>,
-    /// Numbers that several devices of a node have.
-    shared: BTreeSet<(String, u32)>,
-}
-
-fn numbers(reader: &Reader<'_>, values: &[Series]) -> Numbers {
-    let mut found: BTreeMap<(String, String), u32> = BTreeMap::new();
-    let mut unnumbered = BTreeSet::new();
-    for place in values.iter().filter_map(|series| reader.place(series)) {
-        match (place.uuid, place.index) {
-            (Some(uuid), Some(index)) => {
-                found.entry((place.node, uuid)).or_insert(index);
-            }
-            (Some(uuid), None) => {
-                unnumbered.insert((place.node, uuid));
-            }
-            _ => {}
-        }
-    }
-    for (node, uuid) in unnumbered {
-        if !found.contains_key(&(node.clone(), uuid.clone())) {
-            let taken: BTreeSet<u32> = found.iter().filter(|((own, _), _)| *own == node).map(|(_, index)| *index).collect();
-            let free = (0..).find(|index| !taken.contains(index)).unwrap_or(0);
-            found.insert((node, uuid), free);
-        }
-    }
-    let mut devices: BTreeMap<(String, u32), u32> = BTreeMap::new();
-    found.iter().for_each(|((node, _), index)| *devices.entry((node.clone(), *index)).or_default() += 1);
-    let shared = devices.into_iter().filter(|(_, count)| *count > 1).map(|(place, _)| place).collect();
-    Numbers { found, shared }
-}
-
-fn numbered(place: &Place, numbers: &Numbers) -> Option<u32> {
-    let by_uuid = place.uuid.as_ref().and_then(|uuid| numbers.found.get(&(place.node.clone(), uuid.clone())));
-    by_uuid.copied().or(place.index)
-}
-
-/// One name for one device: by its number, and by its UUID too where two devices of a node have that number.
-fn named(place: Place, numbers: &Numbers) -> Place {
-    let index = numbered(&place, numbers);
-    let ambiguous = index.is_some_and(|index| numbers.shared.contains(&(place.node.clone(), index)));
-    let uuid = if ambiguous { place.uuid.clone() } else { None };
-    Place { uuid, index, ..place }
-}
-
-fn slot<'s>(slots: &'s mut Slots, place: Place, numbers: &Numbers) -> &'s mut Slot {
-    let slot = slots.entry(named(place.clone(), numbers)).or_default();
+fn slot<'s>(slots: &'s mut Slots, place: SeriesDevice, numbers: &DeviceNumbers) -> &'s mut Slot {
+    let slot = slots.entry(numbers.key(place.clone())).or_default();
     if slot.place.as_ref().is_none_or(|known| known.uuid.is_none()) {
         slot.place = Some(place);
     }
@@ -176,8 +127,8 @@ impl Slot {
     }
 }
 
-fn reading(key: Place, slot: Slot, numbers: &Numbers) -> Reading {
-    let index = numbered(&key, numbers).unwrap_or(0);
+fn reading(key: SeriesDevice, slot: Slot, numbers: &DeviceNumbers) -> Reading {
+    let index = numbers.number(&key).unwrap_or(0);
     let stale = slot.age.is_some_and(|(_, old)| old);
     let value = |quantity| slot.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);
@@ -206,7 +157,7 @@ fn reading(key: Place, slot: Slot, numbers: &Numbers) -> Reading {
 
 /// Which devices of a node are held. Pods that the exporter names are checked against what the API server says they hold;
 /// a node that is full needs no names.
-fn attribute(host: &HostUse, own: &mut [Reading]) {
+fn attribute(host: &NodeUsage, own: &mut [Reading]) {
     let attributed = |namespace: &str, pod: &str| own.iter().filter(|reading| reading.is_held_by(namespace, pod)).count() as u64;
     let known = host.gpus.used.is_some() && host.slices.values().all(|count| count.used.is_some());
     // Every device that a pod holds is named, so that those without a name are free.
@@ -243,7 +194,7 @@ fn is_instance(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Consumer, Host, Node, Point};
+    use crate::model::{Consumer, Node, NodeDetails, Point};
 
     fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
         let all = labels.iter().copied().chain([("__name__", name)]);
@@ -255,7 +206,7 @@ mod tests {
     fn read_on_node(values: Vec<Series>) -> Readings {
         let resources: BTreeMap<String, String> = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
         let node = Node { name: "n".into(), schedulable: true, ..Node::default() };
-        let host = Host { node, capacity: resources.clone(), allocatable: resources, ..Host::default() };
+        let host = NodeDetails { node, capacity: resources.clone(), allocatable: resources, ..NodeDetails::default() };
         let pod = Consumer {
             namespace: "ns".into(),
             name: "train".into(),
@@ -264,7 +215,7 @@ mod tests {
             ..Consumer::default()
         };
         let inventory = Inventory::of(vec![host], Some(std::slice::from_ref(&pod)), &[]);
-        let facts = Facts::of(&inventory, Some(&[pod]));
+        let facts = ApiFacts::of(&inventory, Some(&[pod]));
         read(&Moment { values, ..Moment::default() }, &inventory, &facts)
     }
 
@@ -293,7 +244,7 @@ mod tests {
             series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &instance, 0.25),
         ]);
         assert_eq!(found.devices.len(), 1);
-        assert_eq!((found.devices[0].utilization, found.devices[0].id()), (Some(25.0), "gpu-0/1g.10gb-7".to_owned()));
+        assert_eq!((found.devices[0].utilization, found.devices[0].id().to_string()), (Some(25.0), "gpu-0/1g.10gb-7".to_owned()));
     }
 
     #[test]

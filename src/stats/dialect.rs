@@ -37,7 +37,7 @@ pub enum Quantity {
 
 /// A metric of an exporter.
 #[derive(Clone, Copy, Debug)]
-pub struct Metric {
+pub struct ExporterMetric {
     pub name: &'static str,
     pub quantity: Quantity,
     /// Of several metrics for one quantity of a device the lowest counts.
@@ -46,14 +46,14 @@ pub struct Metric {
     pub scale: f64,
 }
 
-const fn metric(name: &'static str, quantity: Quantity, rank: u8, scale: f64) -> Metric {
-    Metric { name, quantity, rank, scale }
+const fn metric(name: &'static str, quantity: Quantity, rank: u8, scale: f64) -> ExporterMetric {
+    ExporterMetric { name, quantity, rank, scale }
 }
 
 const BYTES: f64 = 1.0 / 1_048_576.0;
 
 /// Every metric that is understood.
-pub const METRICS: [Metric; 54] = [
+pub const METRICS: [ExporterMetric; 54] = [
     metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
     // MIG instances have no GPU_UTIL; the share of time in which the graphics engine is active is 0–1.
     metric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", Quantity::Utilization, 1, 100.0),
@@ -114,11 +114,11 @@ pub const METRICS: [Metric; 54] = [
 
 /// The metric of this name.
 #[must_use]
-pub fn metric_of(name: &str) -> Option<&'static Metric> {
+pub fn metric_of(name: &str) -> Option<&'static ExporterMetric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
-impl Metric {
+impl ExporterMetric {
     /// A sample in our unit; `None` when no device can have it: NaN, infinities, sentinels, a utilization over 100.
     #[must_use]
     pub fn read(&self, value: f64) -> Option<f64> {

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::reading::PodKey;
-use crate::model::{Point, Series};
-
+use super::device_numbers::DeviceNumbers;
 use super::dialect::{Quantity, metric_of};
-use super::identity::{Facts, Reader};
+use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use super::limits;
+use crate::model::reading::PodKey;
+use crate::model::{DeviceId, Point, Series};
 
 /// What one device measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,8 +35,6 @@ pub struct History {
 /// When pods lived, in Unix milliseconds; what an exporter says of them before or after is of others.
 pub type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
 
-/// Device: node, number or uuid, slice.
-type Key = (String, Option<u32>, String, Option<(String, u32)>);
 /// A value by its metric's rank and whether a pod was named beside it: the lowest counts.
 type Best = BTreeMap<i64, (u8, bool, f64)>;
 
@@ -55,13 +53,10 @@ impl Trace {
         cut
     }
 
-    /// `GPU-3`, `GPU-3/1g.10gb-7`.
+    /// Returns the device's name on its node.
     #[must_use]
-    pub fn name(&self) -> String {
-        match &self.slice {
-            None => format!("GPU-{}", self.index),
-            Some((profile, number)) => format!("GPU-{}/{profile}-{number}", self.index),
-        }
+    pub fn id(&self) -> DeviceId {
+        DeviceId { index: self.index, slice: self.slice.clone() }
     }
 
     /// Used memory as a share of all of it, in percent, where both were sampled.
@@ -83,10 +78,11 @@ impl Trace {
 
 /// The devices of an answer.
 #[must_use]
-pub fn read(answer: &[Series], facts: &Facts, lifetimes: &Lifetimes) -> History {
-    let reader = Reader::new(facts, answer);
+pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
+    let reader = IdentityReader::new(facts, answer);
+    let numbers = DeviceNumbers::of(answer.iter().filter_map(|series| reader.place(series)));
     let mut history = History::default();
-    let mut found: BTreeMap<Key, (Trace, BTreeMap<Quantity, Best>)> = BTreeMap::new();
+    let mut found: BTreeMap<SeriesDevice, (Trace, BTreeMap<Quantity, Best>)> = BTreeMap::new();
     for series in answer {
         let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
         if !place.tells(metric.quantity) {
@@ -94,10 +90,8 @@ pub fn read(answer: &[Series], facts: &Facts, lifetimes: &Lifetimes) -> History 
         }
         let pod = reader.named_pod(series);
         let (from, to) = pod.as_ref().and_then(|pod| lifetimes.get(pod)).copied().unwrap_or_default();
-        let uuid = if place.index.is_none() { place.uuid.clone().unwrap_or_default() } else { String::new() };
-        let key = (place.node.clone(), place.index, uuid, place.slice.clone());
-        let (trace, quantities) = found.entry(key).or_default();
-        trace.model = trace.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
+        let (trace, quantities) = found.entry(numbers.key(place.clone())).or_default();
+        trace.model = trace.model.take().or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
         trace.uuid = trace.uuid.take().or_else(|| place.uuid.clone());
         let named = pod.is_some();
         trace.pods.extend(pod);
@@ -119,18 +113,13 @@ pub fn read(answer: &[Series], facts: &Facts, lifetimes: &Lifetimes) -> History 
             }
         }
     }
-    let mut unnumbered = BTreeMap::new();
-    for ((node, index, _, slice), (mut trace, quantities)) in found {
+    for (place, (mut trace, quantities)) in found {
         trace.curves = quantities
             .into_iter()
             .map(|(quantity, best)| (quantity, best.into_iter().map(|(at, (.., value))| Point { at, value }).collect()))
             .collect();
-        trace.index = index.unwrap_or_else(|| {
-            let next = unnumbered.entry(node.clone()).or_insert(0);
-            *next += 1;
-            *next - 1
-        });
-        (trace.node, trace.slice) = (node, slice);
+        // A series that tells neither number nor UUID is of the only device of its node.
+        (trace.node, trace.slice, trace.index) = (place.node, place.slice, place.index.unwrap_or(0));
         if trace.curves.values().any(|curve: &Vec<Point>| !curve.is_empty()) {
             history.traces.push(trace);
         }
@@ -198,7 +187,7 @@ mod tests {
             series(&util("0", "a"), &[90.0]),
             series(&util("1", "a"), &[10.0]),
         ];
-        let history = read(&answer, &Facts::default(), &Lifetimes::new());
+        let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
         assert_eq!((history.traces.len(), history.dropped), (2, 1));
         assert_eq!(values(history.traces[0].curve(Quantity::Utilization)), [90.0, 70.0]);
         // (90 + 10) / 2, and 70 alone.
@@ -209,13 +198,13 @@ mod tests {
     #[test]
     fn what_is_said_of_a_pod_after_its_end_is_of_another() {
         let lifetimes = Lifetimes::from([(("ns".to_owned(), "a".to_owned()), (Some(60_000), Some(120_000)))]);
-        let history = read(&[series(&util("0", "a"), &[1.0, 2.0, 3.0, 4.0])], &Facts::default(), &lifetimes);
+        let history = read(&[series(&util("0", "a"), &[1.0, 2.0, 3.0, 4.0])], &ApiFacts::default(), &lifetimes);
         assert_eq!(values(history.traces[0].curve(Quantity::Utilization)), [2.0, 3.0]);
     }
 
     #[test]
     fn what_was_before_can_be_cut_off() {
-        let history = read(&[series(&util("0", "a"), &[1.0, 2.0, 3.0])], &Facts::default(), &Lifetimes::new());
+        let history = read(&[series(&util("0", "a"), &[1.0, 2.0, 3.0])], &ApiFacts::default(), &Lifetimes::new());
         assert_eq!(values(history.traces[0].since(60_000).curve(Quantity::Utilization)), [2.0, 3.0]);
     }
 
@@ -224,7 +213,7 @@ mod tests {
         let of = |curves: &[&[f64]]| {
             let answer: Vec<Series> =
                 curves.iter().zip(["0", "1", "2"]).map(|(values, gpu)| series(&util(gpu, "a"), values)).collect();
-            unused(&read(&answer, &Facts::default(), &Lifetimes::new()), 4)
+            unused(&read(&answer, &ApiFacts::default(), &Lifetimes::new()), 4)
         };
         assert_eq!(of(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(), Some("no sample of this time shows its GPU in use"));
         assert_eq!(
@@ -239,7 +228,7 @@ mod tests {
     fn shares_of_memory_are_of_what_programs_can_use() {
         let memory = |name: &'static str, value| series(&[("__name__", name), ("gpu", "0"), ("Hostname", "n")], &[value]);
         let answer = [memory("DCGM_FI_DEV_FB_USED", 300.0), memory("DCGM_FI_DEV_FB_FREE", 100.0)];
-        let history = read(&answer, &Facts::default(), &Lifetimes::new());
+        let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
         assert_eq!(values(&history.traces[0].memory_share()), [75.0]);
     }
 
@@ -265,7 +254,7 @@ mod tests {
             series("3", "gpu_package_power", 0.0),
             series("3", "gpu_used_vram", 2000.0),
         ];
-        let history = read(&answer, &Facts::default(), &Lifetimes::new());
+        let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
         let of = |number: u32| history.traces.iter().find(|trace| trace.slice == Some(("cpx_nps4".to_owned(), number))).unwrap();
         assert_eq!(of(0).curve(Quantity::Utilization).len(), 1);
         assert!(of(3).curve(Quantity::Utilization).is_empty() && of(3).curve(Quantity::Power).is_empty());

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ledger::{Ledger, Tenure, Top};
-use super::usage::{Run, Usage, windows};
+use super::allocations::{Allocation, AllocationHistory, TopOwner};
+use super::usage::{HolderSamples, Usage, windows};
 
 /// Mean, extremes and percentiles of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,7 +61,7 @@ pub struct Sum {
 /// What a workload came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfWorkload {
-    pub top: Top,
+    pub top: TopOwner,
     pub sum: Sum,
     /// Over its devices' samples, in MiB.
     pub memory_used: Option<Summary>,
@@ -77,12 +77,12 @@ pub struct OfWorkload {
 /// Devices held by some pods, weighted by time over what was seen.
 #[must_use]
 pub fn allocated<'t>(
-    ledger: &Ledger,
-    tenures: impl Iterator<Item = &'t Tenure>,
-    slots: impl Fn(&'t Tenure) -> &'t [bool],
+    ledger: &AllocationHistory,
+    tenures: impl Iterator<Item = &'t Allocation>,
+    slots: impl Fn(&'t Allocation) -> &'t [bool],
 ) -> Option<f64> {
     let looks = ledger.looks();
-    let of = |tenure: &'t Tenure| {
+    let of = |tenure: &'t Allocation| {
         let held = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
         held as f64 * tenure.gpus as f64
     };
@@ -91,16 +91,16 @@ pub fn allocated<'t>(
 
 /// What a group of tenures came to; of everybody also what nobody knows the holder of. `None` when nobody looked.
 #[must_use]
-pub fn sum(ledger: &Ledger, usage: &Usage, own: &BTreeSet<usize>, everybody: bool) -> Option<Sum> {
+pub fn sum(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>, everybody: bool) -> Option<Sum> {
     let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-    let runs: Vec<&Run> = match everybody {
+    let runs: Vec<&HolderSamples> = match everybody {
         true => usage.runs().iter().filter(|run| run.held).collect(),
         false => usage.runs_of(own).collect(),
     };
     let means: Vec<f64> = windows(ledger.stretch, runs.iter().copied()).into_values().collect();
     let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
     runs.iter().for_each(|run| values.extend(run.values.iter().map(|point| point.value)));
-    let workloads: BTreeSet<&Top> =
+    let workloads: BTreeSet<&TopOwner> =
         tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
     Some(Sum {
         allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
@@ -113,12 +113,12 @@ pub fn sum(ledger: &Ledger, usage: &Usage, own: &BTreeSet<usize>, everybody: boo
 
 /// Every workload that requested devices, in order of its name.
 #[must_use]
-pub fn workloads(ledger: &Ledger, usage: &Usage) -> Vec<OfWorkload> {
-    let mut tops: BTreeMap<&Top, BTreeSet<usize>> = BTreeMap::new();
+pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
+    let mut tops: BTreeMap<&TopOwner, BTreeSet<usize>> = BTreeMap::new();
     for (index, tenure) in ledger.tenures.iter().enumerate() {
         tops.entry(&tenure.top).or_default().insert(index);
     }
-    let of = |(top, own): (&Top, BTreeSet<usize>)| {
+    let of = |(top, own): (&TopOwner, BTreeSet<usize>)| {
         let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
         let (memory_used, memory_total) = usage.memory_of(&own);
         let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
@@ -128,7 +128,7 @@ pub fn workloads(ledger: &Ledger, usage: &Usage) -> Vec<OfWorkload> {
             })
             .filter(|pods| *pods > 0.0)
             .collect();
-        let first = |of: fn(&Tenure) -> &Option<BTreeMap<String, String>>| {
+        let first = |of: fn(&Allocation) -> &Option<BTreeMap<String, String>>| {
             tenures()
                 .find_map(|tenure| of(tenure).clone().filter(|map| !map.is_empty()))
                 .or_else(|| tenures().find_map(|tenure| of(tenure).clone()))
@@ -149,7 +149,7 @@ pub fn workloads(ledger: &Ledger, usage: &Usage) -> Vec<OfWorkload> {
 }
 
 /// What its pods were in when they were last seen: the newest look counts, and of it the busiest.
-fn status<'t>(tenures: impl Iterator<Item = &'t Tenure>) -> Option<&'static str> {
+fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
     let rank = |phase: &str| match phase {
         "Running" => 4,
         "Pending" => 3,

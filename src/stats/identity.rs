@@ -10,7 +10,7 @@ use super::dialect::{CONTAINER_LABELS, EXPORTERS, INDEX_LABELS, MODEL_LABELS, NO
 
 /// What the API server knows, as far as labels need it.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub struct ApiFacts {
     /// Names and addresses of nodes; `None` when they may not be listed.
     nodes: Option<BTreeMap<String, String>>,
     /// Node of every bound pod; `None` when pods may not be listed.
@@ -19,14 +19,14 @@ pub struct Facts {
     holders: BTreeSet<PodKey>,
 }
 
-impl Facts {
+impl ApiFacts {
     /// From an inventory and the pods that it was counted from.
     #[must_use]
     pub fn of(inventory: &Inventory, consumers: Option<&[Consumer]>) -> Self {
         let mut nodes = BTreeMap::new();
         let mut holders = BTreeSet::new();
         for host in &inventory.hosts {
-            for alias in host.host.addresses.iter().map(String::as_str).chain([host.name()]) {
+            for alias in host.details.addresses.iter().map(String::as_str).chain([host.name()]) {
                 nodes.insert(alias.to_owned(), host.name().to_owned());
             }
             holders.extend(host.holders.iter().map(|holder| (holder.namespace.clone(), holder.pod.clone())));
@@ -70,7 +70,7 @@ const NAMED: usize = NODE_LABELS.len() - 2;
 
 /// A device as a series names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SeriesDevice {
     pub node: String,
     pub uuid: Option<String>,
     pub index: Option<u32>,
@@ -78,7 +78,7 @@ pub struct Place {
     pub slice: Option<(String, u32)>,
 }
 
-impl Place {
+impl SeriesDevice {
     /// Of a partitioned AMD device the first partition tells what the others report as zero.
     #[must_use]
     pub fn tells(&self, quantity: Quantity) -> bool {
@@ -89,22 +89,22 @@ impl Place {
 }
 
 /// Reads identities of one answer.
-pub struct Reader<'f> {
-    facts: &'f Facts,
+pub struct IdentityReader<'f> {
+    facts: &'f ApiFacts,
     /// Scrape jobs whose own labels clash with the exporter's: `pod` is the exporter's there.
     clashing: BTreeSet<String>,
 }
 
-impl<'f> Reader<'f> {
+impl<'f> IdentityReader<'f> {
     #[must_use]
-    pub fn new(facts: &'f Facts, answer: &[Series]) -> Self {
+    pub fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
         let clashing = answer.iter().filter(|series| series.label("exported_pod").is_some()).map(job).collect();
         Self { facts, clashing }
     }
 
     /// The device; `None` when it is in no node of this cluster, or is not told.
     #[must_use]
-    pub fn place(&self, series: &Series) -> Option<Place> {
+    pub fn place(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(&NODE_LABELS[..NAMED])) {
             (None, _) => series.first(&NODE_LABELS)?.to_owned(),
             // A host with a name that is none of ours is another cluster's, unless the name is that of the exporter's pod.
@@ -120,7 +120,7 @@ impl<'f> Reader<'f> {
         if uuid.is_none() && index.is_none() {
             return None;
         }
-        Some(Place { node, uuid, index, slice: slice(series, number) })
+        Some(SeriesDevice { node, uuid, index, slice: slice(series, number) })
     }
 
     /// The node of the pod that the target's own labels name.
@@ -191,19 +191,19 @@ fn slice(series: &Series, number: impl Fn(&[&str]) -> Option<u32>) -> Option<(St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Host, Node};
+    use crate::model::{Node, NodeDetails};
 
     fn series(labels: &[(&str, &str)]) -> Series {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         Series { labels, points: Vec::new() }
     }
 
-    fn facts() -> Facts {
-        let host = |name: &str, address: &str| Host {
+    fn facts() -> ApiFacts {
+        let host = |name: &str, address: &str| NodeDetails {
             node: Node { name: name.into(), schedulable: true, ..Node::default() },
             allocatable: [("nvidia.com/gpu".to_owned(), "8".to_owned())].into(),
             addresses: vec![address.into()],
-            ..Host::default()
+            ..NodeDetails::default()
         };
         let pod = |name: &str, gpus: u64| Consumer {
             namespace: "team".into(),
@@ -214,7 +214,7 @@ mod tests {
         };
         let consumers = [pod("train-0", 2), pod("exporter-x", 0)];
         let inventory = Inventory::of(vec![host("gpu-1", "10.0.0.1"), host("gpu-2", "10.0.0.2")], Some(&consumers), &[]);
-        Facts::of(&inventory, Some(&consumers))
+        ApiFacts::of(&inventory, Some(&consumers))
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             let mut labels = labels.to_vec();
             labels.push(("gpu", "0"));
             let series = series(&labels);
-            Reader::new(&facts, &[]).place(&series).map(|place| place.node)
+            IdentityReader::new(&facts, &[]).place(&series).map(|place| place.node)
         };
         assert_eq!(node(&[("Hostname", "gpu-1")]).as_deref(), Some("gpu-1"));
         assert_eq!(node(&[("hostname", "gpu-2.example.com")]).as_deref(), Some("gpu-2"));
@@ -240,7 +240,7 @@ mod tests {
         let facts = facts();
         let holder = |labels: &[(&str, &str)], beside: &[Series]| {
             let series = series(labels);
-            Reader::new(&facts, beside).holder(&series, "gpu-1").map(|(_, pod)| pod)
+            IdentityReader::new(&facts, beside).holder(&series, "gpu-1").map(|(_, pod)| pod)
         };
         let plain = [("namespace", "team"), ("pod", "train-0")];
         assert_eq!(holder(&plain, &[]).as_deref(), Some("train-0"));

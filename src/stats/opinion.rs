@@ -7,13 +7,13 @@ use serde_json::Value;
 /// What it says about the work on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Activity {
     Active,
     Idle,
     Suspicious,
 }
 
-impl Verdict {
+impl Activity {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Opinion {
     #[serde(rename = "status")]
-    pub verdict: Verdict,
+    pub verdict: Activity,
     /// 0 to 1.
     pub confidence: f64,
     pub reason: String,
@@ -62,9 +62,9 @@ pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
     let text = text.strip_suffix("```").unwrap_or(text).trim();
     let value: Value = serde_json::from_str(text).map_err(|_| InvalidOpinion::NotJson)?;
     let verdict = match value["status"].as_str() {
-        Some("active") => Verdict::Active,
-        Some("idle") => Verdict::Idle,
-        Some("suspicious") => Verdict::Suspicious,
+        Some("active") => Activity::Active,
+        Some("idle") => Activity::Idle,
+        Some("suspicious") => Activity::Suspicious,
         _ => return Err(InvalidOpinion::Status),
     };
     let within = |name: &str, highest: f64| value[name].as_f64().filter(|number| (0.0..=highest).contains(number));
@@ -90,7 +90,7 @@ mod tests {
         let good =
             r#"{"status": "active", "confidence": 0.92, "reason": "训练", "recommendation": "-", "ai_adjusted_score": 70.5}"#;
         let opinion = read(good).unwrap();
-        assert_eq!((opinion.verdict, opinion.confidence, opinion.adjusted_score), (Verdict::Active, 0.92, Some(70.5)));
+        assert_eq!((opinion.verdict, opinion.confidence, opinion.adjusted_score), (Activity::Active, 0.92, Some(70.5)));
         assert_eq!(read(&format!("```json\n{good}\n```")).unwrap(), opinion);
         assert_eq!(serde_json::to_value(&opinion).unwrap(), serde_json::from_str::<Value>(good).unwrap());
         assert_eq!(read(r#"{"status":"idle","confidence":1}"#).unwrap().adjusted_score, None);

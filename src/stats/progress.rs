@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// How a trainer tells its progress. Tried in this order: steps are finer than epochs.
-struct Pattern {
+struct ProgressPattern {
     /// Who prints it.
     #[cfg_attr(not(test), expect(dead_code, reason = "names the pattern for its readers and its test"))]
     name: &'static str,
@@ -15,15 +15,15 @@ struct Pattern {
     started: bool,
 }
 
-const PATTERNS: [Pattern; 4] = [
-    Pattern {
+const PATTERNS: [ProgressPattern; 4] = [
+    ProgressPattern {
         name: "tqdm, Hugging Face Trainer, Lightning",
         shape: r"(?:^|[\s:])(\d{1,3})%\|[^|]*\|\s*(?:\d|\?)",
         started: false,
     },
-    Pattern { name: "Megatron, Primus", shape: r"(?i)\biteration\s+(\d+)\s*/\s*(\d+)\s*\|", started: false },
-    Pattern { name: "step i/N", shape: r"(?i)\b(?:global[_ ]?)?step[\s:=\[]*(\d+)\s*/\s*(\d+)", started: false },
-    Pattern { name: "epoch i/N", shape: r"(?i)\bepoch[\s:=\[]*(\d+)\s*/\s*(\d+)", started: true },
+    ProgressPattern { name: "Megatron, Primus", shape: r"(?i)\biteration\s+(\d+)\s*/\s*(\d+)\s*\|", started: false },
+    ProgressPattern { name: "step i/N", shape: r"(?i)\b(?:global[_ ]?)?step[\s:=\[]*(\d+)\s*/\s*(\d+)", started: false },
+    ProgressPattern { name: "epoch i/N", shape: r"(?i)\bepoch[\s:=\[]*(\d+)\s*/\s*(\d+)", started: true },
 ];
 
 static SHAPES: LazyLock<Vec<Regex>> =
@@ -39,7 +39,7 @@ pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> O
         .find_map(|(pattern, shape)| lines.clone().rev().find_map(|line| read(pattern, shape, line)))
 }
 
-fn read(pattern: &Pattern, shape: &Regex, line: &str) -> Option<f64> {
+fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<f64> {
     // A bar redraws itself with carriage returns; the last state counts.
     let found = line.rsplit('\r').find_map(|part| shape.captures(part))?;
     let number = |index: usize| found.get(index).and_then(|text| text.as_str().parse::<u64>().ok());

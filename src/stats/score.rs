@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::model::Series;
     use crate::stats::history::{self, Lifetimes};
-    use crate::stats::identity::Facts;
+    use crate::stats::identity::ApiFacts;
 
     /// A device with these metrics, each with ten samples of one value.
     fn trace(model: &str, metrics: &[(&str, f64)], samples: i64) -> Trace {
@@ -197,7 +197,7 @@ mod tests {
                 points: (0..samples).map(|index| Point { at: index * 30_000, value: *value }).collect(),
             })
             .collect();
-        history::read(&series, &Facts::default(), &Lifetimes::new()).traces.remove(0)
+        history::read(&series, &ApiFacts::default(), &Lifetimes::new()).traces.remove(0)
     }
 
     const ALL: [(&str, f64); 6] = [

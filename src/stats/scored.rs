@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::reading::PodKey;
-use crate::model::{Consumer, HostUse, Inventory, Reading, Readings};
+use crate::model::{Consumer, Inventory, NodeUsage, Reading, Readings};
 
 use super::dialect::Quantity;
 use super::history::{History, Trace};
@@ -143,12 +143,12 @@ pub fn scored(
 
 /// Curves by who they are of.
 struct Traces<'h> {
-    by_uuid: BTreeMap<Key<'h, &'h str>, &'h Trace>,
-    by_index: BTreeMap<Key<'h, u32>, &'h Trace>,
+    by_uuid: BTreeMap<TraceKey<'h, &'h str>, &'h Trace>,
+    by_index: BTreeMap<TraceKey<'h, u32>, &'h Trace>,
 }
 
 /// Node, UUID or number, slice.
-type Key<'h, I> = (&'h str, I, Option<&'h (String, u32)>);
+type TraceKey<'h, I> = (&'h str, I, Option<&'h (String, u32)>);
 
 impl<'h> Traces<'h> {
     fn of(history: &'h History) -> Self {
@@ -172,7 +172,7 @@ impl<'h> Traces<'h> {
 }
 
 /// Devices that pods of a node hold and that measure nothing now: as they were in the window, else without a name.
-fn lost(host: &HostUse, readings: &Readings, history: &History) -> Vec<(Reading, bool)> {
+fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Reading, bool)> {
     let own: Vec<&Reading> = readings.devices.iter().filter(|reading| reading.node == host.name()).collect();
     let instances = |name: &str| name.starts_with("mig-") || name.contains("_nps");
     let held = own.iter().filter(|reading| reading.held == Some(true)).count() as u64;
@@ -217,9 +217,9 @@ fn lost(host: &HostUse, readings: &Readings, history: &History) -> Vec<(Reading,
 mod tests {
     use super::*;
     use crate::model::inventory::{Count, Holder};
-    use crate::model::{Health, Host, Point, Series};
+    use crate::model::{NodeDetails, NodeHealth, Point, Series};
     use crate::stats::history::{self, Lifetimes};
-    use crate::stats::identity::Facts;
+    use crate::stats::identity::ApiFacts;
 
     const RULES: Rules = Rules {
         start: 0,
@@ -236,7 +236,7 @@ mod tests {
         let mut labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         labels.insert("gpu".to_owned(), index.to_string());
         let points = times.map(|second| Point { at: second * 1000, value: 3.0 }).collect();
-        history::read(&[Series { labels: labels.into_iter().collect(), points }], &Facts::default(), &Lifetimes::new())
+        history::read(&[Series { labels: labels.into_iter().collect(), points }], &ApiFacts::default(), &Lifetimes::new())
     }
 
     #[test]
@@ -256,11 +256,11 @@ mod tests {
     fn held_devices_that_measure_nothing_are_there_and_unknown() {
         let holder =
             |pod: &str, gpus| Holder { namespace: "t".to_owned(), pod: pod.to_owned(), job: None, gpus, slices: BTreeMap::new() };
-        let mut host = Host::default();
+        let mut host = NodeDetails::default();
         host.node.name = "n".to_owned();
-        let mut host = crate::model::HostUse {
-            host,
-            health: Health::Active,
+        let mut host = crate::model::NodeUsage {
+            details: host,
+            health: NodeHealth::Active,
             reason: None,
             gpus: Count { total: 8, used: Some(3) },
             slices: BTreeMap::new(),

@@ -45,7 +45,7 @@ impl Measure {
 }
 
 /// How one trainer's lines look.
-struct Pattern {
+struct LogPattern {
     /// Who prints them.
     #[cfg_attr(not(test), expect(dead_code, reason = "names the pattern for its readers and its test"))]
     name: &'static str,
@@ -67,8 +67,8 @@ macro_rules! number {
 }
 
 /// Tried in this order; the first whose sign is in a line reads it.
-const PATTERNS: [Pattern; 6] = [
-    Pattern {
+const PATTERNS: [LogPattern; 6] = [
+    LogPattern {
         name: "Hugging Face Trainer, LLaMA-Factory",
         sign: r#"\{.*['"](?:loss|train_loss|eval_loss|eval_accuracy|train_samples_per_second)['"]\s*:"#,
         unless: None,
@@ -80,7 +80,7 @@ const PATTERNS: [Pattern; 6] = [
             (Measure::TokensPerSecond, number!(r#"['"](?:throughput|train_tokens_per_second)['"]\s*:\s*['"]?"#)),
         ],
     },
-    Pattern {
+    LogPattern {
         name: "Megatron, Primus",
         sign: r"\biteration\s+\d+\s*/\s*\d+\s*\|",
         unless: None,
@@ -93,7 +93,7 @@ const PATTERNS: [Pattern; 6] = [
             (Measure::TokensPerSecond, number!(r"tokens per GPU \(tokens/s/GPU\):\s*")),
         ],
     },
-    Pattern {
+    LogPattern {
         name: "DeepSpeed",
         sign: r"\bstep=\d+, skipped=\d+, lr=\[|\bCurrSamplesPerSec=|\bRunningAvgSamplesPerSec=",
         unless: None,
@@ -104,13 +104,13 @@ const PATTERNS: [Pattern; 6] = [
             (Measure::SamplesPerSecond, number!(r"\bRunningAvgSamplesPerSec=")),
         ],
     },
-    Pattern {
+    LogPattern {
         name: "vLLM",
         sign: r"Avg generation throughput:",
         unless: None,
         fields: &[(Measure::TokensPerSecond, number!(r"Avg generation throughput:\s*", r"\s*tokens/s"))],
     },
-    Pattern {
+    LogPattern {
         name: "tqdm, Lightning",
         // Every download has a bar: it is a training's by its name, or by what stands at its end.
         sign: r"^\s*(?i:(?:epoch|train|training|steps?)\b[^%|]*)?\d{1,3}%\|[^|]*\|\s*\d+/\d+ \[|%\|[^|]*\|\s*\d+/\d+ \[.*\bloss=",
@@ -122,7 +122,7 @@ const PATTERNS: [Pattern; 6] = [
             (Measure::Accuracy, number!(r"[\[,\s](?:train[_/])?acc(?:uracy)?(?:_step)?=")),
         ],
     },
-    Pattern {
+    LogPattern {
         name: "step and loss",
         sign: r"(?i)\b(?:step|iter(?:ation)?)\b[\s:=\[]*\d+.*\bloss\b\s*[:=]",
         unless: Some(r"(?i)\b(?:eval|val|valid|validation|test)[_ -]?(?:loss|acc)"),
@@ -140,15 +140,15 @@ const PATTERNS: [Pattern; 6] = [
     },
 ];
 
-struct Shape {
+struct LogShape {
     sign: Regex,
     unless: Option<Regex>,
     fields: Vec<(Measure, Regex)>,
 }
 
-static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
+static SHAPES: LazyLock<Vec<LogShape>> = LazyLock::new(|| {
     let regex = |text: &str| Regex::new(text).expect("the patterns are tested");
-    let shape = |pattern: &Pattern| Shape {
+    let shape = |pattern: &LogPattern| LogShape {
         sign: regex(pattern.sign),
         unless: pattern.unless.map(regex),
         fields: pattern.fields.iter().map(|(measure, text)| (*measure, regex(text))).collect(),

@@ -3,17 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::allocations::{AllocationHistory, Stretch, interval};
+use super::device_numbers::DeviceNumbers;
 use super::dialect::{self, Quantity, metric_of};
-use super::identity::{Facts, Place, Reader};
-use super::ledger::{Ledger, Stretch, interval};
-use super::tenants::{Names, Tenants, Watch};
+use super::holders::{DeviceWatch, NamedPods, Tenants};
+use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::model::Point;
 use crate::model::reading::PodKey;
 use crate::model::series::Series;
 
 /// Values of one device, in order of time, while it was held by the same.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run<T = Point> {
+pub struct HolderSamples<T = Point> {
     pub device: usize,
     /// Places among the tenures; several where the device is shared.
     pub holders: Vec<usize>,
@@ -26,7 +27,7 @@ pub struct Run<T = Point> {
 
 /// Memory of a device at a time, in MiB.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Memory {
+struct MemorySample {
     at: i64,
     used: f64,
     total: Option<f64>,
@@ -34,7 +35,7 @@ struct Memory {
 
 /// Nodes as they are known now: the past is told in names that may be addresses.
 #[derive(Clone, Debug, Default)]
-pub struct Nodes {
+pub struct NodeNames {
     /// Whose units are parts of devices.
     pub shared: BTreeSet<String>,
     /// Names and addresses → names.
@@ -44,7 +45,7 @@ pub struct Nodes {
 /// Runs of one quantity, in order of devices and time.
 #[derive(Clone, Debug)]
 struct Runs<T> {
-    all: Vec<Run<T>>,
+    all: Vec<HolderSamples<T>>,
     /// Their places by tenure.
     of_tenures: Vec<Vec<usize>>,
 }
@@ -57,14 +58,20 @@ impl<T> Default for Runs<T> {
 
 impl<T> Runs<T> {
     /// Adds values of a device, which come in order of time.
-    fn add(&mut self, device: usize, seconds: f64, watch: &mut Watch<'_>, mut values: Vec<T>, at: fn(&T) -> i64) {
-        let mut begins: Vec<Run<T>> = Vec::new();
+    fn add(&mut self, device: usize, seconds: f64, watch: &mut DeviceWatch<'_>, mut values: Vec<T>, at: fn(&T) -> i64) {
+        let mut begins: Vec<HolderSamples<T>> = Vec::new();
         let mut places = Vec::new();
         for (place, value) in values.iter().enumerate() {
             // Asked first, for it remembers what it saw.
             if watch.moves_to(at(value)) || place == 0 {
                 places.push(place);
-                begins.push(Run { device, holders: watch.holders.clone(), held: watch.held, seconds, values: Vec::new() });
+                begins.push(HolderSamples {
+                    device,
+                    holders: watch.holders.clone(),
+                    held: watch.held,
+                    seconds,
+                    values: Vec::new(),
+                });
             }
         }
         for (run, place) in begins.iter_mut().zip(places).rev() {
@@ -82,7 +89,7 @@ impl<T> Runs<T> {
     }
 
     /// Those of devices that one of these tenures held, each once.
-    fn of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &Run<T>> {
+    fn of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
         let places: BTreeSet<usize> = own.iter().filter_map(|tenure| self.of_tenures.get(*tenure)).flatten().copied().collect();
         places.into_iter().map(|place| &self.all[place])
     }
@@ -92,11 +99,11 @@ impl<T> Runs<T> {
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     utilization: Runs<Point>,
-    memory: Runs<Memory>,
+    memory: Runs<MemorySample>,
     /// In watts.
     power: Runs<Point>,
     /// Devices by their number in the samples.
-    pub devices: Vec<Place>,
+    pub devices: Vec<SeriesDevice>,
     /// How their exporters call them.
     pub models: Vec<Option<String>>,
     /// Samples that no device can have.
@@ -112,25 +119,25 @@ struct Curve {
 
 /// What one device told, by quantity and rank of the metric.
 #[derive(Default)]
-struct Told {
+struct DeviceSamples {
     model: Option<String>,
     /// Its number on its node, as the first who told calls it.
     index: Option<u32>,
     curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
 }
 
-impl Told {
+impl DeviceSamples {
     /// Pods that the labels name.
-    fn names(&self) -> Names {
+    fn names(&self) -> NamedPods {
         let curves = || self.curves.values().flatten();
         let first = curves().next().and_then(|curve| curve.pod);
         if curves().all(|curve| curve.pod == first) {
-            return Names::Same(first);
+            return NamedPods::Same(first);
         }
         let named = |curve: &Curve| {
             curve.pod.map(|pod| curve.points.iter().map(|point| (point.at, pod)).collect::<Vec<_>>()).unwrap_or_default()
         };
-        Names::by_time(curves().flat_map(named).collect())
+        NamedPods::by_time(curves().flat_map(named).collect())
     }
 
     /// Of several metrics for one quantity the best counts. Where a value is told with its pod and without, it is still one.
@@ -155,15 +162,15 @@ impl Told {
 fn told<'a>(
     answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
     stretch: Stretch,
-    reader: &Reader<'_>,
+    reader: &IdentityReader<'_>,
     tenants: &Tenants<'_>,
-) -> (BTreeMap<Place, Told>, u64) {
+) -> (BTreeMap<SeriesDevice, DeviceSamples>, u64) {
     let mut dropped = 0;
     // What a series has beside what says of which device and pod it is, says who collected it.
     let read: BTreeSet<&str> =
         dialect::labels().filter(|name| !matches!(*name, "job" | "instance")).chain(["__name__"]).collect();
     let mut collectors: BTreeMap<Vec<(&str, &str)>, u32> = BTreeMap::new();
-    let mut devices: BTreeMap<Place, Told> = BTreeMap::new();
+    let mut devices: BTreeMap<SeriesDevice, DeviceSamples> = BTreeMap::new();
     for (series, mut points) in answer {
         let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
         if !place.tells(metric.quantity) {
@@ -177,7 +184,7 @@ fn told<'a>(
         let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
         let told = devices.entry(place).or_default();
         told.index = told.index.or(index);
-        told.model = told.model.take().or_else(|| Reader::model(series).map(ToOwned::to_owned));
+        told.model = told.model.take().or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
         points.retain_mut(|point| {
             if !(stretch.start..stretch.end).contains(&point.at) {
                 return false;
@@ -192,8 +199,8 @@ fn told<'a>(
 }
 
 /// Numbers of devices that are cut, by node and UUID: all instances of a device have its number, whoever tells it.
-fn numbers(devices: &BTreeMap<Place, Told>) -> BTreeMap<(String, String), u32> {
-    let id = |place: &Place| Some((place.node.clone(), place.uuid.clone()?));
+fn numbers(devices: &BTreeMap<SeriesDevice, DeviceSamples>) -> BTreeMap<(String, String), u32> {
+    let id = |place: &SeriesDevice| Some((place.node.clone(), place.uuid.clone()?));
     let cut: BTreeSet<_> = devices.keys().filter(|place| place.slice.is_some()).filter_map(id).collect();
     let mut numbers = BTreeMap::new();
     for (place, told) in devices.iter().filter(|_| !cut.is_empty()) {
@@ -207,26 +214,29 @@ fn numbers(devices: &BTreeMap<Place, Told>) -> BTreeMap<(String, String), u32> {
 impl Usage {
     /// From raw samples of the devices. `exporters` are pods that may name a device's node by their own.
     #[must_use]
-    pub fn of(mut answer: Vec<Series>, ledger: &Ledger, nodes: &Nodes, exporters: &[(PodKey, String)]) -> Self {
+    pub fn of(mut answer: Vec<Series>, ledger: &AllocationHistory, nodes: &NodeNames, exporters: &[(PodKey, String)]) -> Self {
         let bound = ledger.tenures.iter().filter(|tenure| !tenure.node.is_empty());
         let own = ledger.of_nodes.keys().map(|node| (node.clone(), node.clone()));
         let names = nodes.aliases.clone().into_iter().chain(own).collect();
         let pods = bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone()));
-        let facts = Facts::of_past(names, pods.chain(exporters.iter().cloned()));
-        let reader = Reader::new(&facts, &answer);
+        let facts = ApiFacts::of_past(names, pods.chain(exporters.iter().cloned()));
+        let reader = IdentityReader::new(&facts, &answer);
         let tenants = Tenants::of(ledger);
         // There are many: they stay where they are.
         let samples: Vec<Vec<Point>> = answer.iter_mut().map(|series| std::mem::take(&mut series.points)).collect();
         let (mut devices, dropped) = told(answer.iter().zip(samples), ledger.stretch, &reader, &tenants);
         let mut usage = Self { dropped, ..Self::default() };
+        let told_as =
+            |(place, told): (&SeriesDevice, &DeviceSamples)| SeriesDevice { index: place.index.or(told.index), ..place.clone() };
+        let all = DeviceNumbers::of(devices.iter().map(told_as));
         let numbers = numbers(&devices);
         // A device that is cut into instances is those.
-        let whole = |place: &Place| Place { slice: None, ..place.clone() };
-        let cut: BTreeSet<Place> = devices.keys().filter(|place| place.slice.is_some()).map(whole).collect();
+        let whole = |place: &SeriesDevice| SeriesDevice { slice: None, ..place.clone() };
+        let cut: BTreeSet<SeriesDevice> = devices.keys().filter(|place| place.slice.is_some()).map(whole).collect();
         devices.retain(|place, _| !cut.contains(place));
         for (device, (mut place, mut told)) in devices.into_iter().enumerate() {
             let shared = place.uuid.as_ref().and_then(|uuid| numbers.get(&(place.node.clone(), uuid.clone())).copied());
-            place.index = shared.or(told.index);
+            place.index = shared.or(told.index).or_else(|| all.number(&place));
             let mut watch = tenants.watch(&place, told.names());
             let seconds = |points: &[Point]| interval([points].into_iter()).unwrap_or(ledger.slot) as f64 / 1000.0;
             let points = told.curve(Quantity::Utilization);
@@ -239,7 +249,7 @@ impl Usage {
             let each = seconds(&[]);
             let memory = |Point { at, value: used }| {
                 let total = free.get(&at).map(|free| free + used).or_else(|| total.get(&at).copied());
-                Memory { at, used, total }
+                MemorySample { at, used, total }
             };
             usage.memory.add(device, each, &mut watch, points.into_iter().map(memory).collect(), |memory| memory.at);
             usage.devices.push(place);
@@ -250,12 +260,12 @@ impl Usage {
 
     /// Utilization in percent, in order of devices and time.
     #[must_use]
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[HolderSamples] {
         &self.utilization.all
     }
 
     /// Utilization of devices while one of these tenures held them, each once, in order of devices and time.
-    pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &Run> {
+    pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
         self.utilization.of(own)
     }
 
@@ -269,7 +279,7 @@ impl Usage {
     /// What a group drew at some times, in kWh; `None` where nobody measured it. Gaps are not filled.
     #[must_use]
     pub fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
-        let of = |run: &Run| {
+        let of = |run: &HolderSamples| {
             let seconds = run.seconds;
             run.values.iter().filter(|point| when(point.at)).map(move |point| point.value * seconds).collect::<Vec<_>>()
         };
@@ -305,7 +315,7 @@ impl Usage {
 /// Five-minute means of runs, which come in order of devices and time, by the number of the window: of each device first,
 /// then of the devices. One without samples is left out.
 #[must_use]
-pub fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u Run>) -> BTreeMap<i64, f64> {
+pub fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u HolderSamples>) -> BTreeMap<i64, f64> {
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     let mut close = |(_, window): (usize, i64), sum: f64, count: f64| {
         let (all, number) = windows.entry(window).or_default();

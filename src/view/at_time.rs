@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::stats::ledger::{Tenure, Top};
+use crate::stats::allocations::{Allocation, TopOwner};
 
 use super::coverage::{percent, rounded};
 use super::snapshot::At;
 use super::table::{Table, left, right};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// A list as it was at a moment.
 #[derive(Serialize)]
@@ -59,9 +59,9 @@ pub struct HolderAt {
     gpu: u64,
 }
 
-impl From<&Tenure> for HolderAt {
-    fn from(tenure: &Tenure) -> Self {
-        let Tenure { pod: (namespace, pod), top, gpus, .. } = tenure;
+impl From<&Allocation> for HolderAt {
+    fn from(tenure: &Allocation) -> Self {
+        let Allocation { pod: (namespace, pod), top, gpus, .. } = tenure;
         Self {
             namespace: namespace.clone(),
             pod: pod.clone(),
@@ -127,11 +127,11 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
 #[must_use]
 pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
     let Some(slot) = then.slot() else { return ListAt::new(then.time, Vec::new()) };
-    let mut tops: BTreeMap<&Top, Vec<usize>> = BTreeMap::new();
+    let mut tops: BTreeMap<&TopOwner, Vec<usize>> = BTreeMap::new();
     for (index, tenure) in then.ledger.tenures.iter().enumerate().filter(|(_, tenure)| tenure.requested[slot]) {
         tops.entry(&tenure.top).or_default().push(index);
     }
-    let job = |(top, own): (&Top, Vec<usize>)| {
+    let job = |(top, own): (&TopOwner, Vec<usize>)| {
         let tenures = || own.iter().map(|index| then.tenure(*index));
         let held: Vec<usize> = own.iter().copied().filter(|index| then.tenure(*index).held[slot]).collect();
         let running: BTreeSet<&(String, String)> = tenures()
@@ -194,7 +194,7 @@ fn number(value: Option<u64>) -> String {
 
 /// Renders nodes for people.
 #[must_use]
-pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: Look) -> String {
+pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
     let columns = [left("NAME"), right("GPUS"), right("USED"), right("FREE"), right("UTIL"), left("HOLDERS").yielding()];
     let mut table = Table::new(columns);
     for item in items {
@@ -213,7 +213,7 @@ pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: Look) -
 
 /// Renders jobs for people.
 #[must_use]
-pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: Look) -> String {
+pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table =
         Table::new([left("NAMESPACE"), left("NAME"), left("KIND"), left("STATUS"), right("GPUS"), right("HELD"), right("UTIL")]);
     for item in items {

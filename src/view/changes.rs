@@ -8,7 +8,7 @@ use similar::TextDiff;
 use crate::spec::{is_secret_name, masked, secrets_in};
 
 use super::text::{clean, paint};
-use super::{Look, yaml};
+use super::{TextStyle, yaml};
 
 /// What would become of an object.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl Difference {
 
 /// Differences one after the other, as `diff -u` writes them.
 #[must_use]
-pub fn text(found: &[Difference], look: Look) -> String {
+pub fn text(found: &[Difference], look: TextStyle) -> String {
     let mut text = String::new();
     for line in found.iter().map(Difference::unified).collect::<String>().lines() {
         let color = match line.as_bytes().first() {

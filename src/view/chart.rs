@@ -5,11 +5,11 @@ use jiff::tz::TimeZone;
 
 use crate::model::Point;
 
-use super::Look;
+use super::TextStyle;
 
 /// The frame of a chart: what is shown of time and of values.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct ChartFrame {
     /// Unix milliseconds.
     pub from: i64,
     pub to: i64,
@@ -26,7 +26,7 @@ const AXIS: usize = 7;
 
 /// The chart, a line of text per row, with `note` beside the time axis.
 #[must_use]
-pub fn chart(points: &[Point], frame: Frame, note: &str, look: Look) -> String {
+pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -> String {
     let columns = frame.width.saturating_sub(AXIS).max(10);
     let levels = levels(points, frame, columns * 2);
     let mut text = String::new();
@@ -56,7 +56,7 @@ pub fn chart(points: &[Point], frame: Frame, note: &str, look: Look) -> String {
 }
 
 /// Dots of height per half column, 0 to 4 times the rows; `None` where nothing was sampled.
-fn levels(points: &[Point], frame: Frame, halves: usize) -> Vec<Option<usize>> {
+fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usize>> {
     let span = (frame.to - frame.from).max(1) as f64;
     let mut sums = vec![(0.0, 0_u32); halves];
     for point in points.iter().filter(|point| point.at >= frame.from && point.at <= frame.to) {
@@ -85,7 +85,7 @@ fn levels(points: &[Point], frame: Frame, halves: usize) -> Vec<Option<usize>> {
 }
 
 /// One character: two columns of four dots. A value of nothing is a dot on the ground, no value is no dot.
-fn cell(pair: &[Option<usize>], row: usize, look: Look) -> char {
+fn cell(pair: &[Option<usize>], row: usize, look: TextStyle) -> char {
     const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
     const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
     let filled = |level: Option<usize>| level.map_or(0, |level| level.max(usize::from(row == 0)).saturating_sub(row * 4).min(4));
@@ -105,10 +105,10 @@ fn cell(pair: &[Option<usize>], row: usize, look: Look) -> char {
 
 /// A few points as one line of blocks, for lists: `▂▅█▇`.
 #[must_use]
-pub fn spark(points: &[Point], frame: Frame, look: Look) -> String {
+pub fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const PLAIN: [char; 4] = ['_', '.', 'o', '#'];
-    let levels = levels(points, Frame { height: 2, ..frame }, frame.width);
+    let levels = levels(points, ChartFrame { height: 2, ..frame }, frame.width);
     levels
         .into_iter()
         .map(|level| match level {
@@ -124,7 +124,7 @@ fn number(value: f64) -> String {
 }
 
 /// The time of day, with the day where the frame is longer than one.
-fn clock(at: i64, frame: Frame) -> String {
+fn clock(at: i64, frame: ChartFrame) -> String {
     let format = if frame.to - frame.from > 86_400_000 { "%m-%d %H:%M" } else { "%H:%M" };
     let zone = TimeZone::system();
     Timestamp::from_millisecond(at).map_or_else(|_| String::new(), |at| at.to_zoned(zone).strftime(format).to_string())
@@ -140,12 +140,12 @@ mod tests {
 
     #[test]
     fn dots_stand_for_values() {
-        let frame = Frame { from: 0, to: 20_000, top: 100.0, height: 2, width: AXIS + 10 };
-        let text = chart(&points(&[100.0; 20]), frame, "", Look { width: Some(80), color: false, plain: true });
+        let frame = ChartFrame { from: 0, to: 20_000, top: 100.0, height: 2, width: AXIS + 10 };
+        let text = chart(&points(&[100.0; 20]), frame, "", TextStyle { width: Some(80), color: false, plain: true });
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows[0], "  100 |##########");
         assert_eq!(rows[1], "   50 |##########".replace("50", "  ").as_str());
-        let text = chart(&points(&[0.0; 20]), frame, "", Look { width: Some(80), color: false, plain: false });
+        let text = chart(&points(&[0.0; 20]), frame, "", TextStyle { width: Some(80), color: false, plain: false });
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!((rows[0], rows[1]), ("  100 ┤", "      ┤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀"));
         assert_eq!(rows[2], "    0 ┴──────────");
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_where_nothing_was_sampled() {
-        let frame = Frame { from: 0, to: 20_000, top: 100.0, height: 1, width: 20 };
+        let frame = ChartFrame { from: 0, to: 20_000, top: 100.0, height: 1, width: 20 };
         let mut some = points(&[50.0; 20]);
         some.retain(|point| point.at >= 10_000);
-        let line = spark(&some, frame, Look { width: None, color: false, plain: false });
+        let line = spark(&some, frame, TextStyle { width: None, color: false, plain: false });
         assert_eq!(line, "          ▄▄▄▄▄▄▄▄▄▄");
     }
 }

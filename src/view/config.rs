@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::table::{Table, left};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// One setting.
 pub struct Setting {
@@ -84,7 +84,7 @@ pub fn yaml(settings: &[Setting]) -> String {
 }
 
 #[must_use]
-pub fn table(settings: &[Setting], format: Format, look: Look) -> String {
+pub fn table(settings: &[Setting], format: Format, look: TextStyle) -> String {
     let mut table = Table::new(vec![left("KEY"), left("VALUE"), left("ORIGIN")]);
     for setting in settings {
         table.row(vec![setting.name.to_owned().into(), setting.shown().into(), setting.origin.clone().into()]);

@@ -6,7 +6,7 @@ use super::text::count;
 
 /// A copy that is whole.
 #[derive(Clone, Debug, Serialize)]
-pub struct Answer {
+pub struct CopyResult {
     pub from: String,
     pub to: String,
     pub files: u64,
@@ -16,7 +16,7 @@ pub struct Answer {
 
 /// For people.
 #[must_use]
-pub fn text(answer: &Answer) -> String {
+pub fn text(answer: &CopyResult) -> String {
     format!("copied {}, {}, to {}\n", count(answer.files, "file"), size(answer.bytes), answer.to)
 }
 

@@ -115,7 +115,7 @@ struct NotTried<'a> {
 /// The answer to several documents.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Batch<'a> {
+pub struct SubmissionBatch<'a> {
     success: Vec<BatchItem<'a>>,
     failed: Vec<NotCreated>,
     not_tried: Vec<NotTried<'a>>,
@@ -126,7 +126,7 @@ pub fn batch<'a>(
     created: &'a [Created],
     failed: &[(&'static str, String, Error)],
     not_tried: &'a [(&'static str, String)],
-) -> Batch<'a> {
+) -> SubmissionBatch<'a> {
     let item = |created: &'a Created| BatchItem {
         kind: created.kind,
         job_id: Some(created.job_id.as_str()).filter(|_| !created.namespace.is_empty()),
@@ -140,7 +140,7 @@ pub fn batch<'a>(
         error: error.name.to_string(),
         message: error.to_string(),
     };
-    Batch {
+    SubmissionBatch {
         success: created.iter().map(item).collect(),
         failed: failed.iter().map(not).collect(),
         not_tried: not_tried.iter().map(|(kind, name)| NotTried { kind, name }).collect(),

@@ -25,19 +25,19 @@ struct NotDeleted {
 
 /// The answer to several names.
 #[derive(Serialize)]
-pub struct Batch<'a> {
+pub struct DeletionBatch<'a> {
     success: &'a [Deleted],
     failed: Vec<NotDeleted>,
 }
 
 #[must_use]
-pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> Batch<'a> {
+pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> DeletionBatch<'a> {
     let not = |(name, error): &(String, Error)| NotDeleted {
         name: name.clone(),
         error: error.name.to_string(),
         message: error.to_string(),
     };
-    Batch { success: deleted, failed: failed.iter().map(not).collect() }
+    DeletionBatch { success: deleted, failed: failed.iter().map(not).collect() }
 }
 
 /// One job for people.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Address, Autoscaler, Event, Figures, Job, Pod, Point, Readings, State, quantity};
+use crate::model::{Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, Readings, State, quantity};
 use crate::spec::masked;
 
-use super::Look;
-use super::chart::{Frame, chart};
+use super::TextStyle;
+use super::chart::{ChartFrame, chart};
 use super::coverage::{self, Coverage, memory_of, rounded};
 use super::events::{self, EventDocument, recent};
 use super::pods::{self, PodDocument};
@@ -27,17 +27,17 @@ pub struct Description {
     /// Objects of the job besides its pods, as `kind/name`.
     pub objects: Vec<String>,
     /// Where it answers.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<Endpoint>,
     pub autoscaler: Option<Autoscaler>,
     /// What it says of its own speed: `245 tokens/sec`.
     pub throughput: Option<String>,
     /// What its devices do; `None` without metrics.
-    pub work: Option<Work>,
+    pub work: Option<JobWork>,
 }
 
 /// What a job's devices do, now and in the last hour.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct JobWork {
     pub readings: Readings,
     pub figures: Figures,
     /// Mean utilization of its devices in percent.
@@ -64,10 +64,10 @@ pub struct JobDocument<'a> {
     message: Option<&'a str>,
     pool: Option<&'a str>,
     user: Option<&'a str>,
-    resources: Resources<'a>,
+    resources: JobResourceItem<'a>,
     gpu_held: u64,
     progress: Option<u8>,
-    metrics: Metrics,
+    metrics: MeasuredValues,
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
@@ -81,7 +81,7 @@ pub struct JobDocument<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Resources<'a> {
+struct JobResourceItem<'a> {
     gpu: u64,
     gpu_total: u64,
     gpu_type: Option<&'a str>,
@@ -94,7 +94,7 @@ struct Resources<'a> {
 /// Measured values; unknown without a metrics source.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Metrics {
+struct MeasuredValues {
     gpu_utilization: Option<f64>,
     memory_usage: Option<String>,
     /// No exporter tells it.
@@ -164,7 +164,7 @@ pub fn document(description: &Description) -> JobDocument<'_> {
         message: state.message.as_deref(),
         pool: job.pool.as_deref(),
         user: job.user.as_deref(),
-        resources: Resources {
+        resources: JobResourceItem {
             gpu: job.gpus_per_pod,
             gpu_total: job.gpus(),
             gpu_type: job.gpu_type.as_deref(),
@@ -195,10 +195,10 @@ pub fn document(description: &Description) -> JobDocument<'_> {
     }
 }
 
-fn metrics(description: &Description) -> Metrics {
+fn metrics(description: &Description) -> MeasuredValues {
     let figures = description.work.as_ref().map(|work| work.figures);
     let of = |value: fn(&Figures) -> Option<f64>| figures.as_ref().and_then(value).map(rounded);
-    Metrics {
+    MeasuredValues {
         gpu_utilization: of(|figures| figures.utilization),
         memory_usage: figures.as_ref().and_then(memory_of),
         network_latency: None,
@@ -237,7 +237,7 @@ fn autoscaling(autoscaler: &Autoscaler) -> AutoscalingDocument<'_> {
 
 /// The job for people: the answer first, the detail after.
 #[must_use]
-pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
+pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> String {
     let Description { job, state: found, progress, events, objects, addresses, autoscaler, .. } = description;
     let status = paint(&state(found), status_color(found.status), look);
     let since =
@@ -297,7 +297,7 @@ pub fn text(description: &Description, look: Look, now: Timestamp) -> String {
     line("objects", objects.join(", "));
     if let Some(work) = description.work.as_ref().filter(|work| look.width.is_some() && !work.curve.is_empty()) {
         let width = look.width.map_or(80, |width| width.min(100));
-        let frame = Frame { from: work.from, to: work.to, top: 100.0, height: 4, width };
+        let frame = ChartFrame { from: work.from, to: work.to, top: 100.0, height: 4, width };
         let sampled = format!("GPU utilization, {} of {} GPUs sampled", work.figures.sampled, job.gpus_held());
         text.push_str(&chart(&work.curve, frame, &sampled, look));
     }

@@ -3,21 +3,21 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::stats::account::{Account, Advice, Works};
-use crate::stats::ledger::Top;
+use crate::stats::allocations::TopOwner;
+use crate::stats::gpu_hours::{Advice, GpuHours, Works};
 
-use super::Look;
+use super::TextStyle;
 use super::coverage::rounded;
 use super::text::{blocks, clean, count};
 
 /// All that is known of it.
 pub struct Efficiency {
-    pub top: Top,
+    pub top: TopOwner,
     /// When it held a device first and last.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub wait_seconds: f64,
-    pub account: Account,
+    pub account: GpuHours,
     pub works: Works,
     pub advice: Vec<Advice>,
     /// Samples of everybody's devices that none can have.
@@ -60,7 +60,7 @@ pub fn json(of: &Efficiency) -> Value {
         .iter()
         .map(|((node, device), work)| {
             json!({
-                "node": node, "device": device, "utilization": work.utilization().map(rounded),
+                "node": node, "device": device.to_string(), "utilization": work.utilization().map(rounded),
                 "memory_peak_gib": work.memory_peak_mib.map(gib), "memory_total_gib": work.memory_total_mib.map(gib),
                 "power_watts": work.watts().map(rounded), "measured_hours": rounded(work.seconds / 3600.0),
             })
@@ -90,7 +90,7 @@ fn span(seconds: f64) -> String {
 
 /// For people.
 #[must_use]
-pub fn text(of: &Efficiency, look: Look) -> String {
+pub fn text(of: &Efficiency, look: TextStyle) -> String {
     let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;
     let ran = from.zip(*to).map_or_else(
         || "never ran".to_owned(),
@@ -107,7 +107,7 @@ pub fn text(of: &Efficiency, look: Look) -> String {
         text.push_str(&format!(", {:.1} not measured", account.unknown()));
     }
     text.push_str(&format!("{energy}\n"));
-    let width = works.keys().map(|(node, device)| node.len() + device.len() + 1).max().unwrap_or(0);
+    let width = works.keys().map(|(node, device)| node.len() + device.to_string().len() + 1).max().unwrap_or(0);
     for ((node, device), work) in works {
         let name = clean(&format!("{node}/{device}")).into_owned();
         let bar = work

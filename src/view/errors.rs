@@ -6,12 +6,12 @@ use serde_json::json;
 use crate::error::Error;
 use crate::spec::{Problem, Problems, Severity};
 
-use super::Look;
+use super::TextStyle;
 use super::text::{clean, paint};
 
 /// `error: …` with causes, problems and hints.
 #[must_use]
-pub fn error_text(error: &Error, look: Look) -> String {
+pub fn error_text(error: &Error, look: TextStyle) -> String {
     let mut text = format!("{} {}\n", paint("error:", Some(Color::Red), look), clean(&error.message));
     for cause in &error.causes {
         text.push_str(&format!("  caused by: {}\n", clean(cause)));
@@ -32,17 +32,17 @@ pub fn error_text(error: &Error, look: Look) -> String {
 
 /// A problem with its place and its line.
 #[must_use]
-pub fn problem_text(problems: &Problems, problem: &Problem, look: Look) -> String {
+pub fn problem_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
     told(problems, problem, "", look)
 }
 
 /// The same with the id of the check that found it.
 #[must_use]
-pub fn checked_text(problems: &Problems, problem: &Problem, look: Look) -> String {
+pub fn checked_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
     told(problems, problem, &format!(" [{}]", problem.id), look)
 }
 
-fn told(problems: &Problems, problem: &Problem, id: &str, look: Look) -> String {
+fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> String {
     let at = problem.at;
     let color = if problem.severity == Severity::Error { Color::Red } else { Color::Yellow };
     let word = if problem.severity == Severity::Error { "" } else { "warning: " };
@@ -113,7 +113,7 @@ pub fn error_json(error: &Error) -> String {
 
 /// A warning as text.
 #[must_use]
-pub fn warning_text(message: &str, hint: Option<&str>, look: Look) -> String {
+pub fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
     let mut text = format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), clean(message));
     if let Some(hint) = hint {
         text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), clean(hint)));

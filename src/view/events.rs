@@ -8,7 +8,7 @@ use crate::model::Event;
 
 use super::table::{Cell, Table, left, right};
 use super::text::{age, clean, paint, wrapped};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 #[derive(Serialize)]
 pub struct EventDocument<'a> {
@@ -47,7 +47,7 @@ pub fn event_document(event: &Event) -> EventDocument<'_> {
 
 /// All of them under each other, the newest last.
 #[must_use]
-pub fn table(events: &[Event], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
+pub fn table(events: &[Event], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let mut table = Table::new([right("AGE"), right("TIMES"), left("OBJECT"), left("REASON"), left("MESSAGE")]);
     for event in events {
         table.row(vec![
@@ -63,7 +63,7 @@ pub fn table(events: &[Event], format: Format, headers: bool, look: Look, now: T
 
 /// All of them for a terminal: whose it is, what it means, wrapped beside its title. `job` is left out of the names.
 #[must_use]
-pub fn listing(events: &[Event], job: &str, look: Look, now: Timestamp) -> String {
+pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> String {
     let part = |event: &Event| {
         let (kind, name) = event.object.split_once('/').unwrap_or((event.object.as_str(), ""));
         let rest = name.strip_prefix(job).map_or(name, |rest| rest.trim_start_matches('-'));
@@ -87,7 +87,7 @@ pub fn listing(events: &[Event], job: &str, look: Look, now: Timestamp) -> Strin
 
 /// One event in a line, for those who watch.
 #[must_use]
-pub fn line(event: &Event, look: Look) -> String {
+pub fn line(event: &Event, look: TextStyle) -> String {
     let at = event.at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
     let words = paint(&plain_words(event), event.warning.then_some(Color::Yellow), look);
     format!("{at} {} {words}\n", clean(&event.object))
@@ -95,7 +95,7 @@ pub fn line(event: &Event, look: Look) -> String {
 
 /// The last things that happened, in plain words; what happened to several pods alike is one line. The newest last.
 #[must_use]
-pub fn recent(events: &[Event], look: Look, now: Timestamp) -> String {
+pub fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
     const SHOWN: usize = 8;
     let mut lines: Vec<(&Event, String, u32)> = Vec::new();
     for event in events {
@@ -164,7 +164,7 @@ mod tests {
                 "Pod/a-1-y",
             ),
         ];
-        let look = Look { width: None, color: false, plain: false };
+        let look = TextStyle { width: None, color: false, plain: false };
         let text = recent(&events, look, Timestamp::UNIX_EPOCH);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::stats::score::Band;
 use crate::stats::scored::Scored;
 
-use super::score::Stats;
+use super::score::ScoreStats;
 
 /// What analyses came to so far.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +112,7 @@ fn device(text: &mut Text, name: &str, row: &Scored, value: f64) {
 
 /// All families; without samples of devices where nothing new is known of them.
 #[must_use]
-pub fn text(known: Option<(&[Scored], &Stats)>, analyses: &Analyses) -> String {
+pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
     let mut text = Text(String::new());
     for (name, help, value) in OF_DEVICES {
         text.family(name, "gauge", help);
@@ -123,7 +123,7 @@ pub fn text(known: Option<(&[Scored], &Stats)>, analyses: &Analyses) -> String {
         }
     }
     let stats = known.map(|(_, stats)| stats);
-    let number = |count: fn(&Stats) -> usize| stats.map(|stats| count(stats) as f64);
+    let number = |count: fn(&ScoreStats) -> usize| stats.map(|stats| count(stats) as f64);
     text.gauge("gpu_total_count", "GPUs that a pod holds", number(|stats| stats.total_gpus));
     let low = "GPUs below the threshold, idle ones included";
     text.gauge("gpu_low_utilization_count", low, number(|stats| stats.low_utilization_count));

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::{HostUse, Reading};
+use crate::model::{NodeUsage, Reading};
 use crate::stats::limits;
 
-use super::Look;
+use super::TextStyle;
 use super::coverage::{Coverage, rounded};
 use super::text::{clean, paint};
 
 /// What is shown of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
+pub enum HeatmapMetric {
     Power,
     Temperature,
     Utilization,
 }
 
-impl Metric {
+impl HeatmapMetric {
     fn value(self, reading: &Reading) -> Option<f64> {
         match self {
             Self::Power => reading.power_watts,
@@ -75,15 +75,15 @@ impl Metric {
 /// The contract's answer.
 #[derive(Serialize)]
 pub struct Heatmap {
-    power: Map,
-    temperature: Map,
-    utilization: Map,
+    power: HeatmapPanel,
+    temperature: HeatmapPanel,
+    utilization: HeatmapPanel,
     coverage: Coverage,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Map {
+struct HeatmapPanel {
     serial: u8,
     unit: &'static str,
     y_axis_max: i64,
@@ -104,13 +104,13 @@ struct Spot {
 
 #[must_use]
 pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap {
-    let map = |metric: Metric| {
+    let map = |metric: HeatmapMetric| {
         let mut found: Vec<(f64, &Reading)> =
             devices.iter().filter_map(|reading| Some((metric.value(reading)?, reading))).collect();
         // The devices are in order, and the sort is stable.
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (lowest, highest) = metric.axis(devices);
-        Map {
+        HeatmapPanel {
             serial: metric.serial(),
             unit: metric.unit(),
             y_axis_max: highest,
@@ -128,13 +128,18 @@ pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap 
                 .collect(),
         }
     };
-    Heatmap { power: map(Metric::Power), temperature: map(Metric::Temperature), utilization: map(Metric::Utilization), coverage }
+    Heatmap {
+        power: map(HeatmapMetric::Power),
+        temperature: map(HeatmapMetric::Temperature),
+        utilization: map(HeatmapMetric::Utilization),
+        coverage,
+    }
 }
 
 /// Every device in its place: a row per node, a column per number. Nodes with devices of which nobody tells anything have
 /// their row too.
 #[must_use]
-pub fn grid(devices: &[Reading], hosts: &[HostUse], metric: Metric, look: Look) -> String {
+pub fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, look: TextStyle) -> String {
     let mut nodes: BTreeMap<&str, Vec<Option<&Reading>>> = BTreeMap::new();
     for host in hosts.iter().filter(|host| host.gpus.total > 0) {
         nodes.insert(host.name(), vec![None; usize::try_from(host.gpus.total).unwrap_or(0).min(WIDEST)]);
@@ -200,7 +205,7 @@ pub fn grid(devices: &[Reading], hosts: &[HostUse], metric: Metric, look: Look) 
 const WIDEST: usize = 64;
 
 /// A number on its color: blue is cold, red is hot.
-fn tile(text: &str, share: f64, look: Look) -> String {
+fn tile(text: &str, share: f64, look: TextStyle) -> String {
     use colored::Colorize;
     if !look.color {
         return text.to_owned();
@@ -229,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_axis_is_that_of_the_devices() {
-        let axis = |devices: &[Reading]| Metric::Power.axis(devices).1;
+        let axis = |devices: &[Reading]| HeatmapMetric::Power.axis(devices).1;
         assert_eq!(axis(&[device("a", 0, Some(300.0), Some(650.0), "NVIDIA H100 80GB HBM3")]), 650, "measured before made");
         assert_eq!(axis(&[device("a", 0, Some(300.0), None, "NVIDIA H100 80GB HBM3")]), 700);
         assert_eq!(axis(&[device("a", 0, Some(310.0), None, "unheard of")]), 350);
@@ -242,7 +247,7 @@ mod tests {
         let map = document(&devices, Coverage::default(), 5);
         let values: Vec<_> = map.power.data.iter().map(|spot| (spot.node_name.as_str(), spot.value)).collect();
         assert_eq!(values, [("b", 300.0), ("a", 100.0)]);
-        let text = grid(&devices, &[], Metric::Power, Look { width: None, color: false, plain: false });
+        let text = grid(&devices, &[], HeatmapMetric::Power, TextStyle { width: None, color: false, plain: false });
         assert!(text.contains("a     100    -   1 not measured\n"), "{text}");
         assert!(text.ends_with("hottest: b/0 300 W\n"), "{text}");
     }

@@ -176,25 +176,25 @@ pub struct WorkloadRow {
 /// A row of any kind.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub enum Row {
+pub enum HourlyRow {
     Cluster(ClusterRow),
     Namespace(NamespaceRow),
     Dimension(DimensionRow),
     Workload(Box<WorkloadRow>),
 }
 
-impl Row {
+impl HourlyRow {
     /// Reads rows of one kind back from the cache; `None` when they are not of it.
     #[must_use]
-    pub fn read(kind: Kind, kept: Value) -> Option<Vec<Self>> {
-        fn of<T: DeserializeOwned>(kept: Value, row: fn(T) -> Row) -> Option<Vec<Row>> {
+    pub fn read(kind: RowKind, kept: Value) -> Option<Vec<Self>> {
+        fn of<T: DeserializeOwned>(kept: Value, row: fn(T) -> HourlyRow) -> Option<Vec<HourlyRow>> {
             Some(serde_json::from_value::<Vec<T>>(kept).ok()?.into_iter().map(row).collect())
         }
         match kind {
-            Kind::Cluster => of(kept, Self::Cluster),
-            Kind::Namespaces => of(kept, Self::Namespace),
-            Kind::Labels => of(kept, Self::Dimension),
-            Kind::Workloads => of(kept, |row| Self::Workload(Box::new(row))),
+            RowKind::Cluster => of(kept, Self::Cluster),
+            RowKind::Namespaces => of(kept, Self::Namespace),
+            RowKind::Labels => of(kept, Self::Dimension),
+            RowKind::Workloads => of(kept, |row| Self::Workload(Box::new(row))),
         }
     }
 
@@ -289,10 +289,10 @@ fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
 }
 
 #[must_use]
-pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> Row {
+pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> HourlyRow {
     let allocated = sum.map(|sum| sum.allocated);
     let rate = allocated.zip(capacity.filter(|capacity| *capacity > 0)).map(|(held, all)| (held / all as f64 * 100.0).min(100.0));
-    Row::Cluster(ClusterRow {
+    HourlyRow::Cluster(ClusterRow {
         id: row_id(hour, "cluster", &[]),
         cluster_name: hour.cluster.to_owned(),
         stat_hour: hour.start,
@@ -306,8 +306,8 @@ pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dro
 }
 
 #[must_use]
-pub fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum: &Sum) -> Row {
-    Row::Namespace(NamespaceRow {
+pub fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum: &Sum) -> HourlyRow {
+    HourlyRow::Namespace(NamespaceRow {
         id: row_id(hour, "namespace", &[namespace]),
         cluster_name: hour.cluster.to_owned(),
         namespace: namespace.to_owned(),
@@ -322,9 +322,9 @@ pub fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum
 
 /// `dimension` is its type (`label` or `annotation`), key and value.
 #[must_use]
-pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> Row {
+pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
     let [kind, key, value] = dimension.map(ToOwned::to_owned);
-    Row::Dimension(DimensionRow {
+    HourlyRow::Dimension(DimensionRow {
         id: row_id(hour, "dimension", &dimension),
         cluster_name: hour.cluster.to_owned(),
         dimension_type: kind,
@@ -339,12 +339,12 @@ pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> Row {
 }
 
 #[must_use]
-pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> Row {
+pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
     let OfWorkload { top, sum, memory_used, memory_total, replicas, status, labels, annotations } = workload;
     let gib = |of: Option<f64>| of.map(|mib| rounded(mib / 1024.0));
     #[expect(clippy::cast_possible_truncation, reason = "a count of pods")]
     let count = |of: Option<f64>| of.map(|of| of as i64);
-    Row::Workload(Box::new(WorkloadRow {
+    HourlyRow::Workload(Box::new(WorkloadRow {
         id: row_id(hour, "workload", &[&top.namespace, &top.kind, &top.name]),
         cluster_name: hour.cluster.to_owned(),
         namespace: top.namespace.clone(),
@@ -372,7 +372,7 @@ pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> Row {
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RowKind {
     Cluster,
     Namespaces,
     Labels,

@@ -4,23 +4,23 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::chart::{Frame, chart};
+use super::chart::{ChartFrame, chart};
 use super::coverage::percent;
-use super::hourly::{Kind, Row, Utilization};
+use super::hourly::{HourlyRow, RowKind, Utilization};
 use super::table::{Cell, Column, Table, left, right};
-use super::{Format, Look, csv};
+use super::{Format, TextStyle, csv};
 use crate::model::Point;
 
 /// Renders rows for people, or as CSV with every field of the rows.
 #[must_use]
-pub fn table(kind: Kind, rows: &[Row], format: Format, headers: bool, look: Look) -> String {
+pub fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers, look);
     }
-    let clusters: BTreeSet<&str> = rows.iter().map(Row::cluster).collect();
+    let clusters: BTreeSet<&str> = rows.iter().map(HourlyRow::cluster).collect();
     let several = clusters.len() > 1;
     let own: &[Column] = match kind {
-        Kind::Cluster => &[
+        RowKind::Cluster => &[
             right("GPUS"),
             right("HELD"),
             right("RATE"),
@@ -31,9 +31,9 @@ pub fn table(kind: Kind, rows: &[Row], format: Format, headers: bool, look: Look
             right("MAX"),
             right("SAMPLES"),
         ],
-        Kind::Namespaces => &[left("NAMESPACE"), right("HELD"), right("UTIL"), right("MIN"), right("MAX"), right("WORKLOADS")],
-        Kind::Labels => &[left("VALUE"), right("HELD"), right("UTIL"), right("MIN"), right("MAX"), right("WORKLOADS")],
-        Kind::Workloads => &[
+        RowKind::Namespaces => &[left("NAMESPACE"), right("HELD"), right("UTIL"), right("MIN"), right("MAX"), right("WORKLOADS")],
+        RowKind::Labels => &[left("VALUE"), right("HELD"), right("UTIL"), right("MIN"), right("MAX"), right("WORKLOADS")],
+        RowKind::Workloads => &[
             left("NAMESPACE"),
             left("WORKLOAD"),
             left("KIND"),
@@ -57,7 +57,7 @@ pub fn table(kind: Kind, rows: &[Row], format: Format, headers: bool, look: Look
 }
 
 /// The cells of a row behind cluster and hour.
-fn own_cells(row: &Row) -> Vec<Cell> {
+fn own_cells(row: &HourlyRow) -> Vec<Cell> {
     fn number(value: Option<impl Serialize>) -> Cell {
         value.map_or_else(|| "-".to_owned(), |value| serde_json::to_string(&value).unwrap_or_default()).into()
     }
@@ -65,7 +65,7 @@ fn own_cells(row: &Row) -> Vec<Cell> {
     let share = |value: &Option<f64>| Cell::from(percent(*value));
     let range = || [share(avg_utilization), share(min_utilization), share(max_utilization)];
     match row {
-        Row::Cluster(row) => vec![
+        HourlyRow::Cluster(row) => vec![
             number(row.total_gpu_capacity),
             number(row.allocated_gpu_count),
             share(&row.allocation_rate),
@@ -76,17 +76,17 @@ fn own_cells(row: &Row) -> Vec<Cell> {
             share(max_utilization),
             number(Some(row.group.device_sample_count)),
         ],
-        Row::Namespace(row) => [row.namespace.as_str().into(), number(Some(row.allocated_gpu_count))]
+        HourlyRow::Namespace(row) => [row.namespace.as_str().into(), number(Some(row.allocated_gpu_count))]
             .into_iter()
             .chain(range())
             .chain([number(Some(row.active_workload_count))])
             .collect(),
-        Row::Dimension(row) => [row.dimension_value.as_str().into(), number(Some(row.allocated_gpu_count))]
+        HourlyRow::Dimension(row) => [row.dimension_value.as_str().into(), number(Some(row.allocated_gpu_count))]
             .into_iter()
             .chain(range())
             .chain([number(Some(row.active_workload_count))])
             .collect(),
-        Row::Workload(row) => vec![
+        HourlyRow::Workload(row) => vec![
             row.namespace.as_str().into(),
             row.workload_name.as_str().into(),
             row.workload_type.as_str().into(),
@@ -102,14 +102,14 @@ fn own_cells(row: &Row) -> Vec<Cell> {
 
 /// Utilization of a cluster by the hour, for a terminal.
 #[must_use]
-pub fn curve(rows: &[Row], start: i64, end: i64, look: Look) -> String {
-    let of = |row: &Row| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()? });
+pub fn curve(rows: &[HourlyRow], start: i64, end: i64, look: TextStyle) -> String {
+    let of = |row: &HourlyRow| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()? });
     let points: Vec<Point> = rows.iter().filter_map(of).collect();
     if look.width.is_none() || points.len() < 2 {
         return String::new();
     }
     let width = look.width.unwrap_or(80).min(100);
-    let frame = Frame { from: start * 1000, to: end * 1000, top: 100.0, height: 5, width };
+    let frame = ChartFrame { from: start * 1000, to: end * 1000, top: 100.0, height: 5, width };
     chart(&points, frame, "utilization of held GPUs by the hour, %", look)
 }
 
@@ -120,5 +120,5 @@ pub struct RowPage {
     pub page: usize,
     pub page_size: usize,
     pub total_pages: usize,
-    pub data: Vec<Row>,
+    pub data: Vec<HourlyRow>,
 }

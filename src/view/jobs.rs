@@ -8,11 +8,11 @@ use crate::model::{Figures, Job, State};
 use super::coverage::{Coverage, memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::{age, bar, clean, state, status_color};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// A job with what was found out about it.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct JobRow {
     pub job: Job,
     pub state: State,
     /// Percent.
@@ -61,9 +61,9 @@ pub struct JobItem {
     memory_usage: Option<String>,
 }
 
-impl From<&Row> for JobItem {
-    fn from(row: &Row) -> Self {
-        let Row { job, state, progress, figures } = row;
+impl From<&JobRow> for JobItem {
+    fn from(row: &JobRow) -> Self {
+        let JobRow { job, state, progress, figures } = row;
         Self {
             job_id: job.name.clone(),
             name: job.display_name.clone(),
@@ -98,15 +98,15 @@ pub(super) fn whole_percent(percent: f64) -> u8 {
 
 /// The list as JSON.
 #[must_use]
-pub fn list(rows: &[Row], total: usize, coverage: Option<Coverage>) -> JobList {
+pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobList {
     JobList { total, items: rows.iter().map(JobItem::from).collect(), coverage }
 }
 
 /// The list for people. A column appears when it tells something: the namespace with more than one, the user likewise.
 #[must_use]
-pub fn table(rows: &[Row], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
+pub fn table(rows: &[JobRow], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
-    let several = |key: fn(&Row) -> Option<&str>| rows.iter().any(|row| key(row) != rows.first().and_then(key));
+    let several = |key: fn(&JobRow) -> Option<&str>| rows.iter().any(|row| key(row) != rows.first().and_then(key));
     let namespaces = wide || several(|row| Some(&row.job.namespace));
     let users = wide || several(|row| row.job.user.as_deref());
     let mut columns = Vec::new();
@@ -118,7 +118,7 @@ pub fn table(rows: &[Row], format: Format, headers: bool, look: Look, now: Times
     columns.extend([right("AGE"), if bars { left("PROGRESS") } else { right("PROGRESS") }]);
     columns.extend(wide.then_some(left("MESSAGE")));
     let mut table = Table::new(columns);
-    for Row { job, state: found, progress, figures } in rows {
+    for JobRow { job, state: found, progress, figures } in rows {
         let mut cells: Vec<Cell> = Vec::new();
         cells.extend(namespaces.then(|| job.namespace.clone().into()));
         let status = if wide && format == Format::Csv { found.status.to_string() } else { state(found) };
@@ -146,6 +146,6 @@ pub fn table(rows: &[Row], format: Format, headers: bool, look: Look, now: Times
 
 /// `-o name`: what other commands accept.
 #[must_use]
-pub fn names(rows: &[Row]) -> Vec<String> {
+pub fn names(rows: &[JobRow]) -> Vec<String> {
     rows.iter().map(|row| format!("{}/{}", clean(&row.job.namespace), clean(&row.job.name))).collect()
 }

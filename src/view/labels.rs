@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::model::Host;
+use crate::model::NodeDetails;
 use crate::model::gpu::is_type_label;
 
 use super::node::LabelItem;
 use super::table::{Table, left};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// A label of one node, with the times that the API server knows.
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct TimedLabel {
 }
 
 #[must_use]
-pub fn timed(host: &Host, key: &str, value: &str) -> NodeLabel {
+pub fn timed(host: &NodeDetails, key: &str, value: &str) -> NodeLabel {
     NodeLabel {
         node_name: host.node.name.clone(),
         label: TimedLabel {
@@ -59,8 +59,8 @@ struct NodeValue {
 }
 
 #[must_use]
-pub fn of_nodes(hosts: &[&Host], key: &str, total: usize) -> LabelList {
-    let item = |host: &&Host| NodeValue {
+pub fn of_nodes(hosts: &[&NodeDetails], key: &str, total: usize) -> LabelList {
+    let item = |host: &&NodeDetails| NodeValue {
         node_name: host.node.name.clone(),
         label_key: key.to_owned(),
         label_value: host.node.labels.get(key).cloned(),
@@ -69,7 +69,7 @@ pub fn of_nodes(hosts: &[&Host], key: &str, total: usize) -> LabelList {
 }
 
 #[must_use]
-pub fn of_nodes_table(hosts: &[&Host], key: &str, format: Format, headers: bool, look: Look) -> String {
+pub fn of_nodes_table(hosts: &[&NodeDetails], key: &str, format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("NODE"), left("VALUE")]);
     for host in hosts {
         table.row(vec![host.node.name.clone().into(), host.node.labels.get(key).cloned().unwrap_or_default().into()]);
@@ -92,14 +92,14 @@ struct GpuLabels {
     bound_pools: Vec<String>,
 }
 
-fn gpu_labels(host: &Host) -> Vec<LabelItem> {
+fn gpu_labels(host: &NodeDetails) -> Vec<LabelItem> {
     let own = host.node.labels.iter().filter(|(key, _)| is_type_label(key));
     own.map(|(key, value)| LabelItem { key: key.clone(), value: value.clone() }).collect()
 }
 
 #[must_use]
-pub fn of_gpus(hosts: &[&Host], total: usize) -> GpuLabelList {
-    let item = |host: &&Host| GpuLabels {
+pub fn of_gpus(hosts: &[&NodeDetails], total: usize) -> GpuLabelList {
+    let item = |host: &&NodeDetails| GpuLabels {
         node_name: host.node.name.clone(),
         gpu_labels: gpu_labels(host),
         bound_pools: host.node.pool().map(ToOwned::to_owned).into_iter().collect(),
@@ -108,7 +108,7 @@ pub fn of_gpus(hosts: &[&Host], total: usize) -> GpuLabelList {
 }
 
 #[must_use]
-pub fn of_gpus_table(hosts: &[&Host], format: Format, headers: bool, look: Look) -> String {
+pub fn of_gpus_table(hosts: &[&NodeDetails], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("NODE"), left("POOL"), left("LABEL"), left("VALUE")]);
     for host in hosts {
         let pool = host.node.pool().unwrap_or_default().to_owned();
@@ -137,7 +137,7 @@ pub struct Labelled<'a> {
 
 /// The answer to several nodes.
 #[derive(Serialize)]
-pub struct Batch {
+pub struct NodeBatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
     success: Vec<String>,
@@ -154,11 +154,11 @@ struct NotDone {
 }
 
 #[must_use]
-pub fn batch(pool: Option<&str>, done: &[String], failed: &[(String, Error)], message: String) -> Batch {
+pub fn batch(pool: Option<&str>, done: &[String], failed: &[(String, Error)], message: String) -> NodeBatch {
     let not = |(node, error): &(String, Error)| NotDone {
         node_name: node.clone(),
         error: error.name.to_string(),
         message: error.to_string(),
     };
-    Batch { pool: pool.map(ToOwned::to_owned), success: done.to_vec(), failed: failed.iter().map(not).collect(), message }
+    NodeBatch { pool: pool.map(ToOwned::to_owned), success: done.to_vec(), failed: failed.iter().map(not).collect(), message }
 }

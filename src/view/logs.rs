@@ -4,12 +4,12 @@ use colored::Color;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::Look;
+use super::TextStyle;
 use super::text::paint;
 
 /// A line with where it came from.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct PodLogLine {
     pub pod: String,
     pub rank: Option<u32>,
     pub container: String,
@@ -36,14 +36,14 @@ pub struct JsonLine<'a> {
     pub line: &'a str,
 }
 
-impl<'a> From<&'a Line> for JsonLine<'a> {
-    fn from(line: &'a Line) -> Self {
+impl<'a> From<&'a PodLogLine> for JsonLine<'a> {
+    fn from(line: &'a PodLogLine) -> Self {
         Self { pod: &line.pod, rank: line.rank, container: &line.container, timestamp: line.at, line: &line.text }
     }
 }
 
 #[must_use]
-pub fn document(lines: &[Line]) -> LogDocument<'_> {
+pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
     LogDocument {
         logs: lines.iter().map(|line| line.text.as_str()).collect(),
         last_timestamp: lines.iter().filter_map(|line| line.at).max(),
@@ -63,7 +63,7 @@ const COLORS: [Color; 6] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::G
 
 /// One line for people. `raw` keeps the program's own bytes; without colors its own go too.
 #[must_use]
-pub fn text(line: &Line, prefix: Prefix, look: Look, raw: bool) -> String {
+pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> String {
     let mut result = String::new();
     if prefix.rank {
         let (name, color) = match line.rank {

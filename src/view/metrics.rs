@@ -11,8 +11,8 @@ use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, History, Trace};
 use crate::stats::training::Measure;
 
-use super::Look;
-use super::chart::{Frame, chart, spark};
+use super::TextStyle;
+use super::chart::{ChartFrame, chart, spark};
 use super::coverage::{percent, rate, rounded};
 use super::text::clean;
 
@@ -102,9 +102,9 @@ pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> Value {
 
 /// Charts of a job; `each` shows every device by itself.
 #[must_use]
-pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: Look) -> String {
+pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: TextStyle) -> String {
     let width = look.width.map_or(80, |width| width.min(110));
-    let frame = |top: f64| Frame { from: curves.from, to: curves.to, top, height: 5, width };
+    let frame = |top: f64| ChartFrame { from: curves.from, to: curves.to, top, height: 5, width };
     let mut text = String::new();
     for metric in JobMetric::ALL.into_iter().filter(|metric| only.is_empty() || only.contains(metric)) {
         let points = curves.curve(metric);
@@ -135,7 +135,7 @@ pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: Lo
 }
 
 /// A line of blocks per device.
-fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: Frame, look: Look) -> String {
+fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: TextStyle) -> String {
     let quantity = if metric == JobMetric::GpuUtilization { Quantity::Utilization } else { Quantity::MemoryUsed };
     let names = names(curves.history);
     let widest = names.iter().map(String::len).max().unwrap_or(0);
@@ -150,7 +150,7 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: Frame, look: Look) ->
             JobMetric::GpuUtilization => percent(mean),
             _ => mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}")),
         };
-        let drawn = spark(&points, Frame { width: room, ..frame }, look);
+        let drawn = spark(&points, ChartFrame { width: room, ..frame }, look);
         text.push_str(&format!("  {name:<widest$} {number:>4} {}\n", drawn.trim_end()));
     }
     text
@@ -159,23 +159,23 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: Frame, look: Look) ->
 /// Names of devices, with the node where there are several.
 fn names(history: &History) -> Vec<String> {
     let nodes: BTreeSet<&str> = history.traces.iter().map(|trace| trace.node.as_str()).collect();
-    let name = |trace: &Trace| if nodes.len() > 1 { format!("{}/{}", trace.node, trace.name()) } else { trace.name() };
+    let name = |trace: &Trace| if nodes.len() > 1 { format!("{}/{}", trace.node, trace.id()) } else { trace.id().to_string() };
     // Whoever is scraped may call a node anything.
     history.traces.iter().map(|trace| clean(&name(trace)).into_owned()).collect()
 }
 
 /// A curve that a workload told of itself.
-pub type Told = BTreeMap<Measure, Vec<Point>>;
+pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 
 #[derive(Serialize)]
 struct Graph {
     serial: u8,
-    series: Vec<Line>,
-    config: Config,
+    series: Vec<GraphLine>,
+    config: ChartConfig,
 }
 
 #[derive(Serialize)]
-struct Line {
+struct GraphLine {
     name: String,
     /// Value and Unix milliseconds.
     points: Vec<(f64, i64)>,
@@ -183,27 +183,28 @@ struct Line {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Config {
+struct ChartConfig {
     y_axis_unit: &'static str,
 }
 
 /// The workloads document's graphs: shares are 0 to 1 although their axis says percent, as there.
 #[must_use]
-pub fn workload(history: &History, told: &Told) -> Graphs {
+pub fn workload(history: &History, told: &TrainingCurves) -> Graphs {
     let names = names(history);
     let graph = |serial, unit, points: &dyn Fn(&Trace) -> Vec<(f64, i64)>| {
-        let series = history.traces.iter().zip(&names).map(|(trace, name)| Line { name: name.clone(), points: points(trace) });
+        let series =
+            history.traces.iter().zip(&names).map(|(trace, name)| GraphLine { name: name.clone(), points: points(trace) });
         let series = series.filter(|line| !line.points.is_empty()).collect();
-        Graph { serial, series, config: Config { y_axis_unit: unit } }
+        Graph { serial, series, config: ChartConfig { y_axis_unit: unit } }
     };
     let shares = |points: &[Point]| points.iter().map(|point| (rate(point.value), point.at)).collect::<Vec<_>>();
     let plain = |points: &[Point]| points.iter().map(|point| (rounded(point.value), point.at)).collect::<Vec<_>>();
-    let tflops = told.get(&Measure::Tflops).map(|points| Line { name: "TFLOPS".to_owned(), points: plain(points) });
+    let tflops = told.get(&Measure::Tflops).map(|points| GraphLine { name: "TFLOPS".to_owned(), points: plain(points) });
     Graphs {
         utilization: graph(1, "%", &|trace| shares(trace.curve(Quantity::Utilization))),
         memory: graph(2, "%", &|trace| shares(&trace.memory_share())),
         power: graph(3, "W", &|trace| plain(trace.curve(Quantity::Power))),
-        training: Graph { serial: 4, series: tflops.into_iter().collect(), config: Config { y_axis_unit: "TFLOPS" } },
+        training: Graph { serial: 4, series: tflops.into_iter().collect(), config: ChartConfig { y_axis_unit: "TFLOPS" } },
     }
 }
 
@@ -222,7 +223,7 @@ pub struct Graphs {
 
 /// The same for people: utilization as a chart, each device below.
 #[must_use]
-pub fn workload_text(history: &History, from: i64, to: i64, look: Look) -> String {
+pub fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> String {
     let curves = JobCurves { history, throughput: Vec::new(), throughput_unit: None, from, to };
     let shown = [JobMetric::GpuUtilization, JobMetric::MemoryUsage];
     job_text(&curves, &shown, false, look) + &job_text(&curves, &shown[..1], true, look)
@@ -239,7 +240,7 @@ pub struct Performance {
 
 /// By metric, each in order of time.
 #[must_use]
-pub fn performance(told: &Told) -> Vec<Performance> {
+pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
     let of = |measure: Measure| {
         let points = told.get(&measure).into_iter().flatten();
         points.map(move |point| Performance { metric: measure.name(), value: point.value, timestamp: point.at })
@@ -249,7 +250,7 @@ pub fn performance(told: &Told) -> Vec<Performance> {
 
 /// A line per metric for people: the newest value, its beginning, a curve.
 #[must_use]
-pub fn performance_text(told: &Told, from: i64, to: i64, look: Look) -> String {
+pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
     let mut text = String::new();
     for measure in Measure::ALL {
         let Some((points, last)) = told.get(&measure).and_then(|points| Some((points, points.last()?))) else { continue };
@@ -258,7 +259,7 @@ pub fn performance_text(told: &Told, from: i64, to: i64, look: Look) -> String {
         let width = look.width.map_or(40, |width| width.saturating_sub(50).clamp(10, 60));
         // From the lowest to the highest: how it changes is what people look for.
         let raised: Vec<Point> = points.iter().map(|point| Point { at: point.at, value: point.value - lowest }).collect();
-        let frame = Frame { from, to, top: (highest - lowest).max(f64::MIN_POSITIVE), height: 2, width };
+        let frame = ChartFrame { from, to, top: (highest - lowest).max(f64::MIN_POSITIVE), height: 2, width };
         let curve = spark(&raised, frame, look);
         text.push_str(&format!("{:<20} {:>12}  {}\n", measure.name(), figure(last.value), curve.trim_end()));
     }

@@ -70,7 +70,7 @@ impl Format {
 
 /// How text for people may look: decided once from flags, environment and the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TextStyle {
     /// Columns of the terminal; `None` in a pipe, where nothing is cut or wrapped.
     pub width: Option<usize>,
     pub color: bool,

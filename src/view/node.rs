@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Health, Holder, HostUse, quantity};
+use crate::model::{Holder, NodeHealth, NodeUsage, quantity};
 
 use super::coverage;
 use super::nodes::{GpuItem, SliceItem, gpus, memory, slices};
 use super::table::{Table, left, right};
 use super::text::{age, clean, paint, status_line, wrapped};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// One node.
 #[must_use]
-pub fn text(host: &HostUse, look: Look, now: Timestamp) -> String {
-    let node = &host.host.node;
+pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
+    let node = &host.details.node;
     let color = match host.health {
-        Health::Active => colored::Color::Green,
-        Health::Maintaining => colored::Color::Yellow,
-        Health::Faulty => colored::Color::Red,
-        Health::Unknown => colored::Color::BrightBlack,
+        NodeHealth::Active => colored::Color::Green,
+        NodeHealth::Maintaining => colored::Color::Yellow,
+        NodeHealth::Faulty => colored::Color::Red,
+        NodeHealth::Unknown => colored::Color::BrightBlack,
     };
     let why = host.reason.as_deref().map_or(String::new(), |why| format!(" {}", clean(why)));
     let status = paint(&format!("{}{why}", host.health.word()), Some(color), look);
@@ -48,10 +48,10 @@ pub fn text(host: &HostUse, look: Look, now: Timestamp) -> String {
     line("CPU", format!("{} of {} requested", cpu(host.cpu_used_milli.map(|milli| milli as f64)), cpu(total)));
     let gib =
         |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 30)));
-    let memory = host.host.capacity.get("memory").and_then(|text| quantity::whole(text));
+    let memory = host.details.capacity.get("memory").and_then(|text| quantity::whole(text));
     line("memory", format!("{} of {} GiB requested", gib(host.memory_used_bytes), gib(memory)));
     let bad: Vec<String> = host
-        .host
+        .details
         .conditions
         .iter()
         .filter(|condition| (condition.kind == "Ready") == (condition.status != "True"))
@@ -64,8 +64,8 @@ pub fn text(host: &HostUse, look: Look, now: Timestamp) -> String {
     if !taints.is_empty() {
         line("taints", taints.join(", "));
     }
-    line("system", format!("{}, kernel {}", clean(&host.host.os_image), clean(&host.host.kernel)));
-    line("created", format!("{} ago", age(host.host.created_at, now)));
+    line("system", format!("{}, kernel {}", clean(&host.details.os_image), clean(&host.details.kernel)));
+    line("created", format!("{} ago", age(host.details.created_at, now)));
     if !host.holders.is_empty() {
         let mut table = Table::new([left("HOLDERS"), left("JOB"), right("GPUS"), left("SLICES")]);
         for holder in &host.holders {
@@ -149,7 +149,7 @@ pub struct NodeDocument {
     status: Option<&'static str>,
     reason: Option<String>,
     k8s_status: KubernetesStatus,
-    resources: Resources,
+    resources: NodeResources,
     gpu_type: Option<String>,
     gpu_detail: Vec<GpuItem>,
     gpu_slices: BTreeMap<String, SliceItem>,
@@ -182,7 +182,7 @@ struct ConditionItem {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Resources {
+struct NodeResources {
     /// Whole or part of CPUs.
     cpu_total: Option<f64>,
     cpu_used: Option<f64>,
@@ -209,17 +209,17 @@ struct HolderItem {
     gpu_slices: BTreeMap<String, u64>,
 }
 
-fn taints(host: &HostUse) -> Vec<String> {
+fn taints(host: &NodeUsage) -> Vec<String> {
     let text = |taint: &crate::model::Taint| match &taint.value {
         Some(value) if !value.is_empty() => format!("{}={value}:{}", taint.key, taint.effect),
         _ => format!("{}:{}", taint.key, taint.effect),
     };
-    host.host.node.taints.iter().map(text).collect()
+    host.details.node.taints.iter().map(text).collect()
 }
 
 #[must_use]
-pub fn document(host: &HostUse) -> NodeDocument {
-    let node = &host.host.node;
+pub fn document(host: &NodeUsage) -> NodeDocument {
+    let node = &host.details.node;
     let condition = |condition: &crate::model::HostCondition| ConditionItem {
         r#type: condition.kind.clone(),
         status: condition.status.clone(),
@@ -232,14 +232,14 @@ pub fn document(host: &HostUse) -> NodeDocument {
         status: host.health.known(),
         reason: host.reason.clone(),
         k8s_status: KubernetesStatus {
-            conditions: host.host.conditions.iter().map(condition).collect(),
-            kernel_version: host.host.kernel.clone(),
-            os_image: host.host.os_image.clone(),
+            conditions: host.details.conditions.iter().map(condition).collect(),
+            kernel_version: host.details.kernel.clone(),
+            os_image: host.details.os_image.clone(),
         },
-        resources: Resources {
+        resources: NodeResources {
             cpu_total: host.capacity_milli("cpu").map(|milli| milli as f64 / 1000.0),
             cpu_used: host.cpu_used_milli.map(|milli| milli as f64 / 1000.0),
-            memory_total: memory(host.host.capacity.get("memory")),
+            memory_total: memory(host.details.capacity.get("memory")),
             memory_used: host.memory_used_bytes.map(quantity::binary),
             gpu_total: host.gpus.total,
             gpu_used: host.gpus.used,
@@ -263,7 +263,7 @@ pub fn document(host: &HostUse) -> NodeDocument {
                 gpu_slices: holder.slices.clone(),
             })
             .collect(),
-        created_at: host.host.created_at,
-        last_updated_at: host.host.conditions.iter().filter_map(|condition| condition.heartbeat_at).max(),
+        created_at: host.details.created_at,
+        last_updated_at: host.details.conditions.iter().filter_map(|condition| condition.heartbeat_at).max(),
     }
 }

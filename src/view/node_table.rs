@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use colored::Color;
 use jiff::Timestamp;
 
-use crate::model::{Count, Health, HostUse, inventory};
+use crate::model::{Count, NodeHealth, NodeUsage, inventory};
 
 use super::coverage::percent;
 use super::nodes::gpus;
 use super::table::{Cell, Table, left, right};
 use super::text::{age, count};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 fn number(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
@@ -25,34 +25,34 @@ fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
     }
 }
 
-fn health_color(health: Health) -> Option<Color> {
+fn health_color(health: NodeHealth) -> Option<Color> {
     match health {
-        Health::Active => None,
-        Health::Maintaining => Some(Color::Yellow),
-        Health::Faulty => Some(Color::Red),
-        Health::Unknown => Some(Color::BrightBlack),
+        NodeHealth::Active => None,
+        NodeHealth::Maintaining => Some(Color::Yellow),
+        NodeHealth::Faulty => Some(Color::Red),
+        NodeHealth::Unknown => Some(Color::BrightBlack),
     }
 }
 
 /// CPU and memory that pods request, in percent of the node's.
-fn requested(host: &HostUse) -> [Cell; 2] {
+fn requested(host: &NodeUsage) -> [Cell; 2] {
     let cpu = share(host.cpu_used_milli.map(u128::from), host.capacity_milli("cpu"));
     let memory = share(host.memory_used_bytes.map(|bytes| u128::from(bytes) * 1000), host.capacity_milli("memory"));
     [cpu.into(), memory.into()]
 }
 
 /// Mean over the devices that are held.
-fn utilization(host: &HostUse) -> Cell {
+fn utilization(host: &NodeUsage) -> Cell {
     percent(host.figures().utilization).into()
 }
 
-fn types(host: &HostUse) -> String {
+fn types(host: &NodeUsage) -> String {
     host.kinds().join(",")
 }
 
 /// A table for a terminal, or one for a pipe, where each cell is one fact.
 #[must_use]
-pub fn table(hosts: &[&HostUse], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
+pub fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     if format == Format::Table && look.width.is_some() {
         return compact(hosts, headers, look);
     }
@@ -67,7 +67,7 @@ pub fn table(hosts: &[&HostUse], format: Format, headers: bool, look: Look, now:
         let mut cells: Vec<Cell> = vec![
             host.name().into(),
             Cell::colored(host.health.word(), health_color(host.health)),
-            host.host.node.pool().unwrap_or_default().into(),
+            host.details.node.pool().unwrap_or_default().into(),
             types(host).into(),
             host.gpus.total.to_string().into(),
             if host.gpus.total == 0 { "-".to_owned() } else { number(host.gpus.free()) }.into(),
@@ -76,7 +76,7 @@ pub fn table(hosts: &[&HostUse], format: Format, headers: bool, look: Look, now:
         cells.push(utilization(host));
         cells.extend(requested(host));
         if wide {
-            cells.extend([age(host.host.created_at, now).into(), host.reason.clone().unwrap_or_default().into()]);
+            cells.extend([age(host.details.created_at, now).into(), host.reason.clone().unwrap_or_default().into()]);
         }
         table.row(cells);
     }
@@ -84,7 +84,7 @@ pub fn table(hosts: &[&HostUse], format: Format, headers: bool, look: Look, now:
 }
 
 /// Slices and reasons stand beside what is free, so that a line stays a line.
-fn compact(hosts: &[&HostUse], headers: bool, look: Look) -> String {
+fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NAME"),
         left("STATUS"),
@@ -105,7 +105,7 @@ fn compact(hosts: &[&HostUse], headers: bool, look: Look) -> String {
         let mut cells: Vec<Cell> = vec![
             host.name().into(),
             Cell::colored(host.health.word(), color),
-            host.host.node.pool().unwrap_or_default().into(),
+            host.details.node.pool().unwrap_or_default().into(),
             kind.into(),
             squares(devices, look).into(),
             Cell::colored(free(host), color),
@@ -118,7 +118,7 @@ fn compact(hosts: &[&HostUse], headers: bool, look: Look) -> String {
 }
 
 /// `2/8`, `8/8 cordoned`, `4/7 1g.10gb`; of several profiles the first.
-fn free(host: &HostUse) -> String {
+fn free(host: &NodeUsage) -> String {
     const REASON: usize = 14;
     let part = |count: Count| format!("{}/{}", number(count.free()), count.total);
     let mut parts = Vec::new();
@@ -138,7 +138,7 @@ fn free(host: &HostUse) -> String {
 }
 
 /// Taken and free devices as squares, where there are few enough to count.
-fn squares(gpus: Count, look: Look) -> String {
+fn squares(gpus: Count, look: TextStyle) -> String {
     const MOST: u64 = 16;
     let (full, open) = if look.plain { ("#", ".") } else { ("■", "□") };
     match gpus.used {
@@ -159,16 +159,16 @@ fn slices_text(slices: &BTreeMap<String, Count>) -> String {
 
 /// What all of it comes to, for a terminal.
 #[must_use]
-pub fn footer(hosts: &[&HostUse]) -> String {
+pub fn footer(hosts: &[&NodeUsage]) -> String {
     let sum = inventory::total(hosts.iter().map(|host| host.gpus));
     let free_on =
-        |health: Health| hosts.iter().filter(|host| host.health == health).filter_map(|host| host.gpus.free()).sum::<u64>();
+        |health: NodeHealth| hosts.iter().filter(|host| host.health == health).filter_map(|host| host.gpus.free()).sum::<u64>();
     let mut text = format!("{}, {}", count(hosts.len() as u64, "node"), count(sum.total, "GPU"));
     match sum.free() {
         None => text.push_str(": how many are free is not known"),
         Some(free) => {
             text.push_str(&format!(": {free} free"));
-            let (cordoned, faulty) = (free_on(Health::Maintaining), free_on(Health::Faulty));
+            let (cordoned, faulty) = (free_on(NodeHealth::Maintaining), free_on(NodeHealth::Faulty));
             let parts: Vec<String> = [(cordoned, "cordoned"), (faulty, "on a faulty node")]
                 .iter()
                 .filter(|(number, _)| *number > 0)
@@ -189,7 +189,7 @@ pub fn footer(hosts: &[&HostUse]) -> String {
 
 /// The devices of several nodes for people.
 #[must_use]
-pub fn detail_table(hosts: &[&HostUse], format: Format, headers: bool, look: Look) -> String {
+pub fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NODE"),
         left("GPU"),

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Count, GpuType, HostUse, Reading, quantity};
-
 use super::coverage::{self, Coverage, rounded};
 use super::text::clean;
+use crate::model::{Count, DeviceId, GpuType, NodeUsage, Reading, quantity};
 
 /// A page of nodes.
 #[derive(Serialize)]
@@ -61,8 +60,8 @@ pub fn slices(found: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
     found.iter().map(|(name, count)| (name.clone(), (*count).into())).collect()
 }
 
-impl From<&HostUse> for NodeItem {
-    fn from(host: &HostUse) -> Self {
+impl From<&NodeUsage> for NodeItem {
+    fn from(host: &NodeUsage) -> Self {
         Self {
             node_name: host.name().to_owned(),
             status: host.health.known(),
@@ -71,14 +70,14 @@ impl From<&HostUse> for NodeItem {
             gpu_used: host.gpus.used,
             gpu_free: host.gpus.free(),
             gpu_slices: slices(&host.slices),
-            bound_pools: host.host.node.pool().map(ToOwned::to_owned).into_iter().collect(),
-            cpu: host.host.capacity.get("cpu").cloned(),
-            memory: memory(host.host.capacity.get("memory")),
+            bound_pools: host.details.node.pool().map(ToOwned::to_owned).into_iter().collect(),
+            cpu: host.details.capacity.get("cpu").cloned(),
+            memory: memory(host.details.capacity.get("memory")),
             gpu_type: host.gpu_type(),
             gpu_utilization: host.figures().utilization.map(rounded),
             gpu_sampled: host.figures().sampled,
             memory_usage: coverage::memory_of(&host.figures()),
-            created_at: host.host.created_at,
+            created_at: host.details.created_at,
         }
     }
 }
@@ -89,13 +88,13 @@ pub(super) fn memory(text: Option<&String>) -> Option<String> {
 }
 
 #[must_use]
-pub fn list(hosts: &[&HostUse], total: usize, coverage: Option<Coverage>) -> NodeList {
+pub fn list(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> NodeList {
     NodeList { total, items: hosts.iter().map(|host| NodeItem::from(*host)).collect(), coverage }
 }
 
 /// `-o name`.
 #[must_use]
-pub fn names(hosts: &[&HostUse]) -> Vec<String> {
+pub fn names(hosts: &[&NodeUsage]) -> Vec<String> {
     hosts.iter().map(|host| format!("{}", clean(host.name()))).collect()
 }
 
@@ -130,7 +129,7 @@ pub struct HolderKey {
 
 /// The devices of a node, one by one: those that are measured, and those that only the node counts.
 #[must_use]
-pub fn gpus(host: &HostUse) -> Vec<GpuItem> {
+pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
     let unmeasured = match host.gpus.used {
         Some(0) => "free",
         Some(used) if used >= host.gpus.total => "used",
@@ -142,7 +141,7 @@ pub fn gpus(host: &HostUse) -> Vec<GpuItem> {
     let types = host.types.iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
     let rest = types.skip(known.len()).zip((0_u32..).filter(|index| !known.contains(index)));
     items.extend(rest.map(|(kind, index)| GpuItem {
-        gpu_id: format!("gpu-{index}"),
+        gpu_id: DeviceId::whole(index).to_string(),
         r#type: Some(kind.clone()).filter(|kind| kind != crate::model::inventory::UNTYPED),
         status: unmeasured,
         utilization: None,
@@ -158,10 +157,10 @@ pub fn gpus(host: &HostUse) -> Vec<GpuItem> {
     items
 }
 
-fn measured(host: &HostUse, reading: &Reading) -> GpuItem {
+fn measured(host: &NodeUsage, reading: &Reading) -> GpuItem {
     let by_model = || reading.model.as_deref().and_then(GpuType::parse).map(|kind| kind.to_string());
     GpuItem {
-        gpu_id: reading.id(),
+        gpu_id: reading.id().to_string(),
         r#type: host.gpu_type().or_else(by_model),
         status: match reading.held {
             Some(true) => "used",
@@ -202,8 +201,8 @@ struct DetailItem {
 }
 
 #[must_use]
-pub fn details(hosts: &[&HostUse], total: usize, coverage: Option<Coverage>) -> DetailList {
-    let item = |host: &&HostUse| DetailItem {
+pub fn details(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> DetailList {
+    let item = |host: &&NodeUsage| DetailItem {
         node_name: host.name().to_owned(),
         gpu_count: host.gpus.total,
         gpus: gpus(host),

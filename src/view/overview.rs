@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-use crate::model::{Consumer, Figures, Health, HostUse, Inventory, inventory};
-use crate::stats::machines::Machines;
+use crate::model::{Consumer, Figures, Inventory, NodeHealth, NodeUsage, inventory};
+use crate::stats::node_exporter::Machines;
 
-use super::Look;
+use super::TextStyle;
 use super::coverage::{Coverage, percent, rate};
 use super::text::{bar, clean, count, paint};
 
 /// What the answer is made of.
-pub struct Cluster<'a> {
+pub struct OverviewSource<'a> {
     pub inventory: &'a Inventory,
     /// `None` when pods may not be listed.
     pub consumers: Option<&'a [Consumer]>,
@@ -83,7 +83,7 @@ enum Fill {
     Full,
 }
 
-fn fill(host: &HostUse) -> Option<Fill> {
+fn fill(host: &NodeUsage) -> Option<Fill> {
     let all = inventory::total(host.slices.values().copied().chain([host.gpus]));
     Some(match all.used? {
         0 => Fill::Idle,
@@ -102,11 +102,11 @@ fn bytes(value: f64) -> String {
 
 /// Everything about the cluster, counted once for both forms.
 #[must_use]
-pub fn document(cluster: &Cluster<'_>) -> Overview {
-    let hosts: Vec<&HostUse> = cluster.inventory.hosts.iter().filter(|host| host.has_gpus()).collect();
-    let faulty: Vec<&&HostUse> = hosts.iter().filter(|host| host.health == Health::Faulty).collect();
-    let healthy: Vec<&&HostUse> =
-        hosts.iter().filter(|host| matches!(host.health, Health::Active | Health::Maintaining)).collect();
+pub fn document(cluster: &OverviewSource<'_>) -> Overview {
+    let hosts: Vec<&NodeUsage> = cluster.inventory.hosts.iter().filter(|host| host.has_gpus()).collect();
+    let faulty: Vec<&&NodeUsage> = hosts.iter().filter(|host| host.health == NodeHealth::Faulty).collect();
+    let healthy: Vec<&&NodeUsage> =
+        hosts.iter().filter(|host| matches!(host.health, NodeHealth::Active | NodeHealth::Maintaining)).collect();
     let fills: Option<Vec<Fill>> = healthy.iter().map(|host| fill(host)).collect();
     let filled = |wanted: Fill| fills.as_ref().map(|fills| fills.iter().filter(|fill| **fill == wanted).count());
     let gpus = cluster.inventory.gpus();
@@ -124,8 +124,8 @@ pub fn document(cluster: &Cluster<'_>) -> Overview {
         fully_idle_nodes: filled(Fill::Idle),
         partially_idle_nodes: filled(Fill::Partly),
         busy_nodes: filled(Fill::Full),
-        maintaining_nodes: hosts.iter().filter(|host| host.health == Health::Maintaining).count(),
-        unknown_nodes: hosts.iter().filter(|host| host.health == Health::Unknown).count(),
+        maintaining_nodes: hosts.iter().filter(|host| host.health == NodeHealth::Maintaining).count(),
+        unknown_nodes: hosts.iter().filter(|host| host.health == NodeHealth::Unknown).count(),
         allocation_rate: gpus.used.filter(|_| gpus.total > 0).map(|used| rate(used as f64 * 100.0 / gpus.total as f64)),
         utilization: figures.utilization.map(rate),
         gpu_total: gpus.total,
@@ -160,7 +160,7 @@ fn devices(consumer: &Consumer) -> u64 {
 
 /// For people: bars with their numbers, then what needs attention.
 #[must_use]
-pub fn text(overview: &Overview, look: Look) -> String {
+pub fn text(overview: &Overview, look: TextStyle) -> String {
     let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let cells = look.width.map_or(20, |width| width.saturating_sub(50).clamp(10, 30));
     let gauge = |rate: Option<f64>| match rate {

@@ -11,7 +11,7 @@ use crate::model::{Figures, Job, Pod, PodPhase};
 use super::coverage::{memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::age;
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,7 +66,7 @@ fn pod_status(pod: &Pod) -> String {
 
 /// The pods of the present try. What tells more of a training is its tries, of a service its restarts in place.
 #[must_use]
-pub fn table(job: &Job, look: Look, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
+pub fn table(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
     if job.kind.serves() {
         return serving(job, look, now, figures);
     }
@@ -90,7 +90,7 @@ pub fn table(job: &Job, look: Look, now: Timestamp, figures: impl Fn(&Pod) -> Op
     if current.is_empty() { String::new() } else { table.show(Format::Table, true, look) }
 }
 
-fn serving(job: &Job, look: Look, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
+fn serving(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
     let mut table =
         Table::new([left("PODS"), left("READY"), left("NODE"), left("STATUS"), right("RESTARTS"), right("RUNS"), right("UTIL")]);
     for pod in &job.pods {

@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::model::{Count, Figures, Health, HostUse, Job, PoolDefinition, Reading, State};
+use crate::model::{Count, Figures, Job, NodeHealth, NodeUsage, PoolDefinition, Reading, State};
 
 use super::coverage::{self, Coverage, percent, rounded};
 use super::node::RunningJob;
 use super::nodes::{SliceItem, slices};
 use super::table::{Table, left, right};
 use super::text::{clean, count, state, status_line, wrapped};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// A pool with its nodes, its definition and its jobs.
 #[derive(Clone, Debug)]
 pub struct PoolUse {
     pub name: String,
-    pub hosts: Vec<HostUse>,
+    pub hosts: Vec<NodeUsage>,
     /// `None` for a pool of labels alone, or when definitions may not be read.
     pub definition: Option<PoolDefinition>,
     /// False when definitions may not be read.
@@ -41,7 +41,7 @@ impl PoolUse {
     }
 
     fn figures(&self) -> Figures {
-        let held: Vec<&Reading> = self.hosts.iter().flat_map(HostUse::held_devices).collect();
+        let held: Vec<&Reading> = self.hosts.iter().flat_map(NodeUsage::held_devices).collect();
         Figures::of(held.into_iter())
     }
 
@@ -63,16 +63,19 @@ impl PoolUse {
 
     /// Types of devices and slices, as far as labels tell.
     fn kinds(&self) -> Vec<String> {
-        self.hosts.iter().flat_map(HostUse::kinds).collect::<BTreeSet<_>>().into_iter().collect()
+        self.hosts.iter().flat_map(NodeUsage::kinds).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// `active` while a node takes jobs; `None` when the nodes may not be seen.
     fn status(&self) -> Option<&'static str> {
-        let any = |health: Health| self.hosts.iter().any(|host| host.health == health);
+        let any = |health: NodeHealth| self.hosts.iter().any(|host| host.health == health);
         if self.hosts.is_empty() {
             return Some("empty");
         }
-        [Health::Active, Health::Unknown, Health::Maintaining, Health::Faulty].into_iter().find(|health| any(*health))?.known()
+        [NodeHealth::Active, NodeHealth::Unknown, NodeHealth::Maintaining, NodeHealth::Faulty]
+            .into_iter()
+            .find(|health| any(*health))?
+            .known()
     }
 }
 
@@ -142,7 +145,7 @@ fn number(value: Option<u64>) -> String {
 }
 
 #[must_use]
-pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: Look) -> String {
+pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NAME"),
         left("STATUS"),
@@ -195,14 +198,14 @@ pub struct PoolDocument {
     /// Empty allows all; `null` when definitions may not be read.
     allowed_gpu_type: Option<Vec<String>>,
     /// `null` when definitions may not be read.
-    quota: Option<Quota>,
+    quota: Option<PoolQuota>,
     jobs: Vec<RunningJob>,
 }
 
 /// `null` is no limit.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Quota {
+struct PoolQuota {
     max_jobs: Option<u32>,
     max_gpu_per_job: Option<u32>,
 }
@@ -225,7 +228,7 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
         gpu_sampled: pool.figures().sampled,
         memory_usage: coverage::memory_of(&pool.figures()),
         allowed_gpu_type: pool.defined.then_some(definition.gpu_types),
-        quota: pool.defined.then_some(Quota { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job }),
+        quota: pool.defined.then_some(PoolQuota { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job }),
         jobs: pool
             .jobs
             .iter()
@@ -241,7 +244,7 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
 
 /// One pool for people.
 #[must_use]
-pub fn text(pool: &PoolUse, look: Look) -> String {
+pub fn text(pool: &PoolUse, look: TextStyle) -> String {
     let gpus = pool.gpus();
     let mut text =
         format!("{}   {}   {}\n", clean(&pool.name), pool.status().unwrap_or("-"), count(pool.hosts.len() as u64, "node"));
@@ -273,7 +276,7 @@ pub fn text(pool: &PoolUse, look: Look) -> String {
             _ => limits.join(", "),
         },
     );
-    line("nodes", pool.hosts.iter().map(HostUse::name).collect::<Vec<_>>().join(", "));
+    line("nodes", pool.hosts.iter().map(NodeUsage::name).collect::<Vec<_>>().join(", "));
     if !pool.jobs.is_empty() {
         let mut table = Table::new([left("JOBS"), left("KIND"), left("STATUS"), right("GPUS"), left("USER")]);
         for job in &pool.jobs {

@@ -8,7 +8,7 @@ use crate::model::{QuotaUse, quantity};
 
 use super::table::{Table, left, right};
 use super::text::{bar, clean};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// The answer of `get quotas`.
 #[derive(Serialize)]
@@ -71,7 +71,7 @@ fn short(key: &str) -> &str {
 }
 
 #[must_use]
-pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: Look) -> String {
+pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("NAMESPACE"), left("QUOTA"), left("RESOURCE"), right("USED"), right("HARD")]);
     for quota in quotas {
         for (key, hard) in &quota.hard {
@@ -89,7 +89,7 @@ pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: Look) -> 
 
 /// One namespace for people.
 #[must_use]
-pub fn text(namespace: &str, quotas: &[QuotaUse], look: Look) -> String {
+pub fn text(namespace: &str, quotas: &[QuotaUse], look: TextStyle) -> String {
     let mut text = format!("{}\n", clean(namespace));
     let widest = quotas.iter().flat_map(|quota| quota.hard.keys()).map(|key| short(key).len()).max().unwrap_or(0);
     for quota in quotas {

@@ -7,7 +7,7 @@ use crate::spec::shape::{Field, Shape};
 
 /// A field that was looked up.
 #[derive(Clone, Copy, Debug)]
-pub enum Found {
+pub enum FieldLookup {
     /// The document itself.
     Document(&'static str),
     Field(&'static str, &'static Field),
@@ -15,7 +15,7 @@ pub enum Found {
 
 /// Looks a path up, with or without the kind before it: `training.resources.gpu`, `resources.gpu`. The error says which part
 /// is not known, and what is known there.
-pub fn find(path: &str) -> Result<Found, (String, Vec<&'static str>)> {
+pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
     let mut parts: Vec<&str> = path.split('.').collect();
     let kinds = KINDS.map(|(kind, _)| kind);
     let given = kinds.into_iter().find(|kind| *kind == parts[0]).or((parts[0] == "resource").then_some("pool"));
@@ -31,16 +31,16 @@ pub fn find(path: &str) -> Result<Found, (String, Vec<&'static str>)> {
         }
         None => kinds.into_iter().find(|kind| below(of_kind(kind), parts[0], kind)).unwrap_or("training"),
     };
-    let (mut fields, mut found) = (of_kind(kind), Found::Document(kind));
+    let (mut fields, mut found) = (of_kind(kind), FieldLookup::Document(kind));
     for part in parts {
         let Some(field) = fields.iter().find(|field| field.is_of(kind) && field.names.contains(&part)) else {
             let mut known: Vec<&str> = fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect();
-            if matches!(found, Found::Document(_)) && given.is_none() {
+            if matches!(found, FieldLookup::Document(_)) && given.is_none() {
                 known.extend(kinds);
             }
             return Err((part.to_owned(), known));
         };
-        found = Found::Field(kind, field);
+        found = FieldLookup::Field(kind, field);
         fields = inner(field);
     }
     Ok(found)
@@ -100,13 +100,13 @@ fn list(fields: &[Field], kind: &str) -> String {
 
 /// As `kubectl explain` shows a field.
 #[must_use]
-pub fn explained(path: &str, found: Found) -> String {
+pub fn explained(path: &str, found: FieldLookup) -> String {
     match found {
-        Found::Document(kind) => {
+        FieldLookup::Document(kind) => {
             let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
             format!("KIND:  {kind}\n\nDESCRIPTION:\n  {about}\n{}", list(of_kind(kind), kind))
         }
-        Found::Field(kind, field) => {
+        FieldLookup::Field(kind, field) => {
             let needed = if field.is_needed(kind) { " -required-" } else { "" };
             let mut text =
                 format!("KIND:  {kind}\nFIELD: {path} <{}>{needed}\n\nDESCRIPTION:\n  {}\n", what(&field.shape), field.about);
@@ -126,12 +126,12 @@ pub fn explained(path: &str, found: Found) -> String {
 
 /// The same for programs.
 #[must_use]
-pub fn value(path: &str, found: Found) -> Value {
+pub fn value(path: &str, found: FieldLookup) -> Value {
     let names =
         |fields: &[Field], kind: &str| fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect::<Vec<_>>();
     match found {
-        Found::Document(kind) => json!({"kind": kind, "field": null, "fields": names(of_kind(kind), kind)}),
-        Found::Field(kind, field) => json!({
+        FieldLookup::Document(kind) => json!({"kind": kind, "field": null, "fields": names(of_kind(kind), kind)}),
+        FieldLookup::Field(kind, field) => json!({
             "kind": kind, "field": path, "type": what(&field.shape), "required": field.is_needed(kind), "description": field.about,
             "spellings": field.names, "example": Some(sample(field, kind)).filter(|text| !text.is_empty()), "fields": names(inner(field), kind),
         }),
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn fields_are_found_by_any_spelling_and_misses_are_named() {
         let name = |path: &str| match find(path) {
-            Ok(Found::Field(kind, field)) => format!("{kind} {}", field.name()),
-            Ok(Found::Document(kind)) => kind.to_owned(),
+            Ok(FieldLookup::Field(kind, field)) => format!("{kind} {}", field.name()),
+            Ok(FieldLookup::Document(kind)) => kind.to_owned(),
             Err((part, _)) => format!("? {part}"),
         };
         assert_eq!(name("training.resources.gpu"), "training gpu");

@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::coverage::{percent, rounded};
 use super::table::{Table, left, right};
 use super::text::clean;
-use super::{Format, Look};
-use crate::stats::account::Account;
+use super::{Format, TextStyle};
+use crate::stats::gpu_hours::GpuHours;
 
 /// A group with its account.
 pub struct Group {
@@ -16,11 +16,11 @@ pub struct Group {
     /// Devices that it may request.
     pub quota: Option<f64>,
     pub cost: Option<f64>,
-    pub account: Account,
+    pub account: GpuHours,
 }
 
 /// All of them.
-pub struct Report<'a> {
+pub struct GpuHourReport<'a> {
     pub by: &'a str,
     pub from: Timestamp,
     pub to: Timestamp,
@@ -77,8 +77,8 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
     }
 }
 
-impl<'a> From<&'a Report<'a>> for ReportDocument<'a> {
-    fn from(report: &'a Report<'a>) -> Self {
+impl<'a> From<&'a GpuHourReport<'a>> for ReportDocument<'a> {
+    fn from(report: &'a GpuHourReport<'a>) -> Self {
         Self {
             by: report.by,
             from: report.from,
@@ -114,7 +114,7 @@ fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
 
 /// For people with the sum below; CSV has the groups alone.
 #[must_use]
-pub fn table(report: &Report<'_>, format: Format, headers: bool, look: Look) -> String {
+pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new(TITLES.iter().map(|title| if *title == TITLES[0] { left(title) } else { right(title) }));
     let shown = format != Format::Csv;
     let none = if shown { "(none)" } else { "" };
@@ -129,7 +129,7 @@ pub fn table(report: &Report<'_>, format: Format, headers: bool, look: Look) -> 
 
 /// A table for a wiki or an issue.
 #[must_use]
-pub fn markdown(report: &Report<'_>) -> String {
+pub fn markdown(report: &GpuHourReport<'_>) -> String {
     // Names come from the cluster: no control characters, and a bar would begin a new cell.
     let line = |cells: Vec<String>| cells.into_iter().map(|cell| clean(&cell).replace('|', "\\|")).collect::<Vec<_>>();
     let mut table = comfy_table::Table::new();
@@ -150,10 +150,10 @@ mod tests {
 
     #[test]
     fn markdown_shows_no_control_characters_and_keeps_its_cells() {
-        let group = |name: &str| Group { name: Some(name.to_owned()), quota: None, cost: None, account: Account::default() };
+        let group = |name: &str| Group { name: Some(name.to_owned()), quota: None, cost: None, account: GpuHours::default() };
         let at = Timestamp::UNIX_EPOCH;
         let groups = vec![group("a|b\u{1b}[31m")];
-        let report = Report { by: "team", from: at, to: at, currency: None, groups, total: group("") };
+        let report = GpuHourReport { by: "team", from: at, to: at, currency: None, groups, total: group("") };
         let text = markdown(&report);
         assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
         assert!(text.lines().nth(2).unwrap().starts_with("| group"), "{text}");

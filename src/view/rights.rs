@@ -8,7 +8,7 @@ use crate::model::rights::{Right, Task, said};
 
 use super::table::{Cell, Table, left};
 use super::text::{clean, count, wrapped};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 use colored::Color;
 
 /// A command and what of its rights is missing.
@@ -68,7 +68,7 @@ fn answer(allowed: bool) -> Cell {
 }
 
 #[must_use]
-pub fn table(items: &[Checked], format: Format, headers: bool, look: Look) -> String {
+pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("COMMAND"), left("HERE"), left("EVERYWHERE"), left("MISSING")]);
     for item in items {
         let missing = match item.said.split_first() {
@@ -147,7 +147,7 @@ impl PoolRoom {
 
 /// The answer for people.
 #[must_use]
-pub fn text(verdict: &Verdict, look: Look) -> String {
+pub fn text(verdict: &Verdict, look: TextStyle) -> String {
     let mut text = format!("{}: {}\n", if verdict.allowed { "yes" } else { "no" }, verdict.message);
     if !verdict.without.is_empty() {
         text.push_str(&format!("  without {}\n", wrapped(&verdict.without.join("; "), 10, look)));

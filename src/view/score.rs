@@ -12,11 +12,11 @@ use crate::stats::scored::Scored;
 use super::coverage::{percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::{blocks, count};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
 #[derive(Clone, Serialize)]
-pub struct Item {
+pub struct ScoreItem {
     /// Null for a device that a pod holds and no exporter tells of.
     gpu_id: Option<String>,
     pod: Option<String>,
@@ -41,15 +41,15 @@ pub struct Item {
 }
 
 #[must_use]
-pub fn results(rows: &[Scored], now: Timestamp) -> Vec<Item> {
+pub fn results(rows: &[Scored], now: Timestamp) -> Vec<ScoreItem> {
     rows.iter().map(|row| item(row, now)).collect()
 }
 
 #[must_use]
-pub fn item(row: &Scored, now: Timestamp) -> Item {
+pub fn item(row: &Scored, now: Timestamp) -> ScoreItem {
     let (namespace, pod) = row.holder();
     let Scored { reading, score, .. } = row;
-    Item {
+    ScoreItem {
         gpu_id: row.id(),
         pod: pod.map(ToOwned::to_owned),
         namespace: namespace.map(ToOwned::to_owned),
@@ -77,12 +77,12 @@ pub fn item(row: &Scored, now: Timestamp) -> Item {
 pub struct Low {
     count: usize,
     threshold: f64,
-    gpus: Vec<Item>,
+    gpus: Vec<ScoreItem>,
 }
 
 #[must_use]
 pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
-    let gpus: Vec<Item> = rows.iter().filter(|row| row.is_low()).map(|row| item(row, now)).collect();
+    let gpus: Vec<ScoreItem> = rows.iter().filter(|row| row.is_low()).map(|row| item(row, now)).collect();
     Low { count: gpus.len(), threshold, gpus }
 }
 
@@ -92,7 +92,7 @@ const REASON: usize = 120;
 /// What a control system is told of a device: the document's body.
 #[must_use]
 pub fn control_body(row: &Scored, now: Timestamp) -> String {
-    let Item { gpu_id, pod, namespace, hostname, score, status, timestamp, .. } = item(row, now);
+    let ScoreItem { gpu_id, pod, namespace, hostname, score, status, timestamp, .. } = item(row, now);
     let body = serde_json::json!({
         "gpu_id": gpu_id, "pod": pod, "namespace": namespace, "hostname": hostname,
         "score": score, "status": status, "timestamp": timestamp,
@@ -134,7 +134,7 @@ pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usi
 
 /// Sums and means over the devices that a pod holds; unknown ones are counted, and lower no mean.
 #[derive(Serialize)]
-pub struct Stats {
+pub struct ScoreStats {
     pub(super) total_gpus: usize,
     pub(super) avg_score: Option<f64>,
     min_score: Option<f64>,
@@ -153,7 +153,7 @@ pub(super) struct OfNamespace {
 }
 
 #[must_use]
-pub fn stats(rows: &[Scored]) -> Stats {
+pub fn stats(rows: &[Scored]) -> ScoreStats {
     let held: Vec<&Scored> = rows.iter().filter(|row| row.reading.held == Some(true)).collect();
     let known = |rows: &[&Scored]| -> Vec<f64> {
         rows.iter().filter(|row| row.score.band != Band::Unknown).filter_map(|row| row.score.value).collect()
@@ -164,7 +164,7 @@ pub fn stats(rows: &[Scored]) -> Stats {
     for row in &held {
         namespaces.entry(row.holder().0.unwrap_or("unknown").to_owned()).or_default().push(row);
     }
-    Stats {
+    ScoreStats {
         total_gpus: held.len(),
         avg_score: mean(&values),
         min_score: values.iter().copied().reduce(f64::min).map(rounded),
@@ -195,7 +195,7 @@ fn color(band: Band) -> Option<colored::Color> {
 
 /// The results for people, with what they come to on a terminal.
 #[must_use]
-pub fn table(rows: &[Scored], format: Format, headers: bool, look: Look) -> String {
+pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
     let people = look.width.is_some() && format == Format::Table;
     let score = if people { left("SCORE") } else { right("SCORE") };
     let mut columns = vec![left("NAMESPACE/POD"), left("NODE"), right("GPU"), score, right("UTIL"), right("MEM")];
@@ -266,7 +266,7 @@ fn footer(rows: &[Scored]) -> String {
 
 /// `score stats` for people.
 #[must_use]
-pub fn stats_text(stats: &Stats) -> String {
+pub fn stats_text(stats: &ScoreStats) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
     let mut text = format!(
         "{}: mean score {}, from {} to {}; {} low, of them {} idle\n",

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::coverage::{percent, rounded};
 use super::hourly::id;
 use super::table::{Table, left, right};
-use super::{Format, Look, csv};
-use crate::stats::ledger::{Ledger, Tenure, Top};
+use super::{Format, TextStyle, csv};
+use crate::stats::allocations::{Allocation, AllocationHistory, TopOwner};
 use crate::stats::usage::{Usage, WINDOW, windows};
 
 /// UIDs of the objects at the top, as far as they still exist, by namespace, kind and name.
@@ -19,7 +19,7 @@ pub type Uids = BTreeMap<(String, String, String), String>;
 pub struct At<'a> {
     pub cluster: &'a str,
     pub time: Timestamp,
-    pub ledger: &'a Ledger,
+    pub ledger: &'a AllocationHistory,
     pub usage: &'a Usage,
 }
 
@@ -52,7 +52,7 @@ impl At<'_> {
         Some((0..self.ledger.tenures.len()).filter(|index| self.ledger.tenures[*index].held[slot]).collect())
     }
 
-    pub(super) fn tenure(&self, index: usize) -> &Tenure {
+    pub(super) fn tenure(&self, index: usize) -> &Allocation {
         &self.ledger.tenures[index]
     }
 
@@ -68,8 +68,8 @@ impl At<'_> {
     }
 
     fn group(&self, held: &[usize], uids: &Uids) -> GroupAllocation {
-        let tops: BTreeSet<&Top> = held.iter().map(|index| &self.tenure(*index).top).collect();
-        let workload = |top: &&Top| {
+        let tops: BTreeSet<&TopOwner> = held.iter().map(|index| &self.tenure(*index).top).collect();
+        let workload = |top: &&TopOwner| {
             let own: Vec<usize> = held.iter().copied().filter(|index| self.tenure(*index).top == **top).collect();
             WorkloadAllocation {
                 uid: uids.get(&(top.namespace.clone(), top.kind.clone(), top.name.clone())).cloned(),
@@ -195,7 +195,7 @@ fn number(value: Option<u64>) -> String {
 
 /// Renders a snapshot for people.
 #[must_use]
-pub fn text(snapshot: &Snapshot, look: Look) -> String {
+pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
     let (held, all) = (number(snapshot.allocated_gpu_count), number(snapshot.total_gpu_capacity));
     let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
     let mut table = Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), right("UTIL")]);
@@ -216,7 +216,7 @@ pub fn text(snapshot: &Snapshot, look: Look) -> String {
 
 /// Renders snapshots for people, or as CSV with every field.
 #[must_use]
-pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: Look) -> String {
+pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers, look);
     }

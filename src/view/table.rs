@@ -6,7 +6,7 @@ use tabled::settings::{Alignment, Padding, Style};
 use unicode_width::UnicodeWidthStr;
 
 use super::text::clean;
-use super::{Format, Look, text};
+use super::{Format, TextStyle, text};
 use colored::Color;
 
 /// One cell: what it says and how it may be colored.
@@ -75,7 +75,7 @@ impl Table {
 
     /// The table in the format asked for.
     #[must_use]
-    pub fn show(&self, format: Format, headers: bool, look: Look) -> String {
+    pub fn show(&self, format: Format, headers: bool, look: TextStyle) -> String {
         if format == Format::Csv { self.csv(headers, look) } else { self.aligned(format, headers, look) }
     }
 
@@ -94,7 +94,7 @@ impl Table {
         shown
     }
 
-    fn aligned(&self, format: Format, headers: bool, look: Look) -> String {
+    fn aligned(&self, format: Format, headers: bool, look: TextStyle) -> String {
         let shown = match look.width.filter(|_| format == Format::Table) {
             Some(width) => self.fitting(width),
             None => (0..self.columns.len()).collect(),
@@ -125,7 +125,7 @@ impl Table {
     }
 
     /// Unknown cells are empty: `-` is for people.
-    fn csv(&self, headers: bool, look: Look) -> String {
+    fn csv(&self, headers: bool, look: TextStyle) -> String {
         let titles = || self.columns.iter().map(|column| column.title.to_lowercase().replace(' ', "_")).collect();
         let cells =
             |row: &Vec<Cell>| row.iter().map(|cell| if cell.text == "-" { String::new() } else { cell.text.clone() }).collect();
@@ -137,7 +137,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    const LOOK: Look = Look { width: None, color: false, plain: false };
+    const LOOK: TextStyle = TextStyle { width: None, color: false, plain: false };
 
     fn table() -> Table {
         let mut table = Table::new([left("NAME"), right("GPU")]);
@@ -157,13 +157,13 @@ mod tests {
         let mut table = Table::new([left("NAME"), right("CPU").yielding(), right("GPU"), left("ABOUT").yielding()]);
         table.row(vec!["模型".into(), "12%".into(), "8".into(), "text".into()]);
         let first = |width| {
-            let text = table.show(Format::Table, true, Look { width: Some(width), ..LOOK });
+            let text = table.show(Format::Table, true, TextStyle { width: Some(width), ..LOOK });
             text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
         };
         // 4 + 3 + 3 + 5 characters and a space between each.
         assert_eq!((first(18), first(17)), ("NAME CPU GPU ABOUT".to_owned(), "NAME CPU GPU".to_owned()));
         assert_eq!((first(11), first(5)), ("NAME GPU".to_owned(), "NAME GPU".to_owned()));
-        assert!(table.show(Format::Wide, true, Look { width: Some(5), ..LOOK }).contains("ABOUT"));
+        assert!(table.show(Format::Wide, true, TextStyle { width: Some(5), ..LOOK }).contains("ABOUT"));
     }
 
     #[test]

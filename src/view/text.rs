@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::model::{State, Status};
 
-use super::Look;
+use super::TextStyle;
 
 /// Text from outside, safe to show: control characters, bidirectional marks and line separators become visible escapes.
 #[must_use]
@@ -57,7 +57,7 @@ pub fn count(number: u64, noun: &str) -> String {
 
 /// `text` in a color, where colors are wanted.
 #[must_use]
-pub fn paint(text: &str, color: Option<Color>, look: Look) -> String {
+pub fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
     match color.filter(|_| look.color) {
         Some(color) => text.color(color).to_string(),
         None => text.to_owned(),
@@ -96,13 +96,13 @@ pub fn status_line(name: &str, value: &str) -> String {
 
 /// A bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
 #[must_use]
-pub fn bar(percent: f64, cells: usize, look: Look) -> String {
+pub fn bar(percent: f64, cells: usize, look: TextStyle) -> String {
     format!("{} {percent:.0}%", blocks(percent, cells, look))
 }
 
 /// A bar of `cells` for whoever writes its number beside it.
 #[must_use]
-pub fn blocks(percent: f64, cells: usize, look: Look) -> String {
+pub fn blocks(percent: f64, cells: usize, look: TextStyle) -> String {
     let eighths = (percent.clamp(0.0, 100.0) / 100.0 * cells as f64 * 8.0).round() as usize;
     if look.plain {
         let full = (eighths / 8).min(cells);
@@ -116,7 +116,7 @@ pub fn blocks(percent: f64, cells: usize, look: Look) -> String {
 
 /// Breaks a long text at words, so that it stays beside its title on a terminal.
 #[must_use]
-pub fn wrapped(text: &str, indent: usize, look: Look) -> String {
+pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     let Some(room) = look.width.and_then(|width| width.checked_sub(indent)).filter(|room| *room > 20) else {
         return text.to_owned();
     };
@@ -140,7 +140,7 @@ pub fn wrapped(text: &str, indent: usize, look: Look) -> String {
 mod tests {
     use super::*;
 
-    const LOOK: Look = Look { width: None, color: false, plain: false };
+    const LOOK: TextStyle = TextStyle { width: None, color: false, plain: false };
 
     #[test]
     fn nothing_that_steers_a_terminal_gets_through() {
@@ -164,12 +164,12 @@ mod tests {
         assert_eq!(bar(65.0, 5, LOOK), "███▎  65%");
         assert_eq!(bar(0.0, 3, LOOK), "    0%");
         assert_eq!(bar(100.0, 3, LOOK), "███ 100%");
-        assert_eq!(bar(50.0, 4, Look { plain: true, ..LOOK }), "##.. 50%");
+        assert_eq!(bar(50.0, 4, TextStyle { plain: true, ..LOOK }), "##.. 50%");
     }
 
     #[test]
     fn long_texts_stay_beside_their_title_on_a_terminal() {
-        let look = |width| Look { width, color: false, plain: false };
+        let look = |width| TextStyle { width, color: false, plain: false };
         let text = "0/12 nodes are available: 2 Insufficient nvidia.com/gpu";
         assert_eq!(wrapped(text, 4, look(None)), text);
         assert_eq!(wrapped(text, 4, look(Some(40))), "0/12 nodes are available: 2\n    Insufficient nvidia.com/gpu");

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Figures, HostUse, Point, Reading};
+use crate::model::{Figures, NodeUsage, Point, Reading};
 
-use super::chart::{Frame, spark};
+use super::chart::{ChartFrame, spark};
 use super::coverage::{memory_of, percent};
 use super::table::{Cell, Table, left, right};
 use super::text::bar;
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// A line of the view.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct TopLine {
     pub name: String,
     /// Namespace, type or node: what tells one from another.
     pub about: String,
@@ -24,7 +24,7 @@ pub struct Line {
 
 /// What lines are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Key {
+pub enum TopOrder {
     #[default]
     Utilization,
     Memory,
@@ -34,11 +34,11 @@ pub enum Key {
 }
 
 /// Utilizations by line, oldest first, with their times in Unix milliseconds.
-pub type Past = BTreeMap<String, Vec<Point>>;
+pub type TopHistory = BTreeMap<String, Vec<Point>>;
 
 #[must_use]
-pub fn of_node(host: &HostUse) -> Line {
-    Line {
+pub fn of_node(host: &NodeUsage) -> TopLine {
+    TopLine {
         name: host.name().to_owned(),
         about: host.kinds().join(","),
         held: host.gpus.used,
@@ -48,9 +48,9 @@ pub fn of_node(host: &HostUse) -> Line {
 }
 
 #[must_use]
-pub fn of_gpu(reading: &Reading) -> Line {
+pub fn of_gpu(reading: &Reading) -> TopLine {
     let holder = reading.holders.first().map(|(namespace, pod)| format!("{namespace}/{pod}"));
-    Line {
+    TopLine {
         name: format!("{}/{}", reading.node, reading.id()),
         about: holder.unwrap_or_else(|| "-".to_owned()),
         held: reading.held.map(u64::from),
@@ -60,13 +60,13 @@ pub fn of_gpu(reading: &Reading) -> Line {
 }
 
 /// The busiest first; what is not known last, whatever the key.
-pub fn sort(lines: &mut [Line], key: Key) {
-    let number = |line: &Line| match key {
-        Key::Utilization => line.figures.utilization,
-        Key::Memory => line.figures.memory_used_mib,
-        Key::Power => line.figures.power_watts,
-        Key::Gpus => line.held.map(|held| held as f64),
-        Key::Name => None,
+pub fn sort(lines: &mut [TopLine], key: TopOrder) {
+    let number = |line: &TopLine| match key {
+        TopOrder::Utilization => line.figures.utilization,
+        TopOrder::Memory => line.figures.memory_used_mib,
+        TopOrder::Power => line.figures.power_watts,
+        TopOrder::Gpus => line.held.map(|held| held as f64),
+        TopOrder::Name => None,
     };
     lines.sort_by(|a, b| {
         let known = number(b).unwrap_or(f64::NEG_INFINITY).total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
@@ -76,7 +76,12 @@ pub fn sort(lines: &mut [Line], key: Key) {
 
 /// The lines as a table. `past` adds a curve of the last minutes.
 #[must_use]
-pub fn table(lines: &[Line], titles: (&'static str, &'static str), past: Option<(&Past, i64, i64)>, look: Look) -> String {
+pub fn table(
+    lines: &[TopLine],
+    titles: (&'static str, &'static str),
+    past: Option<(&TopHistory, i64, i64)>,
+    look: TextStyle,
+) -> String {
     let mut columns = vec![left(titles.0), left(titles.1).yielding(), right("GPUS")];
     columns.push(if look.width.is_some() { left("UTIL") } else { right("UTIL") });
     columns.extend(past.is_some().then_some(left("LAST MINUTES")));
@@ -91,7 +96,7 @@ pub fn table(lines: &[Line], titles: (&'static str, &'static str), past: Option<
         let mut cells: Vec<Cell> = vec![line.name.clone().into(), line.about.clone().into(), gpus.into(), utilization.into()];
         if let Some((past, from, to)) = past {
             let points = past.get(&line.name).map_or(&[][..], Vec::as_slice);
-            cells.push(spark(points, Frame { from, to, top: 100.0, height: 2, width: 12 }, look).into());
+            cells.push(spark(points, ChartFrame { from, to, top: 100.0, height: 2, width: 12 }, look).into());
         }
         let watts = line.figures.power_watts.map_or_else(|| "-".to_owned(), |watts| format!("{watts:.0}"));
         cells.extend([memory_of(&line.figures).unwrap_or_default().into(), watts.into()]);
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_busiest_come_first_and_unknown_ones_last() {
-        let line = |name: &str, utilization| Line {
+        let line = |name: &str, utilization| TopLine {
             name: name.into(),
             about: String::new(),
             held: Some(1),
@@ -114,9 +119,9 @@ mod tests {
             figures: Figures { utilization, ..Figures::default() },
         };
         let mut lines = [line("unknown", None), line("idle", Some(0.0)), line("busy", Some(90.0))];
-        sort(&mut lines, Key::Utilization);
+        sort(&mut lines, TopOrder::Utilization);
         assert_eq!(lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["busy", "idle", "unknown"]);
-        sort(&mut lines, Key::Name);
+        sort(&mut lines, TopOrder::Name);
         assert_eq!(lines[0].name, "busy");
     }
 }

@@ -4,22 +4,22 @@ use serde::Serialize;
 
 use crate::model::forest::Branch;
 
-use super::Look;
+use super::TextStyle;
 use super::text::clean;
 
 /// The contract's hierarchy.
 #[derive(Serialize)]
-pub struct Item<'a> {
+pub struct TreeItem<'a> {
     kind: &'a str,
     name: &'a str,
     namespace: &'a str,
     uid: &'a str,
-    children: Vec<Item<'a>>,
+    children: Vec<TreeItem<'a>>,
 }
 
 #[must_use]
-pub fn document(branch: &Branch) -> Item<'_> {
-    Item {
+pub fn document(branch: &Branch) -> TreeItem<'_> {
+    TreeItem {
         kind: &branch.kind,
         name: &branch.name,
         namespace: &branch.namespace,
@@ -30,13 +30,13 @@ pub fn document(branch: &Branch) -> Item<'_> {
 
 /// The tree with lines, or with ASCII ones.
 #[must_use]
-pub fn text(branch: &Branch, look: Look) -> String {
+pub fn text(branch: &Branch, look: TextStyle) -> String {
     let mut lines = format!("{}/{}\n", clean(&branch.kind), clean(&branch.name));
     below(branch, "", look, &mut lines);
     lines
 }
 
-fn below(branch: &Branch, indent: &str, look: Look, lines: &mut String) {
+fn below(branch: &Branch, indent: &str, look: TextStyle, lines: &mut String) {
     let (fork, last, through) = if look.plain { ("|- ", "`- ", "|  ") } else { ("├─ ", "└─ ", "│  ") };
     for (index, child) in branch.children.iter().enumerate() {
         let is_last = index + 1 == branch.children.len();
@@ -60,7 +60,7 @@ mod tests {
         };
         let set = Branch { kind: "ReplicaSet".into(), children: vec![pod("a"), pod("b")], ..pod("rs") };
         let top = Branch { kind: "Deployment".into(), children: vec![set, pod("c")], ..pod("web") };
-        let look = Look { width: None, color: false, plain: false };
+        let look = TextStyle { width: None, color: false, plain: false };
         assert_eq!(text(&top, look), "Deployment/web\n├─ ReplicaSet/rs\n│  ├─ Pod/a\n│  └─ Pod/b\n└─ Pod/c\n");
     }
 }

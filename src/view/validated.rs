@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::spec::checks::{CHECKS, Check, can_be_silenced};
 use crate::spec::{Problem, Problems, Severity};
 
-use super::Look;
+use super::TextStyle;
 use super::errors::checked_text;
 use super::text::{count, paint};
 
@@ -38,7 +38,7 @@ fn word(severity: Severity) -> &'static str {
 
 /// For people: what is wrong with its place, and a line for each file that is well.
 #[must_use]
-pub fn text(files: &[Validated], look: Look) -> String {
+pub fn text(files: &[Validated], look: TextStyle) -> String {
     let mut text = String::new();
     for file in files {
         let (errors, warnings) = (file.counted(Severity::Error), file.counted(Severity::Warning));

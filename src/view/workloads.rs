@@ -12,10 +12,10 @@ use crate::model::{Figures, Workload};
 use super::coverage::{self, Coverage, percent, rate};
 use super::table::{Cell, Table, left, right};
 use super::text::{age, clean, paint, status_line, wrapped};
-use super::{Format, Look};
+use super::{Format, TextStyle};
 
 /// A workload with what its devices do.
-pub struct Row<'a> {
+pub struct ConsumerRow<'a> {
     pub workload: &'a Workload,
     /// `None` without metrics.
     pub figures: Option<Figures>,
@@ -92,7 +92,7 @@ fn color(standing: Standing) -> Option<colored::Color> {
 
 /// The list for people.
 #[must_use]
-pub fn table(found: &[&Workload], format: Format, headers: bool, look: Look, now: Timestamp) -> String {
+pub fn table(found: &[&Workload], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
     let mut columns = vec![left("NAMESPACE"), left("KIND"), left("NAME"), left("STATUS"), right("HELD"), right("REQUESTED")];
     columns.extend([left("GPU").yielding(), right("AGE")]);
@@ -160,8 +160,8 @@ struct Stat {
 }
 
 #[must_use]
-pub fn consumers(rows: &[Row<'_>], total: usize, coverage: Option<Coverage>) -> ConsumerList {
-    let item = |row: &Row<'_>| ConsumerItem {
+pub fn consumers(rows: &[ConsumerRow<'_>], total: usize, coverage: Option<Coverage>) -> ConsumerList {
+    let item = |row: &ConsumerRow<'_>| ConsumerItem {
         kind: row.workload.top.kind.clone(),
         name: row.workload.top.name.clone(),
         namespace: row.workload.top.namespace.clone(),
@@ -180,7 +180,7 @@ pub fn consumers(rows: &[Row<'_>], total: usize, coverage: Option<Coverage>) -> 
 
 /// Consumers for people.
 #[must_use]
-pub fn consumer_table(rows: &[Row<'_>], format: Format, headers: bool, look: Look) -> String {
+pub fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
         left("KIND"),
@@ -191,7 +191,7 @@ pub fn consumer_table(rows: &[Row<'_>], format: Format, headers: bool, look: Loo
         right("UTIL"),
         right("MEMORY").yielding(),
     ]);
-    for Row { workload, figures } in rows {
+    for ConsumerRow { workload, figures } in rows {
         table.row(vec![
             workload.top.namespace.clone().into(),
             workload.top.kind.clone().into(),
@@ -208,21 +208,21 @@ pub fn consumer_table(rows: &[Row<'_>], format: Format, headers: bool, look: Loo
 
 /// What filters can be set to.
 #[derive(Serialize)]
-pub struct Metadata {
+pub struct WorkloadMetadata {
     namespaces: BTreeSet<String>,
     kinds: BTreeSet<String>,
 }
 
 #[must_use]
-pub fn metadata(found: &[Workload]) -> Metadata {
-    Metadata {
+pub fn metadata(found: &[Workload]) -> WorkloadMetadata {
+    WorkloadMetadata {
         namespaces: found.iter().map(|workload| workload.top.namespace.clone()).collect(),
         kinds: found.iter().map(|workload| workload.top.kind.clone()).collect(),
     }
 }
 
 #[must_use]
-pub fn metadata_text(metadata: &Metadata) -> String {
+pub fn metadata_text(metadata: &WorkloadMetadata) -> String {
     let line = |name: &str, values: &BTreeSet<String>| {
         status_line(name, &values.iter().map(|value| clean(value).into_owned()).collect::<Vec<_>>().join(", "))
     };
@@ -265,8 +265,8 @@ struct PodItem {
 }
 
 #[must_use]
-pub fn document(row: &Row<'_>) -> WorkloadDocument {
-    let Row { workload, figures } = row;
+pub fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
+    let ConsumerRow { workload, figures } = row;
     WorkloadDocument {
         api_version: workload.top.api_version.clone(),
         kind: workload.top.kind.clone(),
@@ -301,8 +301,8 @@ pub fn document(row: &Row<'_>) -> WorkloadDocument {
 
 /// One workload for people.
 #[must_use]
-pub fn text(row: &Row<'_>, look: Look, now: Timestamp) -> String {
-    let Row { workload, figures } = row;
+pub fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
+    let ConsumerRow { workload, figures } = row;
     let top = &workload.top;
     let status = paint(workload.standing.word(), color(workload.standing), look);
     let resting = top.resting.map_or(String::new(), |why| format!(" ({why})"));

@@ -33,7 +33,7 @@ fn curves_of_a_job_and_of_its_workload() {
     near(&whole["gpuUtilization"].as_array().unwrap().last().unwrap()["value"], 70.0);
     let workload = scene.json(&["get", "metrics", "workload", "Job/work", "--start", "4s", "--step", "1"]);
     let series = workload["GPU Utilization"]["series"].as_array().unwrap();
-    assert_eq!(series.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(), ["GPU-0", "GPU-1"]);
+    assert_eq!(series.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(), ["gpu-0", "gpu-1"]);
     let first = |line: &Value| line["points"][0][0].as_f64().unwrap();
     assert_eq!((first(&series[0]), first(&series[1])), (0.9, 0.5));
     // 30,720 of 81,920 MiB.
@@ -45,7 +45,7 @@ fn curves_of_a_job_and_of_its_workload() {
     let long = scene.json(&["get", "metrics", "workload", "Job/work", "--start", "13h", "--step", "1"]);
     assert!(!long["GPU Utilization"]["series"][0]["points"].as_array().unwrap().is_empty());
     let text = scene.gpuctl(&["get", "metrics", "job", "work", "--per-gpu", "--start", "10s", "--step", "1"]).ok().out;
-    assert!(text.contains("GPU-0  90%"), "{text}");
+    assert!(text.contains("gpu-0  90%"), "{text}");
     scene.gpuctl(&["get", "metrics", "job", "work", "--start", "whenever"]).exits(2).says("`whenever` is no time");
     scene.gpuctl(&["get", "metrics", "job", "nobody"]).exits(4).says("there is no job `nobody`");
     scene.gpuctl(&["get", "metrics", "workload", "Job/wrok"]).exits(4).says("did you mean `curves/Job/work`?");

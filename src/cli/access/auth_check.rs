@@ -41,13 +41,13 @@ pub struct AuthCheck {
     pub all_namespaces: bool,
     /// Print roles that allow it: what is needed at least, or with =full also what makes the answers complete
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
-    pub emit_role: Option<Extent>,
+    pub emit_role: Option<RoleExtent>,
     #[command(flatten)]
     pub print: PrintArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Extent {
+pub enum RoleExtent {
     Minimal,
     Full,
 }

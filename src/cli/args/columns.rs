@@ -5,16 +5,16 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, ValueEnum};
 
 use crate::cli::args::format::ListFormat;
-use crate::view::columns::Column;
+use crate::view::columns::CustomColumn;
 
 /// How a list is printed.
 #[derive(Clone, Debug)]
-pub enum Output {
+pub enum ListOutput {
     Usual(ListFormat),
-    Columns(Vec<Column>),
+    Columns(Vec<CustomColumn>),
 }
 
-impl Output {
+impl ListOutput {
     /// The nearest of the usual formats.
     pub fn format(&self) -> ListFormat {
         match self {
@@ -24,7 +24,7 @@ impl Output {
     }
 
     /// The columns that were named, if any.
-    pub fn columns(&self) -> Option<Vec<Column>> {
+    pub fn columns(&self) -> Option<Vec<CustomColumn>> {
         match self {
             Self::Usual(_) => None,
             Self::Columns(columns) => Some(columns.clone()),
@@ -39,12 +39,12 @@ pub const CUSTOM: &str = "custom-columns=";
 pub struct OutputParser;
 
 impl TypedValueParser for OutputParser {
-    type Value = Output;
+    type Value = ListOutput;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &std::ffi::OsStr) -> Result<Output, clap::Error> {
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &std::ffi::OsStr) -> Result<ListOutput, clap::Error> {
         let text = value.to_string_lossy();
-        let usual = ListFormat::from_str(&text, true).ok().map(Output::Usual);
-        let columns = || text.strip_prefix(CUSTOM).and_then(columns).map(Output::Columns);
+        let usual = ListFormat::from_str(&text, true).ok().map(ListOutput::Usual);
+        let columns = || text.strip_prefix(CUSTOM).and_then(columns).map(ListOutput::Columns);
         usual.or_else(columns).ok_or_else(|| {
             let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
             if let Some(arg) = arg {
@@ -65,12 +65,12 @@ impl TypedValueParser for OutputParser {
     }
 }
 
-pub fn columns(text: &str) -> Option<Vec<Column>> {
+pub fn columns(text: &str) -> Option<Vec<CustomColumn>> {
     let column = |part: &str| {
         let (title, path) = part.split_once(':')?;
         let path: Vec<String> = path.trim_start_matches('.').split('.').map(ToOwned::to_owned).collect();
         let whole = !title.is_empty() && path.iter().all(|key| !key.is_empty());
-        whole.then(|| Column { title: title.to_owned(), path })
+        whole.then(|| CustomColumn { title: title.to_owned(), path })
     };
     text.split(',').map(column).collect()
 }
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn columns_are_titles_and_ways() {
         let found = columns("NAME:.jobId,ON:.a.b").unwrap();
-        assert_eq!(found[1], Column { title: "ON".into(), path: vec!["a".into(), "b".into()] });
+        assert_eq!(found[1], CustomColumn { title: "ON".into(), path: vec!["a".into(), "b".into()] });
         for bad in ["", "NAME", "NAME:", ":.a", "A:.a,,B:.b", "A:.a..b"] {
             assert_eq!(columns(bad), None, "{bad}");
         }

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::columns::{Output, OutputParser};
+use super::columns::{ListOutput, OutputParser};
 use crate::observe::list::{ListOptions, Page};
 use crate::observe::watch::WATCH_STEP;
 
@@ -40,7 +40,7 @@ pub struct PrintArgs {
     pub no_headers: bool,
     /// Output format; custom-columns=TITLE:.field,… prints fields of the JSON
     #[arg(short, long, value_parser = OutputParser, default_value = "table", value_name = "FORMAT")]
-    pub output: Output,
+    pub output: ListOutput,
 }
 
 /// Rows on a page when only `--page` is given: the number of the contract.

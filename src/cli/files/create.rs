@@ -25,7 +25,7 @@ use crate::spec::Override;
 )]
 pub struct Create {
     #[command(subcommand)]
-    pub what: Option<What>,
+    pub what: Option<CreateTarget>,
     /// File, folder of *.yaml files, or - for stdin; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
@@ -46,13 +46,13 @@ pub struct Create {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum What {
+pub enum CreateTarget {
     Secret(create_secret::CreateSecret),
 }
 
 impl Create {
     /// As `auth check` names it; `None` where files decide.
     pub fn task(&self) -> Option<&'static str> {
-        self.what.as_ref().map(|What::Secret(_)| "create secrets")
+        self.what.as_ref().map(|CreateTarget::Secret(_)| "create secrets")
     }
 }

@@ -8,7 +8,7 @@ use crate::observe::hourly::Dimension;
 
 /// Where and how far back names are looked for
 #[derive(Args, Clone, Debug)]
-pub struct Back {
+pub struct LookbackArgs {
     /// Context of the kubeconfig whose cluster is meant
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
@@ -26,7 +26,7 @@ pub struct Back {
   gpuctl get namespaces --since 7d -o json")]
 pub struct GetNamespaces {
     #[command(flatten)]
-    pub back: Back,
+    pub back: LookbackArgs,
 }
 
 /// List keys of labels or annotations that pods with GPUs had lately, as kube-state-metrics writes them
@@ -38,7 +38,7 @@ pub struct GetDimensionKeys {
     #[arg(long = "type", value_parser = dimension(), default_value = "label", value_name = "TYPE")]
     pub kind: Dimension,
     #[command(flatten)]
-    pub back: Back,
+    pub back: LookbackArgs,
 }
 
 /// List values of a label or annotation that pods with GPUs had lately
@@ -53,5 +53,5 @@ pub struct GetDimensionValues {
     #[arg(long = "type", value_parser = dimension(), default_value = "label", value_name = "TYPE")]
     pub kind: Dimension,
     #[command(flatten)]
-    pub back: Back,
+    pub back: LookbackArgs,
 }

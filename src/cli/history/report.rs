@@ -24,7 +24,7 @@ prices.yaml:
 pub struct Report {
     /// Group by namespace, team, user, pool, label=KEY or annotation=KEY
     #[arg(long, value_name = "WHAT", default_value = "namespace", value_parser = by)]
-    pub by: By,
+    pub by: GroupBy,
     /// Begin: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
     #[arg(long, value_name = "TIME", default_value = "7d")]
     pub from: String,
@@ -42,7 +42,7 @@ pub struct Report {
     pub cluster: Option<String>,
     /// Sort the groups by this key; without it by name
     #[arg(long, value_enum, value_name = "KEY")]
-    pub sort_by: Option<SortKey>,
+    pub sort_by: Option<ReportSortKey>,
     /// Leave the titles out
     #[arg(long)]
     pub no_headers: bool,
@@ -62,7 +62,7 @@ pub enum ReportFormat {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum ReportSortKey {
     Name,
     /// The most GPU-hours held first
     Held,
@@ -72,20 +72,20 @@ pub enum SortKey {
 
 /// What is grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum GroupBy {
     Namespace,
     /// What was typed, and the key in it.
     Label(String, String),
     Annotation(String, String),
 }
 
-pub fn by(text: &str) -> Result<By, Expected> {
-    let label = |key: &str| By::Label(text.to_owned(), key.to_owned());
+pub fn by(text: &str) -> Result<GroupBy, Expected> {
+    let label = |key: &str| GroupBy::Label(text.to_owned(), key.to_owned());
     match text.split_once('=') {
         Some(("label", key)) if !key.is_empty() => Ok(label(key)),
-        Some(("annotation", key)) if !key.is_empty() => Ok(By::Annotation(text.to_owned(), key.to_owned())),
+        Some(("annotation", key)) if !key.is_empty() => Ok(GroupBy::Annotation(text.to_owned(), key.to_owned())),
         None => match text {
-            "namespace" => Ok(By::Namespace),
+            "namespace" => Ok(GroupBy::Namespace),
             "team" => Ok(label("team")),
             "user" => Ok(label("gpuctl/user")),
             "pool" => Ok(label("gpuctl/pool")),

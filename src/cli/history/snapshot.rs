@@ -9,9 +9,9 @@ use crate::model::quantity;
 
 /// Show who held which GPUs at a time
 #[derive(Debug, Subcommand)]
-pub enum Snapshot {
+pub enum SnapshotCommand {
     Latest(Latest),
-    List(List),
+    List(SnapshotList),
 }
 
 /// The newest snapshot: every namespace with its workloads
@@ -36,7 +36,7 @@ pub struct Latest {
 #[command(after_help = "Examples:
   gpuctl snapshot list --start 6h
   gpuctl snapshot list --start yesterday --end today --step 1h --details -o json")]
-pub struct List {
+pub struct SnapshotList {
     /// Begin: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday; 24h without it
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
@@ -56,11 +56,11 @@ pub struct List {
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     #[command(flatten)]
-    pub list: ListArgs<SortKey>,
+    pub list: ListArgs<SnapshotSortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum SnapshotSortKey {
     Time,
     /// The most held GPUs first
     Held,

@@ -8,13 +8,13 @@ use crate::observe::hourly::Dimension;
 
 /// Show what hours came to: GPUs held, weighted by time, and how much of them was used
 #[derive(Debug, Subcommand)]
-pub enum Stats {
-    Cluster(Of),
+pub enum StatsCommand {
+    Cluster(HourStatsArgs),
     #[command(visible_alias = "namespace")]
-    Namespaces(Of),
-    Labels(OfLabels),
+    Namespaces(HourStatsArgs),
+    Labels(LabelStatsArgs),
     #[command(visible_alias = "workload")]
-    Workloads(OfWorkloads),
+    Workloads(WorkloadStatsArgs),
 }
 
 /// Which hours of which clusters
@@ -37,7 +37,7 @@ pub struct HourArgs {
     pub no_cache: bool,
     /// Sort the rows by this key; without it they are in order of time
     #[arg(long, value_enum, value_name = "KEY")]
-    pub sort_by: Option<SortKey>,
+    pub sort_by: Option<StatsSortKey>,
     #[command(flatten)]
     pub page: PageArgs,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub struct HourArgs {
   gpuctl stats cluster
   gpuctl stats cluster --start 2026-01-01T00:00:00Z --end 2026-02-01T00:00:00Z -o csv
   gpuctl stats namespaces -n team-a --start yesterday --end today -o json")]
-pub struct Of {
+pub struct HourStatsArgs {
     #[command(flatten)]
     pub hours: HourArgs,
 }
@@ -64,7 +64,7 @@ pub struct Of {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl stats labels --dimension-type label --dimension-key team --start 7d -o json")]
-pub struct OfLabels {
+pub struct LabelStatsArgs {
     /// Label or annotation
     #[arg(long, value_parser = dimension(), default_value = "label", value_name = "TYPE")]
     pub dimension_type: Dimension,
@@ -83,7 +83,7 @@ pub struct OfLabels {
 #[command(after_help = "Examples:
   gpuctl stats workloads --start 24h --order-by utilization --page-size 10
   gpuctl stats workloads -n team-a --workload-name bert --start 7d -o json")]
-pub struct OfWorkloads {
+pub struct WorkloadStatsArgs {
     /// Only the workload of this name
     #[arg(long, value_name = "NAME")]
     pub workload_name: Option<String>,
@@ -92,7 +92,7 @@ pub struct OfWorkloads {
     pub workload_type: Option<String>,
     /// Sort by this key: the aggregation document's name for --sort-by [default: time]
     #[arg(long, value_enum, value_name = "KEY", conflicts_with = "sort_by")]
-    pub order_by: Option<Order>,
+    pub order_by: Option<StatsOrder>,
     /// Direction of the order: the newest hour first, the lowest utilization first
     #[arg(long, value_enum, value_name = "DIRECTION")]
     pub order_direction: Option<Direction>,
@@ -101,7 +101,7 @@ pub struct OfWorkloads {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Order {
+pub enum StatsOrder {
     Time,
     Utilization,
 }
@@ -113,7 +113,7 @@ pub enum Direction {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SortKey {
+pub enum StatsSortKey {
     /// In order of time; workloads begin with the newest
     Time,
     /// The name of the namespace, value or workload
@@ -124,11 +124,11 @@ pub enum SortKey {
     Utilization,
 }
 
-impl From<Order> for SortKey {
-    fn from(order: Order) -> Self {
+impl From<StatsOrder> for StatsSortKey {
+    fn from(order: StatsOrder) -> Self {
         match order {
-            Order::Time => Self::Time,
-            Order::Utilization => Self::Utilization,
+            StatsOrder::Time => Self::Time,
+            StatsOrder::Utilization => Self::Utilization,
         }
     }
 }

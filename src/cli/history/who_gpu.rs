@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::Expected;
+use crate::model::DeviceId;
 
 /// Say who has or had a GPU
 #[derive(Debug, Subcommand)]
@@ -19,7 +20,7 @@ pub enum Who {
 pub struct WhoGpu {
     /// Node and number of the GPU
     #[arg(value_name = "NODE/INDEX", value_parser = place)]
-    pub gpu: (String, u32),
+    pub gpu: (String, DeviceId),
     /// Time: RFC 3339, Unix seconds, a span before now such as 2h, or yesterday; now without it
     #[arg(long, value_name = "TIME")]
     pub at: Option<String>,
@@ -28,10 +29,9 @@ pub struct WhoGpu {
     pub output: OneFormat,
 }
 
-pub fn place(text: &str) -> Result<(String, u32), Expected> {
+pub fn place(text: &str) -> Result<(String, DeviceId), Expected> {
     let parts = text.rsplit_once('/').filter(|(node, _)| !node.is_empty());
-    let number = |text: &str| text.trim_start_matches("gpu-").parse().ok();
     parts
-        .and_then(|(node, index)| Some((node.to_owned(), number(index)?)))
+        .and_then(|(node, device)| Some((node.to_owned(), device.parse().ok()?)))
         .ok_or(Expected("a node and a number, such as gpu-a-01/3"))
 }

@@ -35,7 +35,7 @@ pub struct Delete {
 pub enum DeleteTarget {
     /// Delete jobs by name
     #[command(visible_alias = "jobs")]
-    Job(Names),
+    Job(JobNames),
     /// Delete pools: the labels that were set for them, and their definition
     #[command(visible_alias = "pools")]
     Pool(PoolNames),
@@ -74,7 +74,7 @@ impl Delete {
 }
 
 #[derive(Args, Debug)]
-pub struct Names {
+pub struct JobNames {
     /// Jobs, as NAME or NAMESPACE/NAME
     #[arg(required = true, add = ArgValueCandidates::new(candidates::job_names))]
     pub names: Vec<String>,

@@ -39,11 +39,11 @@ pub struct GetJobs {
     #[arg(long, value_name = "TIME", conflicts_with_all = ["kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]
-    pub list: ListArgs<SortKey>,
+    pub list: ListArgs<JobSortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum JobSortKey {
     Name,
     Age,
     Status,

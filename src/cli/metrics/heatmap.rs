@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::format::OneFormat;
-use crate::view::heatmap::Metric;
+use crate::view::heatmap::HeatmapMetric;
 
 /// Show the hottest GPUs: utilization, power, temperature
 ///
@@ -19,26 +19,26 @@ pub struct GetHeatmap {
     pub top: u32,
     /// What the grid shows
     #[arg(long, value_enum, value_name = "METRIC", default_value_t)]
-    pub metric: Shown,
+    pub metric: HeatmapMetricArg,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum Shown {
+pub enum HeatmapMetricArg {
     Power,
     Temperature,
     #[default]
     Utilization,
 }
 
-impl From<Shown> for Metric {
-    fn from(shown: Shown) -> Self {
+impl From<HeatmapMetricArg> for HeatmapMetric {
+    fn from(shown: HeatmapMetricArg) -> Self {
         match shown {
-            Shown::Power => Self::Power,
-            Shown::Temperature => Self::Temperature,
-            Shown::Utilization => Self::Utilization,
+            HeatmapMetricArg::Power => Self::Power,
+            HeatmapMetricArg::Temperature => Self::Temperature,
+            HeatmapMetricArg::Utilization => Self::Utilization,
         }
     }
 }

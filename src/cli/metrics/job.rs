@@ -20,7 +20,7 @@ pub struct JobMetrics {
     pub name: String,
     /// Only this metric; may be repeated
     #[arg(long, value_enum, value_name = "METRIC", value_delimiter = ',')]
-    pub metric: Vec<Shown>,
+    pub metric: Vec<JobMetricArg>,
     /// Show every GPU by itself
     #[arg(long)]
     pub per_gpu: bool,
@@ -33,18 +33,18 @@ pub struct JobMetrics {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "camelCase")]
-pub enum Shown {
+pub enum JobMetricArg {
     GpuUtilization,
     MemoryUsage,
     Throughput,
 }
 
-impl From<Shown> for JobMetric {
-    fn from(shown: Shown) -> Self {
+impl From<JobMetricArg> for JobMetric {
+    fn from(shown: JobMetricArg) -> Self {
         match shown {
-            Shown::GpuUtilization => Self::GpuUtilization,
-            Shown::MemoryUsage => Self::MemoryUsage,
-            Shown::Throughput => Self::Throughput,
+            JobMetricArg::GpuUtilization => Self::GpuUtilization,
+            JobMetricArg::MemoryUsage => Self::MemoryUsage,
+            JobMetricArg::Throughput => Self::Throughput,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::value::duration;
-use crate::view::top::Key;
+use crate::view::top::TopOrder;
 
 /// Watch nodes, jobs or GPUs by how busy they are
 ///
@@ -18,10 +18,10 @@ use crate::view::top::Key;
 pub struct Top {
     /// What to show
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
-    pub what: What,
+    pub what: TopView,
     /// Order: the highest first
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]
-    pub sort_by: SortKey,
+    pub sort_by: TopSortKey,
     /// Time between two looks
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub interval: Duration,
@@ -31,7 +31,7 @@ pub struct Top {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum TopView {
     #[default]
     #[value(alias = "node")]
     Nodes,
@@ -42,7 +42,7 @@ pub enum What {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum SortKey {
+pub enum TopSortKey {
     #[default]
     Utilization,
     Memory,
@@ -51,14 +51,14 @@ pub enum SortKey {
     Name,
 }
 
-impl From<SortKey> for Key {
-    fn from(key: SortKey) -> Self {
+impl From<TopSortKey> for TopOrder {
+    fn from(key: TopSortKey) -> Self {
         match key {
-            SortKey::Utilization => Self::Utilization,
-            SortKey::Memory => Self::Memory,
-            SortKey::Power => Self::Power,
-            SortKey::Gpus => Self::Gpus,
-            SortKey::Name => Self::Name,
+            TopSortKey::Utilization => Self::Utilization,
+            TopSortKey::Memory => Self::Memory,
+            TopSortKey::Power => Self::Power,
+            TopSortKey::Gpus => Self::Gpus,
+            TopSortKey::Name => Self::Name,
         }
     }
 }

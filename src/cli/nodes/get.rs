@@ -35,11 +35,11 @@ pub struct GetNodes {
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]
-    pub list: ListArgs<SortKey>,
+    pub list: ListArgs<NodeSortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum NodeSortKey {
     Name,
     Status,
     Gpus,

@@ -24,11 +24,11 @@ pub struct NodeLabels {
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
-    pub list: ListArgs<SortKey>,
+    pub list: ListArgs<LabelSortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum LabelSortKey {
     Name,
     Pool,
     Type,

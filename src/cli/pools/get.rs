@@ -13,11 +13,11 @@ use crate::cli::args::list::ListArgs;
   gpuctl get pools -o json")]
 pub struct GetPools {
     #[command(flatten)]
-    pub list: ListArgs<SortKey>,
+    pub list: ListArgs<PoolSortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum PoolSortKey {
     Name,
     Gpus,
     Free,

@@ -17,11 +17,11 @@ pub struct GetQuotas {
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     #[command(flatten)]
-    pub list: ListArgs<SortKey>,
+    pub list: ListArgs<QuotaSortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum QuotaSortKey {
     Namespace,
     Name,
     /// The fullest first

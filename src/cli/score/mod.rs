@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::value::{Expected, duration};
-use crate::cli::score::settings::{Scoring, Telling};
+use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
 use crate::view::Format;
 
 /// Score how much of every held GPU is used: idle, low, normal, high, or unknown
@@ -29,15 +29,15 @@ use crate::view::Format;
 pub struct ScoreArgs {
     /// All of them, those below the threshold, or sums
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
-    pub what: What,
+    pub what: ScoreView,
     /// GPUs that no pod holds too; never in `low` and `stats`
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
-    pub scoring: Scoring,
+    pub scoring: ScoringArgs,
     /// Order of the list: the lowest score first
     #[arg(long, value_enum, value_name = "KEY")]
-    pub sort_by: Option<SortKey>,
+    pub sort_by: Option<ScoreSortKey>,
     /// Analyze again and again, every 5m without an interval, until SIGTERM; a changed config file is read again
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "INTERVAL", value_parser = seconds)]
     pub watch: Option<Option<Duration>>,
@@ -54,7 +54,7 @@ pub struct ScoreArgs {
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: ScoreFormat,
     #[command(flatten)]
-    pub telling: Telling,
+    pub telling: OutboundArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -81,7 +81,7 @@ impl From<ScoreFormat> for Format {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum ScoreView {
     #[default]
     Results,
     Low,
@@ -89,7 +89,7 @@ pub enum What {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum ScoreSortKey {
     Score,
     Namespace,
     Node,

@@ -6,11 +6,11 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::value::{Expected, duration};
 use crate::config::QuietHours;
-use crate::outbound::Address;
+use crate::outbound::OutboundUrl;
 
 /// How scores are computed.
 #[derive(Args, Clone, Debug)]
-pub struct Scoring {
+pub struct ScoringArgs {
     /// Time that is looked at, up to now; 10m without it
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub window: Option<Duration>,
@@ -33,7 +33,7 @@ pub struct Scoring {
 
 /// Whom scores are told to.
 #[derive(Args, Clone, Debug)]
-pub struct Telling {
+pub struct OutboundArgs {
     /// Ask an AI for its opinion on the lowest; its key comes from AI_API_KEY or the config file
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "AI options")]
     pub ai: Option<bool>,
@@ -104,7 +104,7 @@ pub fn four(text: &str) -> Result<[f64; 4], Expected> {
 }
 
 pub fn url(text: &str) -> Result<String, Expected> {
-    Address::parse(text)
+    OutboundUrl::parse(text)
         .map(|_| text.to_owned())
         .map_err(|_| Expected("an address that begins with http:// or https:// and a host"))
 }

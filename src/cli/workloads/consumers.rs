@@ -11,12 +11,12 @@ use crate::cli::args::list::ListArgs;
   gpuctl get consumers -o json --page 1 --page-size 20")]
 pub struct GetConsumers {
     #[command(flatten)]
-    pub list: ListArgs<SortKey>,
+    pub list: ListArgs<ConsumerSortKey>,
 }
 
 /// Without a key the largest request comes first.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum ConsumerSortKey {
     Name,
     Namespace,
     /// The largest request first

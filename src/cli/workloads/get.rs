@@ -22,13 +22,13 @@ pub struct GetWorkloads {
     pub status: Option<String>,
     /// Sort by start or end, the newest first: the workloads document's name for --sort-by
     #[arg(long, value_enum, value_name = "KEY", conflicts_with = "sort_by")]
-    pub order_by: Option<Order>,
+    pub order_by: Option<WorkloadOrder>,
     #[command(flatten)]
-    pub list: ListArgs<SortKey>,
+    pub list: ListArgs<WorkloadSortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Order {
+pub enum WorkloadOrder {
     #[value(name = "start_at")]
     StartAt,
     #[value(name = "end_at")]
@@ -37,7 +37,7 @@ pub enum Order {
 
 /// Without a key the list is sorted by namespace and name.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SortKey {
+pub enum WorkloadSortKey {
     Name,
     Namespace,
     Status,
@@ -49,11 +49,11 @@ pub enum SortKey {
     End,
 }
 
-impl From<Order> for SortKey {
-    fn from(order: Order) -> Self {
+impl From<WorkloadOrder> for WorkloadSortKey {
+    fn from(order: WorkloadOrder) -> Self {
         match order {
-            Order::StartAt => Self::Start,
-            Order::EndAt => Self::End,
+            WorkloadOrder::StartAt => Self::Start,
+            WorkloadOrder::EndAt => Self::End,
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::access::auth_check::{Auth, AuthCheck, Extent};
+use crate::cli::access::auth_check::{Auth, AuthCheck, RoleExtent};
 use crate::cluster::{Connection, Failure, Wanted};
 use crate::context::Context;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::model::rights::{Right, Task};
 use crate::model::{Nodes, State};
 use crate::observe::list::{self, Listing, Round};
@@ -39,11 +39,11 @@ fn unknown(verb: &str, resource: &str) -> Error {
 }
 
 /// All rights of some commands.
-fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: Extent) -> BTreeSet<Right> {
+fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: RoleExtent) -> BTreeSet<Right> {
     tasks
         .into_iter()
         .flat_map(|task| {
-            let more = if extent == Extent::Full { task.rights(false) } else { BTreeSet::new() };
+            let more = if extent == RoleExtent::Full { task.rights(false) } else { BTreeSet::new() };
             task.rights(true).into_iter().chain(more)
         })
         .collect()
@@ -52,7 +52,7 @@ fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: Extent) -> BTre
 async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;
-    let asked = rights(verbs::tasks(), Extent::Full);
+    let asked = rights(verbs::tasks(), RoleExtent::Full);
     let home = connection.namespace.as_str();
     let (here, everywhere, user) =
         futures::future::join3(connection.may(&asked, Some(home)), connection.may(&asked, None), connection.user()).await;
@@ -74,7 +74,7 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
 }
 
 async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
-    let asked = rights([task], Extent::Full);
+    let asked = rights([task], RoleExtent::Full);
     let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
     let answers = connection.may(&asked, namespace).await?;
     let checked = rights::checked(task, &answers, &answers);
@@ -90,7 +90,7 @@ async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, con
         let place = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
         context.terminal.note(&format!("gpuctl auth check {} {place} --emit-role prints the role to ask for", task.words));
     }
-    Ok(if verdict.allowed { ExitCode::SUCCESS } else { ExitCode::from(Kind::Access.exit_code()) })
+    Ok(if verdict.allowed { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Access.exit_code()) })
 }
 
 /// Whether the pool is there and how full it is.
@@ -130,7 +130,7 @@ fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
 }
 
 /// The roles as YAML, or one list as JSON. Nothing is written.
-async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: Extent, context: &Context) -> Result<ExitCode, Error> {
+async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: RoleExtent, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
     let (name, tasks) = match task {

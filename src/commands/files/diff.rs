@@ -9,11 +9,11 @@ use crate::cli::files::diff::Diff;
 use crate::cluster::{Connection, Effect, label};
 use crate::context::Context;
 use crate::deploy::decide::{compare, masks};
-use crate::deploy::inputs::{self, Input};
+use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::names::named;
-use crate::deploy::plan::{self, Facts, Plan, job, plan};
+use crate::deploy::plan::{self, Plan, PlanningFacts, job, plan};
 use crate::deploy::{pools, quotas};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::model::{Noted, PoolDefinition};
 use crate::render::{Object, namespace};
 use crate::spec::{Document, Pool};
@@ -25,10 +25,10 @@ pub async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(format);
     let inputs = inputs::read(&args.files, &args.sets).map_err(|errors| plan::all(context, errors))?;
     inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
-    let (shared, jobs): (Vec<Input>, Vec<Input>) =
+    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
         named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
     let connection = context.connect().await?;
-    let mut facts = Facts::of(&connection).await?;
+    let mut facts = PlanningFacts::of(&connection).await?;
     facts.foresee(&shared);
     let plans = plan(jobs, Some(&connection), &facts, context).await?;
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ pub async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     }
     let answer = document(format, &found.iter().map(Difference::value).collect::<Vec<Value>>());
     context.terminal.print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
-    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
 
 async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> Result<Vec<Difference>, Error> {
@@ -145,13 +145,13 @@ async fn of_shared(connection: &Connection, document: &Document, context: &Conte
 }
 
 /// Labels by node.
-type Nodes = BTreeMap<String, BTreeMap<String, String>>;
+type LabelsByNode = BTreeMap<String, BTreeMap<String, String>>;
 
 async fn of_pool(connection: &Connection, pool: &Pool, context: &Context) -> Result<Option<Difference>, Error> {
     let mut planned = match pools::plan(connection, pool, false).await {
         Ok(planned) => planned,
         // What `apply` would refuse is a difference all the same.
-        Err(error) if matches!(error.kind, Kind::Request | Kind::Access) => {
+        Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
             context.terminal.warn(&format!("`apply` refuses pool `{}`: {error}", pool.name.value));
             pools::Planned::without_nodes(pool, connection.pool(&pool.name.value).await?.map(|known| known.pool))
         }
@@ -161,11 +161,11 @@ async fn of_pool(connection: &Connection, pool: &Pool, context: &Context) -> Res
         context.terminal.warn(&format!("there is no node {node}: `apply` refuses"));
         planned.wanted.labels.insert(node, BTreeMap::new());
     }
-    let nodes = |pool: &PoolDefinition| -> Nodes {
+    let nodes = |pool: &PoolDefinition| -> LabelsByNode {
         let values = |set: &BTreeMap<String, Noted>| set.iter().map(|(key, noted)| (key.clone(), noted.value.clone())).collect();
         pool.labels.iter().map(|(node, set)| (node.clone(), values(set))).collect()
     };
-    let told = |pool: &PoolDefinition, nodes: Nodes| {
+    let told = |pool: &PoolDefinition, nodes: LabelsByNode| {
         json!({
             "description": pool.description, "gpu-type": pool.gpu_types,
             "quota": {"maxJobs": pool.max_jobs, "maxGpuPerJob": pool.max_gpu_per_job}, "nodes": nodes,

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use crate::cli::files::validate::Validate;
 use crate::context::Context;
 use crate::deploy::decide::{Mode, judge};
-use crate::deploy::inputs::{self, Input};
+use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::options::SubmitOptions;
-use crate::deploy::plan::{Facts, job, plan};
+use crate::deploy::plan::{PlanningFacts, job, plan};
 use crate::deploy::shared;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::spec::checks::{self, by_id, silenced};
-use crate::spec::{Document, Place, Problem, Problems, Severity};
+use crate::spec::{Document, FilePosition, Problem, Problems, Severity};
 use crate::view::validated::{self, Validated};
 use crate::view::{Format, document};
 
@@ -37,11 +37,11 @@ pub async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> 
     let answer = document(format, &validated::value(&files, args.strict));
     context.terminal.print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.look())))?;
     let bad = errors > 0 || (args.strict && warnings > 0);
-    Ok(if bad { ExitCode::from(Kind::Specification.exit_code()) } else { ExitCode::SUCCESS })
+    Ok(if bad { ExitCode::from(ErrorKind::Specification.exit_code()) } else { ExitCode::SUCCESS })
 }
 
 /// What can be known of a file by itself.
-fn look(name: &str) -> Result<(Validated, Vec<Input>), Error> {
+fn look(name: &str) -> Result<(Validated, Vec<InputDocument>), Error> {
     let mut one = match inputs::read(&[name.to_owned()], &[]) {
         Ok(found) => found,
         Err(mut errors) => {
@@ -83,10 +83,10 @@ fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
 }
 
 /// What the cluster says of documents that are right by themselves.
-async fn ask(inputs: Vec<Input>, files: &mut [Validated], context: &Context) -> Result<(), Error> {
+async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Context) -> Result<(), Error> {
     let connection = context.connect().await?;
-    let mut facts = Facts::of(&connection).await?;
-    let (shared, jobs): (Vec<Input>, Vec<Input>) = inputs.into_iter().partition(|input| job(input).is_none());
+    let mut facts = PlanningFacts::of(&connection).await?;
+    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) = inputs.into_iter().partition(|input| job(input).is_none());
     facts.foresee(&shared);
     let mut add = |file: &str, name: &str, mut problem: Problem| {
         let Some(of) = files.iter_mut().find(|of| of.problems.file == file) else { return };
@@ -96,8 +96,8 @@ async fn ask(inputs: Vec<Input>, files: &mut [Validated], context: &Context) -> 
         if of.documents.len() > 1 {
             problem.message = format!("{name}: {}", problem.message);
         }
-        if problem.at == Place::default() {
-            problem.at = Place { line: 1, column: 1, width: 1 };
+        if problem.at == FilePosition::default() {
+            problem.at = FilePosition { line: 1, column: 1, width: 1 };
         }
         of.problems.list.push(problem);
     };
@@ -116,10 +116,10 @@ async fn ask(inputs: Vec<Input>, files: &mut [Validated], context: &Context) -> 
         match judged {
             Ok(judged) => {
                 for warning in judged.warnings {
-                    add(&file, &name, Problem::warning(Place::default(), warning, "").of("cluster-note"));
+                    add(&file, &name, Problem::warning(FilePosition::default(), warning, "").of("cluster-note"));
                 }
             }
-            Err(error) if matches!(error.kind, Kind::Unreachable) => return Err(error),
+            Err(error) if matches!(error.kind, ErrorKind::Unreachable) => return Err(error),
             Err(error) => add(&file, &name, of_error(&error, "cluster", Severity::Error)),
         }
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::history::dimensions::{Back, GetDimensionKeys, GetDimensionValues, GetNamespaces};
+use crate::cli::history::dimensions::{GetDimensionKeys, GetDimensionValues, GetNamespaces, LookbackArgs};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::history::{Past, clusters};
+use crate::observe::history::{ClusterHistory, clusters};
 use crate::observe::hourly::{Dimension, NONE_SERVED};
 use crate::observe::names::print;
 use crate::stats::kube_state::{self, About};
@@ -34,7 +34,7 @@ pub async fn values(args: &GetDimensionValues, context: &Context) -> Result<Exit
 const LONGEST: i64 = 315_360_000;
 
 /// Keys with values of pods that requested GPUs.
-pub async fn names(back: &Back, kind: Dimension, context: &Context) -> Result<BTreeSet<(String, String)>, Error> {
+pub async fn names(back: &LookbackArgs, kind: Dimension, context: &Context) -> Result<BTreeSet<(String, String)>, Error> {
     let (what, before) = match kind {
         Dimension::Label => (About::Labels, "label_"),
         Dimension::Annotation => (About::Annotations, "annotation_"),
@@ -48,14 +48,14 @@ pub async fn names(back: &Back, kind: Dimension, context: &Context) -> Result<BT
 
 /// Asks about pods that requested GPUs lately: their namespaces, their names, and where and when to ask for more.
 async fn pods<T>(
-    back: &Back,
+    back: &LookbackArgs,
     context: &Context,
-    ask: impl AsyncFnOnce(&Past<'_>, BTreeSet<String>, BTreeSet<String>, (String, i64, i64)) -> Result<T, Error>,
+    ask: impl AsyncFnOnce(&ClusterHistory<'_>, BTreeSet<String>, BTreeSet<String>, (String, i64, i64)) -> Result<T, Error>,
 ) -> Result<T, Error> {
     context.terminal.set_format(back.output.into());
     let (cluster, access) = clusters(back.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = Past::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection).await?;
     let seconds = i64::try_from(back.since.as_secs()).unwrap_or(i64::MAX).clamp(60, LONGEST);
     let end = context.now().as_second();
     let answer = past.prometheus.at(&kube_state::holders(seconds), end).await?;

@@ -10,12 +10,12 @@ use crate::cli::history::eff::Eff;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::observe::history::{Past, Want, clusters, pieces, uids};
+use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces, uids};
 use crate::observe::times;
 use crate::prometheus::Window;
-use crate::stats::account::{Account, Spread, Works, add_work, advice};
+use crate::stats::allocations::{Allocation, AllocationHistory, TopOwner};
+use crate::stats::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
 use crate::stats::kube_state;
-use crate::stats::ledger::{Ledger, Tenure, Top};
 use crate::view::efficiency::{self as view, Efficiency};
 use crate::view::{Format, document};
 
@@ -32,7 +32,7 @@ pub async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = Past::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection).await?;
     let meant = meant(args, &connection).await;
     let seen = past.prometheus.range(&kube_state::lives(&meant.name), Window { start, end, step: STEP }).await?;
     let ours = |series: &&crate::model::Series| {
@@ -44,21 +44,21 @@ pub async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
     // It began and ended between two looks.
     let pieces: Vec<(i64, i64)> = pieces((first - STEP).max(start), (last + STEP).min(end)).into_iter().collect();
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let want = Want { memory: true, power: true, names: false };
+    let want = HistoryScope { memory: true, power: true, names: false };
     let one = async |(from, to): (i64, i64)| {
         let looked = past.look(from, to, want).await?;
         bar.inc(1);
         Ok::<_, Error>(looked)
     };
     let mut looked = stream::iter(pieces).map(one).buffered(AT_ONCE).boxed_local();
-    let (mut account, mut works, mut tops) = (Account::default(), Works::new(), BTreeSet::<Top>::new());
+    let (mut account, mut works, mut tops) = (GpuHours::default(), Works::new(), BTreeSet::<TopOwner>::new());
     let (mut most, mut pods) = (0, BTreeSet::new());
     let (mut wait, mut life, mut dropped) = (Wait::default(), None::<(i64, i64)>, 0);
     while let Some(found) = looked.next().await {
         let (ledger, usage) = found?;
-        let is_meant = |tenure: &Tenure| meant.is(&tenure.top);
+        let is_meant = |tenure: &Allocation| meant.is(&tenure.top);
         tops.extend(ledger.tenures.iter().filter(|tenure| is_meant(tenure)).map(|tenure| tenure.top.clone()));
-        account.add(Account::of(&ledger, &usage, is_meant));
+        account.add(GpuHours::of(&ledger, &usage, is_meant));
         add_work(&mut works, &ledger, &usage, is_meant);
         wait.add(&ledger, is_meant);
         life = spanned(life, &ledger, is_meant);
@@ -107,7 +107,7 @@ struct Meant {
 }
 
 impl Meant {
-    fn is(&self, top: &Top) -> bool {
+    fn is(&self, top: &TopOwner) -> bool {
         top.name == self.name
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == top.namespace)
             && self.kind.as_ref().is_none_or(|kind| *kind == top.kind)
@@ -146,8 +146,8 @@ struct Wait {
 }
 
 impl Wait {
-    fn add(&mut self, ledger: &Ledger, is_meant: impl Fn(&Tenure) -> bool) {
-        let own: Vec<&Tenure> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
+    fn add(&mut self, ledger: &AllocationHistory, is_meant: impl Fn(&Allocation) -> bool) {
+        let own: Vec<&Allocation> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
         for slot in 0..ledger.observed.len() {
             if own.iter().any(|tenure| tenure.held[slot]) {
                 self.over = true;
@@ -160,8 +160,8 @@ impl Wait {
 }
 
 /// From the first slot in which it held something to the last, in Unix milliseconds.
-fn spanned(life: Option<(i64, i64)>, ledger: &Ledger, is_meant: impl Fn(&Tenure) -> bool) -> Option<(i64, i64)> {
-    let own: Vec<&Tenure> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
+fn spanned(life: Option<(i64, i64)>, ledger: &AllocationHistory, is_meant: impl Fn(&Allocation) -> bool) -> Option<(i64, i64)> {
+    let own: Vec<&Allocation> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
     let held = |slot: &usize| own.iter().any(|tenure| tenure.held[*slot]);
     let slots: Vec<usize> = (0..ledger.observed.len()).filter(held).collect();
     let (Some(first), Some(last)) = (slots.first(), slots.last()) else { return life };

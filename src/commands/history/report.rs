@@ -7,21 +7,21 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::cli::history::report::{By, Report, ReportFormat, SortKey};
+use crate::cli::history::report::{GroupBy, Report, ReportFormat, ReportSortKey};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
 use crate::files;
-use crate::observe::history::{Past, Want, clusters, pieces};
+use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces};
 use crate::observe::hourly::NONE_SERVED;
 use crate::observe::times;
-use crate::stats::account::Account;
-use crate::stats::ledger::Tenure;
+use crate::stats::allocations::Allocation;
+use crate::stats::gpu_hours::GpuHours;
 use crate::stats::{kube_state, query};
-use crate::view::report::{self as view, Group, Report as Answer};
+use crate::view::report::{self as view, GpuHourReport as Answer, Group};
 use crate::view::{Format, document};
 
-impl By {
+impl GroupBy {
     fn word(&self) -> &str {
         match self {
             Self::Namespace => "namespace",
@@ -38,7 +38,7 @@ impl By {
     }
 
     /// The group of a tenure; `None` for one that has no such label, or where none are served.
-    fn of(&self, tenure: &Tenure, key: &str) -> Option<String> {
+    fn of(&self, tenure: &Allocation, key: &str) -> Option<String> {
         match self {
             Self::Namespace => Some(tenure.pod.0.clone()),
             Self::Label(..) => tenure.labels.as_ref()?.get(key).cloned(),
@@ -82,19 +82,19 @@ pub async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
     let (start, end) = times::past(Some(&args.from), args.to.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = Past::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection).await?;
     let pieces: Vec<(i64, i64)> = pieces(start, end);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let want = Want { power: true, names: args.by != By::Namespace, ..Want::default() };
+    let want = HistoryScope { power: true, names: args.by != GroupBy::Namespace, ..HistoryScope::default() };
     let key = args.by.written_key();
     let one = async |(from, to): (i64, i64)| {
         let (ledger, usage) = past.look(from, to, want).await?;
         bar.inc(1);
-        let ours = |tenure: &Tenure| context.access.namespace.as_ref().is_none_or(|own| *own == tenure.pod.0);
+        let ours = |tenure: &Allocation| context.access.namespace.as_ref().is_none_or(|own| *own == tenure.pod.0);
         let names: BTreeSet<Option<String>> =
             ledger.tenures.iter().filter(|tenure| ours(tenure)).map(|tenure| args.by.of(tenure, &key)).collect();
         let of = |name: Option<String>| {
-            let account = Account::of(&ledger, &usage, |tenure| ours(tenure) && args.by.of(tenure, &key) == name);
+            let account = GpuHours::of(&ledger, &usage, |tenure| ours(tenure) && args.by.of(tenure, &key) == name);
             (name, account)
         };
         Ok::<_, Error>((names.into_iter().map(of).collect::<Vec<_>>(), ledger.looks() > 0))
@@ -103,30 +103,30 @@ pub async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
     bar.finish_and_clear();
     let found = found?;
     let quotas = match args.by {
-        By::Namespace => quotas(&past, end).await?,
+        GroupBy::Namespace => quotas(&past, end).await?,
         _ => BTreeMap::new(),
     };
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let mut groups: BTreeMap<Option<String>, Account> = BTreeMap::new();
+    let mut groups: BTreeMap<Option<String>, GpuHours> = BTreeMap::new();
     let (mut known, mut hours) = (0, 0);
     for one in found {
         let (accounts, looked) = one;
         (known, hours) = (known + usize::from(looked), hours + 1);
         accounts.into_iter().for_each(|(name, account)| groups.entry(name).or_default().add(account));
     }
-    if args.by != By::Namespace && !groups.is_empty() && groups.keys().all(Option::is_none) {
+    if args.by != GroupBy::Namespace && !groups.is_empty() && groups.keys().all(Option::is_none) {
         context.terminal.warn(NONE_SERVED);
     }
     if known < hours {
         context.terminal.warn(&format!("of {} of {hours} hours nobody told who held what; they are in no sum", hours - known));
     }
-    let cost = |account: &Account| {
+    let cost = |account: &GpuHours| {
         let prices = prices.as_ref()?;
         // What was drawn and not measured has no price.
         let energy = if prices.kwh > 0.0 && account.held > 0.0 { account.energy? } else { 0.0 };
         Some(account.held * prices.gpu_hour + energy * prices.kwh)
     };
-    let group = |(name, account): (Option<String>, Account)| Group {
+    let group = |(name, account): (Option<String>, GpuHours)| Group {
         quota: name.as_ref().and_then(|name| quotas.get(name)).copied(),
         cost: cost(&account),
         name,
@@ -136,13 +136,13 @@ pub async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
     let currency = prices.as_ref().map(|prices| prices.currency.clone());
     let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
     match args.sort_by {
-        None | Some(SortKey::Name) => {}
-        Some(SortKey::Held) => groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held)),
-        Some(SortKey::Wasted) => {
+        None | Some(ReportSortKey::Name) => {}
+        Some(ReportSortKey::Held) => groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held)),
+        Some(ReportSortKey::Wasted) => {
             groups.sort_by(|a, b| b.account.wasted().unwrap_or(-1.0).total_cmp(&a.account.wasted().unwrap_or(-1.0)));
         }
     }
-    let mut all = Account::default();
+    let mut all = GpuHours::default();
     groups.iter().for_each(|group| all.add(group.account.clone()));
     let total = Group { name: None, quota: None, cost: cost(&all), account: all };
     let answer = Answer { by: args.by.word(), from: at(start), to: at(end), currency, groups, total };
@@ -167,7 +167,7 @@ fn read(path: &std::path::Path) -> Result<Prices, Error> {
 }
 
 /// Devices that namespaces may request, at the end.
-async fn quotas(past: &Past<'_>, end: i64) -> Result<BTreeMap<String, f64>, Error> {
+async fn quotas(past: &ClusterHistory<'_>, end: i64) -> Result<BTreeMap<String, f64>, Error> {
     let found = past.prometheus.at(&kube_state::quotas(), end).await?;
     let one = |series: &crate::model::Series| Some((kube_state::label(series, "namespace")?.to_owned(), series.last()?.value));
     Ok(found.iter().filter_map(one).collect())
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn groups_are_named_as_kube_state_metrics_does() {
-        assert_eq!(by("user"), Ok(By::Label("user".to_owned(), "gpuctl/user".to_owned())));
-        assert_eq!(by("label=costCenter"), Ok(By::Label("label=costCenter".to_owned(), "costCenter".to_owned())));
+        assert_eq!(by("user"), Ok(GroupBy::Label("user".to_owned(), "gpuctl/user".to_owned())));
+        assert_eq!(by("label=costCenter"), Ok(GroupBy::Label("label=costCenter".to_owned(), "costCenter".to_owned())));
         assert_eq!(by("label=costCenter").unwrap().written_key(), "cost_center");
         assert_eq!(by("user").unwrap().written_key(), "gpuctl_user");
         assert!(by("label=").is_err() && by("people").is_err() && by("x=y").is_err());

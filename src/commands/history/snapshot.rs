@@ -6,11 +6,11 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::history::snapshot::{Latest, List, STEP, Snapshot, SortKey};
+use crate::cli::history::snapshot::{Latest, STEP, SnapshotCommand, SnapshotList, SnapshotSortKey};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::observe::history::{Past, Want, clusters, uids};
+use crate::observe::history::{ClusterHistory, HistoryScope, clusters, uids};
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::times;
 use crate::stats::kube_state;
@@ -27,10 +27,10 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap_or_default()
 }
 
-pub async fn run(args: &Snapshot, context: &Context) -> Result<ExitCode, Error> {
+pub async fn run(args: &SnapshotCommand, context: &Context) -> Result<ExitCode, Error> {
     match args {
-        Snapshot::Latest(args) => latest(args, context).await,
-        Snapshot::List(args) => list(args, context).await,
+        SnapshotCommand::Latest(args) => latest(args, context).await,
+        SnapshotCommand::List(args) => list(args, context).await,
     }
 }
 
@@ -39,9 +39,9 @@ async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(format);
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = Past::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection).await?;
     let now = context.now().as_second();
-    let want = Want { names: args.annotation.is_some(), ..Want::default() };
+    let want = HistoryScope { names: args.annotation.is_some(), ..HistoryScope::default() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let uids = uids(&connection, now).await;
     let details = Details { uids: &uids, annotation: annotation.as_deref() };
@@ -62,19 +62,19 @@ async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
 }
 
 /// Without kube-state-metrics nobody knows who held what.
-fn silent(past: &Past<'_>) -> Error {
+fn silent(past: &ClusterHistory<'_>) -> Error {
     let error = Error::new(ErrorName::NoHistory, format!("Prometheus at {} knows nothing of pods", past.prometheus.server));
     error.hint("it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it")
 }
 
-async fn list(args: &List, context: &Context) -> Result<ExitCode, Error> {
+async fn list(args: &SnapshotList, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     list::run(&options, context, async |_: Round<'_>| {
         let mut rows = read(args, context).await?;
         match args.list.sort_by {
-            None | Some(SortKey::Time) => {}
-            Some(SortKey::Held) => rows.sort_by_key(|row| std::cmp::Reverse(row.allocated())),
+            None | Some(SnapshotSortKey::Time) => {}
+            Some(SnapshotSortKey::Held) => rows.sort_by_key(|row| std::cmp::Reverse(row.allocated())),
         }
         let rows = options.page.of(rows);
         let names = rows.iter().map(view::Snapshot::name).collect();
@@ -85,12 +85,12 @@ async fn list(args: &List, context: &Context) -> Result<ExitCode, Error> {
 }
 
 /// Reads the snapshots of the stretch in order of time.
-async fn read(args: &List, context: &Context) -> Result<Vec<view::Snapshot>, Error> {
+async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapshot>, Error> {
     let now = context.now();
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = Past::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection).await?;
     let uids = if args.details { uids(&connection, start).await } else { Uids::new() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let details = args.details.then_some(Details { uids: &uids, annotation: annotation.as_deref() });
@@ -102,7 +102,7 @@ async fn read(args: &List, context: &Context) -> Result<Vec<view::Snapshot>, Err
     let groups: Vec<Vec<i64>> =
         times.chunk_by(|a, b| (a - 1).div_euclid(HOUR) == (b - 1).div_euclid(HOUR)).map(<[i64]>::to_vec).collect();
     let bar = context.terminal.progress(groups.len() as u64, "hours");
-    let want = Want { names: args.annotation.is_some(), ..Want::default() };
+    let want = HistoryScope { names: args.annotation.is_some(), ..HistoryScope::default() };
     let of_group = async |times: Vec<i64>| {
         let (first, last) = (times[0] - STEP, times[times.len() - 1]);
         let (ledger, usage) = past.look(first, last, want).await?;

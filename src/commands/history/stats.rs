@@ -5,29 +5,29 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::history::stats::{Direction, HourArgs, OfWorkloads, Order, SortKey, Stats};
+use crate::cli::history::stats::{Direction, HourArgs, StatsCommand, StatsOrder, StatsSortKey, WorkloadStatsArgs};
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::history::clusters;
-use crate::observe::hourly::{NONE_SERVED, Question, of_cluster};
+use crate::observe::hourly::{NONE_SERVED, RowQuery, of_cluster};
 use crate::observe::list::{self, ListOptions, Listing, Page, Round};
 use crate::observe::times;
-use crate::view::hourly::{Kind, Row};
+use crate::view::hourly::{HourlyRow, RowKind};
 use crate::view::{Format, hourly_table as view};
 
 /// Seconds of an hour.
 const HOUR: i64 = 3600;
 
-pub async fn run(args: &Stats, context: &Context) -> Result<ExitCode, Error> {
+pub async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCode, Error> {
     let (hours, question) = match args {
-        Stats::Cluster(of) => (&of.hours, Question { kind: Kind::Cluster, namespace: None, dimension: None }),
-        Stats::Namespaces(of) => (&of.hours, Question { kind: Kind::Namespaces, namespace: None, dimension: None }),
-        Stats::Labels(of) => {
+        StatsCommand::Cluster(of) => (&of.hours, RowQuery { kind: RowKind::Cluster, namespace: None, dimension: None }),
+        StatsCommand::Namespaces(of) => (&of.hours, RowQuery { kind: RowKind::Namespaces, namespace: None, dimension: None }),
+        StatsCommand::Labels(of) => {
             let dimension = Some((of.dimension_type, of.dimension_key.as_str()));
             let namespace = context.access.namespace.as_deref();
-            (&of.hours, Question { kind: Kind::Labels, namespace, dimension })
+            (&of.hours, RowQuery { kind: RowKind::Labels, namespace, dimension })
         }
-        Stats::Workloads(of) => (&of.hours, Question { kind: Kind::Workloads, namespace: None, dimension: None }),
+        StatsCommand::Workloads(of) => (&of.hours, RowQuery { kind: RowKind::Workloads, namespace: None, dimension: None }),
     };
     let options = hours.options();
     context.terminal.set_format(options.format);
@@ -51,28 +51,28 @@ pub async fn run(args: &Stats, context: &Context) -> Result<ExitCode, Error> {
     if context.access.namespace.is_some() {
         rows.retain(|row| row.namespace().is_none_or(|own| Some(own) == context.access.namespace.as_deref()));
     }
-    if let Stats::Labels(of) = args {
+    if let StatsCommand::Labels(of) = args {
         rows.retain(|row| of.dimension_value.is_none() || of.dimension_value.as_deref() == row.dimension_value());
     }
     let descending = match args {
-        Stats::Workloads(of) => {
+        StatsCommand::Workloads(of) => {
             rows.retain(|row| of.is_meant(row));
             of.is_descending()
         }
         _ => false,
     };
     let key = match args {
-        Stats::Workloads(of) => hours.sort_by.or(of.order_by.map(SortKey::from)),
+        StatsCommand::Workloads(of) => hours.sort_by.or(of.order_by.map(StatsSortKey::from)),
         _ => hours.sort_by,
     };
-    sort(&mut rows, key.unwrap_or(SortKey::Time), descending);
+    sort(&mut rows, key.unwrap_or(StatsSortKey::Time), descending);
     list::run(&options, context, async |_: Round<'_>| {
-        let none = if question.kind == Kind::Labels { NONE_SERVED } else { "no GPU was requested in these hours" };
+        let none = if question.kind == RowKind::Labels { NONE_SERVED } else { "no GPU was requested in these hours" };
         let rows = std::mem::take(&mut rows);
         let listing = match args {
-            Stats::Workloads(_) => page(rows, &options, context),
+            StatsCommand::Workloads(_) => page(rows, &options, context),
             _ => {
-                let curve_wanted = question.kind == Kind::Cluster && options.format == Format::Table;
+                let curve_wanted = question.kind == RowKind::Cluster && options.format == Format::Table;
                 let curve =
                     if curve_wanted { view::curve(&rows, first, last.min(now), context.terminal.look()) } else { String::new() };
                 let rows = options.page.of(rows);
@@ -87,12 +87,12 @@ pub async fn run(args: &Stats, context: &Context) -> Result<ExitCode, Error> {
 }
 
 /// `HOUR NAME`, which no two rows of a cluster share.
-fn names(rows: &[Row]) -> Vec<String> {
+fn names(rows: &[HourlyRow]) -> Vec<String> {
     rows.iter().map(|row| format!("{} {}", row.hour(), row.name())).collect()
 }
 
 /// The document's page of workloads: the first one of 20 rows when none was asked for.
-fn page(rows: Vec<Row>, options: &ListOptions, context: &Context) -> Listing {
+fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let (number, size) = (options.page.number.unwrap_or(1) as usize, options.page.size.unwrap_or(PAGE_SIZE) as usize);
     let total = rows.len();
     let data = Page { number: Some(options.page.number.unwrap_or(1)), ..options.page }.of(rows);
@@ -103,18 +103,18 @@ fn page(rows: Vec<Row>, options: &ListOptions, context: &Context) -> Listing {
         context.terminal.announce(&format!("{range}; --page and --page-size show others"));
     }
     Listing::new(options, &page, "data", names(&page.data), |format, headers| {
-        view::table(Kind::Workloads, &page.data, format, headers, context.terminal.look())
+        view::table(RowKind::Workloads, &page.data, format, headers, context.terminal.look())
     })
 }
 
-fn sort(rows: &mut [Row], key: SortKey, descending: bool) {
+fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
     match key {
         // Rows come in order of time; those of an hour stay as they are.
-        SortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
-        SortKey::Time => {}
-        SortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
-        SortKey::Held => rows.sort_by(|a, b| b.allocated().unwrap_or(-1.0).total_cmp(&a.allocated().unwrap_or(-1.0))),
-        SortKey::Utilization => rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
+        StatsSortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
+        StatsSortKey::Time => {}
+        StatsSortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
+        StatsSortKey::Held => rows.sort_by(|a, b| b.allocated().unwrap_or(-1.0).total_cmp(&a.allocated().unwrap_or(-1.0))),
+        StatsSortKey::Utilization => rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
             (Some(a), Some(b)) if descending => b.total_cmp(&a),
             (Some(a), Some(b)) => a.total_cmp(&b),
             // Unknown comes last, whatever the direction.
@@ -136,16 +136,17 @@ impl HourArgs {
     }
 }
 
-impl OfWorkloads {
-    fn is_meant(&self, row: &Row) -> bool {
-        let Row::Workload(row) = row else { return false };
+impl WorkloadStatsArgs {
+    fn is_meant(&self, row: &HourlyRow) -> bool {
+        let HourlyRow::Workload(row) = row else { return false };
         self.workload_name.as_ref().is_none_or(|name| row.workload_name == *name)
             && self.workload_type.as_ref().is_none_or(|kind| row.workload_type.eq_ignore_ascii_case(kind))
     }
 
     /// The newest hour comes first, and the lowest utilization, unless the direction was given.
     fn is_descending(&self) -> bool {
-        let by_utilization = self.order_by == Some(Order::Utilization) || self.hours.sort_by == Some(SortKey::Utilization);
+        let by_utilization =
+            self.order_by == Some(StatsOrder::Utilization) || self.hours.sort_by == Some(StatsSortKey::Utilization);
         let usual = if by_utilization { Direction::Asc } else { Direction::Desc };
         self.order_direction.unwrap_or(usual) == Direction::Desc
     }

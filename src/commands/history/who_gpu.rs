@@ -12,8 +12,8 @@ pub async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error> {
     let Who::Gpu(args) = args;
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let (node, index) = &args.gpu;
-    let found = look(args.at.as_deref(), context, |then| view::device(then, node, *index)).await?;
+    let (node, device) = &args.gpu;
+    let found = look(args.at.as_deref(), context, |then| view::device(then, node, device.index)).await?;
     context.terminal.print(&document(format, &found).unwrap_or_else(|| view::sentence(&found)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,15 +11,15 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::jobs::copy::Copy;
-use crate::cluster::{Call, Connection, Ending, Input, Output};
+use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
 use crate::context::Context;
 use crate::deploy::names::suffix;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::files::archive::{Copied, is_file, pack, stage, target};
 use crate::inside::choice::{ContainerChoice, pod};
 use crate::lookup::{self, Purpose};
 use crate::terminal::raw::ended_from_outside;
-use crate::view::copied::{self, Answer};
+use crate::view::copied::{self, CopyResult};
 use crate::view::document;
 
 /// Pieces of an archive on their way between the disk and the network.
@@ -62,7 +62,7 @@ pub async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
         context.terminal.warn(&format!("left out {skipped}"));
     }
     let whole = copied.skipped.is_empty();
-    let answer = Answer {
+    let answer = CopyResult {
         from: args.from.clone(),
         to: args.to.clone(),
         files: copied.files,
@@ -70,7 +70,7 @@ pub async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
         skipped: copied.skipped,
     };
     context.terminal.print(&document(args.output.into(), &answer).unwrap_or_else(|| copied::text(&answer)))?;
-    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
 
 struct Inside<'a> {
@@ -86,11 +86,11 @@ impl Inside<'_> {
     async fn command(
         &self,
         command: &[&str],
-        input: Option<mpsc::Receiver<Input>>,
+        input: Option<mpsc::Receiver<SessionInput>>,
         mut sink: impl FnMut(&[u8]) -> bool,
-    ) -> Result<(Ending, String), Error> {
+    ) -> Result<(SessionEnd, String), Error> {
         let command: Vec<String> = command.iter().map(ToString::to_string).collect();
-        let call = Call {
+        let call = ExecRequest {
             namespace: self.namespace,
             pod: self.pod,
             container: self.container,
@@ -103,8 +103,8 @@ impl Inside<'_> {
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
         let ending = session
             .run(input, |stream, bytes| match stream {
-                Output::Out => sink(bytes),
-                Output::Err => {
+                SessionStream::Out => sink(bytes),
+                SessionStream::Err => {
                     let room = MOST_WORDS.saturating_sub(said.len());
                     said.extend_from_slice(&bytes[..bytes.len().min(room)]);
                     true
@@ -145,19 +145,19 @@ impl Inside<'_> {
         let failed = || Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied"));
         let (ending, said) = ended.ok_or_else(interrupted)??;
         match (ending, staged) {
-            (Ending::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
+            (SessionEnd::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
             // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
-            (Ending::Exit(1), Ok(staged)) if said.contains("changed as we read it") => {
+            (SessionEnd::Exit(1), Ok(staged)) if said.contains("changed as we read it") => {
                 self.context.terminal.warn(&format!("it changed while it was copied: {said}"));
                 staged.place(&to).map_err(|error| failed().cause(error.to_string()))
             }
             (_, Err(error)) if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other) => {
                 Err(failed().cause(error.to_string()))
             }
-            (Ending::Exit(_), Err(_)) if said.contains("No such file") || said.contains("can't open") => {
+            (SessionEnd::Exit(_), Err(_)) if said.contains("No such file") || said.contains("can't open") => {
                 Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said))
             }
-            (Ending::Exit(0), Err(error)) => Err(failed().cause(error.to_string())),
+            (SessionEnd::Exit(0), Err(error)) => Err(failed().cause(error.to_string())),
             (ending, _) => Err(of_tar(ending, said, path)),
         }
     }
@@ -169,7 +169,7 @@ impl Inside<'_> {
         };
         let file = is_file(from).map_err(missing)?;
         let own_name = Path::new(from).file_name().and_then(|name| name.to_str());
-        let is_folder = self.command(&["test", "-d", path], None, |_| true).await?.0 == Ending::Exit(0);
+        let is_folder = self.command(&["test", "-d", path], None, |_| true).await?.0 == SessionEnd::Exit(0);
         if !is_folder && path.ends_with('/') {
             return Err(Error::new(ErrorName::FileNotFound, format!("there is no folder `{path}` in {}", self.pod)));
         }
@@ -198,7 +198,7 @@ impl Inside<'_> {
             if sent.is_ok() {
                 let lost = || Error::new(ErrorName::ConnectionLost, "the connection broke off while copying");
                 let (ending, said) = moved.map_err(|_| lost())??;
-                if ending != Ending::Exit(0) {
+                if ending != SessionEnd::Exit(0) {
                     return Err(of_tar(ending, said, path));
                 }
             }
@@ -233,8 +233,8 @@ impl Inside<'_> {
             }
         };
         match ended? {
-            (Ending::Exit(0), _) => {}
-            (Ending::Exit(_), said)
+            (SessionEnd::Exit(0), _) => {}
+            (SessionEnd::Exit(_), said)
                 if said.contains("No such file") || said.contains("can't open") || said.contains("can't change") =>
             {
                 return Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said));
@@ -265,15 +265,17 @@ fn parts(path: &str) -> Result<(&str, &str), Error> {
 }
 
 /// What the command in the container came to.
-fn of_tar(ending: Ending, said: String, path: &str) -> Error {
+fn of_tar(ending: SessionEnd, said: String, path: &str) -> Error {
     let failed = |cause: String| Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied")).cause(cause);
     match ending {
-        Ending::Exit(code) => failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said }),
-        Ending::Refused(why) if why.contains("executable file not found") => {
+        SessionEnd::Exit(code) => failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said }),
+        SessionEnd::Refused(why) if why.contains("executable file not found") => {
             failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
         }
-        Ending::Refused(why) => failed(why),
-        Ending::Unread | Ending::Broken => Error::new(ErrorName::ConnectionLost, "the connection broke off while copying"),
+        SessionEnd::Refused(why) => failed(why),
+        SessionEnd::Unread | SessionEnd::Broken => {
+            Error::new(ErrorName::ConnectionLost, "the connection broke off while copying")
+        }
     }
 }
 
@@ -299,12 +301,12 @@ impl Read for Pieces {
 
 /// An archive as it leaves.
 struct Sink {
-    sender: mpsc::Sender<Input>,
+    sender: mpsc::Sender<SessionInput>,
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.sender.blocking_send(Input::Bytes(Bytes::copy_from_slice(bytes)));
+        let sent = self.sender.blocking_send(SessionInput::Bytes(Bytes::copy_from_slice(bytes)));
         sent.map(|()| bytes.len()).map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container reads no more"))
     }
 

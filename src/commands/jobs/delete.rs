@@ -8,7 +8,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::delete::{begin, end};
 use crate::deploy::{inputs, pools, quotas};
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
 use crate::spec::Document;
 use crate::view::deleted::{self, Deleted};
@@ -16,13 +16,13 @@ use crate::view::{Format, document};
 
 /// DeleteTarget is deleted.
 #[derive(Clone, Debug)]
-enum Item {
+enum DeleteItem {
     Job(String),
     Pool(String),
     Quota(String),
 }
 
-impl Item {
+impl DeleteItem {
     fn name(&self) -> &str {
         match self {
             Self::Job(name) | Self::Pool(name) | Self::Quota(name) => name,
@@ -32,9 +32,9 @@ impl Item {
 
 pub async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
     let (items, how) = match &args.what {
-        Some(DeleteTarget::Job(names)) => (names.names.iter().cloned().map(Item::Job).collect(), &names.options),
-        Some(DeleteTarget::Pool(names)) => (names.names.iter().cloned().map(Item::Pool).collect(), &names.options),
-        Some(DeleteTarget::Quota(names)) => (names.names.iter().cloned().map(Item::Quota).collect(), &names.options),
+        Some(DeleteTarget::Job(names)) => (names.names.iter().cloned().map(DeleteItem::Job).collect(), &names.options),
+        Some(DeleteTarget::Pool(names)) => (names.names.iter().cloned().map(DeleteItem::Pool).collect(), &names.options),
+        Some(DeleteTarget::Quota(names)) => (names.names.iter().cloned().map(DeleteItem::Quota).collect(), &names.options),
         None => (Vec::new(), &args.options),
     };
     let format: Format = how.output.into();
@@ -44,7 +44,7 @@ pub async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
     }
     let items = if args.what.is_some() { items } else { items_in(&args.files, context)? };
     for item in &items {
-        let Item::Job(name) = item else { continue };
+        let DeleteItem::Job(name) = item else { continue };
         let (namespace, job) = lookup::split(name)?;
         if let (Some(namespace), Some(given)) =
             (namespace, context.access.namespace.as_deref().filter(|given| Some(*given) != namespace))
@@ -58,7 +58,7 @@ pub async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
     let mut answers = Vec::new();
     for item in &items {
         let begun = match item {
-            Item::Job(name) => {
+            DeleteItem::Job(name) => {
                 begin(&connection, name, &how.of_job()).await.map(|job| done.extend(job.map(|job| (job, Instant::now()))))
             }
             other => shared(&connection, other, how, context).await.map(|answer| answers.extend(answer)),
@@ -94,39 +94,45 @@ pub async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
         _ => document(format, &deleted::batch(&answers, &failed)),
     };
     context.terminal.print(&text.unwrap_or_default())?;
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
 
 /// DeleteTarget files describe, last first: what was created last goes first.
-fn items_in(files: &[String], context: &Context) -> Result<Vec<Item>, Error> {
+fn items_in(files: &[String], context: &Context) -> Result<Vec<DeleteItem>, Error> {
     let inputs = inputs::read(files, &[]).map_err(|mut errors| {
         let last = errors.pop().expect("a failed reading has an error");
         errors.iter().for_each(|error| context.terminal.fail(error));
         last
     })?;
     let item = |document: &Document| match document {
-        Document::Job(job) => Item::Job(match &job.namespace {
+        Document::Job(job) => DeleteItem::Job(match &job.namespace {
             Some(space) => format!("{}/{}", space.value, job.name.value),
             None => job.name.value.clone(),
         }),
-        Document::Pool(pool) => Item::Pool(pool.name.value.clone()),
-        Document::Quota(quota) => Item::Quota(quota.name.clone()),
+        Document::Pool(pool) => DeleteItem::Pool(pool.name.value.clone()),
+        Document::Quota(quota) => DeleteItem::Quota(quota.name.clone()),
     };
     // Jobs before the pools and quotas that they are in.
-    let (jobs, shared): (Vec<Item>, Vec<Item>) =
-        inputs.documents.iter().rev().map(|input| item(&input.document)).partition(|item| matches!(item, Item::Job(_)));
+    let (jobs, shared): (Vec<DeleteItem>, Vec<DeleteItem>) =
+        inputs.documents.iter().rev().map(|input| item(&input.document)).partition(|item| matches!(item, DeleteItem::Job(_)));
     Ok(jobs.into_iter().chain(shared).collect())
 }
 
 /// Takes a pool or a quota away.
-async fn shared(connection: &Connection, item: &Item, how: &DeleteArgs, context: &Context) -> Result<Option<Deleted>, Error> {
+async fn shared(
+    connection: &Connection,
+    item: &DeleteItem,
+    how: &DeleteArgs,
+    context: &Context,
+) -> Result<Option<Deleted>, Error> {
     let message = match item {
-        Item::Pool(name) => {
-            let ending = pools::Ending { force: how.force, keep_labels: how.keep_labels, ignore_not_found: how.ignore_not_found };
+        DeleteItem::Pool(name) => {
+            let ending =
+                pools::PoolDeletion { force: how.force, keep_labels: how.keep_labels, ignore_not_found: how.ignore_not_found };
             pools::delete(connection, name, ending, context).await?
         }
-        Item::Quota(name) => quotas::delete(connection, name, how.purge, how.ignore_not_found, context).await?,
-        Item::Job(_) => None,
+        DeleteItem::Quota(name) => quotas::delete(connection, name, how.purge, how.ignore_not_found, context).await?,
+        DeleteItem::Job(_) => None,
     };
     let answer = |message| Deleted { job_id: item.name().to_owned(), namespace: None, status: "deleted", message };
     Ok(message.map(answer))

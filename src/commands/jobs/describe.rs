@@ -10,16 +10,16 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::{self, Purpose};
 use crate::model::{Job, JobKind, State, Status};
-use crate::observe::metrics::{self, Cells, OF_JOBS};
+use crate::observe::metrics::{self, OF_JOBS, OptionalMetrics};
 use crate::observe::progress::tail;
 use crate::prometheus::Window;
 use crate::spec::masked;
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, Lifetimes};
-use crate::stats::identity::Facts;
+use crate::stats::identity::ApiFacts;
 use crate::stats::query::{self, Pods};
 use crate::stats::{progress, training};
-use crate::view::describe::{self, Work};
+use crate::view::describe::{self, JobWork};
 use crate::view::document;
 
 pub async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
@@ -40,7 +40,7 @@ pub async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Erro
         let lines = || lines.iter().map(|line| line.text.as_str());
         (progress::percent(lines()).filter(|_| running), training::throughput(lines()))
     };
-    let cells = Cells::new(context, &connection);
+    let cells = OptionalMetrics::new(context, &connection);
     let work = async { if job.gpus_held() > 0 { work(&cells, &job, context).await } else { Ok(None) } };
     let reached = async {
         if !job.kind.serves() {
@@ -78,7 +78,7 @@ const HOUR: i64 = 3600;
 const STEP: i64 = 60;
 
 /// What the job's devices do now, and did in the last hour.
-async fn work(cells: &Cells<'_>, job: &Job, context: &Context) -> Result<Option<Work>, Error> {
+async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Result<Option<JobWork>, Error> {
     let now = context.now();
     let window = Window { start: now.as_second() - HOUR, end: now.as_second(), step: STEP };
     let current: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
@@ -97,10 +97,10 @@ async fn work(cells: &Cells<'_>, job: &Job, context: &Context) -> Result<Option<
         .iter()
         .map(|pod| ((job.namespace.clone(), pod.name.clone()), (alive(pod.started_at.or(pod.created_at)), None)))
         .collect();
-    let history = history::read(&series, &Facts::default(), &lifetimes);
+    let history = history::read(&series, &ApiFacts::default(), &lifetimes);
     let lived = job.started_at().map_or(0, |at| now.as_second() - at.as_second()).clamp(0, HOUR);
     let note = history::unused(&history, usize::try_from(lived / STEP).unwrap_or(0)).filter(|_| lived >= 10 * STEP);
-    Ok(Some(Work {
+    Ok(Some(JobWork {
         figures: metrics::figures_of(&readings, job),
         curve: history::mean(history.traces.iter().map(|trace| trace.curve(Quantity::Utilization))),
         readings,

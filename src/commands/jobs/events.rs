@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::cli::jobs::events::Events;
-use crate::cluster::{Patience, Wanted};
+use crate::cluster::{OutageRetry, Wanted};
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::{self, Purpose};
@@ -21,7 +21,7 @@ pub async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
     let wanted = Wanted::one(&job.namespace, &job.name);
-    let patience = Patience::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
+    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
     let mut seen = BTreeSet::new();
     let mut first = true;
     loop {

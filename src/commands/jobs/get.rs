@@ -7,19 +7,19 @@ use std::time::Duration;
 use futures::future::join;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::jobs::get::{GetJobs, SortKey};
+use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::cluster::{Selection, Wanted};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::{Job, JobKind, State, Status};
 use crate::observe::at_time;
 use crate::observe::list::{self, ListOptions, Listing, Round};
-use crate::observe::metrics::{self, Cells, OF_JOBS};
+use crate::observe::metrics::{self, OF_JOBS, OptionalMetrics};
 use crate::observe::progress::progress_of;
 use crate::stats::dialect::Quantity;
 use crate::view::Format;
 use crate::view::coverage::Coverage;
-use crate::view::jobs::{self, Row};
+use crate::view::jobs::{self, JobRow};
 
 /// A job changes faster than a node.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
         pool: args.pool.clone(),
         user,
     };
-    let cells = Cells::new(context, &connection);
+    let cells = OptionalMetrics::new(context, &connection);
     // Names have no cells.
     let quantities: &[Quantity] = if options.format == Format::Name { &[] } else { &OF_JOBS };
     list::run(&options, context, async |round: Round<'_>| {
@@ -60,14 +60,15 @@ pub async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
         let progress = if args.no_progress { BTreeMap::new() } else { progress_of(&connection, &found).await };
         let row = |(index, (job, state)): (usize, (Job, State))| {
             let figures = readings.as_ref().map(|readings| metrics::figures_of(readings, &job));
-            Row { job, state, progress: progress.get(&index).copied(), figures }
+            JobRow { job, state, progress: progress.get(&index).copied(), figures }
         };
-        let rows: Vec<Row> = found.into_iter().enumerate().map(row).collect();
+        let rows: Vec<JobRow> = found.into_iter().enumerate().map(row).collect();
         let coverage = readings.as_ref().map(Coverage::from);
         let table = |format, headers| jobs::table(&rows, format, headers, context.terminal.look(), context.now());
         let listing = Listing::new(&options, &jobs::list(&rows, total, coverage), "items", jobs::names(&rows), table);
         let waiting = rows.iter().find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
-        let hint = |Row { job, .. }: &Row| format!("{} waits; gpuctl describe job {}/{}", job.name, job.namespace, job.name);
+        let hint =
+            |JobRow { job, .. }: &JobRow| format!("{} waits; gpuctl describe job {}/{}", job.name, job.namespace, job.name);
         Ok(listing.none("no jobs found").hints(waiting.map(hint).into_iter().collect()))
     })
     .await
@@ -99,11 +100,11 @@ fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> 
         .collect();
     match args.list.sort_by {
         None => {}
-        Some(SortKey::Name) => found.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
-        Some(SortKey::Age) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
-        Some(SortKey::Status) => found.sort_by_key(|(_, state)| state.status),
-        Some(SortKey::Gpu) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
-        Some(SortKey::Kind) => found.sort_by_key(|(job, _)| job.kind),
+        Some(JobSortKey::Name) => found.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
+        Some(JobSortKey::Age) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
+        Some(JobSortKey::Status) => found.sort_by_key(|(_, state)| state.status),
+        Some(JobSortKey::Gpu) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
+        Some(JobSortKey::Kind) => found.sort_by_key(|(job, _)| job.kind),
     }
     found
 }

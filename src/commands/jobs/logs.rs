@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
 use crate::model::{Job, OWN_CONTAINER, Pod, State, Status};
-use crate::view::logs::{self, JsonLine, Line, Prefix};
+use crate::view::logs::{self, JsonLine, PodLogLine, Prefix};
 use crate::view::{Format, document, text};
 
 /// Logs that are read at the same time.
@@ -32,7 +32,7 @@ pub async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let (mut lines, mut silent, mut broken) = (Vec::new(), None, Vec::new());
     for (pod, answer) in pods.iter().zip(answers) {
         match answer {
-            Ok(found) => lines.extend(found.into_iter().map(|line| Line {
+            Ok(found) => lines.extend(found.into_iter().map(|line| PodLogLine {
                 pod: pod.name.clone(),
                 rank: pod.rank,
                 container: query.container.clone(),
@@ -150,7 +150,7 @@ fn matches(args: &Logs, line: &str) -> bool {
     args.grep.as_ref().is_none_or(|pattern| pattern.is_match(line))
 }
 
-fn print(args: &Logs, lines: &[Line], several: bool, format: Format, context: &Context) -> Result<(), Error> {
+fn print(args: &Logs, lines: &[PodLogLine], several: bool, format: Format, context: &Context) -> Result<(), Error> {
     if let Some(text) = document(format, &logs::document(lines)) {
         return context.terminal.print(&text);
     }
@@ -181,7 +181,7 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
     let mut failed = None;
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {
-            let line = Line { pod, rank, container: query.container.clone(), at: line.at, text: line.text };
+            let line = PodLogLine { pod, rank, container: query.container.clone(), at: line.at, text: line.text };
             if !matches(args, &line.text) {
                 return;
             }

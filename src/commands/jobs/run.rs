@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::jobs::run::{Run, RunFormat};
 use crate::context::Context;
 use crate::deploy::decide::Mode;
-use crate::deploy::inputs::Input;
+use crate::deploy::inputs::InputDocument;
 use crate::deploy::names::named;
 use crate::deploy::options::DryRun;
 use crate::deploy::submit;
@@ -33,7 +33,7 @@ pub async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error> {
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let input = |document| Input { document, file: "-".to_owned(), text: text.clone() };
+    let input = |document| InputDocument { document, file: "-".to_owned(), text: text.clone() };
     let documents = named(parsed.documents.into_iter().map(input).collect(), args.generate_name)?;
     submit::submit(documents, &args.submit.options(Mode::default()), format, context).await
 }

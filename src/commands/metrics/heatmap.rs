@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::observe::metrics::{self, OF_DEVICES};
 use crate::stats::devices;
-use crate::stats::identity::Facts;
+use crate::stats::identity::ApiFacts;
 use crate::view::coverage::Coverage;
 use crate::view::heatmap::{self};
 use crate::view::{Format, document};
@@ -32,7 +32,7 @@ pub async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode, Error
         Err(failure) if failure.is_forbidden() => Default::default(),
         Err(failure) => return Err(failure.into()),
     };
-    let readings = devices::read(&moment, &inventory, &Facts::of(&inventory, consumers.as_deref()));
+    let readings = devices::read(&moment, &inventory, &ApiFacts::of(&inventory, consumers.as_deref()));
     let coverage = Coverage::from(&readings);
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
     let text = document(format, &heatmap::document(&readings.devices, coverage, top))

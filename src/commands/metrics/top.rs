@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join;
 
-use crate::cli::metrics::top::{Top, What};
+use crate::cli::metrics::top::{Top, TopView};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
@@ -13,11 +13,11 @@ use crate::model::Point;
 use crate::observe::metrics::{self, OF_DEVICES};
 use crate::prometheus::Prometheus;
 use crate::stats::devices;
-use crate::stats::identity::Facts;
+use crate::stats::identity::ApiFacts;
 use crate::terminal::raw;
 use crate::terminal::screen::Screen;
 use crate::view::text::clean;
-use crate::view::top::{self as view, Line, Past};
+use crate::view::top::{self as view, TopHistory, TopLine};
 
 /// Nobody reads faster.
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -29,9 +29,9 @@ pub async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
     let titles = match args.what {
-        What::Nodes => ("NODE", "TYPE"),
-        What::Jobs => ("JOB", "KIND"),
-        What::Gpus => ("GPU", "HOLDER"),
+        TopView::Nodes => ("NODE", "TYPE"),
+        TopView::Jobs => ("JOB", "KIND"),
+        TopView::Gpus => ("GPU", "HOLDER"),
     };
     let lines = look(args, &connection, &prometheus).await?;
     metrics::tell_warnings(context, &prometheus);
@@ -43,7 +43,7 @@ pub async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let screen = Screen::enter();
     let mut keys = screen.has_keys().then(raw::stdin);
     let mut ended = std::pin::pin!(raw::ended_from_outside());
-    let (mut past, mut lines, mut trouble) = (Past::new(), lines, None::<String>);
+    let (mut past, mut lines, mut trouble) = (TopHistory::new(), lines, None::<String>);
     loop {
         let now = context.now().as_millisecond();
         for line in &lines {
@@ -87,23 +87,23 @@ pub async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     }
 }
 
-async fn look(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<Line>, Error> {
+async fn look(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<TopLine>, Error> {
     let moment = metrics::moment(prometheus, &OF_DEVICES, None);
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let owners = async { if args.what == What::Jobs { connection.owners(namespace).await.map(Some) } else { Ok(None) } };
+    let owners = async { if args.what == TopView::Jobs { connection.owners(namespace).await.map(Some) } else { Ok(None) } };
     let ((moment, stock), owners) = join(join(moment, connection.stock()), owners).await;
     let (moment, mut stock, owners) = (moment?, stock?, owners?);
-    let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
+    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
     stock.inventory.measure(&readings);
-    let mut lines: Vec<Line> = match (args.what, owners) {
-        (What::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
-        (What::Jobs, Some(owners)) => {
+    let mut lines: Vec<TopLine> = match (args.what, owners) {
+        (TopView::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
+        (TopView::Jobs, Some(owners)) => {
             let found = owners.forest.workloads(&stock.inventory);
             let holding = found.iter().filter(|one| one.gpus_held() > 0 || !one.slices.is_empty());
             let line = |one: &crate::model::Workload| {
                 let pods: Vec<&str> = one.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
-                Line {
+                TopLine {
                     name: format!("{}/{}", one.top.namespace, one.top.name),
                     about: one.top.kind.clone(),
                     held: Some(one.gpus_held()),

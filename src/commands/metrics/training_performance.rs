@@ -13,7 +13,7 @@ use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use crate::stats::query;
 use crate::view::document;
-use crate::view::metrics::{self as view, Told};
+use crate::view::metrics::{self as view, TrainingCurves};
 
 pub async fn run(args: &TrainingPerformance, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
@@ -33,7 +33,7 @@ pub async fn run(args: &TrainingPerformance, context: &Context) -> Result<ExitCo
     };
     let speakers = speakers_of(workload);
     let (exposed, told) = join(exposed, training_telemetry::by_logs(&connection, &speakers, window, now.as_second())).await;
-    let told: Told = training_telemetry::with_exposed(told, &exposed?);
+    let told: TrainingCurves = training_telemetry::with_exposed(told, &exposed?);
     let text = document(args.output.into(), &view::performance(&told))
         .unwrap_or_else(|| view::performance_text(&told, window.start * 1000, window.end * 1000, context.terminal.look()));
     context.terminal.print(&text)?;

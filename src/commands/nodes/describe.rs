@@ -6,14 +6,14 @@ use crate::cli::nodes::describe::DescribeNode;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup;
-use crate::observe::metrics::{Cells, OF_DEVICES};
+use crate::observe::metrics::{OF_DEVICES, OptionalMetrics};
 use crate::observe::nodes::warn_of;
 use crate::view::{document, node};
 
 pub async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let (stock, _) = Cells::new(context, &connection).stock(&OF_DEVICES).await?;
+    let (stock, _) = OptionalMetrics::new(context, &connection).stock(&OF_DEVICES).await?;
     warn_of(&stock, context);
     let host = lookup::node(&stock, &args.name)?;
     let text = document(args.output.into(), &node::document(host));

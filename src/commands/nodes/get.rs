@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use futures::future::join;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::nodes::get::{GetNodes, SortKey};
+use crate::cli::nodes::get::{GetNodes, NodeSortKey};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::gpu::is_type_label;
-use crate::model::{GpuType, Health, Host, HostUse};
+use crate::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
 use crate::observe::at_time;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::{Cells, OF_DEVICES, OF_NODES};
+use crate::observe::metrics::{OF_DEVICES, OF_NODES, OptionalMetrics};
 use crate::observe::nodes::warn_of;
 use crate::stats::dialect::Quantity;
 use crate::view::coverage::Coverage;
@@ -25,7 +25,7 @@ pub async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, Error> 
         return at_time::nodes(at, &options, context).await;
     }
     let connection = context.connect().await?;
-    let cells = Cells::new(context, &connection);
+    let cells = OptionalMetrics::new(context, &connection);
     let quantities: &[Quantity] = match options.format {
         // Names have no cells.
         Format::Name => &[],
@@ -47,7 +47,7 @@ pub async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, Error> 
         let found = options.page.of(found);
         let (names, look) = (nodes::names(&found), context.terminal.look());
         let listing = if let Some(key) = key {
-            let hosts: Vec<&Host> = found.iter().map(|host| &host.host).collect();
+            let hosts: Vec<&NodeDetails> = found.iter().map(|host| &host.details).collect();
             let table = |format, headers| labels::of_nodes_table(&hosts, key, format, headers, look);
             Listing::new(&options, &labels::of_nodes(&hosts, key, total), "items", names, table)
         } else if args.gpu_detail {
@@ -72,7 +72,7 @@ fn is_key(text: &str) -> bool {
 }
 
 /// The nodes that the filters leave, in order.
-fn chosen<'h>(args: &GetNodes, hosts: &'h [HostUse]) -> Result<Vec<&'h HostUse>, Error> {
+fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsage>, Error> {
     let kind = match args.gpu_type.as_deref().filter(|text| !is_key(text)) {
         None => None,
         Some(text) => {
@@ -80,22 +80,22 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [HostUse]) -> Result<Vec<&'h HostUse>,
             Some(kind.ok_or_else(|| Error::usage(format!("`{text}` names no GPU type")).hint("such as a100-80g"))?)
         }
     };
-    let status = Health::ALL.into_iter().find(|health| Some(health.word()) == args.status.as_deref());
+    let status = NodeHealth::ALL.into_iter().find(|health| Some(health.word()) == args.status.as_deref());
     let typed =
-        |host: &HostUse, kind: &GpuType| host.kinds().iter().filter_map(|own| GpuType::parse(own)).any(|own| own.matches(kind));
-    let mut found: Vec<&HostUse> = hosts
+        |host: &NodeUsage, kind: &GpuType| host.kinds().iter().filter_map(|own| GpuType::parse(own)).any(|own| own.matches(kind));
+    let mut found: Vec<&NodeUsage> = hosts
         .iter()
-        .filter(|host| args.pool.as_deref().is_none_or(|pool| host.host.node.pool() == Some(pool)))
+        .filter(|host| args.pool.as_deref().is_none_or(|pool| host.details.node.pool() == Some(pool)))
         .filter(|host| status.is_none_or(|status| host.health == status))
         .filter(|host| kind.as_ref().is_none_or(|kind| typed(host, kind)))
         .collect();
     match args.list.sort_by {
-        None | Some(SortKey::Name) => {}
-        Some(SortKey::Status) => found.sort_by_key(|host| host.health),
-        Some(SortKey::Gpus) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.total)),
-        Some(SortKey::Free) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.free())),
-        Some(SortKey::Type) => found.sort_by_key(|host| host.gpu_type()),
-        Some(SortKey::Age) => found.sort_by_key(|host| std::cmp::Reverse(host.host.created_at)),
+        None | Some(NodeSortKey::Name) => {}
+        Some(NodeSortKey::Status) => found.sort_by_key(|host| host.health),
+        Some(NodeSortKey::Gpus) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.total)),
+        Some(NodeSortKey::Free) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.free())),
+        Some(NodeSortKey::Type) => found.sort_by_key(|host| host.gpu_type()),
+        Some(NodeSortKey::Age) => found.sort_by_key(|host| std::cmp::Reverse(host.details.created_at)),
     }
     Ok(found)
 }

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use crate::cli::nodes::label::{Label, LabelNode};
-use crate::cluster::{Connection, Labelling, Over};
+use crate::cluster::{Connection, LabelOverwrite, Labelling};
 use crate::context::Context;
 use crate::deploy::pools;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
 use crate::model::POOL_LABEL;
 use crate::render::is_published;
@@ -55,7 +55,7 @@ pub async fn run(label: &Label, context: &Context) -> Result<ExitCode, Error> {
         let message = format!("{} of {} nodes done", done.len(), nodes.len());
         context.terminal.print(&document(format, &labels::batch(None, &done, &failed, message)).unwrap_or_default())?;
     }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Request.exit_code()) })
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
 
 /// The key, and the value to set. What is no label is refused before anything is written.
@@ -88,7 +88,7 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
 }
 
 async fn one(connection: &Connection, node: &str, key: &str, value: Option<&str>, overwrite: bool) -> Result<String, Error> {
-    let over = if overwrite || value.is_none() { Over::Anything } else { Over::Only(None) };
+    let over = if overwrite || value.is_none() { LabelOverwrite::Anything } else { LabelOverwrite::Only(None) };
     match connection.set_label(node, key, value, over).await? {
         Labelling::Done if value.is_none() => Ok(format!("{key} taken away")),
         Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),

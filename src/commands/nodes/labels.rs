@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::nodes::labels::{NodeLabels, SortKey};
+use crate::cli::nodes::labels::{LabelSortKey, NodeLabels};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::lookup;
-use crate::model::Host;
+use crate::model::NodeDetails;
 use crate::observe::list::{self, Listing, Round};
 use crate::view::{document, labels};
 
@@ -22,11 +22,11 @@ pub async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode, Error
             if stock.unreadable.contains(&"nodes") && round.first {
                 context.terminal.lack("you may not list nodes: of their labels only those are shown that were published");
             }
-            let mut hosts: Vec<&Host> = stock.inventory.hosts.iter().map(|host| &host.host).collect();
+            let mut hosts: Vec<&NodeDetails> = stock.inventory.hosts.iter().map(|host| &host.details).collect();
             match args.list.sort_by {
-                None | Some(SortKey::Name) => {}
-                Some(SortKey::Pool) => hosts.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned)),
-                Some(SortKey::Type) => hosts.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string())),
+                None | Some(LabelSortKey::Name) => {}
+                Some(LabelSortKey::Pool) => hosts.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned)),
+                Some(LabelSortKey::Type) => hosts.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string())),
             }
             let total = hosts.len();
             let hosts = options.page.of(hosts);

@@ -8,7 +8,7 @@ use crate::cli::pools::describe::DescribePool;
 use crate::context::Context;
 use crate::deploy::pools::missing;
 use crate::error::Error;
-use crate::observe::metrics::{Cells, OF_NODES};
+use crate::observe::metrics::{OF_NODES, OptionalMetrics};
 use crate::observe::pools::{look, warn_of};
 use crate::view::document;
 use crate::view::pools::{self};
@@ -16,7 +16,7 @@ use crate::view::pools::{self};
 pub async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let cells = Cells::new(context, &connection);
+    let cells = OptionalMetrics::new(context, &connection);
     let (seen, moment) = join(look(&connection, Some(&args.name)), cells.now(&OF_NODES)).await;
     let (mut seen, moment) = (seen?, moment?);
     seen.measure(&cells, moment.as_ref());

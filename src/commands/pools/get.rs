@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use futures::future::join;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::pools::get::{GetPools, SortKey};
+use crate::cli::pools::get::{GetPools, PoolSortKey};
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::{Cells, OF_NODES};
+use crate::observe::metrics::{OF_NODES, OptionalMetrics};
 use crate::observe::pools::{look, warn_of};
 use crate::view::pools::{self, PoolUse};
 
@@ -18,7 +18,7 @@ pub async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, Error> 
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let cells = Cells::new(context, &connection);
+    let cells = OptionalMetrics::new(context, &connection);
     list::run(&options, context, async |round: Round<'_>| {
         let (seen, moment) = join(round.ask(|| look(&connection, None)), cells.now(&OF_NODES)).await;
         let (mut seen, moment) = (seen?, moment?);
@@ -38,11 +38,11 @@ pub async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, Error> 
     .await
 }
 
-fn sort(found: &mut [PoolUse], key: Option<SortKey>) {
+fn sort(found: &mut [PoolUse], key: Option<PoolSortKey>) {
     match key {
-        None | Some(SortKey::Name) => {}
-        Some(SortKey::Gpus) => found.sort_by_key(|pool| Reverse(pool.gpus().total)),
-        Some(SortKey::Free) => found.sort_by_key(|pool| Reverse(pool.gpus().free())),
-        Some(SortKey::Jobs) => found.sort_by_key(|pool| Reverse(pool.job_count())),
+        None | Some(PoolSortKey::Name) => {}
+        Some(PoolSortKey::Gpus) => found.sort_by_key(|pool| Reverse(pool.gpus().total)),
+        Some(PoolSortKey::Free) => found.sort_by_key(|pool| Reverse(pool.gpus().free())),
+        Some(PoolSortKey::Jobs) => found.sort_by_key(|pool| Reverse(pool.job_count())),
     }
 }

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use crate::cli::pools::nodes::{Add, PoolNodes, Remove};
-use crate::cluster::{Connection, Over};
+use crate::cluster::{Connection, LabelOverwrite};
 use crate::context::Context;
 use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
 use crate::deploy::pools;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
-use crate::model::{HostUse, Noted, POOL_LABEL, PoolDefinition};
+use crate::model::{NodeUsage, Noted, POOL_LABEL, PoolDefinition};
 use crate::view::{Format, document, labels};
 
 pub async fn add(add: &Add, context: &Context) -> Result<ExitCode, Error> {
@@ -42,7 +42,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     for node in &args.nodes {
         let result = match find(&stock.inventory, node) {
             None => {
-                let names: Vec<&str> = stock.inventory.hosts.iter().map(HostUse::name).collect();
+                let names: Vec<&str> = stock.inventory.hosts.iter().map(NodeUsage::name).collect();
                 Err(lookup::missing_node(node, &names))
             }
             Some(host) if adding => put_in(&connection, host, &definition, args.force).await,
@@ -68,16 +68,16 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     Ok(match failed.first() {
         None => ExitCode::SUCCESS,
         Some((_, error)) if args.nodes.len() == 1 => ExitCode::from(error.kind.exit_code()),
-        Some(_) => ExitCode::from(Kind::Request.exit_code()),
+        Some(_) => ExitCode::from(ErrorKind::Request.exit_code()),
     })
 }
 
-async fn put_in(connection: &Connection, host: &HostUse, pool: &PoolDefinition, force: bool) -> Result<(), Error> {
+async fn put_in(connection: &Connection, host: &NodeUsage, pool: &PoolDefinition, force: bool) -> Result<(), Error> {
     fits(host, pool, None, force)?;
     let (node, set) = (host.name().to_owned(), taken_over(connection, host, &pool.name).await?);
     // Written down first: a label without a note would outlive the pool.
     connection.change_pool(&pool.name, |pool| pool.labels.entry(node.clone()).or_default().extend(set.clone())).await?;
-    let over = if force { Over::Anything } else { Over::Only(host.host.node.pool()) };
+    let over = if force { LabelOverwrite::Anything } else { LabelOverwrite::Only(host.details.node.pool()) };
     if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, over).await {
         let wanted = PoolDefinition { labels: [(node, set)].into(), ..PoolDefinition::default() };
         return Err(match connection.change_pool(&pool.name, |known| *known = known.changed_back(&wanted, pool)).await {
@@ -88,12 +88,12 @@ async fn put_in(connection: &Connection, host: &HostUse, pool: &PoolDefinition, 
     leave_other(connection, host, &pool.name).await
 }
 
-async fn take_out(connection: &Connection, host: &HostUse, pool: &str) -> Result<(), Error> {
+async fn take_out(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<(), Error> {
     let node = host.name();
     let set = connection.pool(pool).await?.and_then(|mut known| known.pool.labels.remove(node)).unwrap_or_default();
     // What an earlier try left half done is finished.
-    if host.host.node.pool() != Some(pool) && set.is_empty() {
-        let place = host.host.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
+    if host.details.node.pool() != Some(pool) && set.is_empty() {
+        let place = host.details.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
         return Err(Error::new(ErrorName::NotInPool, format!("node `{node}` is in {place}")));
     }
     let own = (POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });

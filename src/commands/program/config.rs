@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::cli::program::config::{ConfigCommand, Set, View};
-use crate::config::{KEYS, Key, Kind as Wants, Origin, nearest, set, usual};
+use crate::config::{KEYS, Origin, SettingKey, ValueKind as Wants, nearest, set, usual};
 use crate::context::Context;
 use crate::deploy::inputs;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::view::config::{self as view, Setting};
 use crate::view::document;
 
@@ -28,7 +28,7 @@ fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
     let file = config.file.path().map(|path| path.display().to_string());
     // What is wrong is told, and does not hide the rest.
     let wrong = Cell::new(false);
-    let setting = |key: &'static Key| {
+    let setting = |key: &'static SettingKey| {
         let (value, origin) = match context.flag(key.name) {
             Some(value) => (value, Origin::Flag),
             None => config.find(key).unwrap_or_else(|told| {
@@ -58,12 +58,12 @@ fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
         let place = usual().map_or_else(|| "in no config folder".to_owned(), |path| format!("at {}", path.display()));
         context.terminal.hint(&format!("there is no config file {place}: gpuctl config set KEY VALUE makes one"));
     }
-    Ok(if wrong.get() { ExitCode::from(Kind::Usage.exit_code()) } else { ExitCode::SUCCESS })
+    Ok(if wrong.get() { ExitCode::from(ErrorKind::Usage.exit_code()) } else { ExitCode::SUCCESS })
 }
 
 fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let Some(key) = Key::find(&args.key) else {
+    let Some(key) = SettingKey::find(&args.key) else {
         let error = Error::usage(format!("`{}` is no setting", args.key));
         return Err(match nearest(&args.key, KEYS.iter().map(|key| key.name)) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::observe::metrics;
 use crate::prometheus::Prometheus;
 use crate::stats::query;
-use crate::view::health::{self, Cluster, Health, Metrics, Report};
+use crate::view::health::{self, ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth};
 use crate::view::{Format, document};
 
 /// The default of `scheduler.interval`.
@@ -30,7 +30,7 @@ pub async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
     let told = |error: anyhow::Error| context.terminal.warn(&error.to_string());
     let interval = config.duration("scheduler.interval").map_err(told).unwrap_or(USUAL_INTERVAL).as_secs();
     let ai_enabled = config.switch("ai.enabled").map_err(told).unwrap_or(false);
-    let (mut cluster, mut prometheus) = (Cluster::default(), Metrics::default());
+    let (mut cluster, mut prometheus) = (ClusterHealth::default(), PrometheusHealth::default());
     let mut failed = None;
     let named = context.metrics()?.url.is_some();
     match context.connect().await {
@@ -61,9 +61,15 @@ pub async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
         (true, false) => "degraded",
         (true, true) => "healthy",
     };
-    let health =
-        Health { status, prometheus_connected: connected, last_analysis: None, analysis_timeout: false, ai_enabled, interval };
-    let report = Report { health, kubernetes: cluster, prometheus };
+    let health = HealthStatus {
+        status,
+        prometheus_connected: connected,
+        last_analysis: None,
+        analysis_timeout: false,
+        ai_enabled,
+        interval,
+    };
+    let report = DoctorReport { health, kubernetes: cluster, prometheus };
     context.terminal.print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
     match failed {
         Some(error) if !format.is_document() => Ok(ExitCode::from(error.kind.exit_code())),
@@ -72,7 +78,7 @@ pub async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
     }
 }
 
-async fn ask(told: &mut Metrics, found: impl Future<Output = Result<Prometheus<'_>, Error>>) {
+async fn ask(told: &mut PrometheusHealth, found: impl Future<Output = Result<Prometheus<'_>, Error>>) {
     let begun = Instant::now();
     let asked = async {
         let found = found.await?;

@@ -10,7 +10,7 @@ use clap_mangen::roff::{Roff, roman};
 use crate::cli::Cli;
 use crate::cli::program::man::Man;
 use crate::context::Context;
-use crate::error::{Error, ErrorName, Kind};
+use crate::error::{Error, ErrorKind, ErrorName};
 
 /// Every page as (file name, text).
 pub fn pages() -> std::io::Result<Vec<(String, String)>> {
@@ -38,7 +38,7 @@ fn add(name: &str, command: &clap::Command, pages: &mut Vec<(String, String)>) -
 fn exit_codes() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    let codes = std::iter::once((0, "done")).chain(Kind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
+    let codes = std::iter::once((0, "done")).chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
     for (code, sentence) in codes {
         roff.control("TP", []);
         roff.text([roman(code.to_string())]);

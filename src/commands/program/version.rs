@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use crate::cli::program::version::Version;
-use crate::config::Key;
+use crate::config::SettingKey;
 use crate::context::Context;
 use crate::error::Error;
 use crate::view::config::without_credentials;
@@ -16,7 +16,7 @@ pub async fn run(args: &Version, context: &Context) -> Result<ExitCode, Error> {
     let version = env!("CARGO_PKG_VERSION");
     // A broken config file is no reason to keep the version secret.
     let config = context.config().unwrap_or_default();
-    let value = |key: &str| config.find(Key::named(key)).map(|(value, _)| value).unwrap_or_default();
+    let value = |key: &str| config.find(SettingKey::named(key)).map(|(value, _)| value).unwrap_or_default();
     let interval = config.duration("scheduler.interval").map(|interval| interval.as_secs()).ok();
     let url = context.flag("prometheus.url").unwrap_or_else(|| value("prometheus.url"));
     let url = url.as_str().map(without_credentials);

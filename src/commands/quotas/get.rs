@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::quotas::get::{GetQuotas, SortKey};
+use crate::cli::quotas::get::{GetQuotas, QuotaSortKey};
 use crate::cluster::{Connection, Failure};
 use crate::context::Context;
 use crate::error::Error;
@@ -43,10 +43,10 @@ async fn read(connection: &Connection) -> Result<(Vec<QuotaUse>, bool), Failure>
     }
 }
 
-fn sort(found: &mut [QuotaUse], key: Option<SortKey>) {
+fn sort(found: &mut [QuotaUse], key: Option<QuotaSortKey>) {
     match key {
-        None | Some(SortKey::Namespace) => {}
-        Some(SortKey::Name) => found.sort_by(|a, b| a.name.cmp(&b.name)),
-        Some(SortKey::Used) => found.sort_by_key(|quota| Reverse(quotas::fullest(quota))),
+        None | Some(QuotaSortKey::Namespace) => {}
+        Some(QuotaSortKey::Name) => found.sort_by(|a, b| a.name.cmp(&b.name)),
+        Some(QuotaSortKey::Used) => found.sort_by_key(|quota| Reverse(quotas::fullest(quota))),
     }
 }

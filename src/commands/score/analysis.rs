@@ -15,7 +15,7 @@ use crate::prometheus::Window;
 use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, Lifetimes};
-use crate::stats::identity::Facts;
+use crate::stats::identity::ApiFacts;
 use crate::stats::query;
 use crate::stats::scored::{Rules, Scored, scored};
 
@@ -73,7 +73,7 @@ pub async fn analyze(settings: &Settings, context: &Context, connected: &Cell<bo
     let ((moment, series, lookback), stock) = (asked?, stock?);
     let rules = Rules { start, end, step, lookback, weights, thresholds };
     nodes::warn_of(&stock, context);
-    let facts = Facts::of(&stock.inventory, stock.consumers.as_deref());
+    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
     let history = history::read(&series, &facts, &Lifetimes::new());
     let own = match stock.consumers {

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use analysis::{Analysis, analyze};
 use settings::Settings;
 
-use crate::cli::score::{ScoreArgs, ScoreFormat, SortKey, What};
+use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreSortKey, ScoreView};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::files;
@@ -30,16 +30,16 @@ impl ScoreArgs {
 
     /// The devices that are listed, in the order that was asked for.
     pub fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
-        let all = self.all && self.what == What::Results;
+        let all = self.all && self.what == ScoreView::Results;
         let mut list: Vec<Scored> = devices.into_iter().filter(|device| all || device.reading.held == Some(true)).collect();
         match self.sort_by {
             None => {}
-            Some(SortKey::Score) => list.sort_by(|a, b| {
+            Some(ScoreSortKey::Score) => list.sort_by(|a, b| {
                 let key = |row: &Scored| row.score.value.unwrap_or(f64::INFINITY);
                 key(a).total_cmp(&key(b))
             }),
-            Some(SortKey::Namespace) => list.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders)),
-            Some(SortKey::Node) => list.sort_by(|a, b| a.reading.node.cmp(&b.reading.node)),
+            Some(ScoreSortKey::Namespace) => list.sort_by(|a, b| a.reading.holders.cmp(&b.reading.holders)),
+            Some(ScoreSortKey::Node) => list.sort_by(|a, b| a.reading.node.cmp(&b.reading.node)),
         }
         list
     }
@@ -57,13 +57,13 @@ impl ScoreArgs {
         };
         match self.what {
             _ if self.output == ScoreFormat::Prometheus => exposition::text(Some((rows, &view::stats(rows))), analyses),
-            What::Results => document(format, &view::results(rows, analysis.at)).unwrap_or_else(|| list(rows)),
-            What::Low => {
+            ScoreView::Results => document(format, &view::results(rows, analysis.at)).unwrap_or_else(|| list(rows)),
+            ScoreView::Low => {
                 let low = view::low(rows, analysis.rules.thresholds.low, analysis.at);
                 let kept = || list(&rows.iter().filter(|row| row.is_low()).cloned().collect::<Vec<_>>());
                 document(format, &low).unwrap_or_else(kept)
             }
-            What::Stats => {
+            ScoreView::Stats => {
                 let stats = view::stats(rows);
                 document(format, &stats).unwrap_or_else(|| view::stats_text(&stats))
             }
@@ -88,7 +88,7 @@ pub async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode, Error>
     if args.output != ScoreFormat::Prometheus {
         if analysis.devices.is_empty() {
             context.terminal.note("no GPU is held");
-        } else if args.what == What::Low && !analysis.devices.iter().any(Scored::is_low) {
+        } else if args.what == ScoreView::Low && !analysis.devices.iter().any(Scored::is_low) {
             context.terminal.note("no GPU that is held is low");
         }
     }

@@ -16,10 +16,10 @@ use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::outbound::ai::KeyRefused;
 use crate::outbound::chat::Robot;
-use crate::outbound::memory::Memory;
-use crate::outbound::{Call, Caller, Patience};
+use crate::outbound::sent_messages::SentMessages;
+use crate::outbound::{Caller, OutboundCall, RetryPolicy};
 use crate::stats::ai_question;
-use crate::stats::opinion::{self, Verdict};
+use crate::stats::opinion::{self, Activity};
 use crate::stats::score::{Band, Thresholds};
 use crate::stats::scored::Scored;
 use crate::view::score as view;
@@ -53,7 +53,7 @@ pub async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Du
             opinion::read(&text).map_err(|told| anyhow!("unexpected response from the AI at {}: {told}", plan.ai.address.shown()))
         }) {
             Ok(opinion) => {
-                device.spared = opinion.verdict == Verdict::Active && opinion.confidence >= plan.threshold;
+                device.spared = opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
                 device.opinion = Some(opinion);
             }
             Err(told) => {
@@ -74,20 +74,25 @@ pub async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Du
     }
 }
 
-async fn said(plan: &AiPlan, caller: &Caller, call: &Call) -> anyhow::Result<String> {
-    let patience = Patience { timeout: plan.timeout, retries: plan.retries, repeatable: true };
+async fn said(plan: &AiPlan, caller: &Caller, call: &OutboundCall) -> anyhow::Result<String> {
+    let patience = RetryPolicy { timeout: plan.timeout, retries: plan.retries, repeatable: true };
     plan.ai.said(&caller.post(call, patience).await?)
 }
 
 /// Tells a chat of low devices that it was not told of lately.
-pub async fn notify(plan: &NotifyPlan, memory: &mut Option<Memory>, analysis: &Analysis, context: &Context) -> Result<(), Error> {
+pub async fn notify(
+    plan: &NotifyPlan,
+    memory: &mut Option<SentMessages>,
+    analysis: &Analysis,
+    context: &Context,
+) -> Result<(), Error> {
     let low: Vec<&Scored> = analysis.devices.iter().filter(|device| device.is_low()).collect();
     let about = |device: &Scored| {
         let (namespace, pod) = device.holder();
         format!("{} {}/{}", device.id().unwrap_or_default(), namespace.unwrap_or_default(), pod.unwrap_or_default())
     };
     let (now, repeat) = (analysis.at.as_second(), i64::try_from(plan.repeat.as_secs()).unwrap_or(i64::MAX));
-    let memory = memory.get_or_insert_with(|| Memory::of(&plan.address, state_folder().as_deref()));
+    let memory = memory.get_or_insert_with(|| SentMessages::of(&plan.address, state_folder().as_deref()));
     let new: Vec<&Scored> = low.iter().copied().filter(|device| !memory.knows(&about(device), now, repeat)).collect();
     let local = analysis.at.to_zoned(TimeZone::system());
     let minute = u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
@@ -118,7 +123,7 @@ async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, context: 
     let gpus: Vec<_> = low.iter().map(|device| view::item(device, analysis.at)).collect();
     let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
     let call = robot.call(&plan.address, plan.secret.as_deref(), context.now().as_millisecond(), &text, payload);
-    let patience = Patience { timeout: plan.timeout, retries: 2, repeatable: false };
+    let patience = RetryPolicy { timeout: plan.timeout, retries: 2, repeatable: false };
     let answer = Caller::new()?.post(&call, patience).await?;
     robot.took(&plan.address, &answer)?;
     context.terminal.detail(&format!("told {} of {} low GPUs", plan.address.shown(), low.len()));
@@ -155,12 +160,12 @@ pub async fn control(
         return Ok(());
     }
     let caller = Caller::new().map_err(|told| Error::new(ErrorName::ControlFailed, told))?;
-    let (total, patience) = (bodies.len(), Patience { timeout: plan.timeout, retries: 2, repeatable: false });
+    let (total, patience) = (bodies.len(), RetryPolicy { timeout: plan.timeout, retries: 2, repeatable: false });
     let posted = stream::iter(bodies).map(async |body| {
         if ending.get() {
             return Err(anyhow!("not posted any more: it was told to end"));
         }
-        let call = Call { address: plan.address.clone(), headers: plan.headers.clone(), body };
+        let call = OutboundCall { address: plan.address.clone(), headers: plan.headers.clone(), body };
         let answer = caller.post(&call, patience).await?;
         if (200..300).contains(&answer.code) { Ok(()) } else { Err(anyhow!("{shown} answers {}", answer.code)) }
     });

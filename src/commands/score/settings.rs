@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
-use crate::cli::score::settings::{ControlStatus, Scoring, Telling};
+use crate::cli::score::settings::{ControlStatus, OutboundArgs, ScoringArgs};
 use crate::config::{AiSettings, Config, ControlSettings, NotifySettings, QuietHours, ScoreSettings};
 use crate::error::Error;
-use crate::outbound::Address;
+use crate::outbound::OutboundUrl;
 use crate::outbound::ai::Ai;
 use crate::stats::score::{Thresholds, Weights};
-use crate::terminal::Talk;
+use crate::terminal::Verbosity;
 
 /// An AI, and what its word is worth.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct AiPlan {
 /// A chat.
 #[derive(Clone, Debug)]
 pub struct NotifyPlan {
-    pub address: Address,
+    pub address: OutboundUrl,
     pub format: String,
     pub secret: Option<String>,
     pub quiet_hours: Option<QuietHours>,
@@ -39,7 +39,7 @@ pub struct NotifyPlan {
 /// A control system.
 #[derive(Clone, Debug)]
 pub struct ControlPlan {
-    pub address: Address,
+    pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
     pub idle_alone: bool,
     pub timeout: Duration,
@@ -64,23 +64,23 @@ pub struct Settings {
     pub control: Option<ControlPlan>,
     /// Address of the file to serve at.
     pub listen: Option<String>,
-    pub talk: Talk,
+    pub talk: Verbosity,
 }
 
 /// Half a second of work is the most that one asks of a Prometheus.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Settings {
-    pub fn of(scoring: &Scoring, telling: &Telling, watch: Option<Duration>, config: &Config) -> Result<Self, Error> {
+    pub fn of(scoring: &ScoringArgs, telling: &OutboundArgs, watch: Option<Duration>, config: &Config) -> Result<Self, Error> {
         let set = ScoreSettings::of(config).map_err(Error::usage)?;
         let (window, step) = span(scoring, &set)?;
         let (weights, thresholds) = (weights(scoring, &set)?, thresholds(scoring, &set)?);
         let interval = watch.unwrap_or(set.interval).max(SHORTEST_INTERVAL);
         let talk = match set.level.as_str() {
-            "debug" => Talk::Details,
-            "info" => Talk::Notes,
-            "warning" => Talk::Warnings,
-            _ => Talk::Errors,
+            "debug" => Verbosity::Details,
+            "info" => Verbosity::Notes,
+            "warning" => Verbosity::Warnings,
+            _ => Verbosity::Errors,
         };
         let (ai, notify) = (telling.ai(config)?, telling.notify(config)?);
         let control = telling.control(config)?;
@@ -100,7 +100,7 @@ impl Settings {
     }
 }
 
-fn span(scoring: &Scoring, set: &ScoreSettings) -> Result<(i64, i64), Error> {
+fn span(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<(i64, i64), Error> {
     let seconds = |flag: Option<Duration>, set: f64| {
         let found = flag.map_or(set, |span| span.as_secs_f64());
         #[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
@@ -117,7 +117,7 @@ fn span(scoring: &Scoring, set: &ScoreSettings) -> Result<(i64, i64), Error> {
     Ok((window, step))
 }
 
-fn weights(scoring: &Scoring, set: &ScoreSettings) -> Result<Weights, Error> {
+fn weights(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Weights, Error> {
     let found = scoring.weights.unwrap_or(set.weights);
     let weight = |index: usize| found[index];
     let weights = Weights { utilization: weight(0), memory_copy: weight(1), memory_used: weight(2), power: weight(3) };
@@ -127,7 +127,7 @@ fn weights(scoring: &Scoring, set: &ScoreSettings) -> Result<Weights, Error> {
     Ok(weights)
 }
 
-fn thresholds(scoring: &Scoring, set: &ScoreSettings) -> Result<Thresholds, Error> {
+fn thresholds(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Thresholds, Error> {
     let thresholds = Thresholds {
         idle: scoring.idle.unwrap_or(set.idle),
         low: scoring.threshold.unwrap_or(set.low),
@@ -139,11 +139,11 @@ fn thresholds(scoring: &Scoring, set: &ScoreSettings) -> Result<Thresholds, Erro
     Ok(thresholds)
 }
 
-fn address(url: &str, key: &str) -> Result<Address, Error> {
-    Address::parse(url).map_err(|told| Error::usage(format!("`{key}` is {told}")))
+fn address(url: &str, key: &str) -> Result<OutboundUrl, Error> {
+    OutboundUrl::parse(url).map_err(|told| Error::usage(format!("`{key}` is {told}")))
 }
 
-impl Telling {
+impl OutboundArgs {
     fn ai(&self, config: &Config) -> Result<Option<AiPlan>, Error> {
         let set = AiSettings::of(config).map_err(Error::usage)?;
         if !self.ai.unwrap_or(set.enabled) {

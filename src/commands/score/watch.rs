@@ -11,16 +11,16 @@ use serde_json::json;
 use super::analysis::{Analysis, analyze};
 use super::settings::Settings;
 use super::{outbound, write};
-use crate::cli::score::{ScoreArgs, ScoreFormat, What};
+use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreView};
 use crate::config::Config;
 use crate::context::Context;
-use crate::error::{Error, ErrorName, Kind};
-use crate::outbound::memory::Memory;
-use crate::serve::{Page, Pages, Server};
+use crate::error::{Error, ErrorKind, ErrorName};
+use crate::outbound::sent_messages::SentMessages;
+use crate::serve::{HttpPage, Pages, Server};
 use crate::stats::scored::Scored;
 use crate::terminal::raw;
 use crate::view::exposition::{self, Analyses};
-use crate::view::health::Health;
+use crate::view::health::HealthStatus;
 use crate::view::{Format, json, score as view};
 
 /// Time between two looks at the config file, and at how long an analysis takes.
@@ -31,7 +31,7 @@ const STALE: u32 = 3;
 
 /// What came of it so far.
 #[derive(Default)]
-struct State {
+struct WatchState {
     analyses: Analyses,
     last: Option<Analysis>,
     connected: bool,
@@ -41,21 +41,21 @@ struct State {
     succeeded: Option<Instant>,
 }
 
-struct Watch<'a> {
+struct ScoreWatch<'a> {
     args: &'a ScoreArgs,
     context: &'a Context,
     settings: RefCell<Settings>,
-    state: RefCell<State>,
+    state: RefCell<WatchState>,
     pages: Pages,
     /// Set once a signal came: what was begun for others is ended, and nothing more begun.
     ending: Cell<bool>,
 }
 
 pub async fn run(args: &ScoreArgs, settings: Settings, context: &Context) -> Result<ExitCode, Error> {
-    let state = RefCell::new(State { ended: Some(Instant::now()), ..State::default() });
+    let state = RefCell::new(WatchState { ended: Some(Instant::now()), ..WatchState::default() });
     let listen = args.listen.clone().or(settings.listen.clone());
     let watch =
-        Watch { args, context, settings: RefCell::new(settings), state, pages: Pages::default(), ending: Cell::default() };
+        ScoreWatch { args, context, settings: RefCell::new(settings), state, pages: Pages::default(), ending: Cell::default() };
     watch.refresh();
     let server = async {
         let Some(address) = &listen else { return std::future::pending().await };
@@ -80,7 +80,7 @@ pub async fn run(args: &ScoreArgs, settings: Settings, context: &Context) -> Res
     }
 }
 
-impl Watch<'_> {
+impl ScoreWatch<'_> {
     /// Analyzes until a signal comes.
     async fn rounds(&self) -> Result<ExitCode, Error> {
         let mut ended = std::pin::pin!(raw::ended_from_outside());
@@ -142,7 +142,7 @@ impl Watch<'_> {
         mut analysis: Analysis,
         settings: &Settings,
         first: bool,
-        memory: &mut Option<Memory>,
+        memory: &mut Option<SentMessages>,
     ) -> Result<(), Error> {
         self.state.borrow_mut().analyses.succeeded(analysis.took.as_secs_f64());
         if settings.ai.is_some() {
@@ -215,11 +215,11 @@ impl Watch<'_> {
     fn shown(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
         let (rows, at) = (&analysis.devices, analysis.at);
         let line = |value: serde_json::Value| format!("{value}\n");
-        let of = |item: &view::Item| line(serde_json::to_value(item).expect("an item is JSON"));
+        let of = |item: &view::ScoreItem| line(serde_json::to_value(item).expect("an item is JSON"));
         match (Format::from(self.args.output), self.args.what) {
-            (Format::Json, What::Results) => view::results(rows, at).iter().map(of).collect(),
-            (Format::Json, What::Low) => line(json!(view::low(rows, analysis.rules.thresholds.low, at))),
-            (Format::Json, What::Stats) => line(json!(view::stats(rows))),
+            (Format::Json, ScoreView::Results) => view::results(rows, at).iter().map(of).collect(),
+            (Format::Json, ScoreView::Low) => line(json!(view::low(rows, analysis.rules.thresholds.low, at))),
+            (Format::Json, ScoreView::Stats) => line(json!(view::stats(rows))),
             (Format::Yaml, _) => format!("---\n{}", self.args.text(analysis, analyses, true, self.context)),
             (Format::Csv, _) => self.args.text(analysis, analyses, first, self.context),
             _ => {
@@ -260,7 +260,7 @@ impl Watch<'_> {
     }
 
     /// True while what was found last may be shown as present.
-    fn is_fresh(&self, state: &State) -> bool {
+    fn is_fresh(&self, state: &WatchState) -> bool {
         let most = self.settings.borrow().interval.saturating_mul(STALE);
         state.succeeded.is_some_and(|at| at.elapsed() <= most)
     }
@@ -273,11 +273,11 @@ impl Watch<'_> {
         exposition::text(known, &state.analyses)
     }
 
-    fn health(&self) -> Health {
+    fn health(&self) -> HealthStatus {
         let (state, settings) = (self.state.borrow(), self.settings.borrow());
         let patience = settings.interval.saturating_mul(STALE).saturating_add(self.context.access.request_timeout);
         let late = state.ended.is_some_and(|at| at.elapsed() > patience);
-        Health {
+        HealthStatus {
             status: match (late, state.connected && self.is_fresh(&state)) {
                 (true, _) => "unhealthy",
                 (false, false) => "degraded",
@@ -295,7 +295,7 @@ impl Watch<'_> {
     fn refresh(&self) {
         let health = self.health();
         let code = if health.analysis_timeout { 503 } else { 200 };
-        let page = |code, text| Page { code, media: "application/json", text };
+        let page = |code, text| HttpPage { code, media: "application/json", text };
         let state = self.state.borrow();
         let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
         let none = || {
@@ -308,7 +308,7 @@ impl Watch<'_> {
             last.map_or_else(none, |last| page(200, text(&last.devices, last.at)))
         };
         let threshold = last.map_or(0.0, |last| last.rules.thresholds.low);
-        let metrics = Page { code: 200, media: "text/plain; version=0.0.4; charset=utf-8", text: self.exposition() };
+        let metrics = HttpPage { code: 200, media: "text/plain; version=0.0.4; charset=utf-8", text: self.exposition() };
         let mut pages = self.pages.borrow_mut();
         pages.insert("/metrics", metrics);
         pages.insert("/health", page(code, json(&health)));
@@ -319,13 +319,13 @@ impl Watch<'_> {
 }
 
 fn is_outage(error: &Error) -> bool {
-    matches!(error.kind, Kind::Unreachable | Kind::Timeout | Kind::Request)
+    matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Request)
 }
 
 /// Ctrl-C interrupts; SIGTERM is how it is meant to end.
 fn code(signal: u8) -> Result<ExitCode, Error> {
     match signal {
-        raw::INTERRUPT => Ok(ExitCode::from(Kind::Interrupted.exit_code())),
+        raw::INTERRUPT => Ok(ExitCode::from(ErrorKind::Interrupted.exit_code())),
         _ => Ok(ExitCode::SUCCESS),
     }
 }

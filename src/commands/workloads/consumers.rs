@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
-use crate::cli::workloads::consumers::{GetConsumers, SortKey};
+use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::OF_JOBS;
 use crate::observe::workloads;
 use crate::view::coverage::Coverage;
-use crate::view::workloads::{self as view, Row};
+use crate::view::workloads::{self as view, ConsumerRow};
 
 pub async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
@@ -19,11 +19,11 @@ pub async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCode, Err
     let connection = context.connect().await?;
     list::run(&options, context, async |round: Round<'_>| {
         let found = workloads::read(context, &connection, &OF_JOBS, &round).await?;
-        let mut rows: Vec<Row<'_>> = found
+        let mut rows: Vec<ConsumerRow<'_>> = found
             .workloads
             .iter()
             .filter(|workload| !workload.has_ended() && workload.top.resting.is_none())
-            .map(|workload| Row { workload, figures: found.figures(workload) })
+            .map(|workload| ConsumerRow { workload, figures: found.figures(workload) })
             .collect();
         sort(&mut rows, args.list.sort_by);
         let total = rows.len();
@@ -37,14 +37,14 @@ pub async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCode, Err
     .await
 }
 
-fn sort(rows: &mut [Row<'_>], key: Option<SortKey>) {
+fn sort(rows: &mut [ConsumerRow<'_>], key: Option<ConsumerSortKey>) {
     match key {
-        None | Some(SortKey::Requested) => rows.sort_by_key(|row| Reverse(row.workload.requested)),
-        Some(SortKey::Name) => rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name)),
-        Some(SortKey::Namespace) => {}
-        Some(SortKey::Held) => rows.sort_by_key(|row| Reverse(row.workload.gpus_held())),
-        Some(SortKey::Utilization) => rows.sort_by(|a, b| {
-            let key = |row: &Row<'_>| row.figures.and_then(|figures| figures.utilization).unwrap_or(f64::INFINITY);
+        None | Some(ConsumerSortKey::Requested) => rows.sort_by_key(|row| Reverse(row.workload.requested)),
+        Some(ConsumerSortKey::Name) => rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name)),
+        Some(ConsumerSortKey::Namespace) => {}
+        Some(ConsumerSortKey::Held) => rows.sort_by_key(|row| Reverse(row.workload.gpus_held())),
+        Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
+            let key = |row: &ConsumerRow<'_>| row.figures.and_then(|figures| figures.utilization).unwrap_or(f64::INFINITY);
             key(a).total_cmp(&key(b))
         }),
     }

@@ -9,14 +9,14 @@ use crate::observe::list::Round;
 use crate::observe::metrics::OF_JOBS;
 use crate::observe::workloads;
 use crate::view::document;
-use crate::view::workloads::{self as view, Row};
+use crate::view::workloads::{self as view, ConsumerRow};
 
 pub async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let found = workloads::read(context, &connection, &OF_JOBS, &Round::single()).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
-    let row = Row { workload, figures: found.figures(workload) };
+    let row = ConsumerRow { workload, figures: found.figures(workload) };
     let text = document(args.output.into(), &view::document(&row));
     context.terminal.print(&text.unwrap_or_else(|| view::text(&row, context.terminal.look(), context.now())))?;
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
-use crate::cli::workloads::get::{GetWorkloads, SortKey};
+use crate::cli::workloads::get::{GetWorkloads, WorkloadSortKey};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::Workload;
@@ -24,7 +24,7 @@ pub async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCode, Err
                 && args.status.as_ref().is_none_or(|status| workload.standing.word().eq_ignore_ascii_case(status))
         };
         let mut chosen: Vec<&Workload> = found.workloads.iter().filter(is_meant).collect();
-        sort(&mut chosen, args.list.sort_by.or(args.order_by.map(SortKey::from)));
+        sort(&mut chosen, args.list.sort_by.or(args.order_by.map(WorkloadSortKey::from)));
         let total = chosen.len();
         let chosen = options.page.of(chosen);
         let table = |format, headers| view::table(&chosen, format, headers, context.terminal.look(), context.now());
@@ -34,14 +34,14 @@ pub async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCode, Err
     .await
 }
 
-fn sort(found: &mut [&Workload], key: Option<SortKey>) {
+fn sort(found: &mut [&Workload], key: Option<WorkloadSortKey>) {
     match key {
-        None | Some(SortKey::Namespace) => {}
-        Some(SortKey::Name) => found.sort_by(|a, b| a.top.name.cmp(&b.top.name)),
-        Some(SortKey::Status) => found.sort_by_key(|workload| workload.standing.word()),
-        Some(SortKey::Gpu) => found.sort_by_key(|workload| Reverse(workload.requested)),
-        Some(SortKey::Start) => found.sort_by_key(|workload| Reverse(workload.started_at())),
+        None | Some(WorkloadSortKey::Namespace) => {}
+        Some(WorkloadSortKey::Name) => found.sort_by(|a, b| a.top.name.cmp(&b.top.name)),
+        Some(WorkloadSortKey::Status) => found.sort_by_key(|workload| workload.standing.word()),
+        Some(WorkloadSortKey::Gpu) => found.sort_by_key(|workload| Reverse(workload.requested)),
+        Some(WorkloadSortKey::Start) => found.sort_by_key(|workload| Reverse(workload.started_at())),
         // A workload that still runs ends last.
-        Some(SortKey::End) => found.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at()))),
+        Some(WorkloadSortKey::End) => found.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at()))),
     }
 }

@@ -4,7 +4,7 @@ pub mod secret;
 
 use std::process::ExitCode;
 
-use crate::cli::files::create::{Create, What};
+use crate::cli::files::create::{Create, CreateTarget};
 use crate::context::Context;
 use crate::deploy::decide::Mode;
 use crate::deploy::names::named;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::spec::Override;
 
 pub async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
-    if let Some(What::Secret(secret)) = &args.what {
+    if let Some(CreateTarget::Secret(secret)) = &args.what {
         if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.generate_name || args.submit.is_given()
         {
             return Err(Error::usage("`create secret` takes its options behind its name").hint("gpuctl create secret --help"));

@@ -4,8 +4,8 @@ use futures::future::join_all;
 use serde::Deserialize;
 
 use super::apply::Deletion;
-use super::decode::{Metadata, Page, TEMPLATE_HASH};
-use super::owner::{Owner, PodOwner};
+use super::decode::{ListPage, ObjectMetadata, TEMPLATE_HASH};
+use super::owner::{OwnerKind, PodOwner};
 use super::{Connection, Failure};
 use crate::model::Job;
 use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US};
@@ -21,7 +21,7 @@ const KINDS: [(&str, &str, &str, bool); 5] = [
 
 /// One object of a job.
 #[derive(Clone, Debug)]
-pub struct Belonging {
+pub struct OwnedObject {
     kind: &'static str,
     name: String,
     uid: String,
@@ -32,7 +32,7 @@ pub struct Belonging {
     pub kept: bool,
 }
 
-impl Belonging {
+impl OwnedObject {
     /// True for what goes with the object of this UID.
     #[must_use]
     pub fn is_owned_by(&self, uid: &str) -> bool {
@@ -54,7 +54,7 @@ impl Belonging {
 
 /// Something of a deleted job that is still there.
 #[derive(Clone, Debug)]
-pub struct Remainder {
+pub struct PendingDeletion {
     pub uid: String,
     pub path: String,
     /// `kind/name`, with what holds it.
@@ -62,14 +62,14 @@ pub struct Remainder {
 }
 
 #[derive(Deserialize)]
-struct Named<'a> {
+struct NamedObject<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ObjectMetadata<'a>,
 }
 
 impl Connection {
     /// The objects labelled as this job's. Kinds that the user may not list are left out.
-    pub async fn belongings(&self, namespace: &str, job: &str) -> Result<Vec<Belonging>, Failure> {
+    pub async fn belongings(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
             let selector = selector.as_str();
@@ -78,8 +78,8 @@ impl Connection {
                 let mut found = Vec::new();
                 let listed = self
                     .list(&path, &[("labelSelector", selector)], |page| {
-                        let page: Page<Named<'_>> = serde_json::from_slice(page)?;
-                        found.extend(page.items.iter().map(|object| Belonging {
+                        let page: ListPage<NamedObject<'_>> = serde_json::from_slice(page)?;
+                        found.extend(page.items.iter().map(|object| OwnedObject {
                             kind,
                             name: object.metadata.name.to_string(),
                             uid: object.metadata.uid.to_string(),
@@ -106,23 +106,23 @@ impl Connection {
     /// `kind/name` of everything of the job but its pods, the owner first.
     pub async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
-        let owner = format!("{}/{}", Owner::of(job.kind).word(), job.name);
-        Ok([owner].into_iter().chain(rest.iter().map(Belonging::label)).collect())
+        let owner = format!("{}/{}", OwnerKind::of(job.kind).word(), job.name);
+        Ok([owner].into_iter().chain(rest.iter().map(OwnedObject::label)).collect())
     }
 
-    pub async fn delete_belonging(&self, belonging: &Belonging) -> Result<bool, Failure> {
+    pub async fn delete_belonging(&self, belonging: &OwnedObject) -> Result<bool, Failure> {
         self.delete_at(&belonging.path, Deletion::of(&belonging.uid)).await
     }
 
     /// Deletes the owner of the job's pods, which go with it.
     pub async fn delete_owner(&self, job: &Job) -> Result<bool, Failure> {
-        let path = Owner::of(job.kind).path(&job.namespace, &job.name);
+        let path = OwnerKind::of(job.kind).path(&job.namespace, &job.name);
         self.delete_at(&path, Deletion::of(&job.uid)).await
     }
 
     /// The kind of an object that could own pods of that name and is not a job of ours.
     pub async fn foreign(&self, namespace: &str, name: &str) -> Result<Option<&'static str>, Failure> {
-        for owner in Owner::ALL {
+        for owner in OwnerKind::ALL {
             if self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await?.is_some() {
                 return Ok(Some(owner.word()));
             }
@@ -136,8 +136,8 @@ impl Connection {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let mut found = Vec::new();
         self.list(&collection, &[("labelSelector", &selector)], |page| {
-            let page: Page<Named<'_>> = serde_json::from_slice(page)?;
-            let ours = |set: &&Named<'_>| set.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
+            let page: ListPage<NamedObject<'_>> = serde_json::from_slice(page)?;
+            let ours = |set: &&NamedObject<'_>| set.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
             found.extend(page.items.iter().filter(ours).map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())));
             Ok(())
         })
@@ -150,25 +150,25 @@ impl Connection {
 }
 
 #[derive(Deserialize)]
-struct Ending<'a> {
+struct EndingObject<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ObjectMetadata<'a>,
 }
 
-impl Ending<'_> {
-    fn remainder(&self, kind: &str, collection: &str) -> Remainder {
+impl EndingObject<'_> {
+    fn remainder(&self, kind: &str, collection: &str) -> PendingDeletion {
         let held = self.metadata.finalizers.join(", ");
         let held = if held.is_empty() { String::new() } else { format!(" (held by {held})") };
         let path = format!("{collection}/{}", self.metadata.name);
-        Remainder { uid: self.metadata.uid.to_string(), path, label: format!("{kind}/{}{held}", self.metadata.name) }
+        PendingDeletion { uid: self.metadata.uid.to_string(), path, label: format!("{kind}/{}{held}", self.metadata.name) }
     }
 }
 
 impl Connection {
     /// What is left of a deleted job: the owner and its pods. Pods of a Deployment are known by its name only: a namesake
     /// made since then has others.
-    pub async fn remains(&self, job: &Job) -> Result<Vec<Remainder>, Failure> {
-        let (namespace, owner) = (job.namespace.as_str(), Owner::of(job.kind));
+    pub async fn remains(&self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
+        let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job.kind));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let deployment = PodOwner::Deployment { namespace: job.namespace.clone(), name: job.name.clone() };
         let mut left = Vec::new();
@@ -176,12 +176,12 @@ impl Connection {
             [(owner.word(), owner.collection(Some(namespace))), ("pod", format!("/api/v1/namespaces/{namespace}/pods"))]
         {
             self.list(&path, &[("labelSelector", &selector)], |page| {
-                let page: Page<Ending<'_>> = serde_json::from_slice(page)?;
-                let ours = |object: &&Ending<'_>| {
+                let page: ListPage<EndingObject<'_>> = serde_json::from_slice(page)?;
+                let ours = |object: &&EndingObject<'_>| {
                     object.metadata.uid == job.uid
                         || match PodOwner::of(&object.metadata) {
                             PodOwner::Uid(uid) => uid == job.uid,
-                            other => owner == Owner::Deployment && other == deployment,
+                            other => owner == OwnerKind::Deployment && other == deployment,
                         }
                 };
                 left.extend(page.items.iter().filter(ours).map(|object| object.remainder(kind, &path)));
@@ -199,7 +199,7 @@ impl Connection {
         for made_by in ["batch.kubernetes.io/controller-uid", TEMPLATE_HASH, "controller-revision-hash"] {
             let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},{made_by}");
             self.list(&collection, &[("labelSelector", &selector)], |page| {
-                let page: Page<Named<'_>> = serde_json::from_slice(page)?;
+                let page: ListPage<NamedObject<'_>> = serde_json::from_slice(page)?;
                 found.extend(
                     page.items.iter().map(|pod| (format!("{collection}/{}", pod.metadata.name), pod.metadata.uid.to_string())),
                 );

@@ -17,7 +17,7 @@ pub struct Stretch {
 
 /// The object at the top of a pod's chain of owners.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Top {
+pub struct TopOwner {
     pub namespace: String,
     pub kind: String,
     pub name: String,
@@ -25,11 +25,11 @@ pub struct Top {
 
 /// A pod, for as long as it requested devices on one node.
 #[derive(Clone, Debug)]
-pub struct Tenure {
+pub struct Allocation {
     pub pod: PodKey,
     /// Empty while it waits for one.
     pub node: String,
-    pub top: Top,
+    pub top: TopOwner,
     /// Whole devices.
     pub gpus: u64,
     /// Slots in which it requested them: pending or running.
@@ -45,7 +45,7 @@ pub struct Tenure {
 
 /// Everybody's tenures.
 #[derive(Clone, Debug)]
-pub struct Ledger {
+pub struct AllocationHistory {
     pub stretch: Stretch,
     /// Length of a slot in milliseconds.
     pub slot: i64,
@@ -57,7 +57,7 @@ pub struct Ledger {
     pub capacities: Vec<Option<u64>>,
     /// The highest by node.
     pub of_nodes: BTreeMap<String, u64>,
-    pub tenures: Vec<Tenure>,
+    pub tenures: Vec<Allocation>,
 }
 
 /// What kube-state-metrics answered about a window.
@@ -111,13 +111,13 @@ pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
 }
 
 /// Labels or annotations by pod and UID.
-type Named = BTreeMap<(PodKey, String), BTreeMap<String, String>>;
+type PodLabels = BTreeMap<(PodKey, String), BTreeMap<String, String>>;
 /// Devices by container: whether it is one of the first, its name, the resource.
 type Containers = BTreeMap<(bool, String, String), f64>;
 /// A pod on a node: key, UID, node.
-type Place = (PodKey, String, String);
+type PodOnNode = (PodKey, String, String);
 
-impl Ledger {
+impl AllocationHistory {
     /// From what was answered. `shared` are nodes whose units are parts of devices.
     #[must_use]
     pub fn of(witness: &Witness, stretch: Stretch, shared: &BTreeSet<String>) -> Self {
@@ -144,7 +144,7 @@ impl Ledger {
         let phases = phases(&witness.phases, count, place);
         let ever: BTreeMap<_, _> = witness.phases_ever.iter().filter_map(|series| pod(series).zip(phase(series))).collect();
         let tops = Tops::of(witness);
-        let told = |answer: &[Series], before: &str| -> Option<Named> {
+        let told = |answer: &[Series], before: &str| -> Option<PodLabels> {
             let found: BTreeMap<_, _> = answer.iter().filter_map(|series| Some((pod(series)?, names(series, before)))).collect();
             // Without an allow-list there are series, and nothing in them.
             found.values().any(|names| !names.is_empty()).then_some(found)
@@ -168,8 +168,8 @@ impl Ledger {
             let alive = |slot: usize| of.as_ref().is_none_or(|of| matches!(of.at(slot), None | Some("Pending" | "Running")));
             requested.iter_mut().enumerate().for_each(|(slot, requested)| *requested = *requested && alive(slot));
             let held = if node.is_empty() { vec![false; count] } else { requested.clone() };
-            let own = |all: &Option<Named>| all.as_ref().map(|all| all.get(&id).cloned().unwrap_or_default());
-            ledger.tenures.push(Tenure {
+            let own = |all: &Option<PodLabels>| all.as_ref().map(|all| all.get(&id).cloned().unwrap_or_default());
+            ledger.tenures.push(Allocation {
                 top: tops.of_pod(&key),
                 pod: key,
                 node,
@@ -228,7 +228,7 @@ impl Ledger {
 
     /// Places of the tenures that belong to a group.
     #[must_use]
-    pub fn group(&self, belongs: impl Fn(&Tenure) -> bool) -> BTreeSet<usize> {
+    pub fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> BTreeSet<usize> {
         self.tenures.iter().enumerate().filter(|(_, tenure)| belongs(tenure)).map(|(index, _)| index).collect()
     }
 
@@ -248,8 +248,8 @@ fn add(to: &mut [Option<u64>], slots: &[Option<u64>]) {
 
 /// Devices by pod and node, with the slots in which they were requested. A pod wants the sum of its containers, or the most
 /// that one of its first containers wants.
-fn requests(answer: &[Series], count: usize, mark: impl Fn(&Series, &mut [bool])) -> BTreeMap<Place, (u64, Vec<bool>)> {
-    let mut wanted: BTreeMap<Place, (Containers, Vec<bool>)> = BTreeMap::new();
+fn requests(answer: &[Series], count: usize, mark: impl Fn(&Series, &mut [bool])) -> BTreeMap<PodOnNode, (u64, Vec<bool>)> {
+    let mut wanted: BTreeMap<PodOnNode, (Containers, Vec<bool>)> = BTreeMap::new();
     // A pod without a node has an empty label, in whose place a scrape may put its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
@@ -343,14 +343,14 @@ impl Tops {
     }
 
     /// As far up as kube-state-metrics tells; a pod that nobody owns is its own.
-    fn of_pod(&self, pod: &PodKey) -> Top {
+    fn of_pod(&self, pod: &PodKey) -> TopOwner {
         let (namespace, name) = pod.clone();
         let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
-            return Top { namespace, kind: "Pod".to_owned(), name };
+            return TopOwner { namespace, kind: "Pod".to_owned(), name };
         };
         while let Some(above) = self.above.get(&(namespace.clone(), kind.clone(), name.clone())) {
             (kind, name) = above.clone();
         }
-        Top { namespace, kind, name }
+        TopOwner { namespace, kind, name }
     }
 }

@@ -10,12 +10,12 @@ use super::Failure;
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// Repeats a request until it is answered.
-pub struct Patience<N: FnMut(&Failure)> {
+pub struct OutageRetry<N: FnMut(&Failure)> {
     /// Told once for each outage.
     note: RefCell<N>,
 }
 
-impl<N: FnMut(&Failure)> Patience<N> {
+impl<N: FnMut(&Failure)> OutageRetry<N> {
     pub fn new(note: N) -> Self {
         Self { note: RefCell::new(note) }
     }

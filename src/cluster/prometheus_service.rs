@@ -6,12 +6,12 @@ use futures::future::{join_all, select};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-use super::request::with_query;
+use super::http::with_query;
 use super::{Connection, Failure};
 
 /// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Gate {
+pub struct PrometheusService {
     pub namespace: String,
     pub service: String,
     pub port: u16,
@@ -20,7 +20,7 @@ pub struct Gate {
 }
 
 /// What came back, whatever its status.
-pub struct Carried {
+pub struct ProxiedResponse {
     pub code: u16,
     pub media: String,
     pub body: Bytes,
@@ -49,7 +49,7 @@ const WELL_KNOWN: [(&str, &str, u16); 7] = [
     ("monitoring", "prometheus", 9090),
 ];
 
-impl Gate {
+impl PrometheusService {
     /// `monitoring/prometheus-operated`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -60,18 +60,18 @@ impl Gate {
 impl Connection {
     /// Services that may be a Prometheus, the likeliest to remember most first. False when they may not be listed, and the
     /// usual names stand for them.
-    pub async fn gates(&self) -> Result<(Vec<Gate>, bool), Failure> {
+    pub async fn gates(&self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
             let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
             self.get::<Value>(&path).await
         });
-        let mut found: Vec<Gate> = Vec::new();
+        let mut found: Vec<PrometheusService> = Vec::new();
         for ((_, port, base), list) in SELECTORS.iter().zip(join_all(lists).await) {
             let list = match list {
                 Err(failure) if failure.is_forbidden() => return Ok((self.usual_gates(), false)),
                 other => other?,
             };
-            let mut own: Vec<Gate> =
+            let mut own: Vec<PrometheusService> =
                 list["items"].as_array().into_iter().flatten().filter_map(|service| gate(service, *port, base)).collect();
             own.sort();
             for gate in own {
@@ -84,8 +84,8 @@ impl Connection {
     }
 
     /// The usual names, in the usual namespaces and in the user's own.
-    fn usual_gates(&self) -> Vec<Gate> {
-        let gate = |namespace: &str, service: &str, port| Gate {
+    fn usual_gates(&self) -> Vec<PrometheusService> {
+        let gate = |namespace: &str, service: &str, port| PrometheusService {
             namespace: namespace.to_owned(),
             service: service.to_owned(),
             port,
@@ -97,8 +97,14 @@ impl Connection {
     }
 
     /// Asks through the API server's proxy; with a body by POST.
-    pub async fn through_service(&self, gate: &Gate, path: &str, content_type: &str, body: Bytes) -> Result<Carried, Failure> {
-        let Gate { namespace, service, port, base } = gate;
+    pub async fn through_service(
+        &self,
+        gate: &PrometheusService,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<ProxiedResponse, Failure> {
+        let PrometheusService { namespace, service, port, base } = gate;
         let url = format!("/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy{base}/{path}");
         let reply = self.ask(&url, content_type, body).await?;
         // The API server itself answers so; whoever is behind it has no such object.
@@ -106,11 +112,11 @@ impl Connection {
         if reply.code >= 400 && is_own() {
             return Err(self.failure(reply.code, &reply.media, &reply.body));
         }
-        Ok(Carried { code: reply.code, media: reply.media, body: reply.body })
+        Ok(ProxiedResponse { code: reply.code, media: reply.media, body: reply.body })
     }
 
     /// A pod behind a Service and its port.
-    pub async fn pod_behind(&self, gate: &Gate) -> Result<Option<(String, u16)>, Failure> {
+    pub async fn pod_behind(&self, gate: &PrometheusService) -> Result<Option<(String, u16)>, Failure> {
         let selector = format!("kubernetes.io/service-name={}", gate.service);
         let path = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", gate.namespace);
         let slices: Value = self.get(&with_query(&path, &[("labelSelector", &selector)])).await?;
@@ -145,7 +151,7 @@ impl Connection {
     }
 }
 
-fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Gate> {
+fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<PrometheusService> {
     let text = |pointer: &str| service.pointer(pointer).and_then(Value::as_str).map(ToOwned::to_owned);
     let ports: Vec<u16> = service
         .pointer("/spec/ports")?
@@ -154,5 +160,5 @@ fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Gate> 
         .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok())
         .collect();
     let open = port.filter(|port| ports.contains(port)).or_else(|| ports.first().copied())?;
-    Some(Gate { namespace: text("/metadata/namespace")?, service: text("/metadata/name")?, port: open, base })
+    Some(PrometheusService { namespace: text("/metadata/namespace")?, service: text("/metadata/name")?, port: open, base })
 }

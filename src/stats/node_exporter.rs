@@ -9,7 +9,7 @@ use crate::model::Series;
 
 /// Bytes of a cluster's storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Storage {
+pub struct ClusterStorage {
     pub total: f64,
     pub used: f64,
     /// Whose word it is.
@@ -27,7 +27,7 @@ pub struct Rdma {
 /// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machines {
-    pub storage: Option<Storage>,
+    pub storage: Option<ClusterStorage>,
     pub rdma: Option<Rdma>,
 }
 
@@ -84,7 +84,7 @@ pub fn read(answer: &[Series]) -> Machines {
     let get = |what: &str| found.get(what).copied();
     let storage = storages().into_iter().find_map(|(source, ..)| {
         let (total, used) = get(&format!("{source} total")).zip(get(&format!("{source} used")))?;
-        (total > 0.0 && used <= total).then_some(Storage { total, used, source })
+        (total > 0.0 && used <= total).then_some(ClusterStorage { total, used, source })
     });
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let count = |value: f64| value as u64;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_source_that_knows_most_counts_and_absent_is_not_zero() {
         let both = [("ceph total", 100.0), ("ceph used", 40.0), ("disks total", 7.0), ("disks used", 1.0)];
-        assert_eq!(read(&answer(&both)).storage, Some(Storage { total: 100.0, used: 40.0, source: "ceph" }));
+        assert_eq!(read(&answer(&both)).storage, Some(ClusterStorage { total: 100.0, used: 40.0, source: "ceph" }));
         assert_eq!(read(&answer(&[("ceph total", 100.0)])), Machines::default());
         let rdma = read(&answer(&[("ports", 80.0), ("rate", 5e10)])).rdma.unwrap();
         assert_eq!((rdma.ports, rdma.active, rdma.gigabits), (80, 0, Some(400.0)));

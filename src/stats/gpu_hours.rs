@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ledger::{Ledger, Tenure};
+use super::allocations::{Allocation, AllocationHistory};
 use super::usage::{Usage, greater};
+use crate::model::DeviceId;
 
 /// GPU-hours of a group.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Account {
+pub struct GpuHours {
     /// Held by a pod, as kube-state-metrics saw it.
     pub held: f64,
     /// Requested and not held: waiting.
@@ -22,16 +23,16 @@ pub struct Account {
     pub workloads: BTreeSet<(String, String, String)>,
 }
 
-impl Account {
+impl GpuHours {
     /// Of the part of a ledger's time that a group held devices.
     #[must_use]
-    pub fn of(ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool) -> Self {
+    pub fn of(ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) -> Self {
         let own = ledger.group(group);
         let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
         // Time in which nobody looked is in no sum: neither held, nor measured, nor used.
         let each = ledger.slot as f64 / 3_600_000.0;
-        let count = |slots: fn(&Tenure) -> &[bool]| -> f64 {
-            let of = |tenure: &Tenure| {
+        let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
+            let of = |tenure: &Allocation| {
                 let seen = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
                 seen as f64 * tenure.gpus as f64
             };
@@ -43,7 +44,7 @@ impl Account {
             let all = usage.runs_of(&own).flat_map(|run| run.values.iter().map(|point| (run.seconds, point)));
             all.filter(|(_, point)| looked(point.at))
         };
-        let top = |tenure: &Tenure| (tenure.top.namespace.clone(), tenure.top.kind.clone(), tenure.top.name.clone());
+        let top = |tenure: &Allocation| (tenure.top.namespace.clone(), tenure.top.kind.clone(), tenure.top.name.clone());
         Self {
             held,
             waited: (requested - held).max(0.0),
@@ -93,7 +94,7 @@ impl Account {
 
 /// What one device did for a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Work {
+pub struct DeviceWork {
     /// Sum of percent by seconds, and seconds.
     sum: f64,
     pub seconds: f64,
@@ -105,7 +106,7 @@ pub struct Work {
     watt_looks: f64,
 }
 
-impl Work {
+impl DeviceWork {
     /// Percent.
     #[must_use]
     pub fn utilization(&self) -> Option<f64> {
@@ -119,16 +120,16 @@ impl Work {
 }
 
 /// Devices by node and what they are called there.
-pub type Works = BTreeMap<(String, String), Work>;
+pub type Works = BTreeMap<(String, DeviceId), DeviceWork>;
 
 /// Adds what devices did for a group within a ledger's time.
-pub fn add_work(works: &mut Works, ledger: &Ledger, usage: &Usage, group: impl Fn(&Tenure) -> bool) {
+pub fn add_work(works: &mut Works, ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) {
     let own = ledger.group(group);
     let name = |device: usize| {
         let place = &usage.devices[device];
-        let number = place.index.map_or_else(|| place.uuid.clone().unwrap_or_default(), |index| format!("gpu-{index}"));
-        let slice = place.slice.as_ref().map_or(String::new(), |(profile, number)| format!("/{profile}-{number}"));
-        (place.node.clone(), format!("{number}{slice}"))
+        // Usage numbers every device; one that tells neither number nor UUID is the only one of its node.
+        let id = DeviceId { index: place.index.unwrap_or(0), slice: place.slice.clone() };
+        (place.node.clone(), id)
     };
     for run in usage.runs_of(&own) {
         let work = works.entry(name(run.device)).or_default();
@@ -185,7 +186,7 @@ pub struct Spread {
 /// What is worth saying. `limit` is what a device may draw, in watts, by its model.
 #[must_use]
 pub fn advice(works: &Works, spread: Spread, limit: Option<f64>) -> Vec<Advice> {
-    let known: Vec<(&(String, String), f64)> =
+    let known: Vec<(&(String, DeviceId), f64)> =
         works.iter().filter_map(|(name, work)| Some((name, work.utilization()?))).collect();
     let mut found = Vec::new();
     // Who knows half of the devices knows nothing of the job.
@@ -235,7 +236,7 @@ mod tests {
 
     fn works(devices: &[(f64, f64, f64)]) -> Works {
         let one = |(index, (utilization, memory, watts)): (usize, &(f64, f64, f64))| {
-            let work = Work {
+            let work = DeviceWork {
                 sum: utilization * 100.0,
                 seconds: 100.0,
                 memory_peak_mib: Some(*memory),
@@ -244,7 +245,7 @@ mod tests {
                 watts: *watts,
                 watt_looks: 1.0,
             };
-            (("n".to_owned(), format!("gpu-{index}")), work)
+            (("n".to_owned(), DeviceId::whole(u32::try_from(index).unwrap())), work)
         };
         devices.iter().enumerate().map(one).collect()
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::model::reading::PodKey;
 
-use super::identity::Place;
-use super::ledger::Ledger;
+use super::allocations::AllocationHistory;
+use super::identity::SeriesDevice;
 
 /// Tenures on one node.
 struct There {
@@ -16,7 +16,7 @@ struct There {
 }
 
 /// Pods, by number, that labels of one device name.
-pub(super) enum Names {
+pub(super) enum NamedPods {
     /// All of them the same, or none.
     Same(Option<u32>),
     /// Others at other times.
@@ -27,7 +27,7 @@ pub(super) enum Names {
     },
 }
 
-impl Names {
+impl NamedPods {
     /// From times with pods.
     pub fn by_time(mut named: Vec<(i64, u32)>) -> Self {
         named.sort_unstable();
@@ -53,7 +53,7 @@ impl Names {
 
 /// Who held devices when, by node.
 pub(super) struct Tenants<'l> {
-    ledger: &'l Ledger,
+    ledger: &'l AllocationHistory,
     of_nodes: BTreeMap<&'l str, There>,
     /// Numbers of pods.
     numbers: BTreeMap<&'l PodKey, u32>,
@@ -64,7 +64,7 @@ pub(super) struct Tenants<'l> {
 }
 
 impl<'l> Tenants<'l> {
-    pub fn of(ledger: &'l Ledger) -> Self {
+    pub fn of(ledger: &'l AllocationHistory) -> Self {
         let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) = Default::default();
         let mut pods = Vec::with_capacity(ledger.tenures.len());
         for (index, tenure) in ledger.tenures.iter().enumerate() {
@@ -95,10 +95,10 @@ impl<'l> Tenants<'l> {
     }
 
     /// Looks at one device, whose labels name these pods.
-    pub fn watch<'t>(&'t self, place: &Place, names: Names) -> Watch<'t> {
+    pub fn watch<'t>(&'t self, place: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
         // Whole devices are counted; of instances nobody knows who has which.
         let capacity = self.ledger.of_nodes.get(&place.node).copied().filter(|_| place.slice.is_none());
-        Watch {
+        DeviceWatch {
             tenants: self,
             there: self.of_nodes.get(place.node.as_str()),
             capacity: capacity.unwrap_or(0),
@@ -112,12 +112,12 @@ impl<'l> Tenants<'l> {
 }
 
 /// Who held one device.
-pub(super) struct Watch<'t> {
+pub(super) struct DeviceWatch<'t> {
     tenants: &'t Tenants<'t>,
     there: Option<&'t There>,
     /// Devices of the node where it may be told by them alone who has this one, else 0.
     capacity: u64,
-    names: Names,
+    names: NamedPods,
     /// When the slot begins that was looked at last, and which it is.
     slot: (i64, Option<usize>),
     /// What decided last: changes on the node, and who was named.
@@ -128,7 +128,7 @@ pub(super) struct Watch<'t> {
     pub held: bool,
 }
 
-impl Watch<'_> {
+impl DeviceWatch<'_> {
     /// Looks at a time; true when it is others than at the time before.
     pub fn moves_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
@@ -181,17 +181,17 @@ impl Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::ledger::{Stretch, Tenure, Top};
+    use crate::stats::allocations::{Allocation, Stretch, TopOwner};
 
     const SLOT: i64 = 30_000;
 
     /// Eight devices of one node: `a` has all of them for three slots, `b` four of them for three more. In the third slot nobody
     /// looked.
-    fn ledger() -> Ledger {
-        let tenure = |name: &str, gpus: u64, held: [bool; 6]| Tenure {
+    fn ledger() -> AllocationHistory {
+        let tenure = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
             pod: ("team".into(), name.into()),
             node: "n".into(),
-            top: Top { namespace: "team".into(), kind: "Pod".into(), name: name.into() },
+            top: TopOwner { namespace: "team".into(), kind: "Pod".into(), name: name.into() },
             gpus,
             requested: held.to_vec(),
             held: held.to_vec(),
@@ -199,7 +199,7 @@ mod tests {
             labels: None,
             annotations: None,
         };
-        Ledger {
+        AllocationHistory {
             stretch: Stretch { start: 1_000_000, end: 1_000_000 + 6 * SLOT },
             slot: SLOT,
             observed: vec![true, true, false, true, true, true],
@@ -213,15 +213,15 @@ mod tests {
         }
     }
 
-    fn place() -> Place {
-        Place { node: "n".into(), uuid: Some("GPU-x".into()), index: Some(0), slice: None }
+    fn place() -> SeriesDevice {
+        SeriesDevice { node: "n".into(), uuid: Some("GPU-x".into()), index: Some(0), slice: None }
     }
 
     #[test]
     fn without_names_who_has_all_of_a_node_has_each_of_it() {
         let ledger = ledger();
         let tenants = Tenants::of(&ledger);
-        let mut watch = tenants.watch(&place(), Names::Same(None));
+        let mut watch = tenants.watch(&place(), NamedPods::Same(None));
         let mut seen = Vec::new();
         for slot in 0..6 {
             let other = watch.moves_to(ledger.stretch.start + slot * SLOT + 7);
@@ -244,7 +244,7 @@ mod tests {
         let (a, b) = (tenants.number(&ledger.tenures[0].pod), tenants.number(&ledger.tenures[1].pod));
         let other = tenants.number(&("team".into(), "nobody".into()));
         let named = vec![(at(4), b), (at(1), b), (at(4), b), (at(3), other), (at(5), a), (at(5), b)];
-        let mut watch = tenants.watch(&place(), Names::by_time(named));
+        let mut watch = tenants.watch(&place(), NamedPods::by_time(named));
         let mut holders = |slot: i64| {
             watch.moves_to(at(slot));
             (watch.holders.clone(), watch.held)
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(holders(4), (vec![1], true));
         assert_eq!(holders(5), (vec![1], true), "the other one holds none any more");
         assert_eq!(holders(4), (vec![1], true), "back again");
-        let mut same = tenants.watch(&place(), Names::Same(Some(b)));
+        let mut same = tenants.watch(&place(), NamedPods::Same(Some(b)));
         assert!(same.moves_to(at(0)) && !same.held);
         assert!(same.moves_to(at(3)) && same.holders == [1]);
     }

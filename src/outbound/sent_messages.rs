@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::files;
 
-use super::Address;
+use super::OutboundUrl;
 
 /// What was told, by what it is about, in Unix seconds.
 #[derive(Debug)]
-pub struct Memory {
+pub struct SentMessages {
     path: Option<PathBuf>,
     told: BTreeMap<String, i64>,
 }
@@ -23,10 +23,10 @@ const KEPT: i64 = 7 * 86_400;
 /// Written into the file; another version's is not read.
 const VERSION: u64 = 1;
 
-impl Memory {
+impl SentMessages {
     /// Of an address, in a folder; without one it lasts as long as the program.
     #[must_use]
-    pub fn of(address: &Address, folder: Option<&Path>) -> Self {
+    pub fn of(address: &OutboundUrl, folder: Option<&Path>) -> Self {
         let hash = digest(&SHA256, address.whole().as_bytes());
         let name: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let path = folder.map(|folder| folder.join(format!("told-{name}.json")));

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::retry::{self, Outcome};
+use super::retry::{self, TryOutcome};
 use super::{Blame, Connection, Failure};
 
 /// Objects of one page: what kubectl asks for, and cheap for the server end to end.
@@ -26,13 +26,13 @@ pub fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
 }
 
 /// An answer whose status is a success.
-pub struct Answer {
+pub struct ApiResponse {
     pub code: u16,
     pub body: Bytes,
 }
 
 /// An answer of whatever status.
-pub(super) struct Reply {
+pub(super) struct ApiReply {
     pub code: u16,
     /// The content type.
     pub media: String,
@@ -41,7 +41,7 @@ pub(super) struct Reply {
     pub after: Option<u64>,
 }
 
-impl Answer {
+impl ApiResponse {
     pub fn json<T: DeserializeOwned>(&self, server: &str) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| unreadable(server, &error))
     }
@@ -108,7 +108,7 @@ impl Connection {
         }
     }
 
-    pub async fn send(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<Answer, Failure> {
+    pub async fn send(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<ApiResponse, Failure> {
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
@@ -117,7 +117,7 @@ impl Connection {
             let sent = tokio::time::timeout(self.request_timeout, self.try_once(method, path, content_type, body.clone())).await;
             let (outcome, failure) = match sent {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err((Outcome::Status(401, _), _))) if self.renew(used).await? => continue,
+                Ok(Err((TryOutcome::Status(401, _), _))) if self.renew(used).await? => continue,
                 Ok(Err(refused)) => refused,
                 Err(_) => {
                     let seconds = self.request_timeout.as_secs();
@@ -125,7 +125,7 @@ impl Connection {
                 }
             };
             // A connection attempt that hung is not worth two more.
-            let slow = outcome == Outcome::Broken && start.elapsed() > Duration::from_secs(4);
+            let slow = outcome == TryOutcome::Broken && start.elapsed() > Duration::from_secs(4);
             match retry::wait(outcome, tries, waited).filter(|_| !slow) {
                 None => return Err(failure),
                 Some(wait) => {
@@ -137,7 +137,7 @@ impl Connection {
     }
 
     /// Asks once, and takes whatever is answered: behind a proxy of the API server others decide about the status.
-    pub(super) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<Reply, Failure> {
+    pub(super) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<ApiReply, Failure> {
         let used = self.clients.borrow().since;
         let method = if body.is_empty() { Method::GET } else { Method::POST };
         let once = async || self.exchange(&method, path, content_type, body.clone()).await.map_err(|(_, failure)| failure);
@@ -148,34 +148,46 @@ impl Connection {
         Ok(reply)
     }
 
-    async fn try_once(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<Answer, (Outcome, Failure)> {
-        let Reply { code, media, body, after } = self.exchange(method, path, content_type, body).await?;
+    async fn try_once(
+        &self,
+        method: &Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<ApiResponse, (TryOutcome, Failure)> {
+        let ApiReply { code, media, body, after } = self.exchange(method, path, content_type, body).await?;
         let success = (200..300).contains(&code);
         if success && media.contains("json") {
-            return Ok(Answer { code, body });
+            return Ok(ApiResponse { code, body });
         }
         let failure = self.failure(code, &media, &body);
-        Err((Outcome::Status(if success { 400 } else { code }, after), failure))
+        Err((TryOutcome::Status(if success { 400 } else { code }, after), failure))
     }
 
-    async fn exchange(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<Reply, (Outcome, Failure)> {
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<ApiReply, (TryOutcome, Failure)> {
         let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
         let request = request
             .body(Body::from(body.to_vec()))
-            .map_err(|error| (Outcome::Status(400, None), self.broken(error.to_string())))?;
+            .map_err(|error| (TryOutcome::Status(400, None), self.broken(error.to_string())))?;
         let client = self.clients.borrow().requests.clone();
-        let response = client.send(request).await.map_err(|error| (Outcome::Broken, self.unreachable(&error)))?;
+        let response = client.send(request).await.map_err(|error| (TryOutcome::Broken, self.unreachable(&error)))?;
         self.note_warnings(&response);
         let code = response.status().as_u16();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let media =
             response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let body = Limited::new(response.into_body(), LARGEST).collect().await;
-        let body = body.map_err(|error| (Outcome::Broken, self.broken(format!("the answer broke off: {error}"))))?.to_bytes();
-        Ok(Reply { code, media, body, after })
+        let body = body.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?.to_bytes();
+        Ok(ApiReply { code, media, body, after })
     }
 
     /// What the server's refusal says.
