@@ -138,7 +138,7 @@ fn main() {
     let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right").as_secs();
     let end = i64::try_from(now).expect("a time of today") / HOUR * HOUR - HOUR;
-    let hours = std::env::args().filter_map(|argument| argument.parse().ok()).next().unwrap_or(WEEK);
+    let hours = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(WEEK);
     let begin = end - hours * HOUR;
     let (file, folder) = (cluster.folder().join("history.om"), cluster.folder().join("history-tsdb"));
     for from in (0..hours).step_by(WRITTEN as usize) {

@@ -14,18 +14,18 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
 
 /// A folder with answers; nothing is kept without one.
 #[derive(Clone, Debug, Default)]
-pub struct Cache(Option<PathBuf>);
+pub(crate) struct Cache(Option<PathBuf>);
 
 impl Cache {
     /// In the user's cache folder.
     #[must_use]
-    pub fn usual() -> Self {
+    pub(crate) fn usual() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
     }
 
     /// That keeps nothing.
     #[must_use]
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self(None)
     }
 
@@ -37,7 +37,7 @@ impl Cache {
 
     /// What was answered to the same question.
     #[must_use]
-    pub fn get(&self, question: &str) -> Option<Value> {
+    pub(crate) fn get(&self, question: &str) -> Option<Value> {
         let path = self.path(question)?;
         let mut kept: Value = serde_json::from_str(&files::text_of(&path).ok()?).ok()?;
         let same = kept["version"] == VERSION && kept["question"] == question;
@@ -45,7 +45,7 @@ impl Cache {
     }
 
     /// Keeps an answer. Whoever cannot keep it asks again the next time.
-    pub fn put(&self, question: &str, answer: &impl Serialize) {
+    pub(crate) fn put(&self, question: &str, answer: &impl Serialize) {
         let Some(path) = self.path(question) else { return };
         let kept = json!({"version": VERSION, "question": question, "answer": answer}).to_string();
         let _ = files::replace(Path::new(&path), kept.as_bytes(), 0o600);

@@ -5,23 +5,24 @@ mod found;
 mod keys;
 mod metrics;
 mod outbound;
-pub mod reference;
+pub(crate) mod reference;
 mod score;
 
 use std::path::PathBuf;
 
 use crate::terminal::TerminalOptions;
 
-pub use file::{set, usual};
-pub use found::{Config, Origin};
-pub use keys::{KEYS, SettingKey, ValueKind, nearest};
-pub use metrics::{MetricsFlags, MetricsSource};
-pub use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
-pub use score::ScoreSettings;
+pub(crate) use file::{set, usual};
+pub(crate) use found::{Config, Origin};
+pub(crate) use keys::nearest;
+pub use keys::{KEYS, SettingKey, ValueKind};
+pub(crate) use metrics::{MetricsFlags, MetricsSource};
+pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
+pub(crate) use score::ScoreSettings;
 
 /// What the environment says.
 #[derive(Clone, Debug, Default)]
-pub struct Environment {
+pub(crate) struct Environment {
     /// `KUBECONFIG`, else the default file when it exists.
     pub kubeconfig: Vec<PathBuf>,
     pub color: Option<bool>,
@@ -33,7 +34,7 @@ impl Environment {
     /// Reads the variables of this process.
     #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
     #[must_use]
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
             Some(list) => std::env::split_paths(&list).filter(|path| path.exists()).collect(),
@@ -60,13 +61,13 @@ impl Environment {
     /// A variable that the user names, such as the token that goes into a secret.
     #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
     #[must_use]
-    pub fn variable(name: &str) -> Option<String> {
+    pub(crate) fn variable(name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
 
     /// Wishes for the terminal, flags aside.
     #[must_use]
-    pub fn wishes(&self) -> TerminalOptions {
+    pub(crate) fn wishes(&self) -> TerminalOptions {
         TerminalOptions { environment: self.color, plain: self.plain, columns: self.columns, ..TerminalOptions::default() }
     }
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::terminal::Terminal;
 
 /// What a command works with.
-pub struct Context {
+pub(crate) struct Context {
     pub terminal: Terminal,
     pub access: Access,
     /// True when cells of metrics must not be empty.
@@ -27,20 +27,20 @@ pub struct Context {
 
 impl Context {
     #[must_use]
-    pub fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
+    pub(crate) fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
         let metrics = RefCell::new(MetricsSource::resolve(&flags).map_err(Error::usage));
         Self { terminal, access, require_metrics, metrics, flags, unknown_keys_told: Cell::new(false) }
     }
 
     /// Connects to the API server.
-    pub async fn connect(&self) -> Result<Connection, Error> {
+    pub(crate) async fn connect(&self) -> Result<Connection, Error> {
         let connection = Connection::open(&self.access).await?;
         self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
         Ok(connection)
     }
 
     /// Returns where metrics come from. Warns once of keys in the config file that do not exist.
-    pub fn metrics(&self) -> Result<MetricsSource, Error> {
+    pub(crate) fn metrics(&self) -> Result<MetricsSource, Error> {
         let source = self.metrics.borrow().clone()?;
         if !self.unknown_keys_told.replace(true) {
             source.unknown.iter().for_each(|unknown| self.terminal.warn(unknown));
@@ -49,32 +49,32 @@ impl Context {
     }
 
     /// Reads the environment and the config file as they are now.
-    pub fn config(&self) -> Result<Config, Error> {
+    pub(crate) fn config(&self) -> Result<Config, Error> {
         Config::read(self.flags.config.as_deref()).map_err(Error::usage)
     }
 
     /// Returns the config file that `--config` names.
     #[must_use]
-    pub fn config_file(&self) -> Option<&Path> {
+    pub(crate) fn config_file(&self) -> Option<&Path> {
         self.flags.config.as_deref()
     }
 
     /// Returns what a global flag says of a setting.
     #[must_use]
-    pub fn flag(&self, key: &str) -> Option<serde_json::Value> {
+    pub(crate) fn flag(&self, key: &str) -> Option<serde_json::Value> {
         self.flags.value(key)
     }
 
     /// Reads files with tokens again, because those are replaced while a program runs. A file that cannot be read leaves the
     /// credentials as they were.
-    pub fn renew_credentials(&self) {
+    pub(crate) fn renew_credentials(&self) {
         if let Ok(source) = MetricsSource::resolve(&self.flags) {
             *self.metrics.borrow_mut() = Ok(source);
         }
     }
 
     /// Resolves the metrics source again, after the config file has changed.
-    pub fn read_again(&self) -> Result<(), Error> {
+    pub(crate) fn read_again(&self) -> Result<(), Error> {
         let source = MetricsSource::resolve(&self.flags).map_err(Error::usage)?;
         self.unknown_keys_told.set(false);
         *self.metrics.borrow_mut() = Ok(source);
@@ -84,7 +84,7 @@ impl Context {
     /// Returns the time that ages count from.
     #[expect(clippy::disallowed_methods, reason = "the one place where the program reads the clock")]
     #[must_use]
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         Timestamp::now()
     }
 }

@@ -7,13 +7,13 @@ use crate::spec::nearest;
 
 /// Whether the command changes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     Read,
     Change,
 }
 
 /// Splits `NS/NAME`, or `NAME` alone. Names that Kubernetes cannot have never get into a URL.
-pub fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
+pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     let (namespace, name) = text.split_once('/').map_or((None, text), |(namespace, name)| (Some(namespace), name));
     let label = |part: &str| {
         !part.is_empty()
@@ -29,7 +29,7 @@ pub fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
 }
 
 /// The job called `text`.
-pub async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Result<Job, Error> {
+pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Result<Job, Error> {
     let (namespace, name) = split(text)?;
     let explicit =
         namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
@@ -77,7 +77,7 @@ fn unknown(name: &str, unreadable: &[&str]) -> Error {
 }
 
 /// Returns the node of that name; an error names the nearest one.
-pub fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s NodeUsage, Error> {
+pub(crate) fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s NodeUsage, Error> {
     let hosts = &stock.inventory.hosts;
     hosts.iter().find(|host| host.name() == name).ok_or_else(|| {
         let names: Vec<&str> = hosts.iter().map(NodeUsage::name).collect();
@@ -86,7 +86,7 @@ pub fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s NodeUsag
 }
 
 /// Returns the error for a node that does not exist.
-pub fn missing_node(name: &str, names: &[&str]) -> Error {
+pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
     let error = Error::new(ErrorName::NodeNotFound, format!("there is no node `{name}`"));
     match nearest(name, names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),

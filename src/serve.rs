@@ -22,14 +22,14 @@ use tokio::task::LocalSet;
 
 /// What stands at a path.
 #[derive(Clone, Debug)]
-pub struct HttpPage {
+pub(crate) struct HttpPage {
     pub code: u16,
     pub media: &'static str,
     pub text: String,
 }
 
 /// Pages by their path.
-pub type Pages = Rc<RefCell<BTreeMap<&'static str, HttpPage>>>;
+pub(crate) type Pages = Rc<RefCell<BTreeMap<&'static str, HttpPage>>>;
 
 /// A reader that takes longer to ask is none.
 const ASKS_WITHIN: Duration = Duration::from_secs(10);
@@ -39,37 +39,34 @@ const READS_WITHIN: Duration = Duration::from_secs(120);
 const MOST_READERS: usize = 64;
 
 /// An open door.
-pub struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     pages: Pages,
 }
 
 impl Server {
     /// Opens it at `HOST:PORT`; port 0 is any that is free.
-    pub async fn open(address: &str, pages: Pages) -> anyhow::Result<Self> {
+    pub(crate) async fn open(address: &str, pages: Pages) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address).await.map_err(|error| anyhow!("cannot listen at {address}: {error}"))?;
         Ok(Self { listener, pages })
     }
 
     #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }
 
     /// Answers until it is dropped.
-    pub async fn run(self) {
+    pub(crate) async fn run(self) {
         let readers = Arc::new(Semaphore::new(MOST_READERS));
         let here = LocalSet::new();
         let accept = async {
             loop {
                 let Ok(place) = Arc::clone(&readers).acquire_owned().await else { return };
-                let stream = match self.listener.accept().await {
-                    Ok((stream, _)) => stream,
-                    Err(_) => {
-                        // Out of files: some will be closed.
-                        tokio::time::sleep(Duration::from_millis(200)).await;
-                        continue;
-                    }
+                let Ok((stream, _)) = self.listener.accept().await else {
+                    // The process has no file descriptor left: connections that end give some back.
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    continue;
                 };
                 let pages = Rc::clone(&self.pages);
                 tokio::task::spawn_local(async move {

@@ -1,7 +1,7 @@
 //! stdout, stderr and the person behind them: the only place that writes to a stream. stdout is data, stderr is talk.
 
-pub mod raw;
-pub mod screen;
+pub(crate) mod raw;
+pub(crate) mod screen;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -16,7 +16,7 @@ use crate::view::{Format, TextStyle};
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ColorChoice {
+pub(crate) enum ColorChoice {
     #[default]
     Auto,
     Always,
@@ -25,7 +25,7 @@ pub enum ColorChoice {
 
 /// How much is said on stderr; each says what those before it say too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verbosity {
+pub(crate) enum Verbosity {
     Errors,
     Warnings,
     #[default]
@@ -35,7 +35,7 @@ pub enum Verbosity {
 
 /// What flags and environment say about output.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TerminalOptions {
+pub(crate) struct TerminalOptions {
     pub color: ColorChoice,
     /// From `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, when the flag leaves it open.
     pub environment: Option<bool>,
@@ -47,7 +47,7 @@ pub struct TerminalOptions {
 
 /// The streams of this process.
 #[derive(Debug)]
-pub struct Terminal {
+pub(crate) struct Terminal {
     wishes: TerminalOptions,
     talk: Cell<Verbosity>,
     format: RefCell<Format>,
@@ -59,26 +59,26 @@ pub struct Terminal {
 
 impl Terminal {
     #[must_use]
-    pub fn new(wishes: TerminalOptions) -> Self {
+    pub(crate) fn new(wishes: TerminalOptions) -> Self {
         // Each text is painted for its own stream; the library's own guess is about stdout alone.
         colored::control::set_override(true);
         Self { wishes, talk: Cell::new(wishes.talk), format: RefCell::default(), task: Cell::default(), told: Cell::default() }
     }
 
     /// From now on stdout carries this format, and talk follows it.
-    pub fn set_format(&self, format: Format) {
+    pub(crate) fn set_format(&self, format: Format) {
         self.format.replace(format);
     }
 
     /// From now on this much is said, unless a flag said how much.
-    pub fn set_talk(&self, talk: Verbosity) {
+    pub(crate) fn set_talk(&self, talk: Verbosity) {
         if self.wishes.talk == Verbosity::default() {
             self.talk.set(talk);
         }
     }
 
     /// From now on this much is said; returns how much was. For what is done once to look and once more to do it.
-    pub fn swap_talk(&self, talk: Verbosity) -> Verbosity {
+    pub(crate) fn swap_talk(&self, talk: Verbosity) -> Verbosity {
         self.talk.replace(talk)
     }
 
@@ -87,29 +87,29 @@ impl Terminal {
     }
 
     /// The command that rights would be needed for.
-    pub fn set_task(&self, task: Option<&'static str>) {
+    pub(crate) fn set_task(&self, task: Option<&'static str>) {
         self.task.set(task);
     }
 
     #[must_use]
-    pub fn out_is_terminal(&self) -> bool {
+    pub(crate) fn out_is_terminal(&self) -> bool {
         io::stdout().is_terminal()
     }
 
     /// True when a person can answer questions.
     #[must_use]
-    pub fn is_interactive(&self) -> bool {
+    pub(crate) fn is_interactive(&self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
     #[must_use]
-    pub fn in_is_terminal(&self) -> bool {
+    pub(crate) fn in_is_terminal(&self) -> bool {
         io::stdin().is_terminal()
     }
 
     /// How text on stdout may look.
     #[must_use]
-    pub fn look(&self) -> TextStyle {
+    pub(crate) fn look(&self) -> TextStyle {
         self.look_of(self.out_is_terminal())
     }
 
@@ -130,7 +130,7 @@ impl Terminal {
     }
 
     /// Writes data to stdout. A reader that went away ends the program silently, as it ends every filter.
-    pub fn print(&self, text: &str) -> Result<(), Error> {
+    pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
@@ -140,7 +140,7 @@ impl Terminal {
     }
 
     /// Passes on what another program said, byte for byte. False when nobody reads it any more.
-    pub fn pass(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
+    pub(crate) fn pass(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
         let written = if to_stderr {
             io::stderr().lock().write_all(bytes)
         } else {
@@ -155,7 +155,7 @@ impl Terminal {
     }
 
     /// Clears the screen before a redraw.
-    pub fn redraw(&self, text: &str) -> Result<(), Error> {
+    pub(crate) fn redraw(&self, text: &str) -> Result<(), Error> {
         self.print(&format!("\u{1b}[H\u{1b}[2J{text}"))
     }
 
@@ -168,7 +168,7 @@ impl Terminal {
         self.format.borrow().is_document()
     }
 
-    pub fn fail(&self, error: &Error) {
+    pub(crate) fn fail(&self, error: &Error) {
         let error = match error.is_forbidden() {
             true => &error.clone().hint(self.whom_to_ask("--emit-role")),
             false => error,
@@ -177,12 +177,12 @@ impl Terminal {
         self.say(&text);
     }
 
-    pub fn warn(&self, message: &str) {
+    pub(crate) fn warn(&self, message: &str) {
         self.warn_with(message, None);
     }
 
     /// Warns of what is left out for lack of a right, and once of how to get it.
-    pub fn lack(&self, message: &str) {
+    pub(crate) fn lack(&self, message: &str) {
         let hint = (!self.told.replace(true)).then(|| self.whom_to_ask("--emit-role=full"));
         self.warn_with(message, hint);
     }
@@ -204,7 +204,7 @@ impl Terminal {
     }
 
     /// Warnings about a file.
-    pub fn warn_about(&self, problems: &Problems) {
+    pub(crate) fn warn_about(&self, problems: &Problems) {
         for problem in &problems.list {
             if self.is_document() {
                 self.warn(&format!("{}:{}:{}: {}", problems.file, problem.at.line, problem.at.column, problem.message));
@@ -215,7 +215,7 @@ impl Terminal {
     }
 
     /// The command to type next; for people only.
-    pub fn hint(&self, text: &str) {
+    pub(crate) fn hint(&self, text: &str) {
         if io::stderr().is_terminal() && self.says(Verbosity::Notes) && !self.is_document() {
             let word = crate::view::text::paint("hint:", Some(colored::Color::Cyan), self.error_look());
             self.say(&format!("{word} {}\n", crate::view::text::clean(text)));
@@ -223,19 +223,24 @@ impl Terminal {
     }
 
     /// What people are told when there is no data: «no jobs».
-    pub fn note(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         if self.says(Verbosity::Notes) && !self.is_document() {
             self.say(&format!("{}\n", crate::view::text::clean(text)));
         }
     }
 
+    /// Says what both people and programs must see: a note for people, a warning object for programs.
+    pub(crate) fn report(&self, text: &str) {
+        if self.is_document() { self.warn(text) } else { self.note(text) }
+    }
+
     /// What people are told, and a program with `-v`.
-    pub fn announce(&self, text: &str) {
+    pub(crate) fn announce(&self, text: &str) {
         if self.is_document() { self.detail(text) } else { self.note(text) }
     }
 
     /// What only `-v` asks for.
-    pub fn detail(&self, text: &str) {
+    pub(crate) fn detail(&self, text: &str) {
         if self.says(Verbosity::Details) {
             self.say(&format!("{}\n", crate::view::text::clean(text)));
         }
@@ -243,7 +248,7 @@ impl Terminal {
 
     /// How far something long is; drawn on a terminal only.
     #[must_use]
-    pub fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
+    pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
         if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() || steps < 2 {
             return ProgressBar::hidden();
         }
@@ -253,7 +258,7 @@ impl Terminal {
 
     /// A line that changes while something is awaited; drawn on a terminal only.
     #[must_use]
-    pub fn spinner(&self) -> ProgressBar {
+    pub(crate) fn spinner(&self) -> ProgressBar {
         if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }

@@ -157,13 +157,13 @@ macro_rules! define_tasks {
 verbs!(define_tasks);
 
 /// What each command needs, in the order of the table.
-pub fn tasks() -> impl Iterator<Item = &'static Task> {
+pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
     ROWS.iter().copied().flatten()
 }
 
 /// The task of these words; the resource may be written in the singular.
 #[must_use]
-pub fn task(verb: &str, resource: &str) -> Option<&'static Task> {
+pub(crate) fn task(verb: &str, resource: &str) -> Option<&'static Task> {
     tasks()
         .find(|task| task.verb() == verb && (task.resource() == resource || task.resource().strip_suffix('s') == Some(resource)))
 }

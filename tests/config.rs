@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use gpuctl::config::{KEYS, SettingKey};
+use gpuctl::generated::{KEYS, SettingKey};
 use serde_json::{Value, json};
 
 struct Home(PathBuf);
@@ -143,7 +143,7 @@ fn what_is_wrong_is_named_with_its_place() {
     let (_, _, err) = home.run(&["config", "view", "-o", "json"], &[], "");
     assert!(err.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|one| one["kind"] == "warning")), "{err}");
     let (code, _, err) = home.run(&["config", "view", "--config", "/nonexistent.yaml"], &[], "");
-    assert!(code == 2 && err.contains("/nonexistent.yaml cannot be read"), "{code} {err}");
+    assert!(code == 2 && err.contains("cannot read /nonexistent.yaml"), "{code} {err}");
 }
 
 #[test]

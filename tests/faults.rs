@@ -111,7 +111,7 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
                 headers.lock().unwrap().push(line.trim().to_owned());
             }
             if let Some(text) = line.strip_prefix("sec-websocket-key: ") {
-                key = text.trim().to_owned();
+                text.trim().clone_into(&mut key);
             }
             if line == "\r\n" {
                 break;

@@ -5,16 +5,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpuctl::cli::program::completion::Shell;
-use gpuctl::commands::program::{completion, man};
-use gpuctl::config;
+use gpuctl::generated;
 use gpuctl::view::validated;
 
 fn files() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let scripts = Shell::ALL.map(|shell| (root.join("completions").join(shell.file_name()), completion::script(shell).unwrap()));
-    let pages = man::pages().unwrap().into_iter().map(|(name, text)| (root.join("man").join(name), text));
-    let reference = (root.join("docs/configuration.md"), config::reference::text());
+    let scripts = generated::completion_scripts().unwrap();
+    let scripts = scripts.into_iter().map(|(name, text)| (root.join("completions").join(name), text));
+    let pages = generated::manual_pages().unwrap().into_iter().map(|(name, text)| (root.join("man").join(name), text));
+    let reference = (root.join("docs/configuration.md"), generated::configuration());
     let readme = (root.join("README.md"), with_checks(&fs::read_to_string(root.join("README.md")).unwrap()));
     scripts.into_iter().chain(pages).chain([reference, readme]).collect()
 }
@@ -55,7 +54,7 @@ fn no_generated_file_is_left_over() {
 
 #[test]
 fn the_manual_lists_every_exit_code() {
-    let page = &man::pages().unwrap()[0].1;
+    let page = &generated::manual_pages().unwrap()[0].1;
     for code in ["0", "1", "2", "3", "4", "5", "6", "7", "130"] {
         assert!(page.contains(&format!(".TP\n{code}\n")), "{code}: {page}");
     }

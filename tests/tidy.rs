@@ -281,7 +281,7 @@ fn commands_never_name_each_other() {
     // `commands/score/mod.rs` runs the verb, so its folder is the verb's.
     let verb = |path: &Path| {
         let folder = path.parent().unwrap();
-        let runs = fs::read_to_string(folder.join("mod.rs")).unwrap().contains("pub async fn run(");
+        let runs = fs::read_to_string(folder.join("mod.rs")).unwrap().contains("async fn run(");
         if runs && folder != commands { folder.to_path_buf() } else { path.to_path_buf() }
     };
     let mut wrong = Vec::new();
@@ -313,7 +313,7 @@ fn every_verb_is_in_the_table_once() {
     let commands = root.join("commands");
     for path in sources().into_iter().filter(|path| path.starts_with(&commands) && *path != commands.join("mod.rs")) {
         let text = logic(&path);
-        if !text.contains("pub async fn run(") {
+        if !text.contains("async fn run(") {
             continue;
         }
         let below = path.strip_prefix(&commands).unwrap().with_extension("");

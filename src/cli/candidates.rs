@@ -11,11 +11,11 @@ use crate::config::Environment;
 use crate::model::{Inventory, Job, Workload};
 
 /// A person waits for the next keystroke.
-pub const WITHIN: Duration = Duration::from_millis(300);
+pub(crate) const WITHIN: Duration = Duration::from_millis(300);
 
 /// Names of jobs, for the shell. Any trouble gives no candidates and no message.
 #[must_use]
-pub fn job_names() -> Vec<CompletionCandidate> {
+pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     candidates(async |connection| {
         let home = connection.namespace.clone();
         let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
@@ -26,7 +26,7 @@ pub fn job_names() -> Vec<CompletionCandidate> {
 
 /// Workloads by kind and name, for the shell.
 #[must_use]
-pub fn workload_names() -> Vec<CompletionCandidate> {
+pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
     candidates(async |connection| {
         let owners = connection.owners(None).await.ok()?;
         let found = owners.forest.workloads(&Inventory::default());
@@ -37,13 +37,13 @@ pub fn workload_names() -> Vec<CompletionCandidate> {
 
 /// Names of nodes, for the shell.
 #[must_use]
-pub fn node_names() -> Vec<CompletionCandidate> {
+pub(crate) fn node_names() -> Vec<CompletionCandidate> {
     candidates(async |connection| Some(connection.nodes().await.ok()?.all().iter().map(|node| node.name.clone()).collect()))
 }
 
 /// Names of pools, for the shell.
 #[must_use]
-pub fn pool_names() -> Vec<CompletionCandidate> {
+pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     candidates(async |connection| {
         let (nodes, defined) = futures::future::join(connection.nodes(), connection.pools()).await;
         let mut names: BTreeSet<String> = defined.unwrap_or_default().into_iter().map(|pool| pool.name).collect();
@@ -54,7 +54,7 @@ pub fn pool_names() -> Vec<CompletionCandidate> {
 
 /// Names of gpuctl's quotas, for the shell.
 #[must_use]
-pub fn quota_names() -> Vec<CompletionCandidate> {
+pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
     candidates(async |connection| {
         let found = connection.quotas(None).await.ok()?;
         let names: BTreeSet<String> = found.into_iter().filter_map(|quota| quota.quota).collect();
@@ -64,7 +64,7 @@ pub fn quota_names() -> Vec<CompletionCandidate> {
 
 /// Namespaces that have a quota, for the shell.
 #[must_use]
-pub fn quota_namespaces() -> Vec<CompletionCandidate> {
+pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     candidates(async |connection| {
         let found = connection.quotas(None).await.ok()?;
         let names: BTreeSet<String> = found.into_iter().map(|quota| quota.namespace).collect();
@@ -73,7 +73,7 @@ pub fn quota_namespaces() -> Vec<CompletionCandidate> {
 }
 
 /// What `ask` finds in the cluster, in time for the next keystroke.
-pub fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
+pub(crate) fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
     let access = Access { kubeconfig: Environment::read().kubeconfig, request_timeout: WITHIN, ..Access::default() };
     let names = async { ask(Connection::open(&access).await.ok()?).await };

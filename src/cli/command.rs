@@ -31,14 +31,14 @@ macro_rules! define_commands {
     ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) => $run:path, $rights:tt;)* })*) => {
         $(
             #[derive(Debug, Subcommand)]
-            pub enum $group {
+            pub(crate) enum $group {
                 $($(#[$attribute])* $verb($args),)*
             }
 
             impl $group {
                 /// The words that `auth check` has for this command line; `None` when it needs no rights, or when files decide.
                 #[must_use]
-                pub fn task(&self) -> Option<&'static str> {
+                pub(crate) fn task(&self) -> Option<&'static str> {
                     match self {
                         $(Self::$verb(args) => task_of!(args, $rights),)*
                     }

@@ -1,20 +1,20 @@
 //! What can be typed: clap's structs and their help, a folder per noun. What a verb does is in the file of the same name in
 //! `commands`.
 
-pub mod access;
-pub mod args;
-pub mod candidates;
-pub mod command;
-pub mod files;
-pub mod history;
-pub mod jobs;
-pub mod metrics;
-pub mod nodes;
-pub mod pools;
-pub mod program;
-pub mod quotas;
-pub mod score;
-pub mod workloads;
+pub(crate) mod access;
+pub(crate) mod args;
+pub(crate) mod candidates;
+pub(crate) mod command;
+pub(crate) mod files;
+pub(crate) mod history;
+pub(crate) mod jobs;
+pub(crate) mod metrics;
+pub(crate) mod nodes;
+pub(crate) mod pools;
+pub(crate) mod program;
+pub(crate) mod quotas;
+pub(crate) mod score;
+pub(crate) mod workloads;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use command::Command;
 /// who holds which GPU and why a job waits. Nothing is installed in the cluster.
 #[derive(Debug, Parser)]
 #[command(name = "gpuctl", version, propagate_version = true, max_term_width = 100, after_help = FIRST_STEPS)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     pub global: Global,
     #[command(flatten)]
@@ -48,7 +48,7 @@ const FIRST_STEPS: &str = "First steps:
 
 /// Options of every command
 #[derive(Args, Clone, Debug)]
-pub struct Global {
+pub(crate) struct Global {
     /// Kubeconfig file to use instead of KUBECONFIG or ~/.kube/config
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub kubeconfig: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub struct Global {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum When {
+pub(crate) enum When {
     #[default]
     Auto,
     Always,

@@ -6,20 +6,19 @@ use serde_json::{Value, json};
 
 use super::http::with_query;
 use super::{Connection, Failure};
+use crate::model::labels::RUN;
 use crate::render::Object;
 
 const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
 
-/// Which run made an object: what tells an earlier try of ours from somebody else's object.
-pub const RUN: &str = "gpuctl/run";
 /// No object has this version. Where there is none the server takes no notice of it, and where there is one it refuses: so an
 /// apply creates and never changes.
 const NEVER: &str = "1";
 
 /// What became of a creation.
 #[derive(Clone, Debug)]
-pub enum Creation {
+pub(crate) enum Creation {
     Made(Value),
     /// Something of that name was there.
     There(Value),
@@ -27,7 +26,7 @@ pub enum Creation {
 
 /// What an apply did.
 #[derive(Clone, Debug)]
-pub struct Applied {
+pub(crate) struct Applied {
     /// False when the object was there before.
     pub created: bool,
     pub live: Value,
@@ -35,7 +34,7 @@ pub struct Applied {
 
 /// How to delete one object.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Deletion<'a> {
+pub(crate) struct Deletion<'a> {
     /// Only the object with this UID; a namesake made since then stays.
     pub uid: Option<&'a str>,
     /// Only the object at this resource version.
@@ -47,7 +46,7 @@ pub struct Deletion<'a> {
 impl<'a> Deletion<'a> {
     /// Of the object with this UID, with the grace that its containers have.
     #[must_use]
-    pub fn of(uid: &'a str) -> Self {
+    pub(crate) fn of(uid: &'a str) -> Self {
         Self { uid: Some(uid), ..Self::default() }
     }
 }
@@ -66,12 +65,12 @@ fn collection(object: &Object) -> String {
 
 impl Connection {
     /// The live object of that name.
-    pub async fn live(&self, object: &Object) -> Result<Option<Value>, Failure> {
+    pub(crate) async fn live(&self, object: &Object) -> Result<Option<Value>, Failure> {
         self.find(&format!("{}/{}", collection(object), object.name())).await
     }
 
     /// Creates `object` as the field manager `gpuctl`, marked as this run's. What is there already is not touched.
-    pub async fn create(&self, object: &Object, run: &str) -> Result<Creation, Failure> {
+    pub(crate) async fn create(&self, object: &Object, run: &str) -> Result<Creation, Failure> {
         let mut marked = object.clone();
         marked.body["metadata"]["resourceVersion"] = NEVER.into();
         marked.body["metadata"]["annotations"][RUN] = run.into();
@@ -87,12 +86,12 @@ impl Connection {
     }
 
     /// Applies `object` as the field manager `gpuctl`. `dry_run` lets the server judge without writing.
-    pub async fn apply(&self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
+    pub(crate) async fn apply(&self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
         self.apply_with(object, dry_run, false).await
     }
 
     /// The same; `force` takes over fields that others own.
-    pub async fn apply_with(&self, object: &Object, dry_run: bool, force: bool) -> Result<Applied, Failure> {
+    pub(crate) async fn apply_with(&self, object: &Object, dry_run: bool, force: bool) -> Result<Applied, Failure> {
         let mut parameters = vec![("fieldManager", MANAGER), ("fieldValidation", "Strict")];
         if dry_run {
             parameters.push(("dryRun", "All"));
@@ -107,11 +106,11 @@ impl Connection {
 
     /// Deletes `object`. False when it is not there. Pods of a Job go with it: without a policy the API server would
     /// orphan them, and the GPUs would stay busy.
-    pub async fn delete(&self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
+    pub(crate) async fn delete(&self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
         self.delete_at(&format!("{}/{}", collection(object), object.name()), deletion).await
     }
 
-    pub async fn delete_at(&self, path: &str, deletion: Deletion<'_>) -> Result<bool, Failure> {
+    pub(crate) async fn delete_at(&self, path: &str, deletion: Deletion<'_>) -> Result<bool, Failure> {
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
         if let Some(uid) = deletion.uid {
             options["preconditions"]["uid"] = uid.into();
@@ -135,14 +134,14 @@ impl Connection {
     }
 
     /// Changes a few fields of an object.
-    pub async fn merge_patch(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn merge_patch(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
         let path = with_query(path, &[("fieldManager", MANAGER)]);
         let answer = self.send(&Method::PATCH, &path, "application/merge-patch+json", Bytes::from(patch.to_string())).await?;
         answer.json(&self.server)
     }
 
     /// Creates an object that the server answers but does not keep, such as a review; or, with `dry_run`, any object.
-    pub async fn post(&self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
+    pub(crate) async fn post(&self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
         let parameters: &[(&str, &str)] = if dry_run { &[("dryRun", "All"), ("fieldManager", MANAGER)] } else { &[] };
         let answer =
             self.send(&Method::POST, &with_query(path, parameters), "application/json", Bytes::from(body.to_string())).await?;
@@ -150,12 +149,12 @@ impl Connection {
     }
 
     /// Lets the API server judge an object as if it were created now.
-    pub async fn judge(&self, object: &Object) -> Result<(), Failure> {
+    pub(crate) async fn judge(&self, object: &Object) -> Result<(), Failure> {
         self.post(&collection(object), &object.body, true).await.map(|_| ())
     }
 
     /// Who we are to the API server; `None` on servers that do not tell.
-    pub async fn user(&self) -> Result<Option<String>, Failure> {
+    pub(crate) async fn user(&self) -> Result<Option<String>, Failure> {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         match self.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review, false).await {
             Ok(answer) => Ok(answer.pointer("/status/userInfo/username").and_then(Value::as_str).map(ToOwned::to_owned)),
@@ -165,7 +164,7 @@ impl Connection {
     }
 
     /// True when the cluster serves this API group.
-    pub async fn serves(&self, group: &str) -> Result<bool, Failure> {
+    pub(crate) async fn serves(&self, group: &str) -> Result<bool, Failure> {
         Ok(self.find::<Value>(&format!("/apis/{group}")).await?.is_some())
     }
 }

@@ -26,7 +26,7 @@ const CLOSE: u8 = 255;
 
 /// What to run and where.
 #[derive(Clone, Debug)]
-pub struct ExecRequest<'a> {
+pub(crate) struct ExecRequest<'a> {
     pub namespace: &'a str,
     pub pod: &'a str,
     pub container: &'a str,
@@ -39,21 +39,21 @@ pub struct ExecRequest<'a> {
 
 /// What goes in; the end of the channel is the end of the input.
 #[derive(Debug)]
-pub enum SessionInput {
+pub(crate) enum SessionInput {
     Bytes(Bytes),
     Resize { columns: u16, rows: u16 },
 }
 
 /// What comes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionStream {
+pub(crate) enum SessionStream {
     Out,
     Err,
 }
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SessionEnd {
+pub(crate) enum SessionEnd {
     Exit(i32),
     /// The process could not be run.
     Refused(String),
@@ -64,14 +64,14 @@ pub enum SessionEnd {
 }
 
 /// A process that has been started.
-pub struct Session {
+pub(crate) struct Session {
     socket: Socket,
     stdin: bool,
 }
 
 impl Connection {
     /// Starts the call.
-    pub async fn start(&self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
+    pub(crate) async fn start(&self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
         let flag = |wanted: bool| if wanted { "true" } else { "false" };
         let mut parameters = vec![
             ("container", call.container),
@@ -89,7 +89,7 @@ impl Connection {
 
 impl Session {
     /// Passes input in and output out until the process ends. A `sink` that takes no more ends it too.
-    pub async fn run(
+    pub(crate) async fn run(
         self,
         mut input: mpsc::Receiver<SessionInput>,
         mut sink: impl FnMut(SessionStream, &[u8]) -> bool,

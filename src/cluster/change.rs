@@ -4,16 +4,16 @@
 use futures::future::join_all;
 use serde_json::Value;
 
-use crate::render::{GPU_TYPE, Object, REPLICAS, Rendered, SOURCE};
-
-use super::apply::{Applied, RUN};
+use super::apply::Applied;
 use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
 use super::{Blame, Connection, Failure, OwnedObject};
+use crate::model::labels::{GPU_TYPE, REPLICAS, RUN, SOURCE};
+use crate::render::{Object, Rendered};
 
 /// What applying one object does.
 #[derive(Clone, Debug)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// It is not there yet.
     Made,
     Nothing,
@@ -33,7 +33,7 @@ pub enum Effect {
 
 /// What applying a document does.
 #[derive(Clone, Debug)]
-pub struct Effects {
+pub(crate) struct Effects {
     pub objects: Vec<(Object, Effect)>,
     /// Objects of the job that the document does not describe any more.
     pub stale: Vec<OwnedObject>,
@@ -47,14 +47,14 @@ pub struct Effects {
 
 impl Effects {
     #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.stale.is_empty() && self.objects.iter().all(|(_, effect)| matches!(effect, Effect::Nothing))
     }
 }
 
 /// How an update ended that did not end well: what had been written by then.
 #[derive(Debug)]
-pub struct HalfChanged {
+pub(crate) struct HalfChanged {
     pub failure: Failure,
     /// As `kind/name`.
     pub object: String,
@@ -63,13 +63,13 @@ pub struct HalfChanged {
 
 impl Connection {
     /// The live owner of the document's pods, when it is a job of ours and of the same kind.
-    pub async fn live_owner(&self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
+    pub(crate) async fn live_owner(&self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
 
     /// What applying the objects would do. `owner` is what is there.
-    pub async fn effects(&self, rendered: &Rendered, owner: &Value, force: bool) -> Result<Effects, Failure> {
+    pub(crate) async fn effects(&self, rendered: &Rendered, owner: &Value, force: bool) -> Result<Effects, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         let mut objects: Vec<Object> = rendered.objects.iter().filter(|object| !object.shared && object.kept).cloned().collect();
         objects.extend(owned(rendered, owner));
@@ -93,7 +93,7 @@ impl Connection {
     }
 
     /// What applying one object would do.
-    pub async fn effect(&self, object: &Object, force: bool) -> Result<Effect, Failure> {
+    pub(crate) async fn effect(&self, object: &Object, force: bool) -> Result<Effect, Failure> {
         self.effect_of(object, force, false).await
     }
 
@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// Writes the changes, the owner last, which is returned if it changed. What was written stays when a later one fails.
-    pub async fn change(&self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
+    pub(crate) async fn change(&self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
             if matches!(effect, Effect::Nothing | Effect::Fixed { .. }) {

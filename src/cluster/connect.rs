@@ -15,7 +15,7 @@ use super::credentials;
 
 /// How to reach the cluster, from flags and environment.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub(crate) struct Access {
     /// Files in the order of precedence; empty means the default file, or the pod that we run in.
     pub kubeconfig: Vec<PathBuf>,
     pub context: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Clients {
 }
 
 /// A connection to one API server.
-pub struct Connection {
+pub(crate) struct Connection {
     pub(super) clients: RefCell<Clients>,
     renewing: Mutex<()>,
     access: Access,
@@ -59,7 +59,7 @@ const IDLE: Duration = Duration::from_secs(15);
 const FRESH: Duration = Duration::from_secs(5);
 
 impl Connection {
-    pub async fn open(access: &Access) -> Result<Self, Failure> {
+    pub(crate) async fn open(access: &Access) -> Result<Self, Failure> {
         let config = config(access).await?;
         let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
@@ -99,26 +99,26 @@ impl Connection {
     }
 
     /// Contexts of the kubeconfig in their order, and the present one.
-    pub fn contexts(access: &Access) -> Result<(Vec<String>, Option<String>), Failure> {
+    pub(crate) fn contexts(access: &Access) -> Result<(Vec<String>, Option<String>), Failure> {
         let Some(kubeconfig) = read(access)? else { return Ok((Vec::new(), None)) };
         Ok((kubeconfig.contexts.into_iter().map(|context| context.name).collect(), kubeconfig.current_context))
     }
 
     /// Where the API server is.
     #[must_use]
-    pub fn server(&self) -> &str {
+    pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
     /// The version of the API server.
-    pub async fn version(&self) -> Result<String, Failure> {
+    pub(crate) async fn version(&self) -> Result<String, Failure> {
         let version: serde_json::Value = self.get("/version").await?;
         Ok(version["gitVersion"].as_str().unwrap_or("of no version").to_owned())
     }
 
     /// The `Warning:` headers of all answers so far, each once.
     #[must_use]
-    pub fn take_warnings(&self) -> BTreeSet<String> {
+    pub(crate) fn take_warnings(&self) -> BTreeSet<String> {
         self.warnings.take()
     }
 }

@@ -28,7 +28,7 @@ struct CredentialStatus {
 }
 
 /// Replaces an `exec:` block by the credentials that its plugin gives.
-pub async fn resolve(auth: &mut AuthInfo, interactive: bool) -> Result<(), Failure> {
+pub(super) async fn resolve(auth: &mut AuthInfo, interactive: bool) -> Result<(), Failure> {
     let Some(exec) = auth.exec.take() else { return Ok(()) };
     let status = run(&exec, interactive).await?;
     if let (Some(certificate), Some(key)) = (&status.client_certificate_data, &status.client_key_data) {

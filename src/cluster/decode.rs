@@ -13,7 +13,7 @@ use crate::model::{Container, Pod, PodPhase};
 /// A page of a list; Go writes `null` for an empty one.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-pub struct ListPage<T> {
+pub(super) struct ListPage<T> {
     #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
     pub items: Vec<T>,
 }
@@ -24,7 +24,7 @@ fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ObjectMetadata<'a> {
+pub(super) struct ObjectMetadata<'a> {
     #[serde(borrow)]
     pub name: Cow<'a, str>,
     #[serde(borrow)]
@@ -41,7 +41,7 @@ pub struct ObjectMetadata<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct OwnerReference {
+pub(super) struct OwnerReference {
     pub uid: String,
     #[serde(default)]
     pub api_version: String,
@@ -55,14 +55,14 @@ pub struct OwnerReference {
 
 impl ObjectMetadata<'_> {
     /// Who made the object and keeps it as it should be; where nobody says so, the first owner.
-    pub fn controller(&self) -> Option<&OwnerReference> {
+    pub(super) fn controller(&self) -> Option<&OwnerReference> {
         let owners = &self.owner_references;
         owners.iter().find(|owner| owner.controller).or_else(|| owners.first())
     }
 }
 
 #[derive(Deserialize)]
-pub struct WirePod<'a> {
+pub(super) struct WirePod<'a> {
     #[serde(borrow, default)]
     pub metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
@@ -73,7 +73,7 @@ pub struct WirePod<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodSpec<'a> {
+pub(super) struct PodSpec<'a> {
     #[serde(borrow)]
     pub node_name: Cow<'a, str>,
     #[serde(borrow)]
@@ -91,32 +91,32 @@ pub struct PodSpec<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WireVolume {
+pub(super) struct WireVolume {
     pub host_path: Option<IgnoredAny>,
     pub persistent_volume_claim: Option<WireClaim>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WireClaim {
+pub(super) struct WireClaim {
     pub claim_name: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WireProbe {
+pub(super) struct WireProbe {
     pub http_get: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WirePort {
+pub(super) struct WirePort {
     pub container_port: u16,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WireContainer<'a> {
+pub(super) struct WireContainer<'a> {
     #[serde(borrow)]
     pub name: Cow<'a, str>,
     #[serde(borrow)]
@@ -129,14 +129,14 @@ pub struct WireContainer<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub struct ContainerResources {
+pub(super) struct ContainerResources {
     pub requests: BTreeMap<String, String>,
     pub limits: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodStatus<'a> {
+pub(super) struct PodStatus<'a> {
     #[serde(borrow)]
     pub phase: Cow<'a, str>,
     #[serde(borrow)]
@@ -154,7 +154,7 @@ pub struct PodStatus<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Condition<'a> {
+pub(super) struct Condition<'a> {
     #[serde(borrow, rename = "type")]
     pub kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -168,7 +168,7 @@ pub struct Condition<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ContainerStatus<'a> {
+pub(super) struct ContainerStatus<'a> {
     #[serde(borrow)]
     pub name: Cow<'a, str>,
     pub restart_count: u32,
@@ -181,7 +181,7 @@ pub struct ContainerStatus<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub struct ContainerState<'a> {
+pub(super) struct ContainerState<'a> {
     #[serde(borrow)]
     pub waiting: Option<Waiting<'a>>,
     pub running: Option<Running>,
@@ -191,7 +191,7 @@ pub struct ContainerState<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub struct Waiting<'a> {
+pub(super) struct Waiting<'a> {
     #[serde(borrow)]
     pub reason: Cow<'a, str>,
     #[serde(borrow)]
@@ -200,13 +200,13 @@ pub struct Waiting<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Running {
+pub(super) struct Running {
     pub started_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Terminated<'a> {
+pub(super) struct Terminated<'a> {
     pub exit_code: i32,
     #[serde(borrow)]
     pub reason: Cow<'a, str>,
@@ -215,7 +215,7 @@ pub struct Terminated<'a> {
 }
 
 impl Condition<'_> {
-    pub fn holds(&self) -> bool {
+    pub(super) fn holds(&self) -> bool {
         self.status == "True"
     }
 }
@@ -223,13 +223,13 @@ impl Condition<'_> {
 impl PodStatus<'_> {
     /// When the last of its containers began that run; `None` while one of them does not. A pod has its devices while it
     /// pulls its image, and does nothing with them.
-    pub fn runs_since(&self) -> Option<Timestamp> {
+    pub(super) fn runs_since(&self) -> Option<Timestamp> {
         let starts = self.container_statuses.iter().map(|status| status.state.running.as_ref()?.started_at);
         let starts: Option<Vec<Timestamp>> = starts.collect();
         starts?.into_iter().max()
     }
 
-    pub fn phase(&self) -> PodPhase {
+    pub(super) fn phase(&self) -> PodPhase {
         match self.phase.as_ref() {
             "Running" => PodPhase::Running,
             "Succeeded" => PodPhase::Succeeded,
@@ -242,7 +242,7 @@ impl PodStatus<'_> {
 
 impl WirePod<'_> {
     /// The pod in our words.
-    pub fn pod(&self) -> Pod {
+    pub(super) fn pod(&self) -> Pod {
         let status = &self.status;
         let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);
         let phase = status.phase();
@@ -313,7 +313,7 @@ impl ContainerStatus<'_> {
 }
 
 /// The label in which a ReplicaSet and its pods carry the hash of their template.
-pub const TEMPLATE_HASH: &str = "pod-template-hash";
+pub(super) const TEMPLATE_HASH: &str = "pod-template-hash";
 
 #[cfg(test)]
 mod tests {

@@ -59,12 +59,12 @@ struct Involved<'a> {
 
 impl Connection {
     /// Events about the object with this UID.
-    pub async fn events(&self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
+    pub(crate) async fn events(&self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
         self.events_where(namespace, Some(&format!("involvedObject.uid={uid}")), |_| true).await
     }
 
     /// Events about the job, its pods, and what stands between and beside them: replica sets, claims, autoscaler, service.
-    pub async fn job_events(&self, job: &Job) -> Result<Vec<Event>, Failure> {
+    pub(crate) async fn job_events(&self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();

@@ -4,7 +4,7 @@
 use thiserror::Error;
 
 #[derive(Clone, Debug, Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     #[error("no cluster is configured")]
     NoKubeconfig,
     #[error("the kubeconfig cannot be used")]
@@ -32,7 +32,7 @@ pub enum Failure {
 
 /// A field of an object and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blame {
+pub(crate) struct Blame {
     pub field: String,
     pub message: String,
 }
@@ -40,13 +40,13 @@ pub struct Blame {
 impl Failure {
     /// A conflict of ours, in the API server's terms.
     #[must_use]
-    pub fn conflict(reason: &str, message: String) -> Self {
+    pub(crate) fn conflict(reason: &str, message: String) -> Self {
         Self::Api { code: 409, reason: reason.to_owned(), message, resume: None, fields: Vec::new() }
     }
 
     /// Fields that are to blame.
     #[must_use]
-    pub fn fields(&self) -> &[Blame] {
+    pub(crate) fn fields(&self) -> &[Blame] {
         match self {
             Self::Api { fields, .. } => fields,
             _ => &[],
@@ -54,7 +54,7 @@ impl Failure {
     }
 
     #[must_use]
-    pub fn reason(&self) -> &str {
+    pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Api { reason, .. } => reason,
             _ => "",
@@ -62,7 +62,7 @@ impl Failure {
     }
 
     #[must_use]
-    pub fn code(&self) -> Option<u16> {
+    pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Api { code, .. } => Some(*code),
             _ => None,
@@ -71,7 +71,7 @@ impl Failure {
 
     /// True for what time may heal: a server that restarts, a network that comes back.
     #[must_use]
-    pub fn is_transient(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,
             Self::Api { code, .. } => matches!(code, 429 | 500 | 502..=504),
@@ -80,12 +80,12 @@ impl Failure {
     }
 
     #[must_use]
-    pub fn is_not_found(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
     #[must_use]
-    pub fn is_forbidden(&self) -> bool {
+    pub(crate) fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 }

@@ -17,7 +17,7 @@ type Restarts = BTreeMap<String, u32>;
 
 /// Something to show.
 #[derive(Clone, Debug)]
-pub enum LogEvent {
+pub(crate) enum LogEvent {
     Line {
         pod: String,
         rank: Option<u32>,
@@ -36,7 +36,7 @@ const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl Connection {
     /// Follows every pod of `job` that `only` accepts until the job has ended or is deleted. Returns its last state.
-    pub async fn follow_job(
+    pub(crate) async fn follow_job(
         &self,
         job: &Job,
         query: &LogQuery,
@@ -170,7 +170,7 @@ impl Connection {
 
 /// The API server's 400 for a container that the pod does not have; other 400s mean that it has not begun.
 #[must_use]
-pub fn names_no_container(failure: &Failure) -> bool {
+pub(crate) fn names_no_container(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.to_string().contains("is not valid for pod")
 }
 

@@ -20,7 +20,7 @@ use super::{Connection, Failure, Wanted};
 
 /// Which pod and port are meant.
 #[derive(Clone, Debug)]
-pub struct Route {
+pub(crate) struct Route {
     pub namespace: String,
     pub job: String,
     pub kind: JobKind,
@@ -32,7 +32,7 @@ pub struct Route {
 
 /// Something to tell.
 #[derive(Clone, Debug)]
-pub enum RouteEvent {
+pub(crate) enum RouteEvent {
     /// Connections go to this pod from now on.
     Pod(String),
     /// No pod can take them, and why; they wait.
@@ -63,7 +63,7 @@ impl Route {
 
 impl Connection {
     /// True when a pod takes connections now, which also shows that we may make them.
-    pub async fn try_route(&self, route: &Route, job: &Job) -> Result<bool, Failure> {
+    pub(crate) async fn try_route(&self, route: &Route, job: &Job) -> Result<bool, Failure> {
         match route.pod_of(job) {
             Some(pod) => self.tunnel(&route.namespace, &pod, route.port).await.map(|_| true),
             None => Ok(false),
@@ -71,7 +71,7 @@ impl Connection {
     }
 
     /// Carries connections of `listener` until the job is gone; returns its last state then.
-    pub async fn serve(
+    pub(crate) async fn serve(
         &self,
         route: &Route,
         listener: &TcpListener,

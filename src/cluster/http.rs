@@ -20,13 +20,13 @@ const PAGE: &str = "500";
 const LARGEST: usize = 64 << 20;
 
 /// Joins a path and its parameters; values are percent-encoded.
-pub fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
+pub(super) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     let query: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
 /// An answer whose status is a success.
-pub struct ApiResponse {
+pub(crate) struct ApiResponse {
     pub code: u16,
     pub body: Bytes,
 }
@@ -42,12 +42,12 @@ pub(super) struct ApiReply {
 }
 
 impl ApiResponse {
-    pub fn json<T: DeserializeOwned>(&self, server: &str) -> Result<T, Failure> {
+    pub(crate) fn json<T: DeserializeOwned>(&self, server: &str) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| unreadable(server, &error))
     }
 }
 
-pub fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
+pub(super) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
     let found = format!("an answer breaks off or is no JSON at byte {}", error.column());
     Failure::NotKubernetes { server: server.to_owned(), found }
 }
@@ -64,12 +64,12 @@ struct PageMetadata {
 }
 
 impl Connection {
-    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.send(&Method::GET, path, "", Bytes::new()).await?.json(&self.server)
     }
 
     /// The object, or `None` when it does not exist.
-    pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
+    pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
             Err(failure) if failure.is_not_found() => Ok(None),
@@ -78,7 +78,7 @@ impl Connection {
     }
 
     /// Reads a list page by page. `take` gets each page's bytes.
-    pub async fn list(
+    pub(crate) async fn list(
         &self,
         path: &str,
         parameters: &[(&str, &str)],
@@ -108,7 +108,13 @@ impl Connection {
         }
     }
 
-    pub async fn send(&self, method: &Method, path: &str, content_type: &str, body: Bytes) -> Result<ApiResponse, Failure> {
+    pub(crate) async fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<ApiResponse, Failure> {
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;

@@ -9,16 +9,15 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
-use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US};
-
 use super::decode::{ListPage, WirePod};
 use super::http::unreadable;
 use super::nodes::NodeSpec;
 use super::{Connection, Failure};
+use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
 
 /// An inventory, and what could not be read for it.
-pub struct InventorySnapshot {
+pub(crate) struct InventorySnapshot {
     pub inventory: Inventory,
     /// Pods that have not ended; `None` when those of all namespaces may not be listed.
     pub consumers: Option<Vec<Consumer>>,
@@ -30,7 +29,7 @@ pub struct InventorySnapshot {
 
 impl InventorySnapshot {
     /// For what needs the nodes as they are: those that were published are an error.
-    pub fn listed(self) -> Result<Self, Failure> {
+    pub(crate) fn listed(self) -> Result<Self, Failure> {
         match self.refused {
             Some(failure) => Err(failure),
             None => Ok(self),
@@ -108,7 +107,7 @@ struct Values {
 
 impl Connection {
     /// Everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
-    pub async fn stock(&self) -> Result<InventorySnapshot, Failure> {
+    pub(crate) async fn stock(&self) -> Result<InventorySnapshot, Failure> {
         let mut hosts = Vec::new();
         let nodes = self.list("/api/v1/nodes", &[], |page| {
             let page: ListPage<WireHost<'_>> = serde_json::from_slice(page)?;
@@ -158,7 +157,7 @@ impl Connection {
     }
 
     /// Pods of one namespace that have not ended.
-    pub async fn consumers(&self, namespace: &str) -> Result<Vec<Consumer>, Failure> {
+    pub(crate) async fn consumers(&self, namespace: &str) -> Result<Vec<Consumer>, Failure> {
         let mut consumers = Vec::new();
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
@@ -190,7 +189,7 @@ impl Connection {
     }
 
     /// One node with the times of its labels, and its version for a careful write.
-    pub async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
+    pub(crate) async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
         let Some(found) = self.find::<Value>(&format!("/api/v1/nodes/{name}")).await? else { return Ok(None) };
         let text = found.to_string();
         let wire: WireHost<'_> = serde_json::from_str(&text).map_err(|error| unreadable(&self.server, &error))?;

@@ -7,18 +7,19 @@ use futures::future::{join, join_all};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::model::{Job, JobKind, POOL_LABEL, Pod, PodPhase};
-use crate::render::{
-    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
-};
-
 use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, WirePod};
 use super::owner::{HOSTNAME, OwnerKind, PodOwner};
 use super::{Connection, Failure};
+use crate::model::labels::{
+    DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES, SOURCE, USER,
+    VERSION,
+};
+use crate::model::{Job, JobKind, Pod, PodPhase};
+use crate::render::label_value;
 
 /// Which jobs are wanted.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// `None` means every namespace that the user may read.
     pub namespace: Option<String>,
     pub name: Option<String>,
@@ -30,7 +31,7 @@ pub struct Wanted {
 
 /// Jobs that were found.
 #[derive(Debug)]
-pub struct Selection {
+pub(crate) struct Selection {
     pub jobs: Vec<Job>,
     /// Set when only this namespace could be read although all were wanted.
     pub narrowed_to: Option<String>,
@@ -41,7 +42,7 @@ pub struct Selection {
 impl Selection {
     /// Which of the jobs that were asked for may not be seen; `None` when all of them are here.
     #[must_use]
-    pub fn unseen(&self) -> Option<String> {
+    pub(crate) fn unseen(&self) -> Option<String> {
         match (&self.narrowed_to, &self.unreadable[..]) {
             (Some(namespace), _) => Some(format!("you may list jobs of namespace `{namespace}` only")),
             (None, []) => None,
@@ -93,7 +94,7 @@ struct OwnerStatus<'a> {
 impl Wanted {
     /// The job of this name in this namespace.
     #[must_use]
-    pub fn one(namespace: &str, name: &str) -> Self {
+    pub(crate) fn one(namespace: &str, name: &str) -> Self {
         Self { namespace: Some(namespace.to_owned()), name: Some(name.to_owned()), ..Self::default() }
     }
 
@@ -114,7 +115,7 @@ impl Wanted {
 
 impl Connection {
     /// The jobs that `wanted` describes, with their pods, by namespace and name.
-    pub async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
+    pub(crate) async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
         let namespace = wanted.namespace.as_deref();
         match self.jobs_in(wanted, namespace).await {
             Ok((jobs, unreadable)) => Ok(Selection { jobs, narrowed_to: None, unreadable }),
@@ -236,6 +237,7 @@ impl WireOwner<'_> {
             pool: label(POOL_LABEL),
             gpu_type: label(GPU_TYPE),
             user: annotation(USER).or_else(|| label(USER)),
+            description: annotation(DESCRIPTION),
             source: annotation(SOURCE),
             created_at: meta.creation_timestamp,
             finished_at: self.status.completion_time.or_else(|| ended.and_then(|condition| condition.last_transition_time)),

@@ -7,7 +7,7 @@ use super::{Connection, Failure};
 
 /// What became of one label on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Labelling {
+pub(crate) enum Labelling {
     Done,
     /// It was so already.
     Unchanged,
@@ -20,7 +20,7 @@ pub enum Labelling {
 
 /// What may be written over.
 #[derive(Clone, Copy, Debug)]
-pub enum LabelOverwrite<'a> {
+pub(crate) enum LabelOverwrite<'a> {
     Anything,
     /// Only what was seen there.
     Only(Option<&'a str>),
@@ -31,7 +31,7 @@ const TRIES: u32 = 8;
 
 impl Connection {
     /// Sets a label to `value`, or takes it away.
-    pub async fn set_label(
+    pub(crate) async fn set_label(
         &self,
         node: &str,
         key: &str,
@@ -59,7 +59,7 @@ impl Connection {
     }
 
     /// Writes labels of a node as it was at `version`; a 409 says that it has changed since.
-    pub async fn patch_labels(&self, node: &str, version: &str, labels: &[(&str, Option<&str>)]) -> Result<(), Failure> {
+    pub(crate) async fn patch_labels(&self, node: &str, version: &str, labels: &[(&str, Option<&str>)]) -> Result<(), Failure> {
         let labels: Value =
             labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>().into();
         let patch = json!({"metadata": {"resourceVersion": version, "labels": labels}});

@@ -17,7 +17,7 @@ const LONGEST_LINE: usize = 1 << 20;
 
 /// One line and when it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogLine {
+pub(crate) struct LogLine {
     /// `None` when the runtime wrote no time.
     pub at: Option<Timestamp>,
     pub text: String,
@@ -25,7 +25,7 @@ pub struct LogLine {
 
 /// Which lines of a container are wanted.
 #[derive(Clone, Debug, Default)]
-pub struct LogQuery {
+pub(crate) struct LogQuery {
     pub container: String,
     pub tail: Option<u32>,
     pub since: Option<Duration>,
@@ -35,7 +35,7 @@ pub struct LogQuery {
 
 /// What has been read of one container's log: enough to go on after a disconnect.
 #[derive(Clone, Debug, Default)]
-pub struct Follower {
+pub(crate) struct Follower {
     last: Option<Timestamp>,
     /// Lines with exactly that time that were taken.
     at_last: usize,
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// The lines that are there now.
-    pub async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<Vec<LogLine>, Failure> {
+    pub(crate) async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<Vec<LogLine>, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
@@ -130,7 +130,7 @@ impl Connection {
 
     /// Goes on with a log from where `follower` stands; each new line goes to `sink`. With `follow` it reads until the
     /// connection ends, else what is there now.
-    pub async fn resume_log(
+    pub(crate) async fn resume_log(
         &self,
         namespace: &str,
         pod: &str,

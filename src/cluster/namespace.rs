@@ -3,14 +3,13 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
 
-use crate::render::{HOME, MANAGED_BY, MANAGED_BY_US};
-
 use super::apply::Deletion;
 use super::{Connection, Failure};
+use crate::model::labels::{HOME, MANAGED_BY, MANAGED_BY_US};
 
 /// What became of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Namespace {
+pub(crate) enum Namespace {
     Deleted,
     /// Others made it, or it is gone.
     NotOurs,
@@ -27,7 +26,7 @@ const AT_ONCE: usize = 8;
 
 impl Connection {
     /// Deletes a namespace that gpuctl made and in which nothing is left.
-    pub async fn remove_empty_namespace(&self, name: &str) -> Result<Namespace, Failure> {
+    pub(crate) async fn remove_empty_namespace(&self, name: &str) -> Result<Namespace, Failure> {
         let path = format!("/api/v1/namespaces/{name}");
         let found: Option<Value> = self.find(&path).await?;
         let ours = |found: &Value| found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US && name != HOME;

@@ -14,7 +14,7 @@ use super::{Connection, Failure};
 pub(super) const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-facts";
 
 /// Free units of one extended resource, by node.
-pub type FreeGpus = BTreeMap<String, u64>;
+pub(crate) type FreeGpus = BTreeMap<String, u64>;
 
 #[derive(Deserialize)]
 struct WireNode<'a> {
@@ -28,7 +28,7 @@ struct WireNode<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub struct NodeSpec<'a> {
+pub(super) struct NodeSpec<'a> {
     #[serde(borrow)]
     taints: Vec<WireTaint<'a>>,
     pub unschedulable: bool,
@@ -57,7 +57,7 @@ struct FactsMap {
 
 impl Connection {
     /// All nodes, by name. For a user who may not list them, what the cluster publishes.
-    pub async fn nodes(&self) -> Result<Nodes, Failure> {
+    pub(crate) async fn nodes(&self) -> Result<Nodes, Failure> {
         match self.listed_nodes().await {
             Ok(nodes) => Ok(Nodes::Listed(nodes)),
             Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await.map_or(Nodes::Hidden, Nodes::Published)),
@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// Free units of `resource` on nodes that take new pods. `None` when the user may not see all pods.
-    pub async fn free_gpus(&self, resource: &str, nodes: &[Node]) -> Result<Option<FreeGpus>, Failure> {
+    pub(crate) async fn free_gpus(&self, resource: &str, nodes: &[Node]) -> Result<Option<FreeGpus>, Failure> {
         let mut free: FreeGpus = nodes
             .iter()
             .filter(|node| node.schedulable && node.allocatable(resource) > 0)
@@ -110,7 +110,7 @@ impl Connection {
 }
 
 impl NodeSpec<'_> {
-    pub fn taints(&self) -> Vec<Taint> {
+    pub(super) fn taints(&self) -> Vec<Taint> {
         let taint = |taint: &WireTaint<'_>| Taint {
             key: taint.key.to_string(),
             value: taint.value.clone(),

@@ -10,18 +10,18 @@ use super::Failure;
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// Repeats a request until it is answered.
-pub struct OutageRetry<N: FnMut(&Failure)> {
+pub(crate) struct OutageRetry<N: FnMut(&Failure)> {
     /// Told once for each outage.
     note: RefCell<N>,
 }
 
 impl<N: FnMut(&Failure)> OutageRetry<N> {
-    pub fn new(note: N) -> Self {
+    pub(crate) fn new(note: N) -> Self {
         Self { note: RefCell::new(note) }
     }
 
     /// The answer of `ask`, which is asked again while the failure is one that time may heal.
-    pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
+    pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
         let (start, mut wait) = (Instant::now(), Duration::from_millis(500));
         let mut told = false;
         loop {

@@ -8,7 +8,7 @@ use super::decode::{ListPage, ObjectMetadata, TEMPLATE_HASH};
 use super::owner::{OwnerKind, PodOwner};
 use super::{Connection, Failure};
 use crate::model::Job;
-use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US};
+use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 
 /// Kinds that a job may own: (kind, group, collection, kept when the job is deleted).
 const KINDS: [(&str, &str, &str, bool); 5] = [
@@ -21,7 +21,7 @@ const KINDS: [(&str, &str, &str, bool); 5] = [
 
 /// One object of a job.
 #[derive(Clone, Debug)]
-pub struct OwnedObject {
+pub(crate) struct OwnedObject {
     kind: &'static str,
     name: String,
     uid: String,
@@ -35,26 +35,26 @@ pub struct OwnedObject {
 impl OwnedObject {
     /// True for what goes with the object of this UID.
     #[must_use]
-    pub fn is_owned_by(&self, uid: &str) -> bool {
+    pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| owner == uid)
     }
 
     /// `collection/name`, as in URLs.
     #[must_use]
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.path.rsplitn(3, '/').take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("/")
     }
 
     /// `kind/name`.
     #[must_use]
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         format!("{}/{}", self.kind, self.name)
     }
 }
 
 /// Something of a deleted job that is still there.
 #[derive(Clone, Debug)]
-pub struct PendingDeletion {
+pub(crate) struct PendingDeletion {
     pub uid: String,
     pub path: String,
     /// `kind/name`, with what holds it.
@@ -69,7 +69,7 @@ struct NamedObject<'a> {
 
 impl Connection {
     /// The objects labelled as this job's. Kinds that the user may not list are left out.
-    pub async fn belongings(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
+    pub(crate) async fn belongings(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
             let selector = selector.as_str();
@@ -84,7 +84,7 @@ impl Connection {
                             name: object.metadata.name.to_string(),
                             uid: object.metadata.uid.to_string(),
                             path: format!("{path}/{}", object.metadata.name),
-                            owners: object.metadata.owner_references.iter().map(|owner| owner.uid.to_string()).collect(),
+                            owners: object.metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect(),
                             kept: *kept,
                         }));
                         Ok(())
@@ -104,24 +104,24 @@ impl Connection {
     }
 
     /// `kind/name` of everything of the job but its pods, the owner first.
-    pub async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
+    pub(crate) async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
         let owner = format!("{}/{}", OwnerKind::of(job.kind).word(), job.name);
         Ok([owner].into_iter().chain(rest.iter().map(OwnedObject::label)).collect())
     }
 
-    pub async fn delete_belonging(&self, belonging: &OwnedObject) -> Result<bool, Failure> {
+    pub(crate) async fn delete_belonging(&self, belonging: &OwnedObject) -> Result<bool, Failure> {
         self.delete_at(&belonging.path, Deletion::of(&belonging.uid)).await
     }
 
     /// Deletes the owner of the job's pods, which go with it.
-    pub async fn delete_owner(&self, job: &Job) -> Result<bool, Failure> {
+    pub(crate) async fn delete_owner(&self, job: &Job) -> Result<bool, Failure> {
         let path = OwnerKind::of(job.kind).path(&job.namespace, &job.name);
         self.delete_at(&path, Deletion::of(&job.uid)).await
     }
 
     /// The kind of an object that could own pods of that name and is not a job of ours.
-    pub async fn foreign(&self, namespace: &str, name: &str) -> Result<Option<&'static str>, Failure> {
+    pub(crate) async fn foreign(&self, namespace: &str, name: &str) -> Result<Option<&'static str>, Failure> {
         for owner in OwnerKind::ALL {
             if self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await?.is_some() {
                 return Ok(Some(owner.word()));
@@ -131,7 +131,7 @@ impl Connection {
     }
 
     /// Deletes the ReplicaSets of a Deployment that is gone: until they are, they make new pods for those that end.
-    pub async fn delete_replica_sets(&self, job: &Job) -> Result<(), Failure> {
+    pub(crate) async fn delete_replica_sets(&self, job: &Job) -> Result<(), Failure> {
         let collection = format!("/apis/apps/v1/namespaces/{}/replicasets", job.namespace);
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let mut found = Vec::new();
@@ -167,7 +167,7 @@ impl EndingObject<'_> {
 impl Connection {
     /// What is left of a deleted job: the owner and its pods. Pods of a Deployment are known by its name only: a namesake
     /// made since then has others.
-    pub async fn remains(&self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
+    pub(crate) async fn remains(&self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job.kind));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let deployment = PodOwner::Deployment { namespace: job.namespace.clone(), name: job.name.clone() };
@@ -193,7 +193,7 @@ impl Connection {
     }
 
     /// Pods that carry the labels of a job that is not there: (path, UID).
-    pub async fn orphans(&self, namespace: &str, job: &str) -> Result<Vec<(String, String)>, Failure> {
+    pub(crate) async fn orphans(&self, namespace: &str, job: &str) -> Result<Vec<(String, String)>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let mut found = Vec::new();
         for made_by in ["batch.kubernetes.io/controller-uid", TEMPLATE_HASH, "controller-revision-hash"] {

@@ -6,17 +6,17 @@ use crate::model::JobKind;
 
 /// A kind of object that owns pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnerKind {
+pub(crate) enum OwnerKind {
     Job,
     Deployment,
     StatefulSet,
 }
 
 impl OwnerKind {
-    pub const ALL: [Self; 3] = [Self::Job, Self::Deployment, Self::StatefulSet];
+    pub(crate) const ALL: [Self; 3] = [Self::Job, Self::Deployment, Self::StatefulSet];
 
     #[must_use]
-    pub fn of(kind: JobKind) -> Self {
+    pub(crate) fn of(kind: JobKind) -> Self {
         match kind {
             JobKind::Training => Self::Job,
             JobKind::Inference | JobKind::Compute => Self::Deployment,
@@ -25,7 +25,7 @@ impl OwnerKind {
     }
 
     /// The kind of an object of ours; its label tells a compute service from an inference one.
-    pub fn job_kind(self, label: Option<&str>) -> JobKind {
+    pub(crate) fn job_kind(self, label: Option<&str>) -> JobKind {
         let told = label.and_then(|label| label.parse().ok()).filter(|kind| Self::of(*kind) == self);
         told.unwrap_or(match self {
             Self::Job => JobKind::Training,
@@ -36,7 +36,7 @@ impl OwnerKind {
 
     /// The word before the slash: `deployment/web`.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Job => "job",
             Self::Deployment => "deployment",
@@ -45,7 +45,7 @@ impl OwnerKind {
     }
 
     /// The path of the collection, in one namespace or in all.
-    pub fn collection(self, namespace: Option<&str>) -> String {
+    pub(crate) fn collection(self, namespace: Option<&str>) -> String {
         let (group, plural) = match self {
             Self::Job => ("/apis/batch/v1", "jobs"),
             Self::Deployment => ("/apis/apps/v1", "deployments"),
@@ -54,7 +54,7 @@ impl OwnerKind {
         namespace.map_or_else(|| format!("{group}/{plural}"), |namespace| format!("{group}/namespaces/{namespace}/{plural}"))
     }
 
-    pub fn path(self, namespace: &str, name: &str) -> String {
+    pub(crate) fn path(self, namespace: &str, name: &str) -> String {
         format!("{}/{name}", self.collection(Some(namespace)))
     }
 }
@@ -62,17 +62,17 @@ impl OwnerKind {
 /// Whose pod this is. Labels may be copied by hand; what belongs to a job is what its controller owns. Between a
 /// Deployment and its pods stands a ReplicaSet, which is named after the Deployment and the hash of the template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum PodOwner {
+pub(super) enum PodOwner {
     Uid(String),
     Deployment { namespace: String, name: String },
     Nobody,
 }
 
 /// The label by which a node is named in a pod's selector.
-pub const HOSTNAME: &str = "kubernetes.io/hostname";
+pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl PodOwner {
-    pub fn of(pod: &ObjectMetadata<'_>) -> Self {
+    pub(super) fn of(pod: &ObjectMetadata<'_>) -> Self {
         let Some(owner) = pod.owner_references.first() else { return Self::Nobody };
         if owner.kind == "ReplicaSet"
             && let Some(hash) = pod.labels.get(TEMPLATE_HASH)

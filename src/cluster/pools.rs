@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::model::PoolDefinition;
-use crate::render::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, Object, POOL_KIND, PRIVATE, definition, facts, home};
-
 use super::apply::Deletion;
 use super::{Connection, Failure};
+use crate::model::PoolDefinition;
+use crate::model::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
+use crate::render::{Object, POOL_KIND, definition, facts, home};
 
 /// A definition and the version of its object.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub(crate) struct Known {
     pub pool: PoolDefinition,
     pub version: String,
 }
 
 /// The place of definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PoolNamespace {
+pub(crate) enum PoolNamespace {
     /// It was there.
     Older,
     /// Made now, and every user may read it.
@@ -70,7 +70,7 @@ const TRIES: u32 = 8;
 
 impl Connection {
     /// All definitions, by name.
-    pub async fn pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
+    pub(crate) async fn pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
         let mut found = Vec::new();
         self.list(&format!("/api/v1/namespaces/{HOME}/configmaps"), &[("labelSelector", &selector)], |page| {
@@ -84,13 +84,13 @@ impl Connection {
     }
 
     /// One definition.
-    pub async fn pool(&self, name: &str) -> Result<Option<Known>, Failure> {
+    pub(crate) async fn pool(&self, name: &str) -> Result<Option<Known>, Failure> {
         Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
     }
 
     /// Makes a place for definitions that unless `private` everybody may read. One that is there keeps its secret when it
     /// was made with one, and is opened when it lacks the right for others only.
-    pub async fn ensure_home(&self, private: bool) -> Result<PoolNamespace, Failure> {
+    pub(crate) async fn ensure_home(&self, private: bool) -> Result<PoolNamespace, Failure> {
         let objects = home(private);
         let Some((namespace, readers)) = objects.split_first() else { return Ok(PoolNamespace::Older) };
         let older = match self.live(namespace).await {
@@ -108,7 +108,7 @@ impl Connection {
                     return Ok(if older { PoolNamespace::Older } else { PoolNamespace::Unread });
                 }
                 other => opened |= other?,
-            };
+            }
         }
         Ok(match (older, opened) {
             (true, false) => PoolNamespace::Older,
@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// Writes a definition that is not there yet. False when somebody was quicker.
-    pub async fn add_pool(&self, pool: &PoolDefinition) -> Result<bool, Failure> {
+    pub(crate) async fn add_pool(&self, pool: &PoolDefinition) -> Result<bool, Failure> {
         match self.post(&format!("/api/v1/namespaces/{HOME}/configmaps"), &definition(pool).body, false).await {
             Ok(_) => Ok(true),
             // The answer to a first try may have been lost.
@@ -138,7 +138,11 @@ impl Connection {
     }
 
     /// Changes a definition; `change` may see it several times when others write too. `None` when it is not there.
-    pub async fn change_pool(&self, name: &str, change: impl Fn(&mut PoolDefinition)) -> Result<Option<PoolDefinition>, Failure> {
+    pub(crate) async fn change_pool(
+        &self,
+        name: &str,
+        change: impl Fn(&mut PoolDefinition),
+    ) -> Result<Option<PoolDefinition>, Failure> {
         for _ in 0..TRIES {
             let Some(Known { mut pool, version }) = self.pool(name).await? else { return Ok(None) };
             let before = pool.clone();
@@ -157,13 +161,13 @@ impl Connection {
     }
 
     /// Deletes a definition, with `version` only as it was read. False when somebody changed it or took it away.
-    pub async fn remove_pool(&self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
+    pub(crate) async fn remove_pool(&self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
         self.delete_at(&path(name), Deletion { version, ..Deletion::default() }).await
     }
 
     /// Publishes what users who may not read nodes need to know of them; where nothing was published before, only with
     /// `begin`. A user who may not list nodes has nothing to publish.
-    pub async fn publish(&self, begin: bool) -> Result<(), Failure> {
+    pub(crate) async fn publish(&self, begin: bool) -> Result<(), Failure> {
         for _ in 0..TRIES {
             // Read before the nodes are: whoever publishes in between saw newer ones.
             let there: Option<Stored> = self.find(super::nodes::FACTS).await?;

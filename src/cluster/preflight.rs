@@ -3,15 +3,15 @@
 
 use serde_json::Value;
 
-use crate::model::quantity;
-use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
-
 use super::submit::{belongs, label};
 use super::{Connection, Failure, Wanted};
+use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use crate::model::quantity;
+use crate::render::{Object, Rendered};
 
 /// What stands in the way before anything is written.
 #[derive(Debug)]
-pub enum Obstacle {
+pub(crate) enum Obstacle {
     /// An object of that name is there.
     Exists {
         kind: String,
@@ -42,7 +42,7 @@ impl From<Failure> for Obstacle {
 impl Connection {
     /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves those out too).
     /// Returns warnings.
-    pub async fn preflight(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
+    pub(crate) async fn preflight(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         self.name_is_free(rendered).await?;
         for object in rendered.objects.iter().filter(|object| !object.shared) {
@@ -68,7 +68,7 @@ impl Connection {
 
     /// Lets the server judge a pod as the document makes them, after the priority classes that it names are there. Returns
     /// warnings.
-    pub async fn judge_pod(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
+    pub(crate) async fn judge_pod(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
         let mut probe = rendered.probe.clone();
         for class in rendered.objects.iter().filter(|object| object.shared) {
             if self.ready_shared(class, dry_run).await? == Shared::Imagined {
@@ -94,7 +94,7 @@ impl Connection {
 
     /// Lets the server judge everything that takes the place of a job of another kind, which goes first with what belongs to
     /// it. Returns warnings.
-    pub async fn judge_all(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
+    pub(crate) async fn judge_all(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             match self.live(object).await? {
@@ -112,7 +112,7 @@ impl Connection {
 
     /// Lets the server judge the owner of the pods as if its name were free: what is to take the place of a job is known to be
     /// taken before that job goes. Returns warnings.
-    pub async fn judge_owner(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
+    pub(crate) async fn judge_owner(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut owner = rendered.objects.last().expect("a document has an owner").clone();
         if let Some(meta) = owner.body["metadata"].as_object_mut() {
             let name = meta.remove("name");

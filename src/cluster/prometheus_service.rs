@@ -11,7 +11,7 @@ use super::{Connection, Failure};
 
 /// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PrometheusService {
+pub(crate) struct PrometheusService {
     pub namespace: String,
     pub service: String,
     pub port: u16,
@@ -20,7 +20,7 @@ pub struct PrometheusService {
 }
 
 /// What came back, whatever its status.
-pub struct ProxiedResponse {
+pub(crate) struct ProxiedResponse {
     pub code: u16,
     pub media: String,
     pub body: Bytes,
@@ -52,7 +52,7 @@ const WELL_KNOWN: [(&str, &str, u16); 7] = [
 impl PrometheusService {
     /// `monitoring/prometheus-operated`.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.namespace, self.service)
     }
 }
@@ -60,7 +60,7 @@ impl PrometheusService {
 impl Connection {
     /// Services that may be a Prometheus, the likeliest to remember most first. False when they may not be listed, and the
     /// usual names stand for them.
-    pub async fn gates(&self) -> Result<(Vec<PrometheusService>, bool), Failure> {
+    pub(crate) async fn gates(&self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
             let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
             self.get::<Value>(&path).await
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// Asks through the API server's proxy; with a body by POST.
-    pub async fn through_service(
+    pub(crate) async fn through_service(
         &self,
         gate: &PrometheusService,
         path: &str,
@@ -116,7 +116,7 @@ impl Connection {
     }
 
     /// A pod behind a Service and its port.
-    pub async fn pod_behind(&self, gate: &PrometheusService) -> Result<Option<(String, u16)>, Failure> {
+    pub(crate) async fn pod_behind(&self, gate: &PrometheusService) -> Result<Option<(String, u16)>, Failure> {
         let selector = format!("kubernetes.io/service-name={}", gate.service);
         let path = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", gate.namespace);
         let slices: Value = self.get(&with_query(&path, &[("labelSelector", &selector)])).await?;
@@ -132,7 +132,7 @@ impl Connection {
     }
 
     /// Runs `call` with a local address that leads to a port of a pod as long as it takes.
-    pub async fn beside_pod<T>(
+    pub(crate) async fn beside_pod<T>(
         &self,
         namespace: &str,
         pod: &str,

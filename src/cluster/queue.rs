@@ -3,11 +3,10 @@
 
 use serde_json::{Value, json};
 
-use crate::model::Job;
-use crate::render::PAUSED;
-
 use super::owner::OwnerKind;
 use super::{Connection, Failure};
+use crate::model::Job;
+use crate::model::labels::PAUSED;
 
 const GROUP: &str = "kueue.x-k8s.io";
 
@@ -39,7 +38,7 @@ impl Connection {
 
     /// Takes a training out of its queue or puts it back, and writes on the job that this was a person's wish: otherwise
     /// it looks like one that waits. Without Kueue the job is suspended like any other.
-    pub async fn hold(&self, job: &Job, held: bool) -> Result<(), Failure> {
+    pub(crate) async fn hold(&self, job: &Job, held: bool) -> Result<(), Failure> {
         let mut patch = json!({"metadata": {"annotations": {PAUSED: held.then_some("true")}}});
         match self.workload(job).await? {
             Some(workload) => drop(self.merge_patch(&workload, &json!({"spec": {"active": !held}})).await?),

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::model::QuotaUse;
-use crate::render::{MANAGED_BY, MANAGED_BY_US, QUOTA};
-
 use super::apply::Deletion;
 use super::decode::{ListPage, ObjectMetadata};
 use super::{Connection, Failure};
+use crate::model::QuotaUse;
+use crate::model::labels::{MANAGED_BY, MANAGED_BY_US, QUOTA};
 
 #[derive(Deserialize)]
 struct WireQuota<'a> {
@@ -35,7 +34,7 @@ struct QuotaStatus {
 
 /// An object of a quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuotaPart {
+pub(crate) struct QuotaPart {
     pub namespace: String,
     pub plural: &'static str,
     pub name: String,
@@ -45,7 +44,7 @@ pub struct QuotaPart {
 impl QuotaPart {
     /// Its kind and name, for people.
     #[must_use]
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         format!("{}/{}", self.plural.trim_end_matches('s'), self.name)
     }
 
@@ -56,7 +55,7 @@ impl QuotaPart {
 
 impl Connection {
     /// Quotas of one namespace or of all: every one that binds, and which of them are ours.
-    pub async fn quotas(&self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
+    pub(crate) async fn quotas(&self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
         let path = namespace.map_or_else(
             || "/api/v1/resourcequotas".to_owned(),
             |namespace| format!("/api/v1/namespaces/{namespace}/resourcequotas"),
@@ -83,7 +82,7 @@ impl Connection {
     }
 
     /// What a quota of ours has in a namespace, what binds last: as long as that is there the rest is found.
-    pub async fn quota_parts(&self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
+    pub(crate) async fn quota_parts(&self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
         let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {
             let part = QuotaPart { namespace: namespace.to_owned(), plural, name: name.to_owned(), uid: String::new() };
@@ -101,7 +100,7 @@ impl Connection {
     }
 
     /// Takes one of them away.
-    pub async fn remove_quota_part(&self, part: &QuotaPart) -> Result<(), Failure> {
+    pub(crate) async fn remove_quota_part(&self, part: &QuotaPart) -> Result<(), Failure> {
         self.delete_at(&part.path(), Deletion::of(&part.uid)).await.map(|_| ())
     }
 }

@@ -11,7 +11,7 @@ use super::decode::{PodSpec, WireContainer};
 impl PodSpec<'_> {
     /// Units of `resource` that the scheduler counts: sidecars run beside the containers, other init containers before
     /// them and beside the sidecars that were started earlier.
-    pub fn requested(&self, resource: &str) -> u64 {
+    pub(super) fn requested(&self, resource: &str) -> u64 {
         self.sum(|container| container.requested(resource))
     }
 
@@ -30,7 +30,7 @@ impl PodSpec<'_> {
     }
 
     /// The container that asks for devices, else the first.
-    pub fn main_container(&self) -> &str {
+    pub(super) fn main_container(&self) -> &str {
         let asks = |container: &&WireContainer<'_>| {
             container.resources.limits.keys().chain(container.resources.requests.keys()).any(|name| is_device(name))
         };
@@ -39,7 +39,7 @@ impl PodSpec<'_> {
     }
 
     /// Devices, whole or slices.
-    pub fn devices(&self) -> u64 {
+    pub(super) fn devices(&self) -> u64 {
         let names = |container: &WireContainer<'_>| {
             container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
         };
@@ -53,7 +53,7 @@ impl PodSpec<'_> {
 
 /// What a pod takes away from its node.
 #[derive(Debug, Default)]
-pub struct Total {
+pub(super) struct Total {
     pub extended: BTreeMap<String, u64>,
     pub cpu_milli: u64,
     pub memory_bytes: u64,
@@ -61,7 +61,7 @@ pub struct Total {
 
 impl PodSpec<'_> {
     /// Everything that the scheduler counts for this pod.
-    pub fn total(&self) -> Total {
+    pub(super) fn total(&self) -> Total {
         let mut extended = BTreeMap::new();
         for container in self.containers.iter().chain(&self.init_containers) {
             for name in

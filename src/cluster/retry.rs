@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What became of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryOutcome {
+pub(super) enum TryOutcome {
     /// No connection, or it broke.
     Broken,
     /// The server said no, with this status and its `Retry-After` in seconds.
@@ -19,7 +19,7 @@ const ALL_WAITS: Duration = Duration::from_secs(30);
 
 /// The wait before the next try, or `None` to give up. `tries` have been made, `waited` has passed between them.
 #[must_use]
-pub fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
+pub(super) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
     let (most, asked) = match outcome {
         TryOutcome::Broken => (3, None),
         TryOutcome::Status(429, after) => (8, after),

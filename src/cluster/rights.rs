@@ -5,17 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-use crate::model::rights::{Right, RightScope};
-use crate::render::HOME;
-
 use super::{Connection, Failure};
+use crate::model::labels::HOME;
+use crate::model::rights::{Right, RightScope};
 
 /// Questions on the way at once.
 const AT_ONCE: usize = 16;
 
 impl Connection {
     /// The answer to each right. `namespace` is where those of a namespace are asked for; `None` asks for all namespaces.
-    pub async fn may(&self, rights: &BTreeSet<Right>, namespace: Option<&str>) -> Result<BTreeMap<Right, bool>, Failure> {
+    pub(crate) async fn may(&self, rights: &BTreeSet<Right>, namespace: Option<&str>) -> Result<BTreeMap<Right, bool>, Failure> {
         let ask = |right: Right| async move {
             let (resource, subresource) = right.resource.split_once('/').unwrap_or((right.resource, ""));
             let namespace = match right.place {

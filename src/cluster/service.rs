@@ -13,7 +13,7 @@ use super::{Connection, Failure};
 
 impl Connection {
     /// What the cluster serves that a service may need. Whoever may not look at ingress classes is not told of them.
-    pub async fn served(&self) -> Result<Served, Failure> {
+    pub(crate) async fn served(&self) -> Result<Served, Failure> {
         let classes = self.find::<Value>("/apis/networking.k8s.io/v1/ingressclasses");
         let (custom, resource, classes) = join3(self.custom_metrics(), self.serves("metrics.k8s.io"), classes).await;
         let ingress_classes = match classes {
@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// Where the service or notebook answers. What the user may not read is left out.
-    pub async fn addresses(&self, job: &Job) -> Result<Vec<Endpoint>, Failure> {
+    pub(crate) async fn addresses(&self, job: &Job) -> Result<Vec<Endpoint>, Failure> {
         let (namespace, name) = (&job.namespace, &job.name);
         let service = format!("/api/v1/namespaces/{namespace}/services/{name}");
         let ingress = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/{name}");
@@ -57,7 +57,7 @@ impl Connection {
     }
 
     /// The job's autoscaler, when it has one.
-    pub async fn autoscaler(&self, job: &Job) -> Result<Option<Autoscaler>, Failure> {
+    pub(crate) async fn autoscaler(&self, job: &Job) -> Result<Option<Autoscaler>, Failure> {
         let path = format!("/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers/{}", job.namespace, job.name);
         Ok(readable(self.find::<Value>(&path).await)?.map(|found| autoscaler(&found)))
     }

@@ -3,12 +3,11 @@
 
 use serde_json::{Value, json};
 
-use crate::model::Job;
-use crate::render::REPLICAS;
-
 use super::apply::Deletion;
 use super::owner::{HOSTNAME, OwnerKind};
 use super::{Connection, Failure};
+use crate::model::Job;
+use crate::model::labels::REPLICAS;
 
 impl Connection {
     fn owner_path(job: &Job) -> String {
@@ -16,12 +15,12 @@ impl Connection {
     }
 
     /// Suspends a training or lets it go on.
-    pub async fn suspend(&self, job: &Job, suspend: bool) -> Result<(), Failure> {
+    pub(crate) async fn suspend(&self, job: &Job, suspend: bool) -> Result<(), Failure> {
         self.merge_patch(&Self::owner_path(job), &json!({"spec": {"suspend": suspend}})).await.map(|_| ())
     }
 
     /// Sets the number of pods of a service or notebook.
-    pub async fn scale(&self, job: &Job, replicas: u32) -> Result<(), Failure> {
+    pub(crate) async fn scale(&self, job: &Job, replicas: u32) -> Result<(), Failure> {
         let mut patch = json!({"spec": {"replicas": replicas}});
         // The size to come back to.
         patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 { job.pods_wanted.to_string().into() } else { Value::Null };
@@ -33,7 +32,7 @@ impl Connection {
     }
 
     /// Lets a paused job go on anywhere, or where it was; a service gets the size that it had.
-    pub async fn resume(&self, job: &Job, anywhere: bool) -> Result<(), Failure> {
+    pub(crate) async fn resume(&self, job: &Job, anywhere: bool) -> Result<(), Failure> {
         if !job.kind.serves() {
             return self.suspend(job, false).await;
         }

@@ -79,7 +79,7 @@ impl Connection {
 
 impl Receiver {
     /// The channel and the content of the next message; `None` when the connection has ended, in whatever way.
-    pub async fn next(&mut self) -> Option<(u8, Bytes)> {
+    pub(super) async fn next(&mut self) -> Option<(u8, Bytes)> {
         loop {
             let silence = self.heard.get().map(|heard| heard + GONE);
             let message = match silence {

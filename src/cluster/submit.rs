@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::apply::{Creation, Deletion, is_of};
 use super::{Connection, Failure};
-use crate::render::{JOB, MANAGED_BY, MANAGED_BY_US, Object, Rendered};
+use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use crate::render::{Object, Rendered};
 
 /// What a submission has made so far: whoever interrupts it has to say so, and to take it away.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// With their UIDs.
     made: Vec<(Object, String)>,
     /// Sent, and not answered yet; true for the owner.
@@ -20,7 +21,7 @@ pub struct Progress {
 
 /// What is there after a submission that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub(crate) struct Left {
     /// As `kind/name`.
     pub there: Vec<String>,
     /// Nobody answers whether it is there.
@@ -29,7 +30,7 @@ pub struct Left {
 
 /// A submission that failed on the way.
 #[derive(Debug)]
-pub struct Broken {
+pub(crate) struct Broken {
     pub failure: Failure,
     /// The object that failed, as `kind/name`.
     pub object: String,
@@ -40,7 +41,7 @@ pub struct Broken {
 
 /// A document that is in the cluster.
 #[derive(Debug)]
-pub struct Submitted {
+pub(crate) struct Submitted {
     /// The object that owns the pods.
     pub owner: Value,
     pub warnings: Vec<String>,
@@ -48,7 +49,7 @@ pub struct Submitted {
 
 /// `kind/name` as people write it.
 #[must_use]
-pub fn label(object: &Object) -> String {
+pub(crate) fn label(object: &Object) -> String {
     format!("{}/{}", object.kind().to_lowercase(), object.name())
 }
 
@@ -67,7 +68,7 @@ impl From<Failure> for WriteStop {
 impl Connection {
     /// Writes the objects in order; the last owns the others. `run` marks what this run makes. What was made when it failed
     /// is taken away again, unless it is to be kept.
-    pub async fn submit(
+    pub(crate) async fn submit(
         &self,
         rendered: &Rendered,
         run: &str,
@@ -126,7 +127,7 @@ impl Connection {
     }
 
     /// Removes what this run made, newest first, or keeps it; says what is there then.
-    pub async fn take_back(&self, run: &str, keep_partial: bool, progress: &RefCell<Progress>) -> Left {
+    pub(crate) async fn take_back(&self, run: &str, keep_partial: bool, progress: &RefCell<Progress>) -> Left {
         let Progress { mut made, doubtful } = progress.take();
         let mut left = Left::default();
         if let Some((object, root)) = doubtful {
@@ -165,7 +166,7 @@ impl Connection {
 
 /// What a job's owner owns, as it is written then.
 #[must_use]
-pub fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
+pub(super) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
     let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let reference = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),

@@ -17,7 +17,7 @@ use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
 use super::{Connection, Failure};
 
 /// Owners and pods, and what could not be read.
-pub struct Owners {
+pub(crate) struct Owners {
     pub forest: Forest,
     /// Kinds that may not be listed, so that workloads without pods are missing.
     pub unreadable: Vec<String>,
@@ -117,7 +117,7 @@ struct Reference {
 
 impl Connection {
     /// Owners and pods of `namespace`, or of all.
-    pub async fn owners(&self, namespace: Option<&str>) -> Result<Owners, Failure> {
+    pub(crate) async fn owners(&self, namespace: Option<&str>) -> Result<Owners, Failure> {
         match self.owners_in(namespace).await {
             Err(failure) if namespace.is_none() && failure.is_forbidden() => {
                 let own = self.namespace.clone();

@@ -1,17 +1,17 @@
 //! What each verb does: it resolves its arguments, asks the cluster or Prometheus, calls the core, and hands text to the
 //! terminal. A command never names another one: what two of them need is a workflow (`deploy`, `observe`, `inside`) or the core.
 
-pub mod access;
-pub mod files;
-pub mod history;
-pub mod jobs;
-pub mod metrics;
-pub mod nodes;
-pub mod pools;
-pub mod program;
-pub mod quotas;
-pub mod score;
-pub mod workloads;
+pub(crate) mod access;
+pub(crate) mod files;
+pub(crate) mod history;
+pub(crate) mod jobs;
+pub(crate) mod metrics;
+pub(crate) mod nodes;
+pub(crate) mod pools;
+pub(crate) mod program;
+pub(crate) mod quotas;
+pub(crate) mod score;
+pub(crate) mod workloads;
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ macro_rules! define_dispatch {
         $(
             impl $group {
                 /// Runs the verb that was typed.
-                pub async fn run(&self, context: &Context) -> Result<ExitCode, Error> {
+                pub(crate) async fn run(&self, context: &Context) -> Result<ExitCode, Error> {
                     match self {
                         $(Self::$verb(args) => $run(args, context).await,)*
                     }

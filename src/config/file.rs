@@ -13,14 +13,14 @@ use crate::files::{replace, text_of};
 
 /// What the file says; nothing where there is none.
 #[derive(Clone, Default, PartialEq)]
-pub struct ConfigFile {
+pub(crate) struct ConfigFile {
     content: Value,
     path: Option<PathBuf>,
 }
 
 impl ConfigFile {
     /// The file that was named, which has to be there, or the one in the user's folder, which need not.
-    pub fn read(named: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = named.map(Path::to_path_buf).or_else(|| usual().filter(|path| path.exists())) else {
             return Ok(Self::default());
         };
@@ -30,12 +30,12 @@ impl ConfigFile {
 
     /// Where it is; `None` when there is none.
     #[must_use]
-    pub fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     /// What it says of a key; an error says what the key wants.
-    pub fn value(&self, key: &SettingKey) -> anyhow::Result<Option<Value>> {
+    pub(crate) fn value(&self, key: &SettingKey) -> anyhow::Result<Option<Value>> {
         let (section, name) = key.path();
         match &self.content[section][name] {
             Value::Null => Ok(None),
@@ -47,19 +47,19 @@ impl ConfigFile {
     }
 
     /// A text that is not empty.
-    pub fn text(&self, section: &str, key: &str) -> Option<String> {
+    pub(crate) fn text(&self, section: &str, key: &str) -> Option<String> {
         self.content[section][key].as_str().filter(|text| !text.is_empty()).map(ToOwned::to_owned)
     }
 
     /// A path, meant from where the file is.
-    pub fn file(&self, section: &str, key: &str) -> Option<PathBuf> {
+    pub(crate) fn file(&self, section: &str, key: &str) -> Option<PathBuf> {
         let folder = self.path.as_deref().and_then(Path::parent).map(Path::to_path_buf).unwrap_or_default();
         self.text(section, key).map(|path| folder.join(path))
     }
 
     /// What nobody reads, each with the nearest key.
     #[must_use]
-    pub fn unknown(&self) -> Vec<String> {
+    pub(crate) fn unknown(&self) -> Vec<String> {
         let place = self.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
         let told = |name: &str, near: Option<&str>| {
             let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -70,8 +70,12 @@ impl ConfigFile {
             Value::Null => {}
             Value::Object(sections) => {
                 for (section, keys) in sections {
-                    let of: Vec<&str> =
-                        KEYS.iter().map(|key| key.path()).filter(|(own, _)| own == section).map(|(_, name)| name).collect();
+                    let of: Vec<&str> = KEYS
+                        .iter()
+                        .map(super::keys::SettingKey::path)
+                        .filter(|(own, _)| own == section)
+                        .map(|(_, name)| name)
+                        .collect();
                     if of.is_empty() {
                         unknown.push(told(section, nearest(section, SettingKey::sections().into_iter())));
                         continue;
@@ -102,7 +106,7 @@ const PRIVATE: u32 = 0o600;
 
 /// The file in the user's folder.
 #[must_use]
-pub fn usual() -> Option<PathBuf> {
+pub(crate) fn usual() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
 }
 
@@ -121,7 +125,7 @@ fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {
 
 /// Writes a value into the file at a path, or into the one in the user's folder, which comes to be. Comments stay. Returns
 /// where it was written.
-pub fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyhow::Result<PathBuf> {
+pub(crate) fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyhow::Result<PathBuf> {
     let path =
         named.map(Path::to_path_buf).or_else(usual).ok_or_else(|| anyhow!("there is no config folder; --config names a file"))?;
     let old = if path.exists() { text_of(&path)? } else { String::new() };

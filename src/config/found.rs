@@ -13,7 +13,7 @@ use crate::model::quantity;
 
 /// Who gave a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     Flag,
     /// The variable.
     Environment(&'static str),
@@ -24,7 +24,7 @@ pub enum Origin {
 impl Origin {
     /// For people, in a sentence.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Flag => "a flag",
             Self::Environment(_) => "the environment",
@@ -36,17 +36,17 @@ impl Origin {
 
 /// The file and the environment, asked by key.
 #[derive(Clone, Default, PartialEq)]
-pub struct Config {
+pub(crate) struct Config {
     pub file: ConfigFile,
 }
 
 impl Config {
-    pub fn read(named: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Self> {
         Ok(Self { file: ConfigFile::read(named)? })
     }
 
     /// A key's value, null when nobody gives one; an error names the variable or the key that holds something else.
-    pub fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
+    pub(crate) fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
         let set = |name: &&'static str| Some((*name, Environment::variable(name).filter(|text| !text.trim().is_empty())?));
         if let Some((variable, text)) = key.variables.iter().find_map(set) {
             let shown = if key.secret { String::new() } else { format!(" is `{text}`, which") };
@@ -65,34 +65,34 @@ impl Config {
     }
 
     /// A text or a word; `None` when nobody gives one.
-    pub fn text(&self, name: &str) -> anyhow::Result<Option<String>> {
+    pub(crate) fn text(&self, name: &str) -> anyhow::Result<Option<String>> {
         Ok(self.value(name)?.as_str().map(ToOwned::to_owned))
     }
 
     /// A number of a key with a default.
-    pub fn number(&self, name: &str) -> anyhow::Result<f64> {
+    pub(crate) fn number(&self, name: &str) -> anyhow::Result<f64> {
         Ok(self.value(name)?.as_f64().expect("a key of numbers has a default"))
     }
 
     /// A whole number of a key with a default.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the table bounds it")]
-    pub fn whole(&self, name: &str) -> anyhow::Result<usize> {
+    pub(crate) fn whole(&self, name: &str) -> anyhow::Result<usize> {
         Ok(self.number(name)? as usize)
     }
 
-    pub fn switch(&self, name: &str) -> anyhow::Result<bool> {
+    pub(crate) fn switch(&self, name: &str) -> anyhow::Result<bool> {
         Ok(self.value(name)?.as_bool().unwrap_or(false))
     }
 
     /// A time of a key with a default.
-    pub fn duration(&self, name: &str) -> anyhow::Result<Duration> {
+    pub(crate) fn duration(&self, name: &str) -> anyhow::Result<Duration> {
         let value = self.value(name)?;
         let seconds = value.as_f64().or_else(|| value.as_str()?.parse().ok()).map(Duration::from_secs_f64);
         Ok(seconds.or_else(|| quantity::duration(value.as_str()?)).expect("a key of times has a default"))
     }
 
     /// Names with their texts, of the file.
-    pub fn map(&self, name: &str) -> anyhow::Result<Vec<(String, String)>> {
+    pub(crate) fn map(&self, name: &str) -> anyhow::Result<Vec<(String, String)>> {
         let value = self.value(name)?;
         let pairs = value.as_object().into_iter().flatten();
         Ok(pairs.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())

@@ -10,6 +10,7 @@ use crate::model::quantity;
 /// What a key may hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueKind {
+    /// Any text.
     Text,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -30,6 +31,7 @@ pub enum ValueKind {
 pub struct SettingKey {
     /// `prometheus.url`.
     pub name: &'static str,
+    /// What values are accepted.
     pub kind: ValueKind,
     /// As it would be written; empty when there is none.
     pub default: &'static str,
@@ -37,6 +39,7 @@ pub struct SettingKey {
     pub variables: &'static [&'static str],
     /// The flag that comes before everything.
     pub flag: &'static str,
+    /// One sentence for the reference.
     pub meaning: &'static str,
     /// True when its value is never shown.
     pub secret: bool,
@@ -121,6 +124,7 @@ impl SettingKey {
         Self::find(name).unwrap_or_else(|| panic!("the table of keys has `{name}`"))
     }
 
+    /// Returns the key of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
@@ -149,7 +153,7 @@ impl SettingKey {
 
 /// What is nearest to a word that is none of these.
 #[must_use]
-pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let close = |other: &&str| strsim::damerau_levenshtein(word, other) <= (other.len() / 3).max(1);
     among.filter(close).min_by_key(|other| strsim::damerau_levenshtein(word, other))
 }

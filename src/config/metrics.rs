@@ -15,7 +15,7 @@ const SECTION: &str = "prometheus";
 
 /// What the command line says.
 #[derive(Clone, Debug, Default)]
-pub struct MetricsFlags {
+pub(crate) struct MetricsFlags {
     pub config: Option<PathBuf>,
     pub url: Option<String>,
     pub token_file: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub struct MetricsFlags {
 impl MetricsFlags {
     /// Returns what the flag of a setting says. Values of headers are left out, for they may be secret.
     #[must_use]
-    pub fn value(&self, key: &str) -> Option<serde_json::Value> {
+    pub(crate) fn value(&self, key: &str) -> Option<serde_json::Value> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
         let header = |text: &String| Some((text.split_once(':')?.0.trim().to_owned(), "".into()));
         match key {
@@ -44,7 +44,7 @@ impl MetricsFlags {
 
 /// Where to ask, and how to be let in.
 #[derive(Clone, Default)]
-pub struct MetricsSource {
+pub(crate) struct MetricsSource {
     /// `None`: to be found in the cluster. The word `none`: nowhere.
     pub url: Option<(String, Origin)>,
     pub credentials: Credentials,
@@ -55,13 +55,13 @@ pub struct MetricsSource {
 impl MetricsSource {
     /// True when nobody shall be asked.
     #[must_use]
-    pub fn is_off(&self) -> bool {
+    pub(crate) fn is_off(&self) -> bool {
         self.url.as_ref().is_some_and(|(url, _)| url == "none")
     }
 
     /// Resolves; an error says which file or value is wrong. What lets us in goes to the address that it was given for: the
     /// file's with the file's address, the environment's with one that is named, the flags' with any.
-    pub fn resolve(flags: &MetricsFlags) -> anyhow::Result<Self> {
+    pub(crate) fn resolve(flags: &MetricsFlags) -> anyhow::Result<Self> {
         let config = Config::read(flags.config.as_deref())?;
         let file = &config.file;
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());

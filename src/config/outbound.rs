@@ -11,7 +11,7 @@ use super::keys::SettingKey;
 
 /// An AI that gives its opinion.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AiSettings {
+pub(crate) struct AiSettings {
     pub enabled: bool,
     pub url: Option<String>,
     pub key: Option<String>,
@@ -30,7 +30,7 @@ pub struct AiSettings {
 
 /// A control system that is told which devices are low.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ControlSettings {
+pub(crate) struct ControlSettings {
     pub enabled: bool,
     pub url: Option<String>,
     pub timeout: Duration,
@@ -41,7 +41,7 @@ pub struct ControlSettings {
 
 /// A chat that is told which devices are low.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NotifySettings {
+pub(crate) struct NotifySettings {
     pub enabled: bool,
     pub url: Option<String>,
     /// The name of a format, or `auto`.
@@ -54,7 +54,7 @@ pub struct NotifySettings {
 
 /// Minutes of the local day from which and to which nothing is sent; over midnight when the first is later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuietHours {
+pub(crate) struct QuietHours {
     from: u16,
     to: u16,
 }
@@ -62,7 +62,7 @@ pub struct QuietHours {
 impl QuietHours {
     /// `22:00-08:00`.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let minutes = |text: &str| {
             let (hours, minutes) = text.trim().split_once(':')?;
             let (hours, minutes): (u16, u16) = (hours.parse().ok()?, minutes.parse().ok()?);
@@ -74,7 +74,7 @@ impl QuietHours {
 
     /// Whether a minute of the day is within.
     #[must_use]
-    pub fn hold(self, minute: u16) -> bool {
+    pub(crate) fn hold(self, minute: u16) -> bool {
         match self.from <= self.to {
             true => (self.from..self.to).contains(&minute),
             false => minute >= self.from || minute < self.to,
@@ -83,7 +83,7 @@ impl QuietHours {
 }
 
 impl AiSettings {
-    pub fn of(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         Ok(Self {
             enabled: config.switch("ai.enabled")?,
             url: config.text("ai.api_url")?,
@@ -101,7 +101,7 @@ impl AiSettings {
 }
 
 impl ControlSettings {
-    pub fn of(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         Ok(Self {
             enabled: config.switch("control.enabled")?,
             url: config.text("control.api_url")?,
@@ -113,7 +113,7 @@ impl ControlSettings {
 }
 
 impl NotifySettings {
-    pub fn of(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         let quiet_hours = match config.text("notify.quiet_hours")? {
             None => None,
             Some(text) => Some(
@@ -135,7 +135,7 @@ impl NotifySettings {
 
 /// Where what is known from one run to the next may be kept.
 #[must_use]
-pub fn state_folder() -> Option<PathBuf> {
+pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("gpuctl"))
 }
 

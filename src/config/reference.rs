@@ -22,7 +22,7 @@ Times are `30s`, `5m`, `2h`, or a number of seconds; `prometheus.time_window_min
 
 /// All of it, as Markdown.
 #[must_use]
-pub fn text() -> String {
+pub(crate) fn text() -> String {
     let mut text = OPENING.to_owned();
     for key in &KEYS {
         let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };

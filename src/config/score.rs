@@ -6,7 +6,7 @@ use super::found::Config;
 
 /// The settings of a score.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ScoreSettings {
+pub(crate) struct ScoreSettings {
     pub window_seconds: f64,
     pub step_seconds: f64,
     /// Of utilization, memory copy, memory used, power.
@@ -30,7 +30,7 @@ const WEIGHTS: [&str; 4] =
 
 impl ScoreSettings {
     /// What environment and file say; an error names the key or variable.
-    pub fn of(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         let mut weights = [0.0; 4];
         for (weight, key) in weights.iter_mut().zip(WEIGHTS) {
             *weight = config.number(key)?;

@@ -6,7 +6,7 @@ use super::pod::{self, PodFields};
 use super::{ConvertError, Converted, FieldMap, SourceFields};
 
 /// Converts every object that is a workload; Services give Deployments their port.
-pub fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
+pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
     let mut found = Vec::new();
     let mut used = Vec::new();
     for object in objects {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 /// A document of ours, with what it does not carry.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Converted {
+pub(crate) struct Converted {
     /// Fields of the document.
     pub document: Value,
     /// What it came from, as `Job/train`.
@@ -20,7 +20,7 @@ pub struct Converted {
 
 /// Why a file cannot be converted at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConvertError {
+pub(crate) struct ConvertError {
     pub message: String,
     pub hint: String,
 }
@@ -32,7 +32,7 @@ impl ConvertError {
 }
 
 /// Every document of a text. `image` is for scripts, which name none.
-pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
+pub(crate) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     if text.lines().any(|line| line.trim_start().starts_with("#SBATCH")) || text.starts_with("#!") {
         return slurm::convert(text, image).map(|one| vec![one]);
     }

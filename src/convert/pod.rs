@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::model::gpu::{TYPE_LABELS, WHOLE};
-use crate::model::{GpuType, POOL_LABEL};
-
 use super::{FieldMap, SourceFields};
+use crate::model::GpuType;
+use crate::model::gpu::{TYPE_LABELS, WHOLE};
+use crate::model::labels::POOL_LABEL;
 
 /// Fields of a pod spec that the overlay carries as they are.
 const OVERLAID: [&str; 16] = [
@@ -31,7 +31,7 @@ const OURS: [&str; 4] = ["restartPolicy", "enableServiceLinks", "automountServic
 
 /// What a pod template says in our words.
 #[derive(Default)]
-pub struct PodFields {
+pub(super) struct PodFields {
     pub environment: Value,
     pub resources: FieldMap,
     pub storage: Value,
@@ -45,7 +45,7 @@ pub struct PodFields {
 }
 
 /// Reads a template's pod spec.
-pub fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodFields {
+pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodFields {
     let mut pod = PodFields::default();
     let mut overlay = FieldMap::default();
     let mut source = SourceFields::new(path, spec, lost);

@@ -121,7 +121,7 @@ struct SlurmResources {
 }
 
 /// Converts one script.
-pub fn convert(text: &str, image: Option<&str>) -> Result<Converted, ConvertError> {
+pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Converted, ConvertError> {
     let (mut lost, mut asked) = (Vec::new(), SlurmResources::default());
     let (mut job, mut environment, mut resources, mut labels) =
         (FieldMap::default(), FieldMap::default(), FieldMap::default(), FieldMap::default());
@@ -259,7 +259,7 @@ fn body(text: &str, lost: &mut Vec<String>) -> Result<String, ConvertError> {
     let mut lines = Vec::new();
     for line in text.lines() {
         let trimmed = line.trim_start();
-        if trimmed.starts_with("#") || (trimmed.is_empty() && lines.is_empty()) {
+        if trimmed.starts_with('#') || (trimmed.is_empty() && lines.is_empty()) {
             continue;
         }
         if trimmed.starts_with("module ") || trimmed.starts_with("ml ") {

@@ -8,15 +8,16 @@ use crate::deploy::errors::{conflicting, in_the_way};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules;
 use crate::error::{Error, ErrorName};
+use crate::model::labels::{SOURCE, USER};
 use crate::model::{Job, Node, State};
-use crate::render::{Rendered, SOURCE, USER, namespace, render};
+use crate::render::{Rendered, namespace, render};
 use crate::spec::Document;
 use crate::view::changes::{self, Masks};
 use crate::view::text::count;
 
 /// What people asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// What is there already is in the way.
     #[default]
     Create,
@@ -26,14 +27,14 @@ pub enum Mode {
 
 impl Mode {
     /// True when what is there already is changed.
-    pub fn changes(self) -> bool {
+    pub(crate) fn changes(self) -> bool {
         self != Self::Create
     }
 }
 
 /// What is to be done for a document.
 #[derive(Debug)]
-pub enum Action {
+pub(crate) enum Action {
     Create,
     Change(Effects),
     Nothing,
@@ -44,7 +45,7 @@ pub enum Action {
 }
 
 /// A document that may be written.
-pub struct Decision {
+pub(crate) struct Decision {
     pub plan: Plan,
     pub step: Action,
     /// What the server answered about what is there.
@@ -54,7 +55,7 @@ pub struct Decision {
 }
 
 /// Judges one document. `beside` jobs of the same pool come with the run.
-pub async fn judge(
+pub(crate) async fn judge(
     mut plan: Plan,
     mode: Mode,
     beside: usize,
@@ -168,7 +169,7 @@ async fn again(
 
 /// What applying a document again would change in the job that is there. Whoever submitted it stays its user, whoever applies
 /// it; a priority class that may not be made is left out, as it was when it was created.
-pub async fn compare(
+pub(crate) async fn compare(
     plan: &mut Plan,
     live: &Value,
     (force, dry_run): (bool, bool),
@@ -208,7 +209,7 @@ fn is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Ve
 }
 
 /// Secrets of the job that is there and of the one that is wanted.
-pub fn masks(rendered: &Rendered, live: &Value) -> Masks {
+pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
     let source = |body: &Value| {
         let found = body.pointer("/metadata/annotations").and_then(|all| all.get(SOURCE)).and_then(Value::as_str);
         found.unwrap_or_default().to_owned()
@@ -218,7 +219,7 @@ pub fn masks(rendered: &Rendered, live: &Value) -> Masks {
 }
 
 /// What goes with a job that is replaced.
-pub fn lost(job: &Job) -> String {
+pub(crate) fn lost(job: &Job) -> String {
     let pods = job.current_pods().len() as u64;
     match (pods, job.gpus_held()) {
         (0, _) => "replacing it loses its events".to_owned(),

@@ -12,7 +12,7 @@ use crate::view::deleted::Deleted;
 
 /// How a job is deleted.
 #[derive(Clone, Copy, Debug)]
-pub struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     /// Ends the containers without their grace period.
     pub force: bool,
     /// Deletes claims that `size:` made, with their data.
@@ -26,7 +26,7 @@ pub struct DeleteOptions {
 }
 
 /// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are gone.
-pub async fn away(connection: &Connection, job: &Job, timeout: Duration, context: &Context) -> Result<(), Error> {
+pub(crate) async fn away(connection: &Connection, job: &Job, timeout: Duration, context: &Context) -> Result<(), Error> {
     let how = DeleteOptions { force: false, purge: false, no_wait: false, ignore_not_found: true, timeout };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
@@ -41,7 +41,7 @@ pub async fn away(connection: &Connection, job: &Job, timeout: Duration, context
 }
 
 /// Starts the deletion. `None` when there is nothing and that is no error.
-pub async fn begin(connection: &Connection, name: &str, how: &DeleteOptions) -> Result<Option<Job>, Error> {
+pub(crate) async fn begin(connection: &Connection, name: &str, how: &DeleteOptions) -> Result<Option<Job>, Error> {
     let job = match lookup::job(connection, name, Purpose::Change).await {
         Ok(job) => job,
         Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, error, how).await,
@@ -86,7 +86,7 @@ async fn absent(connection: &Connection, name: &str, error: Error, how: &DeleteO
 }
 
 /// Waits until nothing of the job runs.
-pub async fn end(
+pub(crate) async fn end(
     connection: &Connection,
     job: &Job,
     start: Instant,
@@ -99,8 +99,13 @@ pub async fn end(
         1 => "1 GPU is free again".to_owned(),
         _ => format!("{gpus} GPUs are free again"),
     };
-    let answer =
-        |status, message: String| Deleted { job_id: job.name.clone(), namespace: Some(job.namespace.clone()), status, message };
+    let answer = |status, message: String| Deleted {
+        job_id: Some(job.name.clone()),
+        name: None,
+        namespace: Some(job.namespace.clone()),
+        status,
+        message,
+    };
     if how.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }

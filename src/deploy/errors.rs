@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorName};
 use crate::render::Object;
 
 /// What was there before anything was written.
-pub fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
+pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     let namespace = &plan.target.namespace;
     match obstacle {
         Obstacle::Exists { kind, name, ours } => {
@@ -47,7 +47,7 @@ fn refused(failure: Failure, namespace: &str) -> Error {
 }
 
 /// What failed on the way, and what is left of it.
-pub fn broken(broken: Broken) -> Error {
+pub(crate) fn broken(broken: Broken) -> Error {
     let error = Error::from(broken.failure).during(format!("{} could not be created", broken.object));
     match broken.taken {
         true => error.cause("what had been made for it belongs to that job"),
@@ -56,7 +56,7 @@ pub fn broken(broken: Broken) -> Error {
 }
 
 /// Says what is there of a document that was not written whole.
-pub fn with_left(error: Error, left: &Left) -> Error {
+pub(crate) fn with_left(error: Error, left: &Left) -> Error {
     let error = match left.there.is_empty() {
         true => error.cause("everything made before it was removed again"),
         false => error.cause(format!("still there: {}", left.there.join(", "))),
@@ -70,7 +70,7 @@ pub fn with_left(error: Error, left: &Left) -> Error {
 }
 
 /// An update that ended half way: nothing can be taken back, for what was there before is gone.
-pub fn half_changed(half: HalfChanged) -> Error {
+pub(crate) fn half_changed(half: HalfChanged) -> Error {
     let error = Error::from(half.failure).during(format!("{} could not be changed", half.object));
     match half.written.is_empty() {
         true => error.cause("nothing was changed"),
@@ -79,7 +79,7 @@ pub fn half_changed(half: HalfChanged) -> Error {
 }
 
 /// Fields that others own and have other values in.
-pub fn conflicting(effects: &Effects) -> Option<Error> {
+pub(crate) fn conflicting(effects: &Effects) -> Option<Error> {
     let of = |(object, effect): &(Object, Effect)| match effect {
         Effect::Conflict(fields) => blamed(object, fields),
         _ => Vec::new(),
@@ -89,7 +89,7 @@ pub fn conflicting(effects: &Effects) -> Option<Error> {
 }
 
 /// The same of one object.
-pub fn conflict(object: &Object, fields: &[Blame]) -> Error {
+pub(crate) fn conflict(object: &Object, fields: &[Blame]) -> Error {
     in_conflict(blamed(object, fields))
 }
 

@@ -15,32 +15,32 @@ use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::plan::{Plan, PlanningFacts, job};
 use crate::error::{Error, ErrorKind, ErrorName};
+use crate::model::rights::Task;
 use crate::render::pods_in_all;
 use crate::view::changes;
-use crate::view::created::Created;
+use crate::view::created::{Created, DocumentName, FailedDocument};
 
 /// What became of the documents of a run.
 #[derive(Default)]
-pub struct RunSummary {
+pub(crate) struct RunSummary {
     pub done: Vec<Created>,
-    /// Kind, name, why.
-    pub failed: Vec<(&'static str, String, Error)>,
-    /// Kind and name.
-    pub not_tried: Vec<(&'static str, String)>,
+    pub failed: Vec<FailedDocument>,
+    pub not_tried: Vec<DocumentName>,
 }
 
 impl RunSummary {
     /// How the run ends, if not well: an interruption is told from a failure.
-    pub fn kind(&self) -> Option<ErrorKind> {
-        let worst = |(_, _, error): &(&str, String, Error)| {
-            if error.kind == ErrorKind::Interrupted { error.kind } else { ErrorKind::Request }
+    pub(crate) fn kind(&self) -> Option<ErrorKind> {
+        let worst = |failed: &FailedDocument| match failed.error.kind {
+            ErrorKind::Interrupted => ErrorKind::Interrupted,
+            _ => ErrorKind::Request,
         };
         self.failed.iter().map(worst).max_by_key(|kind| kind.exit_code())
     }
 }
 
 /// How documents are written.
-pub struct Writing<'w> {
+pub(crate) struct Writing<'w> {
     pub mode: Mode,
     pub keep_partial: bool,
     pub facts: &'w PlanningFacts,
@@ -71,7 +71,7 @@ const GONE: &str = "the job that was there before is deleted";
 const ENDING: Duration = Duration::from_secs(300);
 
 impl<'w> Writing<'w> {
-    pub fn new(
+    pub(crate) fn new(
         mode: Mode,
         keep_partial: bool,
         facts: &'w PlanningFacts,
@@ -95,7 +95,7 @@ impl<'w> Writing<'w> {
 
     /// Writes the documents in order. After an outage or an interruption the rest is not tried: it would fail as well, or is
     /// not wanted. Whoever needs what failed is not tried either. `tell` is given each that is done.
-    pub async fn all(
+    pub(crate) async fn all(
         &self,
         judged: Vec<Decision>,
         account: &mut RunSummary,
@@ -103,8 +103,8 @@ impl<'w> Writing<'w> {
     ) -> Result<(), Error> {
         let mut rest = judged.into_iter();
         for one in rest.by_ref() {
-            let (kind, name) = (one.plan.input.document.kind(), one.plan.input.document.name().to_owned());
-            self.context.terminal.set_task(Some(crate::model::rights::Task::writing(kind, self.mode.changes())));
+            let document = one.plan.input.name();
+            self.context.terminal.set_task(Some(Task::writing(document.kind, self.mode.changes())));
             self.phase.set(Phase::Creating);
             let outcome = tokio::select! {
                 outcome = self.one(one) => outcome,
@@ -117,14 +117,14 @@ impl<'w> Writing<'w> {
                 }
                 Err(error) => {
                     let over = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Interrupted);
-                    account.failed.push((kind, name, error));
+                    account.failed.push(FailedDocument { document, error });
                     if over {
                         break;
                     }
                 }
             }
         }
-        account.not_tried.extend(rest.map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
+        account.not_tried.extend(rest.map(|one| one.plan.input.name()));
         Ok(())
     }
 
@@ -199,7 +199,7 @@ impl<'w> Writing<'w> {
 }
 
 /// Fields that change, by object.
-pub fn told(plan: &Plan, live: &Value, effects: &crate::cluster::Effects) -> Vec<String> {
+pub(crate) fn told(plan: &Plan, live: &Value, effects: &crate::cluster::Effects) -> Vec<String> {
     let masks = masks(&plan.rendered, live);
     let mut found = Vec::new();
     for (object, effect) in &effects.objects {
@@ -216,7 +216,7 @@ pub fn told(plan: &Plan, live: &Value, effects: &crate::cluster::Effects) -> Vec
 }
 
 /// A document as it is reported.
-pub fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
+pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
     let job = job(&plan.input).expect("only jobs are rendered");
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
     let place = pool.clone().unwrap_or_else(|| plan.target.namespace.clone());

@@ -3,36 +3,78 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::process::ExitCode;
 
+use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::spec::{self, Document, FILE_BYTES, Override, Problems};
+use crate::view::created::{self, DocumentName, FailedDocument};
+use crate::view::{Format, document};
 
 /// Files of one folder.
 const MOST_FILES: usize = 1000;
 
 /// A document and the file that it came from.
 #[derive(Clone, Debug)]
-pub struct InputDocument {
+pub(crate) struct InputDocument {
     pub document: Document,
     pub file: String,
     pub text: String,
 }
 
+impl InputDocument {
+    /// Returns the document's kind and name.
+    #[must_use]
+    pub(crate) fn name(&self) -> DocumentName {
+        DocumentName { kind: self.document.kind(), name: self.document.name().to_owned() }
+    }
+}
+
+/// Files of which some could not be read, and the documents of the others.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    /// In the order of the files; never empty.
+    pub failed: Vec<FailedDocument>,
+    pub others: Vec<DocumentName>,
+}
+
+impl Unreadable {
+    /// Prints every error but the last, and returns that one.
+    pub(crate) fn tell(mut self, context: &Context) -> Error {
+        let last = self.failed.pop().expect("an unreadable file has an error");
+        self.failed.iter().for_each(|failed| context.terminal.fail(&failed.error));
+        last.error
+    }
+
+    /// Ends a submission: nothing of it is tried. Of several files stdout gets the batch that programs expect, in JSON and YAML.
+    pub(crate) fn refuse(self, format: Format, context: &Context) -> Result<ExitCode, Error> {
+        if self.failed.len() + self.others.len() > 1
+            && let Some(text) = document(format, &created::batch(&[], &self.failed, &self.others))
+        {
+            context.terminal.print(&text)?;
+        }
+        Err(self.tell(context))
+    }
+}
+
 /// What was read; warnings beside it.
 #[derive(Debug, Default)]
-pub struct Inputs {
+pub(crate) struct Inputs {
     pub documents: Vec<InputDocument>,
     pub warnings: Vec<Problems>,
 }
 
 /// Reads everything, with `overrides` put into each document. Every problem of every file comes back, not the first.
-pub fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, Vec<Error>> {
-    let (mut inputs, mut errors) = (Inputs::default(), Vec::new());
+pub(crate) fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, Unreadable> {
+    let (mut inputs, mut failed) = (Inputs::default(), Vec::new());
+    let mut fail = |file: &str, error| {
+        failed.push(FailedDocument { document: DocumentName { kind: "file", name: shown(file).to_owned() }, error });
+    };
     let mut files = Vec::new();
     for name in names {
         match expand(name) {
             Ok(found) => files.extend(found),
-            Err(error) => errors.push(error),
+            Err(error) => fail(name, error),
         }
     }
     for file in files {
@@ -46,14 +88,18 @@ pub fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, Vec<Erro
                     inputs.warnings.push(parsed.warnings);
                 }
             }
-            Err(error) => errors.push(error),
+            Err(error) => fail(&file, error),
         }
     }
-    if errors.is_empty() { Ok(inputs) } else { Err(errors) }
+    if failed.is_empty() {
+        Ok(inputs)
+    } else {
+        Err(Unreadable { failed, others: inputs.documents.iter().map(InputDocument::name).collect() })
+    }
 }
 
 /// The files that names stand for, folders opened.
-pub fn names(names: &[String]) -> Result<Vec<String>, Error> {
+pub(crate) fn names(names: &[String]) -> Result<Vec<String>, Error> {
     let found: Result<Vec<Vec<String>>, Error> = names.iter().map(|name| expand(name)).collect();
     Ok(found?.into_iter().flatten().collect())
 }
@@ -106,7 +152,7 @@ fn text(file: &str) -> Result<String, Error> {
 
 /// The content of a file, or of stdin: at most a mebibyte.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
-pub fn bytes(file: &str) -> Result<Vec<u8>, Error> {
+pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let read = if file == "-" {
         std::io::stdin().lock().take(FILE_BYTES + 1).read_to_end(&mut bytes)
@@ -126,7 +172,7 @@ pub fn bytes(file: &str) -> Result<Vec<u8>, Error> {
 
 /// Contents of the `files:` of a document, relative to the file that names them.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
-pub fn attachments(input: &InputDocument) -> Result<Vec<Vec<u8>>, Error> {
+pub(crate) fn attachments(input: &InputDocument) -> Result<Vec<Vec<u8>>, Error> {
     let Document::Job(job) = &input.document else { return Ok(Vec::new()) };
     let folder = Path::new(&input.file).parent().unwrap_or(Path::new(""));
     let load = |(_, local): &(String, String)| {

@@ -5,11 +5,11 @@ use tokio::sync::watch;
 
 /// Listens from its making on: a signal that comes while nobody waits for it is not lost.
 #[derive(Clone)]
-pub struct Interruption(watch::Receiver<u32>);
+pub(crate) struct Interruption(watch::Receiver<u32>);
 
 impl Interruption {
     #[must_use]
-    pub fn listen() -> Self {
+    pub(crate) fn listen() -> Self {
         let (count, seen) = watch::channel(0);
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
         // Where a signal cannot be heard there is none to wait for.
@@ -23,7 +23,7 @@ impl Interruption {
     }
 
     /// Ends when somebody has wanted the program to end this many times.
-    pub async fn times(&self, times: u32) {
+    pub(crate) async fn times(&self, times: u32) {
         if self.0.clone().wait_for(|seen| *seen >= times).await.is_err() {
             std::future::pending::<()>().await;
         }

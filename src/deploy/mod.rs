@@ -1,20 +1,20 @@
 //! The workflow of writing: inputs are read, planned, decided, written and waited for; pools and quotas as well. It knows
 //! nothing of clap.
 
-pub mod decide;
-pub mod delete;
-pub mod errors;
-pub mod execute;
-pub mod inputs;
-pub mod interrupt;
-pub mod names;
-pub mod options;
-pub mod plan;
-pub mod pool_labels;
-pub mod pool_rules;
-pub mod pools;
-pub mod quotas;
-pub mod shared;
-pub mod size;
-pub mod submit;
-pub mod wait;
+pub(crate) mod decide;
+pub(crate) mod delete;
+pub(crate) mod errors;
+pub(crate) mod execute;
+pub(crate) mod inputs;
+pub(crate) mod interrupt;
+pub(crate) mod names;
+pub(crate) mod options;
+pub(crate) mod plan;
+pub(crate) mod pool_labels;
+pub(crate) mod pool_rules;
+pub(crate) mod pools;
+pub(crate) mod quotas;
+pub(crate) mod shared;
+pub(crate) mod size;
+pub(crate) mod submit;
+pub(crate) mod wait;

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorName};
 use crate::spec::Document;
 
 /// Names of one run must differ; `--generate-name` makes them.
-pub fn named(mut inputs: Vec<InputDocument>, generate: bool) -> Result<Vec<InputDocument>, Error> {
+pub(crate) fn named(mut inputs: Vec<InputDocument>, generate: bool) -> Result<Vec<InputDocument>, Error> {
     for input in &mut inputs {
         let Document::Job(job) = &mut input.document else { continue };
         if generate && !job.append(&suffix()) {
@@ -30,7 +30,7 @@ pub fn named(mut inputs: Vec<InputDocument>, generate: bool) -> Result<Vec<Input
 }
 
 /// Five characters that no other run has chosen; letters that make no words.
-pub fn suffix() -> String {
+pub(crate) fn suffix() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut random = RandomState::new().build_hasher().finish();

@@ -6,7 +6,7 @@ use super::decide::Mode;
 
 /// How documents are submitted.
 #[derive(Clone, Debug, Default)]
-pub struct SubmitOptions {
+pub(crate) struct SubmitOptions {
     /// What is done about jobs that exist.
     pub mode: Mode,
     /// Shows what would be written instead of writing it.
@@ -25,14 +25,14 @@ pub struct SubmitOptions {
 
 /// Who judges a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DryRun {
+pub(crate) enum DryRun {
     Client,
     Server,
 }
 
 /// The state of a job that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitGoal {
+pub(crate) enum WaitGoal {
     Running,
     Complete,
 }

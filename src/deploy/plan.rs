@@ -10,12 +10,13 @@ use crate::context::Context;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
-use crate::model::{GpuType, Nodes, POOL_LABEL, PoolDefinition};
+use crate::model::labels::POOL_LABEL;
+use crate::model::{GpuType, Nodes, PoolDefinition};
 use crate::render::{Queueing, Rendered, Target, render};
 use crate::spec::{Document, JobDocument};
 
 /// A document with its objects.
-pub struct Plan {
+pub(crate) struct Plan {
     pub input: InputDocument,
     pub target: Target,
     pub rendered: Rendered,
@@ -23,7 +24,7 @@ pub struct Plan {
 
 /// What the cluster tells before anything is rendered.
 #[derive(Default)]
-pub struct PlanningFacts {
+pub(crate) struct PlanningFacts {
     nodes: Nodes,
     user: Option<String>,
     /// Pools that are defined; `None` when definitions may not be read.
@@ -34,7 +35,7 @@ pub struct PlanningFacts {
 
 impl PlanningFacts {
     /// Asks the cluster.
-    pub async fn of(connection: &Connection) -> Result<Self, Error> {
+    pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
         let (nodes, user, pools) = join3(connection.nodes(), connection.user(), connection.pools()).await;
         let pools = match pools {
             Err(failure) if failure.is_forbidden() => None,
@@ -44,7 +45,7 @@ impl PlanningFacts {
     }
 
     /// Adds what pools and quotas of this run bring.
-    pub fn foresee(&mut self, shared: &[InputDocument]) {
+    pub(crate) fn foresee(&mut self, shared: &[InputDocument]) {
         for input in shared {
             match &input.document {
                 Document::Pool(pool) => {
@@ -73,19 +74,19 @@ impl PlanningFacts {
     }
 }
 
-pub fn job(input: &InputDocument) -> Option<&JobDocument> {
+pub(crate) fn job(input: &InputDocument) -> Option<&JobDocument> {
     if let Document::Job(job) = &input.document { Some(job) } else { None }
 }
 
 /// Reports all but the last error and returns that one.
-pub fn all(context: &Context, mut errors: Vec<Error>) -> Error {
+pub(crate) fn all(context: &Context, mut errors: Vec<Error>) -> Error {
     let last = errors.pop().expect("a failed reading has an error");
     errors.iter().for_each(|error| context.terminal.fail(error));
     last
 }
 
 /// Renders every document for this cluster; all refusals come back together.
-pub async fn plan(
+pub(crate) async fn plan(
     inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
     facts: &PlanningFacts,
@@ -130,7 +131,7 @@ pub async fn plan(
 }
 
 /// What rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.
-pub fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error>, Error> {
+pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error>, Error> {
     let facts = PlanningFacts::default();
     let Document::Job(job) = &input.document else { return Ok(Ok(())) };
     // A queue is the cluster's to serve.

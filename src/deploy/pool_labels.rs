@@ -4,10 +4,11 @@
 use crate::cluster::{Connection, LabelOverwrite, Labelling};
 use crate::error::{Error, ErrorName};
 use crate::lookup;
-use crate::model::{GpuType, Inventory, NodeUsage, Noted, Notes, POOL_LABEL, PoolDefinition};
+use crate::model::labels::POOL_LABEL;
+use crate::model::{GpuType, Inventory, NodeUsage, Noted, Notes, PoolDefinition};
 
 /// The labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.
-pub async fn taken_over(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<Notes, Error> {
+pub(crate) async fn taken_over(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<Notes, Error> {
     let mut set = match host.details.node.pool().filter(|other| *other != pool) {
         None => Notes::new(),
         Some(other) => {
@@ -19,14 +20,14 @@ pub async fn taken_over(connection: &Connection, host: &NodeUsage, pool: &str) -
 }
 
 /// The pool that a node comes from no longer answers for it.
-pub async fn leave_other(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<(), Error> {
+pub(crate) async fn leave_other(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<(), Error> {
     if let Some(other) = host.details.node.pool().filter(|other| *other != pool) {
         connection.change_pool(other, |pool| drop(pool.labels.remove(host.name()))).await?;
     }
     Ok(())
 }
 
-pub async fn set_label(
+pub(crate) async fn set_label(
     connection: &Connection,
     node: &str,
     key: &str,
@@ -45,18 +46,18 @@ pub async fn set_label(
 }
 
 /// Takes a label away that still has the value that was set; what was there before comes back.
-pub async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
+pub(crate) async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
     connection.set_label(node, key, note.before.as_deref(), LabelOverwrite::Only(Some(&note.value))).await?;
     Ok(())
 }
 
-pub fn find<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i NodeUsage> {
+pub(crate) fn find<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i NodeUsage> {
     inventory.hosts.iter().find(|host| host.name() == node)
 }
 
 /// A node gets in when it is in no other pool and its devices are of an allowed type; `written` is the type that the file
 /// says, which must not contradict the node's labels.
-pub fn fits(host: &NodeUsage, pool: &PoolDefinition, written: Option<&GpuType>, force: bool) -> Result<(), Error> {
+pub(crate) fn fits(host: &NodeUsage, pool: &PoolDefinition, written: Option<&GpuType>, force: bool) -> Result<(), Error> {
     let node = host.name();
     if let Some(other) = host.details.node.pool().filter(|other| *other != pool.name && !force) {
         let error = Error::new(ErrorName::NodeInOtherPool, format!("node `{node}` is in pool `{other}`"));

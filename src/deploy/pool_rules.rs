@@ -9,7 +9,7 @@ use crate::spec::Document;
 
 /// Refuses a job that its pool does not take. Returns warnings about what could not be checked.
 /// `beside` other jobs of that pool are submitted with it.
-pub async fn check(
+pub(crate) async fn check(
     connection: &Connection,
     plan: &Plan,
     pools: Option<&[PoolDefinition]>,

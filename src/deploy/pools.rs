@@ -15,7 +15,7 @@ use crate::view::text::count;
 
 /// How a pool is made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PoolOptions {
+pub(crate) struct PoolOptions {
     /// The same, and move nodes that are in another one.
     pub force: bool,
     /// Change a pool that is there.
@@ -28,7 +28,7 @@ pub struct PoolOptions {
 }
 
 /// What a file says of a pool, without its nodes.
-pub fn definition(pool: &Pool) -> PoolDefinition {
+pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
     PoolDefinition {
         name: pool.name.value.clone(),
         description: pool.description.clone(),
@@ -40,7 +40,7 @@ pub fn definition(pool: &Pool) -> PoolDefinition {
 }
 
 /// What making a pool comes to.
-pub struct Planned {
+pub(crate) struct Planned {
     pub wanted: PoolDefinition,
     /// What is written down of it now.
     pub before: Option<PoolDefinition>,
@@ -53,7 +53,7 @@ pub struct Planned {
 
 impl Planned {
     /// By the file alone, with the names of its nodes.
-    pub fn without_nodes(pool: &Pool, before: Option<PoolDefinition>) -> Self {
+    pub(crate) fn without_nodes(pool: &Pool, before: Option<PoolDefinition>) -> Self {
         let labels = pool.nodes.iter().map(|node| (node.name.value.clone(), BTreeMap::new())).collect();
         let wanted = PoolDefinition { labels, ..definition(pool) };
         Self { wanted, before, steps: Vec::new(), missing: Vec::new(), inventory: Inventory::default() }
@@ -61,7 +61,7 @@ impl Planned {
 }
 
 /// Looks at the nodes of a pool, and at what is there of it.
-pub async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<Planned, Error> {
+pub(crate) async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<Planned, Error> {
     let name = &pool.name.value;
     let (stock, before) = futures::future::try_join(connection.stock(), connection.pool(name)).await?;
     let stock = if pool.nodes.is_empty() { stock } else { stock.listed()? };
@@ -98,7 +98,7 @@ pub async fn plan(connection: &Connection, pool: &Pool, force: bool) -> Result<P
 
 /// Makes the pool of a file: its definition, then its labels. A pool that is there already is changed with `force` only.
 /// A failure on the way takes everything back.
-pub async fn create(connection: &Connection, pool: &Pool, how: PoolOptions, context: &Context) -> Result<Made, Error> {
+pub(crate) async fn create(connection: &Connection, pool: &Pool, how: PoolOptions, context: &Context) -> Result<Made, Error> {
     let name = &pool.name.value;
     let Planned { wanted, before, steps, missing, inventory } = plan(connection, pool, how.force).await?;
     if !missing.is_empty() && !how.keep_partial {
@@ -137,7 +137,7 @@ pub async fn create(connection: &Connection, pool: &Pool, how: PoolOptions, cont
 }
 
 /// A label that a node gets.
-pub struct LabelChange {
+pub(crate) struct LabelChange {
     pub node: String,
     pub key: String,
     value: String,
@@ -175,7 +175,7 @@ async fn write(
 }
 
 /// Says who may read what is written from now on.
-pub fn tell_home(home: PoolNamespace, private: bool, context: &Context) {
+pub(crate) fn tell_home(home: PoolNamespace, private: bool, context: &Context) {
     match home {
         PoolNamespace::Read => context
             .terminal
@@ -212,7 +212,7 @@ async fn take_back(
 }
 
 /// Facts are a help for others: that they could not be written is told, and no more.
-pub async fn publish(connection: &Connection, begin: bool, context: &Context) {
+pub(crate) async fn publish(connection: &Connection, begin: bool, context: &Context) {
     if let Err(failure) = connection.publish(begin).await {
         context.terminal.warn(&format!("users who may not read nodes do not see this yet: {failure}"));
     }
@@ -220,7 +220,7 @@ pub async fn publish(connection: &Connection, begin: bool, context: &Context) {
 
 /// How a pool goes.
 #[derive(Clone, Copy, Debug)]
-pub struct PoolDeletion {
+pub(crate) struct PoolDeletion {
     /// Although jobs are in it.
     pub force: bool,
     pub keep_labels: bool,
@@ -228,7 +228,12 @@ pub struct PoolDeletion {
 }
 
 /// Takes a pool away: its labels, then its definition. Jobs in it forbid that.
-pub async fn delete(connection: &Connection, name: &str, how: PoolDeletion, context: &Context) -> Result<Option<String>, Error> {
+pub(crate) async fn delete(
+    connection: &Connection,
+    name: &str,
+    how: PoolDeletion,
+    context: &Context,
+) -> Result<Option<String>, Error> {
     let Some(known) = connection.pool(name).await? else {
         if how.ignore_not_found {
             return Ok(None);
@@ -291,7 +296,7 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
 }
 
 /// There is no such pool.
-pub async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
+pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
     let defined = connection.pools().await.unwrap_or_default();
     let mut names: Vec<&str> = inventory.pools().into_iter().chain(defined.iter().map(|pool| pool.name.as_str())).collect();
     names.sort_unstable();

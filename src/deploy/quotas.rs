@@ -14,7 +14,7 @@ use crate::view::created::Made;
 
 /// How a quota is written.
 #[derive(Clone, Copy, Debug)]
-pub struct QuotaOptions {
+pub(crate) struct QuotaOptions {
     /// What is there already is changed.
     pub change: bool,
     /// Fields that others set are taken over.
@@ -36,7 +36,12 @@ struct QuotaPlan {
 }
 
 /// Writes a quota into each of its namespaces, which are made where they are missing.
-pub async fn create(connection: &Connection, wanted: &Quota, making: QuotaOptions, context: &Context) -> Result<Made, Error> {
+pub(crate) async fn create(
+    connection: &Connection,
+    wanted: &Quota,
+    making: QuotaOptions,
+    context: &Context,
+) -> Result<Made, Error> {
     let QuotaOptions { keep_partial, dry_run, .. } = making;
     let plan = plan(connection, wanted, making, context).await?;
     let steps = plan.new.len() + plan.objects.len() + plan.stale.len();
@@ -90,7 +95,7 @@ async fn resources(connection: &Connection, wanted: &Quota, context: &Context) -
         return Ok(resources);
     }
     let nodes = connection.nodes().await?;
-    resources.extend(nodes.all().iter().filter_map(|node| node.whole_resource()).map(ToOwned::to_owned));
+    resources.extend(nodes.all().iter().filter_map(super::super::model::node::Node::whole_resource).map(ToOwned::to_owned));
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
         context.terminal.warn(&format!("no node with GPUs is known: the quota is written for {}", WHOLE[0]));
@@ -110,14 +115,18 @@ async fn resources(connection: &Connection, wanted: &Quota, context: &Context) -
 }
 
 /// What a quota is in each of its namespaces.
-pub async fn objects(connection: &Connection, wanted: &Quota, context: &Context) -> Result<Vec<(String, Vec<Object>)>, Error> {
+pub(crate) async fn objects(
+    connection: &Connection,
+    wanted: &Quota,
+    context: &Context,
+) -> Result<Vec<(String, Vec<Object>)>, Error> {
     let resources = resources(connection, wanted, context).await?;
     let of = |space: &str, limits| quota(&wanted.name, wanted.description.as_deref(), space, limits, &resources);
     Ok(wanted.namespaces.iter().map(|(space, limits)| (space.clone(), of(space, limits))).collect())
 }
 
 /// Objects of this quota that limits of the file do not need any more.
-pub async fn stale(
+pub(crate) async fn stale(
     connection: &Connection,
     wanted: &Quota,
     described: &[(String, Vec<Object>)],
@@ -131,7 +140,7 @@ pub async fn stale(
 }
 
 /// Says where else a quota of this name binds. Another file may have made it there, so nothing of it is taken away.
-pub async fn tell_elsewhere(connection: &Connection, wanted: &Quota, context: &Context) {
+pub(crate) async fn tell_elsewhere(connection: &Connection, wanted: &Quota, context: &Context) {
     let Ok(all) = connection.quotas(None).await else { return };
     for quota in all.iter().filter(|quota| quota.quota.as_ref() == Some(&wanted.name)) {
         let space = &quota.namespace;
@@ -158,7 +167,7 @@ async fn plan(connection: &Connection, wanted: &Quota, making: QuotaOptions, con
         }
         for object in objects {
             if let Some(live) = connection.live(&object).await? {
-                let ours = live["metadata"]["labels"][crate::render::MANAGED_BY] == crate::render::MANAGED_BY_US;
+                let ours = live["metadata"]["labels"][crate::model::labels::MANAGED_BY] == crate::model::labels::MANAGED_BY_US;
                 if ours && change {
                     plan.there = true;
                     match connection.effect(&object, force).await? {
@@ -203,7 +212,7 @@ async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> Stri
 
 /// Takes a quota of ours out of the namespace that was named, or out of every one; with `purge` also the namespaces that we
 /// made and that are empty.
-pub async fn delete(
+pub(crate) async fn delete(
     connection: &Connection,
     name: &str,
     purge: bool,

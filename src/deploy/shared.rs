@@ -14,39 +14,41 @@ use crate::model::rights::Task;
 use crate::spec::Document;
 use crate::terminal::Verbosity;
 use crate::view::Format;
-use crate::view::created::{Created, Made};
-
-type Failed = (&'static str, String, Error);
+use crate::view::created::{Created, FailedDocument, Made};
 
 /// What became of them.
 #[derive(Default)]
-pub struct SharedOutcome {
+pub(crate) struct SharedOutcome {
     pub made: Vec<Made>,
-    pub failed: Vec<Failed>,
+    pub failed: Vec<FailedDocument>,
 }
 
 impl SharedOutcome {
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) }
     }
 
     /// As documents of a batch.
-    pub fn created(&self) -> Vec<Created> {
+    pub(crate) fn created(&self) -> Vec<Created> {
         self.made.iter().map(Made::created).collect()
     }
 }
 
 /// What stands in the way of making them, looked up before anything is written.
-pub async fn judge(inputs: &[InputDocument], how: &SubmitOptions, context: &Context) -> Result<Vec<Failed>, Error> {
+pub(crate) async fn judge(
+    inputs: &[InputDocument],
+    how: &SubmitOptions,
+    context: &Context,
+) -> Result<Vec<FailedDocument>, Error> {
     Ok(refusals(inputs, how, context).await?.into_iter().map(|(_, failed)| failed).collect())
 }
 
 /// The same, with the documents.
-pub async fn refusals<'i>(
+pub(crate) async fn refusals<'i>(
     inputs: &'i [InputDocument],
     how: &SubmitOptions,
     context: &Context,
-) -> Result<Vec<(&'i InputDocument, Failed)>, Error> {
+) -> Result<Vec<(&'i InputDocument, FailedDocument)>, Error> {
     let mut failed = Vec::new();
     if inputs.is_empty() {
         return Ok(failed);
@@ -57,7 +59,7 @@ pub async fn refusals<'i>(
     for input in inputs {
         context.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode.changes())));
         if let Err(error) = one(&connection, &input.document, how, true, context).await {
-            failed.push((input, (input.document.kind(), input.document.name().to_owned(), error)));
+            failed.push((input, FailedDocument { document: input.name(), error }));
         }
     }
     context.terminal.swap_talk(talk);
@@ -65,7 +67,7 @@ pub async fn refusals<'i>(
 }
 
 /// Makes them in order. The error of an only document is the command's own.
-pub async fn make(
+pub(crate) async fn make(
     inputs: &[InputDocument],
     how: &SubmitOptions,
     format: Format,
@@ -78,8 +80,7 @@ pub async fn make(
     }
     let connection = context.connect().await?;
     for input in inputs {
-        let (kind, name) = (input.document.kind(), input.document.name().to_owned());
-        context.terminal.set_task(Some(Task::writing(kind, how.mode.changes())));
+        context.terminal.set_task(Some(Task::writing(input.document.kind(), how.mode.changes())));
         match one(&connection, &input.document, how, how.dry_run.is_some(), context).await {
             Ok(made) => {
                 if !format.is_document() {
@@ -88,7 +89,7 @@ pub async fn make(
                 outcome.made.push(made);
             }
             Err(error) if only => return Err(error),
-            Err(error) => outcome.failed.push((kind, name, error)),
+            Err(error) => outcome.failed.push(FailedDocument { document: input.name(), error }),
         }
     }
     Ok(outcome)

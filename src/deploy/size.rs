@@ -11,7 +11,7 @@ use crate::view::scaled::{Scaled, text};
 use crate::view::{Format, document};
 
 /// The job, unless it is going away.
-pub async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
+pub(crate) async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
     let job = lookup::job(connection, name, Purpose::Change).await?;
     if job.deleting {
         return Err(Error::new(ErrorName::Terminating, format!("job `{}` is being deleted", job.name)));
@@ -19,14 +19,14 @@ pub async fn changeable(connection: &Connection, name: &str) -> Result<Job, Erro
     Ok(job)
 }
 
-pub struct Change {
+pub(crate) struct Change {
     pub status: &'static str,
     pub before: u32,
     pub after: u32,
     pub message: String,
 }
 
-pub fn answer(job: &Job, change: Change, format: Format, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) fn answer(job: &Job, change: Change, format: Format, context: &Context) -> Result<ExitCode, Error> {
     let scaled = Scaled {
         job_id: job.name.clone(),
         namespace: job.namespace.clone(),

@@ -16,11 +16,11 @@ use crate::deploy::shared;
 use crate::deploy::wait::wait;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::rights::Task;
-use crate::view::created::{self, Created};
+use crate::view::created::{self, Created, DocumentName, FailedDocument};
 use crate::view::{Format, document, json, yaml};
 
 /// Submits the documents, or shows what would be submitted.
-pub async fn submit(
+pub(crate) async fn submit(
     inputs: Vec<InputDocument>,
     how: &SubmitOptions,
     format: Format,
@@ -64,9 +64,9 @@ async fn known(context: &Context) -> Result<(Connection, PlanningFacts), Error> 
     Ok((connection, facts))
 }
 
-/// A document by its kind and name.
-fn named(input: &InputDocument) -> (&'static str, &str) {
-    (input.document.kind(), input.document.name())
+/// True when the document is among the failed ones.
+fn is_among(failed: &[FailedDocument], input: &InputDocument) -> bool {
+    failed.iter().any(|failed| failed.document == input.name())
 }
 
 /// Pools and quotas without a job.
@@ -78,16 +78,14 @@ async fn shared_alone(
 ) -> Result<ExitCode, Error> {
     let only = shared.len() == 1;
     let mut refused = if only { Vec::new() } else { shared::judge(shared, how, context).await? };
-    if refused.iter().any(|(.., error)| error.name != ErrorName::AlreadyExists) {
-        let failed = |input: &&InputDocument| refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input));
-        let not_tried: Vec<(&str, String)> =
-            shared.iter().filter(|input| !failed(input)).map(|input| (named(input).0, named(input).1.to_owned())).collect();
+    if refused.iter().any(|failed| failed.error.name != ErrorName::AlreadyExists) {
+        let not_tried: Vec<DocumentName> =
+            shared.iter().filter(|input| !is_among(&refused, input)).map(InputDocument::name).collect();
         tell_failed(&refused, context);
         context.terminal.print(&document(format, &created::batch(&[], &refused, &not_tried)).unwrap_or_default())?;
         return Ok(ExitCode::from(ErrorKind::Request.exit_code()));
     }
-    let fresh = shared.iter().filter(|input| !refused.iter().any(|(kind, name, _)| (*kind, name.as_str()) == named(input)));
-    let fresh: Vec<InputDocument> = fresh.cloned().collect();
+    let fresh: Vec<InputDocument> = shared.iter().filter(|input| !is_among(&refused, input)).cloned().collect();
     let mut before = shared::make(&fresh, how, format, only, context).await?;
     refused.append(&mut before.failed);
     before.failed = refused;
@@ -138,21 +136,15 @@ async fn write(
         () = interruption.times(1) => return Err(Error::new(ErrorName::Interrupted, "interrupted").cause("no document was written")),
     };
     account.failed = failed;
-    let refused = account.failed.iter().any(|(.., error)| error.name != ErrorName::AlreadyExists);
+    let refused = account.failed.iter().any(|failed| failed.error.name != ErrorName::AlreadyExists);
     let mut made = Vec::new();
     // What is there already has failed by itself.
-    let failed = |input: &&InputDocument| {
-        account.failed.iter().any(|(kind, name, _)| (*kind, name.as_str()) == (input.document.kind(), input.document.name()))
-    };
-    let fresh: Vec<InputDocument> = shared.iter().filter(|input| !failed(input)).cloned().collect();
+    let fresh: Vec<InputDocument> = shared.iter().filter(|input| !is_among(&account.failed, input)).cloned().collect();
     if refused {
         account.not_tried = rest;
-        account.not_tried.extend(shared.iter().map(|input| (input.document.kind(), input.document.name().to_owned())));
-        account
-            .not_tried
-            .extend(judged.iter().map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
-        let failed: Vec<(&str, &str)> = account.failed.iter().map(|(kind, name, _)| (*kind, name.as_str())).collect();
-        account.not_tried.retain(|(kind, name)| !failed.contains(&(*kind, name.as_str())));
+        account.not_tried.extend(shared.iter().map(InputDocument::name));
+        account.not_tried.extend(judged.iter().map(|one| one.plan.input.name()));
+        account.not_tried.retain(|document| !account.failed.iter().any(|failed| failed.document == *document));
     } else if dry_run {
         made = shared::make(&fresh, how, format, false, context).await?.created();
         for one in &judged {
@@ -168,23 +160,26 @@ async fn write(
             }
         };
         made = before.created();
-        let lost: Vec<String> =
-            before.failed.iter().filter(|(kind, ..)| *kind == "pool").map(|(_, name, _)| name.clone()).collect();
+        let lost: Vec<String> = before
+            .failed
+            .iter()
+            .map(|failed| &failed.document)
+            .filter(|one| one.kind == "pool")
+            .map(|one| one.name.clone())
+            .collect();
         account.failed.extend(before.failed);
         let (orphans, judged): (Vec<Decision>, Vec<Decision>) =
             judged.into_iter().partition(|one| lost_pool(&one.plan, &lost).is_some());
-        account
-            .not_tried
-            .extend(orphans.iter().map(|one| (one.plan.input.document.kind(), one.plan.input.document.name().to_owned())));
+        account.not_tried.extend(orphans.iter().map(|one| one.plan.input.name()));
         let writing = Writing::new(mode, how.keep_partial, facts, connection, context, interruption.clone());
         writing.all(judged, &mut account, |created| tell_done(std::slice::from_ref(created), format, context)).await?;
     }
-    if single && let Some((.., error)) = account.failed.pop() {
-        return Err(error);
+    if single && let Some(failed) = account.failed.pop() {
+        return Err(failed.error);
     }
     tell_failed(&account.failed, context);
     if !account.not_tried.is_empty() {
-        let names: Vec<String> = account.not_tried.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
+        let names: Vec<String> = account.not_tried.iter().map(ToString::to_string).collect();
         context.terminal.warn(&format!("not tried: {}", names.join(", ")));
     }
     let waited = match how.wait {
@@ -217,13 +212,13 @@ async fn judge_all(
     connection: &Connection,
     dry_run: bool,
     context: &Context,
-    failed: &mut Vec<(&'static str, String, Error)>,
-) -> (Vec<Decision>, Vec<(&'static str, String)>) {
+    failed: &mut Vec<FailedDocument>,
+) -> (Vec<Decision>, Vec<DocumentName>) {
     let mut judged: Vec<Decision> = Vec::new();
     let mut plans = plans.into_iter();
     for plan in plans.by_ref() {
-        let (kind, name) = (plan.input.document.kind(), plan.input.document.name().to_owned());
-        context.terminal.set_task(Some(Task::writing(kind, mode.changes())));
+        let document = plan.input.name();
+        context.terminal.set_task(Some(Task::writing(document.kind, mode.changes())));
         let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
         let own = pool(&plan);
         let beside =
@@ -238,19 +233,20 @@ async fn judge_all(
             Err(error) => {
                 // Without the cluster nothing more can be found out.
                 let over = error.kind == ErrorKind::Unreachable;
-                failed.push((kind, name, error));
+                failed.push(FailedDocument { document, error });
                 if over {
                     break;
                 }
             }
         }
     }
-    let rest = plans.map(|plan| (plan.input.document.kind(), plan.input.document.name().to_owned())).collect();
+    let rest = plans.map(|plan| plan.input.name()).collect();
     (judged, rest)
 }
 
-fn tell_failed(failed: &[(&'static str, String, Error)], context: &Context) {
-    failed.iter().for_each(|(kind, name, error)| context.terminal.fail(&error.clone().during(format!("{kind}/{name} failed"))));
+fn tell_failed(failed: &[FailedDocument], context: &Context) {
+    let told = |failed: &FailedDocument| failed.error.clone().during(format!("{} failed", failed.document));
+    failed.iter().for_each(|failed| context.terminal.fail(&told(failed)));
 }
 
 fn tell_done(done: &[Created], format: Format, context: &Context) -> Result<(), Error> {

@@ -16,7 +16,7 @@ use crate::view::text;
 const STEP: Duration = Duration::from_millis(700);
 
 /// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are brought up to date.
-pub async fn wait(
+pub(crate) async fn wait(
     connection: &Connection,
     jobs: &mut [Created],
     goal: WaitGoal,
@@ -67,7 +67,7 @@ async fn wait_for(
             return Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted meanwhile", created.job_id)));
         };
         let state = State::of(&job);
-        created.status = state.status.word().to_owned();
+        state.status.word().clone_into(&mut created.status);
         created.message = state.message.clone().unwrap_or_else(|| text::state(&state));
         spinner.set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
         match (state.status, goal) {

@@ -3,7 +3,7 @@
 
 mod name;
 
-pub use name::ErrorName;
+pub(crate) use name::ErrorName;
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::spec::{Problem, Problems};
 
 /// What went wrong in general. Each kind is one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
+pub(crate) enum ErrorKind {
     Request,
     Usage,
     Specification,
@@ -26,7 +26,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Request,
         Self::Usage,
         Self::Specification,
@@ -38,7 +38,7 @@ impl ErrorKind {
     ];
 
     #[must_use]
-    pub fn exit_code(self) -> u8 {
+    pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Request => 1,
             Self::Usage => 2,
@@ -53,7 +53,7 @@ impl ErrorKind {
 
     /// The word in JSON.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Request => "request",
             Self::Usage => "usage",
@@ -68,7 +68,7 @@ impl ErrorKind {
 
     /// One sentence for the manual.
     #[must_use]
-    pub fn sentence(self) -> &'static str {
+    pub(crate) fn sentence(self) -> &'static str {
         match self {
             Self::Request => "the request failed, or part of a batch did",
             Self::Usage => "wrong usage of the command line",
@@ -84,7 +84,7 @@ impl ErrorKind {
 
 /// A failure as the user meets it.
 #[derive(Clone, Debug)]
-pub struct Error {
+pub(crate) struct Error {
     pub kind: ErrorKind,
     pub name: ErrorName,
     /// Lower-case fragment without a final period.
@@ -96,35 +96,35 @@ pub struct Error {
 }
 
 impl Error {
-    pub fn new(name: ErrorName, message: impl fmt::Display) -> Self {
+    pub(crate) fn new(name: ErrorName, message: impl fmt::Display) -> Self {
         Self { kind: name.kind(), name, message: message.to_string(), causes: Vec::new(), hints: Vec::new(), problems: None }
     }
 
-    pub fn usage(message: impl fmt::Display) -> Self {
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::new(ErrorName::Usage, message)
     }
 
     /// True when a right is missing, and not a login.
     #[must_use]
-    pub fn is_forbidden(&self) -> bool {
+    pub(crate) fn is_forbidden(&self) -> bool {
         self.name == ErrorName::Forbidden
     }
 
     #[must_use]
-    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
+    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hints.push(hint.to_string());
         self
     }
 
     #[must_use]
-    pub fn cause(mut self, cause: impl fmt::Display) -> Self {
+    pub(crate) fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.causes.push(cause.to_string());
         self
     }
 
     /// Says what was being done when it failed.
     #[must_use]
-    pub fn during(mut self, what: impl Into<String>) -> Self {
+    pub(crate) fn during(mut self, what: impl Into<String>) -> Self {
         let message = std::mem::replace(&mut self.message, what.into());
         self.causes.insert(0, message);
         self
@@ -132,7 +132,7 @@ impl Error {
 
     /// A refusal of the renderer, at its place in the file.
     #[must_use]
-    pub fn refused(refusal: Refusal, file: &str, text: &str) -> Self {
+    pub(crate) fn refused(refusal: Refusal, file: &str, text: &str) -> Self {
         let Refusal { name, message, hints, at } = refusal;
         let error = Self { hints, ..Self::new(ErrorName::reported(ErrorKind::Specification, name), message) };
         let Some(at) = at else { return error };

@@ -6,7 +6,7 @@ use super::ErrorKind;
 
 /// The CamelCase name of an error: of the contract where it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ErrorName {
+pub(crate) enum ErrorName {
     AlreadyExists,
     ClaimConflict,
     CommandFailed,
@@ -97,7 +97,7 @@ pub enum ErrorName {
 impl ErrorName {
     /// Returns the kind of failure. Every name has one, so a new name cannot go without an exit code.
     #[must_use]
-    pub fn kind(&self) -> ErrorKind {
+    pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::AlreadyExists
             | Self::ClaimConflict
@@ -182,7 +182,7 @@ impl ErrorName {
 
     /// Returns the name for a reason that somebody else reported.
     #[must_use]
-    pub fn reported(kind: ErrorKind, reason: &str) -> Self {
+    pub(crate) fn reported(kind: ErrorKind, reason: &str) -> Self {
         Self::Reported { kind, reason: reason.to_owned() }
     }
 }

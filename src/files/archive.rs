@@ -11,7 +11,7 @@ use tar::{Archive, Builder, EntryType, Header};
 
 /// What was copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub(crate) struct Copied {
     pub files: u64,
     pub bytes: u64,
     /// Entries that were left out, with why.
@@ -22,7 +22,7 @@ pub struct Copied {
 const RECORD: u64 = 20 * 512;
 
 /// True for a file, false for a folder, an error for what is neither or not there. A link stands for what it leads to.
-pub fn is_file(path: &str) -> io::Result<bool> {
+pub(crate) fn is_file(path: &str) -> io::Result<bool> {
     let kind = fs::metadata(path)?;
     match (kind.is_file(), kind.is_dir()) {
         (true, _) => Ok(true),
@@ -50,7 +50,7 @@ impl<W: Write> Write for Counted<W> {
 }
 
 /// Writes `path` into an archive under `name`. Links inside it stay links.
-pub fn pack(path: &Path, name: &str, sink: impl Write) -> io::Result<Copied> {
+pub(crate) fn pack(path: &Path, name: &str, sink: impl Write) -> io::Result<Copied> {
     let mut archive = Builder::new(Counted { sink, bytes: 0 });
     let mut copied = Copied::default();
     let packed = fs::canonicalize(path).and_then(|path| add(&mut archive, &path, Path::new(name), &mut copied));
@@ -99,7 +99,7 @@ fn add(archive: &mut Builder<impl Write>, path: &Path, name: &Path, copied: &mut
 
 /// What has arrived, in a folder beside its target. It goes when it is dropped.
 #[derive(Debug)]
-pub struct Staged {
+pub(crate) struct Staged {
     folder: PathBuf,
     name: String,
     copied: Copied,
@@ -113,7 +113,7 @@ impl Drop for Staged {
 }
 
 /// Reads an archive that holds one file or folder called `name` into a fresh folder beside `target`.
-pub fn stage(source: impl Read, name: &str, target: &Path, unique: &str) -> io::Result<Staged> {
+pub(crate) fn stage(source: impl Read, name: &str, target: &Path, unique: &str) -> io::Result<Staged> {
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = parent.join(format!(".gpuctl-cp-{unique}"));
     DirBuilder::new().mode(0o700).create(&folder)?;
@@ -210,7 +210,7 @@ impl Staged {
     }
 
     /// Moves it to `target`: a file over a file, the content of a folder into a folder.
-    pub fn place(self, target: &Path) -> io::Result<Copied> {
+    pub(crate) fn place(self, target: &Path) -> io::Result<Copied> {
         merge(&self.folder.join(&self.name), target)?;
         Ok(self.copied.clone())
     }
@@ -243,7 +243,7 @@ fn merge(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Where a copy of something called `name` goes: into `path` when that is a folder, else to `path` itself.
 #[must_use]
-pub fn target(path: &str, name: &str) -> PathBuf {
+pub(crate) fn target(path: &str, name: &str) -> PathBuf {
     let path = Path::new(path);
     if path.is_dir() { path.join(name) } else { path.to_owned() }
 }

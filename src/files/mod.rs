@@ -1,12 +1,12 @@
 //! Reads files of the user whole, and replaces them whole or not at all.
 
-pub mod archive;
+pub(crate) mod archive;
 
 use std::path::{Path, PathBuf};
 
 /// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+pub(crate) enum FileError {
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{} is not UTF-8 text", path.display())]
@@ -17,17 +17,17 @@ pub enum FileError {
 
 /// Reads a file.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads files")]
-pub fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
+pub(crate) fn bytes_of(path: &Path) -> Result<Vec<u8>, FileError> {
     std::fs::read(path).map_err(|source| FileError::Read { path: path.to_path_buf(), source })
 }
 
 /// Reads a file of text.
-pub fn text_of(path: &Path) -> Result<String, FileError> {
+pub(crate) fn text_of(path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes_of(path)?).map_err(|_| FileError::NotText { path: path.to_path_buf() })
 }
 
 /// Makes a file that is not there yet. `Ok(false)` when there is one.
-pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
+pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
     use std::io::Write;
     match std::fs::OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| file.write_all(bytes)) {
         Ok(()) => Ok(true),
@@ -39,7 +39,7 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
 /// Puts a file in place at once, so that no reader meets half of it. `mode` is for one that comes to be; one that is there
 /// keeps its own.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that writes files")]
-pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     use std::io::Write;
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let told = |source: std::io::Error| FileError::Write { path: path.to_path_buf(), source };

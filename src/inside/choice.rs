@@ -6,14 +6,14 @@ use crate::view::text;
 
 /// Which container of a job is meant; without rank or pod the first that runs, without container the job's own.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ContainerChoice<'a> {
+pub(crate) struct ContainerChoice<'a> {
     pub rank: Option<u32>,
     pub pod: Option<&'a str>,
     pub container: Option<&'a str>,
 }
 
 /// The pod that is meant: by name, by rank, else the first that runs.
-pub fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
+pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
     let mut pods = job.current_pods();
     if job.kind.serves() {
         pods.retain(|pod| !pod.ended());

@@ -1,4 +1,4 @@
 //! The workflow of getting into the containers of a job.
 
-pub mod choice;
-pub mod session;
+pub(crate) mod choice;
+pub(crate) mod session;

@@ -13,14 +13,14 @@ use crate::model::Job;
 use crate::terminal::raw::{self, RawMode};
 
 /// A shell that most images have; bash where there is one.
-pub const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"];
+pub(crate) const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"];
 
-pub struct Wants {
+pub(crate) struct Wants {
     pub stdin: bool,
     pub tty: bool,
 }
 
-pub async fn within(
+pub(crate) async fn within(
     name: &str,
     place: ContainerChoice<'_>,
     command: Option<&[String]>,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A device of a node, or one instance of a device that is cut into several.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DeviceId {
+pub(crate) struct DeviceId {
     /// The device's number on its node, from 0.
     pub index: u32,
     /// MIG profile or partition, with its number on the device.
@@ -16,7 +16,7 @@ pub struct DeviceId {
 impl DeviceId {
     /// A device that is not cut.
     #[must_use]
-    pub fn whole(index: u32) -> Self {
+    pub(crate) fn whole(index: u32) -> Self {
         Self { index, slice: None }
     }
 }
@@ -33,7 +33,7 @@ impl fmt::Display for DeviceId {
 
 /// A text that names no device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoDevice;
+pub(crate) struct NoDevice;
 
 impl FromStr for DeviceId {
     type Err = NoDevice;

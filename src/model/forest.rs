@@ -9,14 +9,14 @@ use super::workload::{OwnerObject, Standing, WorkPod, Workload};
 
 /// Owners and pods by UID.
 #[derive(Clone, Debug, Default)]
-pub struct Forest {
+pub(crate) struct Forest {
     pub owners: BTreeMap<String, OwnerObject>,
     pub pods: Vec<WorkPod>,
 }
 
 /// An object with what it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub(crate) struct Branch {
     pub kind: String,
     pub namespace: String,
     pub name: String,
@@ -42,7 +42,7 @@ impl Forest {
 
     /// Everything that requests devices, in any phase, by namespace and name.
     #[must_use]
-    pub fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
+    pub(crate) fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
         let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
             .hosts
             .iter()
@@ -81,7 +81,7 @@ impl Forest {
             .map(|(uid, top)| {
                 let mut own: Vec<WorkPod> = pods.remove(&uid).unwrap_or_default().into_iter().cloned().collect();
                 own.sort_by(|a, b| a.name.cmp(&b.name));
-                let template = self.asked(&top, &children, DEEPEST);
+                let template = asked(&top, &children, DEEPEST);
                 workload(top, own, template, &holders, products)
             })
             .collect();
@@ -92,19 +92,9 @@ impl Forest {
         found
     }
 
-    /// Devices that templates below an object ask for, those of siblings together; its own where nothing below does.
-    fn asked(&self, top: &OwnerObject, children: &BTreeMap<&str, Vec<&OwnerObject>>, deepest: usize) -> u64 {
-        if top.verdict.is_some() || deepest == 0 {
-            return 0;
-        }
-        let below = children.get(top.uid.as_str()).into_iter().flatten();
-        let below: u64 = below.map(|owner| self.asked(owner, children, deepest - 1)).sum();
-        if below > 0 { below } else { top.gpus }
-    }
-
     /// An object with all that is known below it.
     #[must_use]
-    pub fn branch(&self, top: &OwnerObject) -> Branch {
+    pub(crate) fn branch(&self, top: &OwnerObject) -> Branch {
         self.branch_within(top, DEEPEST)
     }
 
@@ -171,7 +161,7 @@ fn workload(
     let standing = standing(&top, &pods);
     let over = matches!(standing, Standing::Completed | Standing::Failed);
     let requested = living.max(held_now).max(if over { 0 } else { template });
-    Workload { standing, requested, held, slices, pods, top }
+    Workload { top, pods, standing, requested, held, slices }
 }
 
 /// What the object says of its own end counts; else what its pods do.
@@ -193,6 +183,16 @@ fn standing(top: &OwnerObject, pods: &[WorkPod]) -> Standing {
         // An object that has no pods yet.
         () => Standing::Pending,
     }
+}
+
+/// Devices that templates below an object ask for, those of siblings together; its own where nothing below does.
+fn asked(top: &OwnerObject, children: &BTreeMap<&str, Vec<&OwnerObject>>, deepest: usize) -> u64 {
+    if top.verdict.is_some() || deepest == 0 {
+        return 0;
+    }
+    let below = children.get(top.uid.as_str()).into_iter().flatten();
+    let below: u64 = below.map(|owner| asked(owner, children, deepest - 1)).sum();
+    if below > 0 { below } else { top.gpus }
 }
 
 #[cfg(test)]

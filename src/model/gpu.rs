@@ -13,7 +13,7 @@ pub struct GpuType {
 }
 
 /// Words of product names that do not tell one type from another.
-pub const NOISE: [&str; 30] = [
+pub(crate) const NOISE: [&str; 30] = [
     "nvidia",
     "tesla",
     "amd",
@@ -181,7 +181,7 @@ fn memory_word(word: &str) -> Option<u32> {
 }
 
 /// Node labels that tell the type of the node's GPUs, the surest first.
-pub const TYPE_LABELS: [&str; 7] = [
+pub(crate) const TYPE_LABELS: [&str; 7] = [
     "nvidia.com/gpu-type",
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
@@ -193,12 +193,12 @@ pub const TYPE_LABELS: [&str; 7] = [
 
 /// True for every label that can tell a type: the vendors' keys, and whatever people call `gpu-type` or `gpu-model`.
 #[must_use]
-pub fn is_type_label(key: &str) -> bool {
+pub(crate) fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
 }
 
 /// Extended resources that count whole devices, in order of preference where a cluster offers several.
-pub const WHOLE: [&str; 11] = [
+pub(crate) const WHOLE: [&str; 11] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
     "gpu.intel.com/i915",
@@ -213,24 +213,24 @@ pub const WHOLE: [&str; 11] = [
 ];
 
 /// GPU memory in GiB where Aliyun's gpushare hands out parts of devices.
-pub const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
+pub(crate) const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
 
 /// The MIG profile of an extended resource: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
 #[must_use]
-pub fn mig_profile(resource: &str) -> Option<&str> {
+pub(crate) fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
 /// The memory of one slice of a MIG profile in GB: `3g.40gb` → 40.
 #[must_use]
-pub fn mig_gigabytes(profile: &str) -> Option<u64> {
+pub(crate) fn mig_gigabytes(profile: &str) -> Option<u64> {
     let memory = profile.split('.').find_map(|part| part.strip_suffix("gb"))?;
     memory.parse().ok()
 }
 
 /// True for every extended resource of which one unit occupies a device or a slice of one.
 #[must_use]
-pub fn is_device(resource: &str) -> bool {
+pub(crate) fn is_device(resource: &str) -> bool {
     WHOLE.contains(&resource) || resource == "nvidia.com/gpu.shared" || mig_profile(resource).is_some()
 }
 

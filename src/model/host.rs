@@ -10,7 +10,7 @@ use super::{Node, quantity};
 
 /// A node with all that an inventory needs of it.
 #[derive(Clone, Debug, Default)]
-pub struct NodeDetails {
+pub(crate) struct NodeDetails {
     pub node: Node,
     /// Amounts as the kubelet writes them, extended resources included.
     pub capacity: BTreeMap<String, String>,
@@ -30,7 +30,7 @@ pub struct NodeDetails {
 
 /// A condition as the kubelet or a problem detector reports it.
 #[derive(Clone, Debug, Default)]
-pub struct HostCondition {
+pub(crate) struct HostCondition {
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
@@ -41,7 +41,7 @@ pub struct HostCondition {
 
 /// The contract's words for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NodeHealth {
+pub(crate) enum NodeHealth {
     Active,
     /// Cordoned: healthy, and taking no new pods.
     Maintaining,
@@ -51,10 +51,10 @@ pub enum NodeHealth {
 }
 
 impl NodeHealth {
-    pub const ALL: [Self; 3] = [Self::Active, Self::Maintaining, Self::Faulty];
+    pub(crate) const ALL: [Self; 3] = [Self::Active, Self::Maintaining, Self::Faulty];
 
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Maintaining => "maintaining",
@@ -65,7 +65,7 @@ impl NodeHealth {
 
     /// The contract's word; `None` for what is not known.
     #[must_use]
-    pub fn known(self) -> Option<&'static str> {
+    pub(crate) fn known(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
     }
 }

@@ -12,7 +12,7 @@ use super::reading::Reading;
 
 /// A pod as far as it takes something away from its node.
 #[derive(Clone, Debug, Default)]
-pub struct Consumer {
+pub(crate) struct Consumer {
     pub namespace: String,
     pub name: String,
     pub node: Option<String>,
@@ -29,7 +29,7 @@ pub struct Consumer {
 
 /// A device that a driver offers by dynamic resource allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Device {
+pub(crate) struct Device {
     pub node: String,
     /// `None` for a whole device, else the MIG profile.
     pub profile: Option<String>,
@@ -42,7 +42,7 @@ pub struct Device {
 
 /// Units of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub(crate) struct Count {
     pub total: u64,
     /// `None` when the pods of all namespaces may not be listed.
     pub used: Option<u64>,
@@ -50,7 +50,7 @@ pub struct Count {
 
 impl Count {
     #[must_use]
-    pub fn free(self) -> Option<u64> {
+    pub(crate) fn free(self) -> Option<u64> {
         self.used.map(|used| self.total.saturating_sub(used))
     }
 
@@ -62,7 +62,7 @@ impl Count {
 
 /// A pod that holds devices of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub(crate) struct Holder {
     pub namespace: String,
     pub pod: String,
     pub job: Option<String>,
@@ -73,7 +73,7 @@ pub struct Holder {
 
 /// A node and what is taken of it.
 #[derive(Clone, Debug)]
-pub struct NodeUsage {
+pub(crate) struct NodeUsage {
     pub details: NodeDetails,
     pub health: NodeHealth,
     /// Why it is not active.
@@ -93,13 +93,13 @@ pub struct NodeUsage {
 
 impl NodeUsage {
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.details.node.name
     }
 
     /// Types of the node's devices, of slices too, as far as a label tells.
     #[must_use]
-    pub fn kinds(&self) -> Vec<String> {
+    pub(crate) fn kinds(&self) -> Vec<String> {
         let whole: Vec<String> = self.types.keys().filter(|kind| *kind != UNTYPED).cloned().collect();
         match self.details.node.gpu_type().filter(|_| self.types.is_empty() && !self.slices.is_empty()) {
             Some(kind) => vec![kind.to_string()],
@@ -109,32 +109,32 @@ impl NodeUsage {
 
     /// The one type of the node's devices; `None` without devices, with several types, or where no label tells.
     #[must_use]
-    pub fn gpu_type(&self) -> Option<String> {
+    pub(crate) fn gpu_type(&self) -> Option<String> {
         self.kinds().pop().filter(|_| self.kinds().len() == 1 && self.types.len() < 2)
     }
 
     /// Total of a resource in thousandths of its unit.
     #[must_use]
-    pub fn capacity_milli(&self, resource: &str) -> Option<i128> {
+    pub(crate) fn capacity_milli(&self, resource: &str) -> Option<i128> {
         self.details.capacity.get(resource).and_then(|text| quantity::milli(text))
     }
 
     #[must_use]
-    pub fn has_gpus(&self) -> bool {
+    pub(crate) fn has_gpus(&self) -> bool {
         self.gpus.total > 0 || !self.slices.is_empty()
     }
 }
 
 /// Everything that is known of the GPUs of a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Inventory {
+pub(crate) struct Inventory {
     pub hosts: Vec<NodeUsage>,
 }
 
 impl Inventory {
     /// Counts. `consumers` is `None` when the pods of all namespaces may not be listed.
     #[must_use]
-    pub fn of(hosts: Vec<NodeDetails>, consumers: Option<&[Consumer]>, devices: &[Device]) -> Self {
+    pub(crate) fn of(hosts: Vec<NodeDetails>, consumers: Option<&[Consumer]>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         // Bound pods hold, also while they pull their image or terminate; ended ones hold nothing.
         for consumer in consumers.unwrap_or_default().iter().filter(|consumer| !consumer.ended) {
@@ -158,24 +158,24 @@ impl Inventory {
 
     /// Whole devices of all nodes.
     #[must_use]
-    pub fn gpus(&self) -> Count {
+    pub(crate) fn gpus(&self) -> Count {
         total(self.hosts.iter().map(|host| host.gpus))
     }
 
     /// Nodes of a pool.
-    pub fn pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a NodeUsage> {
+    pub(crate) fn pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a NodeUsage> {
         self.hosts.iter().filter(move |host| host.details.node.pool() == Some(pool))
     }
 
     /// Every pool that a node is in.
     #[must_use]
-    pub fn pools(&self) -> BTreeSet<&str> {
+    pub(crate) fn pools(&self) -> BTreeSet<&str> {
         self.hosts.iter().filter_map(|host| host.details.node.pool()).collect()
     }
 }
 
 /// The sum of counts; one that is not known makes the sum unknown.
-pub fn total(counts: impl Iterator<Item = Count>) -> Count {
+pub(crate) fn total(counts: impl Iterator<Item = Count>) -> Count {
     let mut sum = Count { total: 0, used: Some(0) };
     counts.for_each(|count| sum.add(count));
     sum
@@ -269,7 +269,7 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
 }
 
 /// What stands for the type of devices that no label names.
-pub const UNTYPED: &str = "unknown";
+pub(crate) const UNTYPED: &str = "unknown";
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 
 /// The container that gpuctl makes in every pod.
-pub const OWN_CONTAINER: &str = "main";
+pub(crate) const OWN_CONTAINER: &str = "main";
 
 /// What a job is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +62,7 @@ impl FromStr for JobKind {
 
 /// A job: the object that owns its pods, and the pods.
 #[derive(Clone, Debug, Default)]
-pub struct Job {
+pub(crate) struct Job {
     pub namespace: String,
     /// The object's name, the contract's `jobId`.
     pub name: String,
@@ -73,6 +73,8 @@ pub struct Job {
     pub version: String,
     pub pool: Option<String>,
     pub gpu_type: Option<String>,
+    /// `job.description` of the YAML.
+    pub description: Option<String>,
     /// Who submitted it, as the API server named them.
     pub user: Option<String>,
     /// The YAML that was submitted.
@@ -116,25 +118,25 @@ pub struct Job {
 impl Job {
     /// What the job requests in all, in any state.
     #[must_use]
-    pub fn gpus(&self) -> u64 {
+    pub(crate) fn gpus(&self) -> u64 {
         self.gpus_per_pod.saturating_mul(self.pods_wanted.into())
     }
 
     /// What the job holds now: bound pods that have not ended.
     #[must_use]
-    pub fn gpus_held(&self) -> u64 {
+    pub(crate) fn gpus_held(&self) -> u64 {
         self.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.gpus).sum()
     }
 
     /// When its first pod began to run; `status.startTime` of a Job is set while pods still wait.
     #[must_use]
-    pub fn started_at(&self) -> Option<Timestamp> {
+    pub(crate) fn started_at(&self) -> Option<Timestamp> {
         self.pods.iter().filter_map(|pod| pod.started_at).min()
     }
 
     /// When it ended. The controller writes that down a moment after the last pod has succeeded.
     #[must_use]
-    pub fn ended_at(&self) -> Option<Timestamp> {
+    pub(crate) fn ended_at(&self) -> Option<Timestamp> {
         let pods = self.current_pods();
         let succeeded = !self.kind.serves()
             && pods.len() as u64 >= u64::from(self.pods_wanted)
@@ -144,7 +146,7 @@ impl Job {
 
     /// The newest pod of each rank, in rank order; pods without a rank all.
     #[must_use]
-    pub fn current_pods(&self) -> Vec<&Pod> {
+    pub(crate) fn current_pods(&self) -> Vec<&Pod> {
         let mut pods: Vec<&Pod> = self.pods.iter().collect();
         pods.sort_by(|a, b| (a.rank, &b.created_at, &a.name).cmp(&(b.rank, &a.created_at, &b.name)));
         let mut last = None;
@@ -155,7 +157,7 @@ impl Job {
 
 /// A pod's phase in Kubernetes' words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum PodPhase {
+pub(crate) enum PodPhase {
     #[default]
     Pending,
     Running,
@@ -166,7 +168,7 @@ pub enum PodPhase {
 
 /// A pod of a job.
 #[derive(Clone, Debug, Default)]
-pub struct Pod {
+pub(crate) struct Pod {
     pub name: String,
     pub uid: String,
     /// Its index in an Indexed Job.
@@ -198,44 +200,44 @@ pub struct Pod {
 impl Pod {
     /// Bound to a node and not ended: its devices are taken, also while it pulls its image or terminates.
     #[must_use]
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.node.is_some() && !self.ended()
     }
 
     #[must_use]
-    pub fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
     /// The container that runs the job; the kubelet sorts them by name, and a sidecar may come first.
     #[must_use]
-    pub fn own_container(&self) -> &str {
+    pub(crate) fn own_container(&self) -> &str {
         let own = self.containers.iter().find(|container| container.name == OWN_CONTAINER);
         own.or(self.containers.first()).map_or(OWN_CONTAINER, |container| container.name.as_str())
     }
 
     /// The job's own container has ended, whatever others do.
     #[must_use]
-    pub fn own_ended(&self) -> bool {
+    pub(crate) fn own_ended(&self) -> bool {
         self.containers.iter().any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
     }
 
     /// A container that keeps a pod alive whose own one has ended.
     #[must_use]
-    pub fn sidecar_left(&self) -> Option<&str> {
+    pub(crate) fn sidecar_left(&self) -> Option<&str> {
         let left = self.containers.iter().find(|container| container.running)?;
         (self.own_ended() && self.phase == PodPhase::Running).then_some(left.name.as_str())
     }
 
     #[must_use]
-    pub fn restarts(&self) -> u32 {
+    pub(crate) fn restarts(&self) -> u32 {
         self.containers.iter().map(|container| container.restarts).sum()
     }
 }
 
 /// A container's state.
 #[derive(Clone, Debug, Default)]
-pub struct Container {
+pub(crate) struct Container {
     pub name: String,
     pub restarts: u32,
     /// Waiting: (reason, message).
@@ -251,7 +253,7 @@ pub struct Container {
 
 /// Something that the cluster reported about a job or its pods.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub(crate) struct Event {
     pub at: Option<Timestamp>,
     pub warning: bool,
     pub reason: String,

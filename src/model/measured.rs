@@ -8,7 +8,7 @@ use super::reading::{Figures, Reading, Readings};
 
 impl Inventory {
     /// Puts readings beside the nodes that they are of. A node with a broken device is faulty.
-    pub fn measure(&mut self, readings: &Readings) {
+    pub(crate) fn measure(&mut self, readings: &Readings) {
         let mut by_node: BTreeMap<&str, Vec<Reading>> = BTreeMap::new();
         for reading in &readings.devices {
             by_node.entry(&reading.node).or_default().push(reading.clone());
@@ -27,12 +27,12 @@ impl Inventory {
 impl NodeUsage {
     /// Means over the devices of the node that a pod holds.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> Figures {
         Figures::of(self.held_devices())
     }
 
     /// Devices that a pod holds, as far as it is known.
-    pub fn held_devices(&self) -> impl Iterator<Item = &Reading> + Clone {
+    pub(crate) fn held_devices(&self) -> impl Iterator<Item = &Reading> + Clone {
         self.devices.iter().flatten().filter(|reading| reading.held == Some(true))
     }
 }

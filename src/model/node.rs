@@ -5,18 +5,22 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::gpu::{GpuType, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device, is_type_label};
-use super::{POOL_LABEL, quantity};
+use super::labels::POOL_LABEL;
+use super::quantity;
 
 /// What gpuctl reads of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
+    /// The name of the object.
     pub name: String,
+    /// All labels.
     pub labels: BTreeMap<String, String>,
     /// Only GPU sharing systems announce themselves there.
     pub annotations: BTreeMap<String, String>,
     /// Extended resources and their allocatable amounts, as written by the kubelet.
     pub allocatable: BTreeMap<String, String>,
+    /// Taints, which keep pods away that do not tolerate them.
     pub taints: Vec<Taint>,
     /// False when cordoned.
     pub schedulable: bool,
@@ -25,9 +29,12 @@ pub struct Node {
 /// A taint that keeps pods away.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Taint {
+    /// Such as `nvidia.com/gpu`.
     pub key: String,
+    /// Often absent.
     #[serde(default)]
     pub value: Option<String>,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
 
@@ -38,6 +45,7 @@ pub enum Nodes {
     Listed(Vec<Node>),
     /// As somebody published them for users who may not list nodes: perhaps they are others by now.
     Published(Vec<Node>),
+    /// The user may not list nodes, and nobody published them.
     #[default]
     Hidden,
 }
@@ -109,7 +117,7 @@ impl Node {
 
 /// True for labels of node groups that something may add nodes to.
 #[must_use]
-pub fn is_group_label(key: &str) -> bool {
+pub(crate) fn is_group_label(key: &str) -> bool {
     const GROUPS: [&str; 5] = [
         "karpenter.sh/nodepool",
         "cloud.google.com/gke-nodepool",

@@ -23,7 +23,7 @@ pub struct PoolDefinition {
 }
 
 /// Labels of a node by key.
-pub type Notes = BTreeMap<String, Noted>;
+pub(crate) type Notes = BTreeMap<String, Noted>;
 
 /// A label that was set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,7 +22,7 @@ const SUFFIXES: [(&str, i128); 13] = [
 
 /// The value in thousandths of the base unit; `None` when `text` is no quantity or is negative.
 #[must_use]
-pub fn milli(text: &str) -> Option<i128> {
+pub(crate) fn milli(text: &str) -> Option<i128> {
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
         let number = text.strip_suffix(suffix)?;
         number.ends_with(|c: char| c.is_ascii_digit() || c == '.').then_some((number, *factor))
@@ -44,19 +44,19 @@ pub fn milli(text: &str) -> Option<i128> {
 
 /// Whole units, rounded up as Kubernetes does; `None` when unreadable or beyond `u64`.
 #[must_use]
-pub fn whole(text: &str) -> Option<u64> {
+pub(crate) fn whole(text: &str) -> Option<u64> {
     u64::try_from(milli(text)?.checked_add(999)? / 1000).ok()
 }
 
 /// True when `text` says its unit (`128Gi`), not only a number.
 #[must_use]
-pub fn has_unit(text: &str) -> bool {
+pub(crate) fn has_unit(text: &str) -> bool {
     text.ends_with(|c: char| c.is_ascii_alphabetic())
 }
 
 /// Bytes as the largest binary unit that divides them: `134217728` → `128Mi`.
 #[must_use]
-pub fn binary(bytes: u64) -> String {
+pub(crate) fn binary(bytes: u64) -> String {
     let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
     let (mut value, mut unit) = (bytes, 0);
     while value != 0 && value.is_multiple_of(1024) && unit + 1 < units.len() {
@@ -68,7 +68,7 @@ pub fn binary(bytes: u64) -> String {
 
 /// `30s`, `5m`, `1h30m`, `2d`; `None` for anything else. No unit is no duration.
 #[must_use]
-pub fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;
     let mut digits = String::new();
     for c in text.chars() {

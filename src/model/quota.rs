@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// What may be requested and what is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuotaUse {
+pub(crate) struct QuotaUse {
     pub namespace: String,
     /// The object's name.
     pub name: String,

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::device::DeviceId;
 
 /// A pod as (namespace, name).
-pub type PodKey = (String, String);
+pub(crate) type PodKey = (String, String);
 
 /// One device, or one instance of a device that is cut into several.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reading {
+pub(crate) struct Reading {
     pub node: String,
     /// The device's number on its node.
     pub index: u32,
@@ -43,20 +43,20 @@ pub struct Reading {
 
 impl Reading {
     #[must_use]
-    pub fn is_held_by(&self, namespace: &str, pod: &str) -> bool {
+    pub(crate) fn is_held_by(&self, namespace: &str, pod: &str) -> bool {
         self.holders.iter().any(|(ours, name)| ours == namespace && name == pod)
     }
 
     /// Returns the device's name on its node.
     #[must_use]
-    pub fn id(&self) -> DeviceId {
+    pub(crate) fn id(&self) -> DeviceId {
         DeviceId { index: self.index, slice: self.slice.clone() }
     }
 }
 
 /// All devices, and what was left out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Readings {
+pub(crate) struct Readings {
     /// By node, number and slice.
     pub devices: Vec<Reading>,
     /// Samples outside what is physically possible.
@@ -72,7 +72,7 @@ pub struct Readings {
 impl Readings {
     /// Of these devices.
     #[must_use]
-    pub fn new(devices: Vec<Reading>, samples: u64, dropped: u64, elsewhere: u64) -> Self {
+    pub(crate) fn new(devices: Vec<Reading>, samples: u64, dropped: u64, elsewhere: u64) -> Self {
         let mut held_by: BTreeMap<PodKey, Vec<usize>> = BTreeMap::new();
         for (place, reading) in devices.iter().enumerate() {
             for holder in &reading.holders {
@@ -84,7 +84,7 @@ impl Readings {
 
     /// Means over the devices that pods of a namespace hold, each once.
     #[must_use]
-    pub fn figures_of(&self, namespace: &str, pods: &[&str]) -> Figures {
+    pub(crate) fn figures_of(&self, namespace: &str, pods: &[&str]) -> Figures {
         let places = |pod: &&str| self.held_by.get(&(namespace.to_owned(), (*pod).to_owned())).into_iter().flatten().copied();
         let places: BTreeSet<usize> = pods.iter().flat_map(places).collect();
         Figures::of(places.iter().map(|place| &self.devices[*place]))
@@ -93,7 +93,7 @@ impl Readings {
 
 /// Means over devices, with what they rest on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Devices that were asked about.
     pub devices: u64,
     /// Those of them with a utilization.
@@ -111,7 +111,7 @@ pub struct Figures {
 impl Figures {
     /// Of these devices.
     #[must_use]
-    pub fn of<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
+    pub(crate) fn of<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
         let mean = |value: fn(&Reading) -> Option<f64>| {
             let (count, sum) =
                 readings.clone().filter_map(value).fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));

@@ -16,7 +16,7 @@ pub enum RightScope {
 
 /// A right to some verbs on one resource.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub(crate) struct Rule {
     pub place: RightScope,
     /// The API group; empty for the core.
     pub group: &'static str,
@@ -47,7 +47,7 @@ impl Right {
 
 impl Rule {
     /// The rights one by one.
-    pub fn rights(self) -> impl Iterator<Item = Right> {
+    pub(crate) fn rights(self) -> impl Iterator<Item = Right> {
         let Self { place, group, resource, verbs, .. } = self;
         verbs.iter().map(move |verb| Right { place, group, resource, verb })
     }
@@ -55,7 +55,7 @@ impl Rule {
 
 /// What a command of gpuctl needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Task {
+pub(crate) struct Task {
     /// The words of `auth check`, a verb and a resource: `create jobs`. `jobs` are trainings where the kinds differ.
     pub words: &'static str,
     rules: &'static [&'static [Rule]],
@@ -63,35 +63,35 @@ pub struct Task {
 
 impl Task {
     #[must_use]
-    pub const fn new(words: &'static str, rules: &'static [&'static [Rule]]) -> Self {
+    pub(crate) const fn new(words: &'static str, rules: &'static [&'static [Rule]]) -> Self {
         Self { words, rules }
     }
 
     /// As it is typed: `create`.
     #[must_use]
-    pub fn verb(&self) -> &'static str {
+    pub(crate) fn verb(&self) -> &'static str {
         self.words.split_once(' ').map_or(self.words, |(verb, _)| verb)
     }
 
     /// What it is done to: `jobs`.
     #[must_use]
-    pub fn resource(&self) -> &'static str {
+    pub(crate) fn resource(&self) -> &'static str {
         self.words.split_once(' ').map_or("", |(_, resource)| resource)
     }
 
-    pub fn rules(&self) -> impl Iterator<Item = Rule> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> {
         self.rules.iter().flat_map(|rules| rules.iter().copied())
     }
 
     /// Rights without which it fails, or with `needed` false those that it can do without.
     #[must_use]
-    pub fn rights(&self, needed: bool) -> BTreeSet<Right> {
+    pub(crate) fn rights(&self, needed: bool) -> BTreeSet<Right> {
         self.rules().filter(|rule| rule.lost.is_none() == needed).flat_map(Rule::rights).collect()
     }
 
     /// The command that creates a document of this kind, or applies it again.
     #[must_use]
-    pub fn writing(kind: &str, again: bool) -> &'static str {
+    pub(crate) fn writing(kind: &str, again: bool) -> &'static str {
         match (kind, again) {
             ("inference" | "compute", false) => "create services",
             ("inference" | "compute", true) => "apply services",
@@ -124,7 +124,7 @@ const MAKE: &[&str] = &["get", "create", "patch"];
 const CALL: &[&str] = &["get", "create"];
 
 /// Finding jobs: what every command about a job begins with.
-pub const FIND: &[Rule] = &[
+pub(crate) const FIND: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
     rule(Namespace, "apps", "deployments", LIST).or("services"),
@@ -133,7 +133,7 @@ pub const FIND: &[Rule] = &[
 ];
 
 /// Placing a job.
-pub const PLACE: &[Rule] = &[
+pub(crate) const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
     rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
     rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
@@ -144,7 +144,7 @@ pub const PLACE: &[Rule] = &[
 ];
 
 /// What a service has beside its Service.
-pub const SERVE: &[Rule] = &[
+pub(crate) const SERVE: &[Rule] = &[
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).or("`autoscaling`"),
     rule(Namespace, "networking.k8s.io", "ingresses", MAKE).or("`service.host`"),
 ];
@@ -153,14 +153,14 @@ const REMOVE: &[&str] = &["list", "delete"];
 const OLD: &str = "taking away what the file no longer describes";
 
 /// Taking away what a file describes no more.
-pub const STALE: &[Rule] = &[
+pub(crate) const STALE: &[Rule] = &[
     rule(Namespace, "", "services", REMOVE).or(OLD),
     rule(Namespace, "", "configmaps", REMOVE).or(OLD),
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", REMOVE).or(OLD),
     rule(Namespace, "networking.k8s.io", "ingresses", REMOVE).or(OLD),
 ];
 
-pub const QUOTA: &[Rule] = &[
+pub(crate) const QUOTA: &[Rule] = &[
     rule(Namespace, "", "namespaces", &["get"]),
     rule(Namespace, "", "resourcequotas", MAKE),
     rule(Namespace, "", "limitranges", MAKE),
@@ -168,14 +168,14 @@ pub const QUOTA: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
 ];
 
-pub const SWITCH: &[Rule] = &[
+pub(crate) const SWITCH: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["patch"]),
     rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
     rule(Namespace, "apps", "statefulsets", &["patch"]).or("notebooks"),
     rule(Namespace, "kueue.x-k8s.io", "workloads", &["list", "patch"]).or("jobs in a queue of Kueue's"),
 ];
 
-pub const HOLDERS: &[Rule] = &[
+pub(crate) const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
@@ -183,13 +183,13 @@ pub const HOLDERS: &[Rule] = &[
 ];
 
 /// Finding Prometheus and asking it through the API server.
-pub const METRICS: &[Rule] = &[
+pub(crate) const METRICS: &[Rule] = &[
     rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
     rule(Cluster, "", "services/proxy", &["get"]).or("utilization, unless `--prometheus` names a server"),
 ];
 
 /// Owners of everybody's pods.
-pub const OWNERS: &[Rule] = &[
+pub(crate) const OWNERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
     rule(Cluster, "apps", "replicasets", LIST).or("what Deployments own"),
     rule(Cluster, "apps", "deployments", LIST).or("Deployments at the top of a chain"),
@@ -200,21 +200,21 @@ pub const OWNERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("how many GPUs are held"),
 ];
 
-pub const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
+pub(crate) const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
 
-pub const PUBLISH: &[Rule] = &[
+pub(crate) const PUBLISH: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("users who may not list nodes see the change later"),
     rule(Home, "", "configmaps", MAKE).or("users who may not list nodes see the change later"),
 ];
 
-pub const DEFINITION: &[Rule] = &[
+pub(crate) const DEFINITION: &[Rule] = &[
     rule(Cluster, "", "nodes", &["list", "get", "patch"]),
     rule(Home, "", "configmaps", &["get", "create", "patch"]),
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
 ];
 
 /// The first pool makes the namespace of all, with the right of everybody to read it.
-pub const FIRST: &[Rule] = &[
+pub(crate) const FIRST: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
     // Nobody may grant what they may not do themselves.
     rule(Home, "", "configmaps", &["list", "watch"]).or("opening the definitions of pools to all users"),
@@ -223,51 +223,52 @@ pub const FIRST: &[Rule] = &[
     rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
 ];
 
-pub const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
-pub const MAKE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", MAKE)];
-pub const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
-pub const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")];
-pub const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`")];
-pub const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).or("`--replace`")];
-pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
+pub(crate) const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
+pub(crate) const MAKE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", MAKE)];
+pub(crate) const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
+pub(crate) const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")];
+pub(crate) const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`")];
+pub(crate) const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).or("`--replace`")];
+pub(crate) const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 
 /// Progress, read from the newest lines of a log.
-pub const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
-pub const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
-pub const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
-pub const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")];
-pub const EVENTS: &[Rule] =
+pub(crate) const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
+pub(crate) const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
+pub(crate) const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
+pub(crate) const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")];
+pub(crate) const EVENTS: &[Rule] =
     &[rule(Namespace, "batch", "jobs", LIST), rule(Namespace, "", "pods", LIST), rule(Namespace, "", "events", LIST)];
-pub const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
-pub const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
-pub const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
-pub const SCALE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["list", "patch"]), rule(Namespace, "", "pods", LIST)];
-pub const DELETE_JOB: &[Rule] = &[
+pub(crate) const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
+pub(crate) const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
+pub(crate) const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
+pub(crate) const SCALE: &[Rule] =
+    &[rule(Namespace, "apps", "deployments", &["list", "patch"]), rule(Namespace, "", "pods", LIST)];
+pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["delete"]),
     rule(Namespace, "apps", "deployments", &["delete"]).or("services"),
     rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
 ];
-pub const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
-pub const POOLS: &[Rule] = &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")];
-pub const DELETE_POOL: &[Rule] = &[
+pub(crate) const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
+pub(crate) const POOLS: &[Rule] = &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")];
+pub(crate) const DELETE_POOL: &[Rule] = &[
     rule(Home, "", "configmaps", &["get", "delete"]),
     rule(Cluster, "batch", "jobs", LIST),
     rule(Cluster, "apps", "deployments", LIST),
     rule(Cluster, "apps", "statefulsets", LIST),
     rule(Cluster, "", "pods", LIST),
 ];
-pub const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
-pub const STALE_QUOTA: &[Rule] = &[
+pub(crate) const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
+pub(crate) const STALE_QUOTA: &[Rule] = &[
     rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
     rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
 ];
-pub const DELETE_QUOTA: &[Rule] =
+pub(crate) const DELETE_QUOTA: &[Rule] =
     &[rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]), rule(Namespace, "", "limitranges", &["get", "delete"])];
 
 /// Rights as people say them: `create, get and patch services`.
 #[must_use]
-pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
+pub(crate) fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
     let mut grouped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for right in rights {
         grouped.entry((right.group, right.resource)).or_default().insert(right.verb);
@@ -286,7 +287,7 @@ pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
 
 /// Verbs by group and resource, in one place: a role's rules.
 #[must_use]
-pub fn merged(
+pub(crate) fn merged(
     rights: impl Iterator<Item = Right>,
 ) -> BTreeMap<RightScope, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {
     let mut places: BTreeMap<RightScope, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();

@@ -66,7 +66,9 @@ impl<'de> Visitor<'de> for AnyLabels {
 /// A series: what it is of, and its points in order of time. An instant answer has one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
+    /// What the series is of.
     pub labels: Labels,
+    /// In order of time.
     pub points: Vec<Point>,
 }
 

@@ -2,7 +2,7 @@
 
 /// One way to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     /// `cluster`, `node`, `loadBalancer` or `ingress`.
     pub kind: &'static str,
     /// `None` while nobody has given one.
@@ -11,14 +11,14 @@ pub struct Endpoint {
 
 impl Endpoint {
     #[must_use]
-    pub fn new(kind: &'static str, url: String) -> Self {
+    pub(crate) fn new(kind: &'static str, url: String) -> Self {
         Self { kind, url: Some(url) }
     }
 }
 
 /// An autoscaler as it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Autoscaler {
+pub(crate) struct Autoscaler {
     pub min_replicas: u32,
     pub max_replicas: u32,
     /// What it wants now; `None` before it has looked.
@@ -30,7 +30,7 @@ pub struct Autoscaler {
 
 /// One figure that it follows, in percent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scaling {
+pub(crate) struct Scaling {
     pub metric: String,
     /// `None` while nobody serves it.
     pub current: Option<f64>,

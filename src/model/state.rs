@@ -7,7 +7,7 @@ use super::job::{Container, Pod, PodPhase};
 
 /// The contract's words for the state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Status {
+pub(crate) enum Status {
     Pending,
     Running,
     Succeeded,
@@ -18,11 +18,11 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [Self; 7] =
+    pub(crate) const ALL: [Self; 7] =
         [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Paused, Self::Terminating, Self::Unknown];
 
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Running => "running",
@@ -36,7 +36,7 @@ impl Status {
 
     /// True when nothing of the job will run any more.
     #[must_use]
-    pub fn is_final(self) -> bool {
+    pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
@@ -57,7 +57,7 @@ impl FromStr for Status {
 
 /// A status, why it is so, and how many pods run of how many wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub(crate) struct State {
     pub status: Status,
     /// A CamelCase word as Kubernetes uses: `Unschedulable`, `OOMKilled`.
     pub reason: Option<String>,
@@ -117,7 +117,7 @@ pub(super) fn lost(pod: &Pod) -> Option<Why> {
 
 /// The scheduler's sentence without what follows about preemption, which never is tried here.
 #[must_use]
-pub fn scheduler_words(message: &str) -> &str {
+pub(crate) fn scheduler_words(message: &str) -> &str {
     let end = [". no new claims", ". preemption:", ", preemption:"].iter().filter_map(|tail| message.find(tail)).min();
     message[..end.unwrap_or(message.len())].trim_end_matches('.')
 }

@@ -8,7 +8,7 @@ use super::state::{State, Status, Why, count, create_failure_reason, lost, pod_f
 impl State {
     /// Reads the state of `job`.
     #[must_use]
-    pub fn of(job: &Job) -> Self {
+    pub(crate) fn of(job: &Job) -> Self {
         if job.kind.serves() {
             return serving::state(job);
         }

@@ -10,7 +10,7 @@ use super::reading::PodKey;
 
 /// An object that owns others, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnerObject {
+pub(crate) struct OwnerObject {
     pub api_version: String,
     pub kind: String,
     pub namespace: String,
@@ -32,7 +32,7 @@ pub struct OwnerObject {
 
 /// A pod as a workload needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkPod {
+pub(crate) struct WorkPod {
     pub namespace: String,
     pub name: String,
     pub uid: String,
@@ -50,19 +50,19 @@ pub struct WorkPod {
 
 impl WorkPod {
     #[must_use]
-    pub fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
     #[must_use]
-    pub fn key(&self) -> PodKey {
+    pub(crate) fn key(&self) -> PodKey {
         (self.namespace.clone(), self.name.clone())
     }
 }
 
 /// The workloads document's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub(crate) enum Standing {
     Running,
     Completed,
     Failed,
@@ -72,7 +72,7 @@ pub enum Standing {
 
 impl Standing {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Running => "Running",
             Self::Completed => "Completed",
@@ -84,7 +84,7 @@ impl Standing {
 
     /// The document's color for it.
     #[must_use]
-    pub fn color(self) -> &'static str {
+    pub(crate) fn color(self) -> &'static str {
         match self {
             Self::Running | Self::Completed => "green",
             Self::Failed => "red",
@@ -96,7 +96,7 @@ impl Standing {
 
 /// A workload with its pods.
 #[derive(Clone, Debug)]
-pub struct Workload {
+pub(crate) struct Workload {
     pub top: OwnerObject,
     /// All pods below it, whether they ask for devices or not, by name.
     pub pods: Vec<WorkPod>,
@@ -112,27 +112,27 @@ pub struct Workload {
 impl Workload {
     /// Whole devices that it holds.
     #[must_use]
-    pub fn gpus_held(&self) -> u64 {
+    pub(crate) fn gpus_held(&self) -> u64 {
         self.held.values().sum()
     }
 
     /// When its first pod began; the object's own word where no pod is left to tell.
     #[must_use]
-    pub fn started_at(&self) -> Option<Timestamp> {
+    pub(crate) fn started_at(&self) -> Option<Timestamp> {
         let pods = self.pods.iter().filter_map(|pod| pod.started_at).min();
         pods.into_iter().chain(self.top.started_at).min().or(self.top.created_at)
     }
 
     /// When it ended; `None` while it goes on, or where nobody wrote it down.
     #[must_use]
-    pub fn ended_at(&self) -> Option<Timestamp> {
+    pub(crate) fn ended_at(&self) -> Option<Timestamp> {
         matches!(self.standing, Standing::Completed | Standing::Failed)
             .then(|| self.top.ended_at.or_else(|| self.pods.iter().filter_map(|pod| pod.ended_at).max()))
             .flatten()
     }
 
     #[must_use]
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         matches!(self.standing, Standing::Completed | Standing::Failed)
     }
 }

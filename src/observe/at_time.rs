@@ -18,7 +18,7 @@ use crate::view::snapshot::At;
 const BEFORE: i64 = 300;
 
 /// Reads a moment of the past, or now, and returns what `read` finds in it; `None` means that there was no such GPU.
-pub async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOnce(&At<'_>) -> Option<T>) -> Result<T, Error> {
+pub(crate) async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOnce(&At<'_>) -> Option<T>) -> Result<T, Error> {
     let now = context.now();
     let time = at.map_or(Ok(now), |text| times::instant(text, now))?.as_second();
     if time > now.as_second() {
@@ -43,7 +43,7 @@ pub async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOnce(&At<
 }
 
 /// Prints the nodes as they were.
-pub async fn nodes(at: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn nodes(at: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
     list::run(options, context, async |_: Round<'_>| {
         let found = look(Some(at), context, |then| Some(view::nodes(then))).await?;
         let names = found.items.iter().map(|item| item.node_name.clone()).collect();
@@ -54,7 +54,7 @@ pub async fn nodes(at: &str, options: &ListOptions, context: &Context) -> Result
 }
 
 /// Prints the jobs as they were, of the namespace that `-n` names or of all.
-pub async fn jobs(at: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn jobs(at: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
     list::run(options, context, async |_: Round<'_>| {
         let found = look(Some(at), context, |then| Some(view::jobs(then))).await?;
         let found = match &context.access.namespace {

@@ -15,7 +15,7 @@ use crate::stats::identity::ApiFacts;
 use crate::stats::query::{self, Pods};
 
 /// Curves of the devices of some pods, and what these expose of their work.
-pub async fn curves(
+pub(crate) async fn curves(
     context: &Context,
     connection: &Connection,
     quantities: &[Quantity],
@@ -34,12 +34,12 @@ pub async fn curves(
     Ok((history::read(&series?, &ApiFacts::default(), lifetimes), exposed?))
 }
 
-pub fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
+pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millisecond)
 }
 
 /// When the job's pods lived, as far as they are still there to tell.
-pub fn lifetimes(job: &Job) -> Lifetimes {
+pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
     let pods = job.pods.iter();
     pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), (milliseconds(pod.started_at.or(pod.created_at)), None))).collect()
 }

@@ -20,7 +20,7 @@ use crate::stats::query;
 use crate::stats::usage::{NodeNames, Usage};
 
 /// A cluster whose history is read.
-pub struct ClusterHistory<'c> {
+pub(crate) struct ClusterHistory<'c> {
     /// Its context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
@@ -32,7 +32,7 @@ pub struct ClusterHistory<'c> {
 
 /// What is asked for beside who held what.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HistoryScope {
+pub(crate) struct HistoryScope {
     pub memory: bool,
     pub power: bool,
     pub names: bool,
@@ -45,7 +45,7 @@ const AT_ONCE: usize = 150;
 const BESIDE: usize = 4;
 
 /// Which clusters are meant: the one of the context, or several.
-pub fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
+pub(crate) fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
     if all && context.metrics()?.url.is_some() {
         let error = Error::usage("with one Prometheus for all, every context would tell of the same");
         return Err(error.hint("leave its address out: it is found in each cluster"));
@@ -63,7 +63,7 @@ pub fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec
 }
 
 impl<'c> ClusterHistory<'c> {
-    pub async fn of(cluster: String, context: &Context, connection: &'c Connection) -> Result<Self, Error> {
+    pub(crate) async fn of(cluster: String, context: &Context, connection: &'c Connection) -> Result<Self, Error> {
         let found = metrics::find(context, connection, context.access.request_timeout);
         let (prometheus, stock) = join(found, connection.stock()).await;
         // Which nodes share their devices is known of the present alone, and without rights to it not at all.
@@ -88,12 +88,12 @@ impl<'c> ClusterHistory<'c> {
 
     /// The name under which an answer may be kept; `None` when it is not to be kept.
     #[must_use]
-    pub fn key(&self, question: &str, start: i64) -> Option<String> {
+    pub(crate) fn key(&self, question: &str, start: i64) -> Option<String> {
         Some(serde_json::json!([self.standing.as_ref()?, self.cluster, question, start]).to_string())
     }
 
     /// Who held what between two times in Unix seconds, and what it did; the end is not a part of it.
-    pub async fn look(&self, start: i64, end: i64, want: HistoryScope) -> Result<(AllocationHistory, Usage), Error> {
+    pub(crate) async fn look(&self, start: i64, end: i64, want: HistoryScope) -> Result<(AllocationHistory, Usage), Error> {
         let seconds = (end - start).max(1);
         let at = async |query: String| Ok::<_, Error>(self.prometheus.at(&query, end).await?);
         let mut quantities = vec![Quantity::Utilization];
@@ -157,7 +157,7 @@ impl<'c> ClusterHistory<'c> {
     }
 
     /// What is known of these pods, ReplicaSets or Jobs, by the label that holds their names.
-    pub async fn about(
+    pub(crate) async fn about(
         &self,
         what: About,
         names: &BTreeSet<String>,
@@ -179,7 +179,7 @@ fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
 
 /// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.
 /// One that came to be after `end`, in Unix seconds, is another of the same name.
-pub async fn uids(connection: &Connection, end: i64) -> BTreeMap<(String, String, String), String> {
+pub(crate) async fn uids(connection: &Connection, end: i64) -> BTreeMap<(String, String, String), String> {
     let Ok(owners) = connection.owners(None).await else { return BTreeMap::new() };
     let found = owners.forest.workloads(&crate::model::Inventory::default());
     let there = |one: &crate::model::Workload| one.top.created_at.is_none_or(|at| at.as_second() < end);
@@ -191,7 +191,7 @@ pub async fn uids(connection: &Connection, end: i64) -> BTreeMap<(String, String
 const HOUR: i64 = 3600;
 
 /// Hours by the clock, the first and the last cut.
-pub fn pieces(start: i64, end: i64) -> Vec<(i64, i64)> {
+pub(crate) fn pieces(start: i64, end: i64) -> Vec<(i64, i64)> {
     let first = start.div_euclid(HOUR);
     (first..=(end - 1).div_euclid(HOUR)).map(|hour| ((hour * HOUR).max(start), ((hour + 1) * HOUR).min(end))).collect()
 }

@@ -18,7 +18,7 @@ use crate::stats::usage::Usage;
 use crate::view::hourly::{self as view, Hour, HourlyRow, RowKind};
 
 /// When there is no such label.
-pub const NONE_SERVED: &str = "no pod with GPUs had it, as far as kube-state-metrics serves labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
+pub(crate) const NONE_SERVED: &str = "no pod with GPUs had it, as far as kube-state-metrics serves labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
 
 /// Seconds of an hour.
 const HOUR: i64 = 3600;
@@ -37,7 +37,7 @@ const MANY: f64 = 1e7;
 
 /// What pods are grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dimension {
+pub(crate) enum Dimension {
     #[default]
     Label,
     Annotation,
@@ -45,7 +45,7 @@ pub enum Dimension {
 
 impl Dimension {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Label => "label",
             Self::Annotation => "annotation",
@@ -54,7 +54,7 @@ impl Dimension {
 }
 
 /// What rows are made of.
-pub struct RowQuery<'a> {
+pub(crate) struct RowQuery<'a> {
     pub kind: RowKind,
     /// Pods of this namespace alone, where a row does not say its own.
     pub namespace: Option<&'a str>,
@@ -115,7 +115,7 @@ fn named(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<String, 
 }
 
 /// Rows of one cluster in order of time.
-pub async fn of_cluster(
+pub(crate) async fn of_cluster(
     question: &RowQuery<'_>,
     cluster: String,
     access: &Access,

@@ -18,7 +18,7 @@ use crate::view::{Format, document};
 
 /// How a list is printed.
 #[derive(Clone, Debug)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     pub page: Page,
     pub watch: bool,
     /// Time between two looks of a watch.
@@ -31,7 +31,7 @@ pub struct ListOptions {
 
 /// Which part of a list; everything when neither number nor size was given.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Page {
+pub(crate) struct Page {
     pub number: Option<u32>,
     pub size: Option<u32>,
     /// Rows on a page when only the number was given.
@@ -41,7 +41,7 @@ pub struct Page {
 impl Page {
     /// Returns the rows of the page.
     #[must_use]
-    pub fn of<T>(self, rows: Vec<T>) -> Vec<T> {
+    pub(crate) fn of<T>(self, rows: Vec<T>) -> Vec<T> {
         if self.number.is_none() && self.size.is_none() {
             return rows;
         }
@@ -52,7 +52,7 @@ impl Page {
 }
 
 /// The rows of a list as they are printed.
-pub struct Listing {
+pub(crate) struct Listing {
     /// The answer of `-o json`.
     document: Value,
     /// The key of the rows in it; empty where the answer is the list itself.
@@ -72,7 +72,7 @@ impl Listing {
     ///
     /// # Panics
     /// Never: our documents are JSON.
-    pub fn new(
+    pub(crate) fn new(
         options: &ListOptions,
         document: &impl Serialize,
         rows: &'static str,
@@ -92,13 +92,13 @@ impl Listing {
 
     /// Says this on stderr when there are no rows.
     #[must_use]
-    pub fn none(self, none: &'static str) -> Self {
+    pub(crate) fn none(self, none: &'static str) -> Self {
         Self { none, ..self }
     }
 
     /// Says these on stderr after the list.
     #[must_use]
-    pub fn hints(self, hints: Vec<String>) -> Self {
+    pub(crate) fn hints(self, hints: Vec<String>) -> Self {
         Self { hints, ..self }
     }
 
@@ -127,7 +127,7 @@ impl Listing {
 }
 
 /// One look at the cluster. A watch outlives a restart of the API server; a single answer is an answer now.
-pub struct Round<'a> {
+pub(crate) struct Round<'a> {
     /// True the first time: warnings about missing rights are printed once.
     pub first: bool,
     /// Set in a watch, for its warnings.
@@ -137,19 +137,19 @@ pub struct Round<'a> {
 impl Round<'_> {
     /// The only look of a command that is no list.
     #[must_use]
-    pub fn single() -> Self {
+    pub(crate) fn single() -> Self {
         Self { first: true, watching: None }
     }
 
     /// Sends a request; in a watch it waits out an outage.
-    pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
+    pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
         let Some(context) = self.watching else { return ask().await };
         OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again"))).ask(ask).await
     }
 }
 
 /// Prints the list that `look` reads, once, or with `-w` until it is interrupted.
-pub async fn run(
+pub(crate) async fn run(
     options: &ListOptions,
     context: &Context,
     mut look: impl AsyncFnMut(Round<'_>) -> Result<Listing, Error>,

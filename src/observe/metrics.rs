@@ -25,7 +25,7 @@ const CELLS_WITHIN: Duration = Duration::from_secs(10);
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
 /// The Prometheus to ask.
-pub async fn find<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
+pub(crate) async fn find<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
     match context.metrics()?.url {
         Some(_) => named(context, within),
         None => in_cluster(context, connection, within).await,
@@ -33,7 +33,7 @@ pub async fn find<'c>(context: &Context, connection: &'c Connection, within: Dur
 }
 
 /// The Prometheus whose address was given.
-pub fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
+pub(crate) fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
     let source = context.metrics()?;
     if source.is_off() {
         return Err(Error::new(ErrorName::MetricsOff, "metrics are switched off by `--prometheus none`"));
@@ -152,7 +152,7 @@ fn trouble(failure: &Failure, server: String) -> QueryError {
 }
 
 /// Metrics for the cells of an inventory, which is an answer without them too: who has none is told once.
-pub struct OptionalMetrics<'c> {
+pub(crate) struct OptionalMetrics<'c> {
     context: &'c Context,
     connection: &'c Connection,
     found: OnceCell<Prometheus<'c>>,
@@ -161,12 +161,12 @@ pub struct OptionalMetrics<'c> {
 
 impl<'c> OptionalMetrics<'c> {
     #[must_use]
-    pub fn new(context: &'c Context, connection: &'c Connection) -> Self {
+    pub(crate) fn new(context: &'c Context, connection: &'c Connection) -> Self {
         Self { context, connection, found: OnceCell::new(), told: Cell::new(false) }
     }
 
     /// What devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
-    pub async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
+    pub(crate) async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
         if quantities.is_empty() {
             return Ok(None);
         }
@@ -174,7 +174,10 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     /// Asks with a time limit of its own. A failure leaves cells empty.
-    pub async fn optional<T>(&self, ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>) -> Result<Option<T>, Error> {
+    pub(crate) async fn optional<T>(
+        &self,
+        ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
         let Self { context, connection, .. } = self;
         if context.metrics()?.is_off() && !context.require_metrics {
             return Ok(None);
@@ -203,7 +206,7 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     /// Puts what devices measure into an inventory, and returns it for what it rests on.
-    pub fn measure(&self, stock: &mut InventorySnapshot, moment: Option<&Moment>) -> Option<Readings> {
+    pub(crate) fn measure(&self, stock: &mut InventorySnapshot, moment: Option<&Moment>) -> Option<Readings> {
         let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
         let readings = devices::read(moment?, &stock.inventory, &facts);
         if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
@@ -214,7 +217,7 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     /// The inventory with what its devices measure.
-    pub async fn stock(&self, quantities: &[Quantity]) -> Result<(InventorySnapshot, Option<Readings>), Error> {
+    pub(crate) async fn stock(&self, quantities: &[Quantity]) -> Result<(InventorySnapshot, Option<Readings>), Error> {
         let (stock, moment) = join(self.connection.stock(), self.now(quantities)).await;
         let (mut stock, moment) = (stock?, moment?);
         let readings = self.measure(&mut stock, moment.as_ref());
@@ -223,7 +226,7 @@ impl<'c> OptionalMetrics<'c> {
 }
 
 /// What cells of nodes and pools show.
-pub const OF_NODES: [Quantity; 8] = [
+pub(crate) const OF_NODES: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
     Quantity::MemoryFree,
@@ -235,7 +238,7 @@ pub const OF_NODES: [Quantity; 8] = [
 ];
 
 /// What is shown of single devices.
-pub const OF_DEVICES: [Quantity; 11] = [
+pub(crate) const OF_DEVICES: [Quantity; 11] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
     Quantity::MemoryFree,
@@ -250,14 +253,14 @@ pub const OF_DEVICES: [Quantity; 11] = [
 ];
 
 /// What a server says about now.
-pub async fn moment(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
+pub(crate) async fn moment(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
     let (gauges, ages, counted) = (query::gauges(quantities, pods), query::ages(), query::samples_counted());
     let (values, ages, counted) = join3(prometheus.now(&gauges), prometheus.now(&ages), prometheus.now(&counted)).await;
     Ok(Moment { values: values?, ages: ages?, counted: counted? })
 }
 
 /// What the server itself warned of: partial answers above all.
-pub fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
+pub(crate) fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
     for warning in prometheus.take_warnings() {
         context.terminal.warn(&format!("Prometheus at {}: {warning}", prometheus.server));
     }
@@ -265,7 +268,7 @@ pub fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
 
 /// Devices as metrics tell them of a job's own pods, without a look at the rest of the cluster.
 #[must_use]
-pub fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Readings {
+pub(crate) fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Readings {
     let holding = |job: &'j Job| {
         let pods = job.pods.iter().filter(|pod| pod.holds() && pod.gpus > 0);
         pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), pod.node.clone().unwrap_or_default()))
@@ -275,11 +278,11 @@ pub fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Read
 
 /// Means over the devices that a job holds now.
 #[must_use]
-pub fn figures_of(readings: &Readings, job: &Job) -> Figures {
+pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     let pods: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
     readings.figures_of(&job.namespace, &pods)
 }
 
 /// What cells of jobs show.
-pub const OF_JOBS: [Quantity; 6] =
+pub(crate) const OF_JOBS: [Quantity; 6] =
     [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power, Quantity::Share];

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::view::{Format, document};
 
-pub fn print(names: &[String], format: Format, none: &str, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) fn print(names: &[String], format: Format, none: &str, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(format);
     let lines = || names.iter().map(|name| format!("{}\n", crate::view::text::clean(name))).collect::<String>();
     context.terminal.print(&document(format, &names).unwrap_or_else(lines))?;

@@ -4,7 +4,7 @@ use crate::cluster::InventorySnapshot;
 use crate::context::Context;
 
 /// What of the cluster could not be seen, once.
-pub fn warn_of(stock: &InventorySnapshot, context: &Context) {
+pub(crate) fn warn_of(stock: &InventorySnapshot, context: &Context) {
     if stock.unreadable.contains(&"pods") {
         context.terminal.lack("you may not list the pods of all namespaces: how many GPUs are held is not known");
     }

@@ -14,7 +14,7 @@ use crate::view::coverage::Coverage;
 use crate::view::pools::PoolUse;
 
 /// Pools, and what of them could not be seen.
-pub struct PoolsFound {
+pub(crate) struct PoolsFound {
     pub pools: Vec<PoolUse>,
     pub stock: InventorySnapshot,
     pub definitions: bool,
@@ -24,7 +24,7 @@ pub struct PoolsFound {
 
 impl PoolsFound {
     /// Puts what devices measure beside the nodes.
-    pub fn measure(&mut self, cells: &OptionalMetrics<'_>, moment: Option<&Moment>) -> Option<Coverage> {
+    pub(crate) fn measure(&mut self, cells: &OptionalMetrics<'_>, moment: Option<&Moment>) -> Option<Coverage> {
         let readings = cells.measure(&mut self.stock, moment);
         for pool in &mut self.pools {
             pool.hosts = self.stock.inventory.pool(&pool.name).cloned().collect();
@@ -34,7 +34,7 @@ impl PoolsFound {
 }
 
 /// Once per missing right.
-pub fn warn_of(seen: &PoolsFound, context: &Context) {
+pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
     nodes::warn_of(&seen.stock, context);
     if !seen.definitions {
         context.terminal.lack("you may not read the definitions of pools: descriptions and quotas are not known");
@@ -45,7 +45,7 @@ pub fn warn_of(seen: &PoolsFound, context: &Context) {
 }
 
 /// Every pool, or the one called `only`.
-pub async fn look(connection: &Connection, only: Option<&str>) -> Result<PoolsFound, Failure> {
+pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<PoolsFound, Failure> {
     let wanted = Wanted { pool: only.map(ToOwned::to_owned), ..Wanted::default() };
     let (stock, definitions, jobs) = join3(connection.stock(), connection.pools(), connection.jobs(&wanted)).await;
     let stock = stock?;

@@ -17,7 +17,7 @@ const PROGRESS_WITHIN: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 16;
 
 /// Percent by index: one tail of rank 0's log per running training, all within a second.
-pub async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap<usize, f64> {
+pub(crate) async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap<usize, f64> {
     let deadline = tokio::time::Instant::now() + PROGRESS_WITHIN;
     let running =
         jobs.iter().enumerate().filter(|(_, (job, state))| job.kind == JobKind::Training && state.status == Status::Running);
@@ -29,7 +29,7 @@ pub async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTre
 }
 
 /// The newest lines of the first rank; none where they cannot be had.
-pub async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
+pub(crate) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
     let pods = job.current_pods();
     let Some(pod) = pods.first() else { return Vec::new() };
     let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(40), ..LogQuery::default() };

@@ -18,7 +18,7 @@ const SHORTEST_STEP: i64 = 15;
 
 /// A stretch of time as it was typed, and the time between two points of a curve.
 #[derive(Clone, Debug, Default)]
-pub struct TimeRange {
+pub(crate) struct TimeRange {
     pub start: Option<String>,
     pub end: Option<String>,
     pub step: Option<String>,
@@ -26,7 +26,7 @@ pub struct TimeRange {
 
 impl TimeRange {
     /// Says what is wrong with what was typed, before anybody is asked.
-    pub fn check(&self, now: Timestamp) -> Result<(), Error> {
+    pub(crate) fn check(&self, now: Timestamp) -> Result<(), Error> {
         for text in [&self.start, &self.end].into_iter().flatten() {
             instant(text, now)?;
         }
@@ -34,14 +34,14 @@ impl TimeRange {
     }
 
     /// The hour before the end, or what was asked for.
-    pub fn window_of_an_hour(&self, now: Timestamp, step: Option<i64>) -> Result<Window, Error> {
+    pub(crate) fn window_of_an_hour(&self, now: Timestamp, step: Option<i64>) -> Result<Window, Error> {
         let end = self.end.as_ref().map_or(Ok(now), |text| instant(text, now))?;
         let start = end.checked_sub(SignedDuration::from_hours(1)).unwrap_or(end);
         self.window(now, (start, end), step)
     }
 
     /// The window between two times, or what was asked for, with `step` seconds unless others were.
-    pub fn window(&self, now: Timestamp, usual: (Timestamp, Timestamp), step: Option<i64>) -> Result<Window, Error> {
+    pub(crate) fn window(&self, now: Timestamp, usual: (Timestamp, Timestamp), step: Option<i64>) -> Result<Window, Error> {
         let at = |text: &Option<String>, default: Timestamp| text.as_ref().map_or(Ok(default), |text| instant(text, now));
         let (start, end) = (at(&self.start, usual.0)?.as_second(), at(&self.end, usual.1)?.as_second());
         if start > end {
@@ -72,7 +72,7 @@ const LONGEST: i64 = 2 * 366 * 86_400;
 const DAY: i64 = 86_400;
 
 /// A stretch of the past in Unix seconds: the last day, or what was asked for, as far as it has come.
-pub fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(i64, i64), Error> {
+pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(i64, i64), Error> {
     let at = |text: Option<&str>, usual: i64| text.map_or(Ok(usual), |text| instant(text, now).map(Timestamp::as_second));
     let end = at(end, now.as_second())?;
     let start = at(start, end - DAY)?;
@@ -87,7 +87,7 @@ pub fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(i
 }
 
 /// The moment that a text means.
-pub fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
+pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     let number = text.parse::<i64>().ok();
     let found = match number {
         // Thirteen digits are milliseconds.

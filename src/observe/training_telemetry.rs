@@ -9,7 +9,7 @@ use crate::prometheus::Window;
 use crate::stats::training::{self, Measure};
 use crate::view::metrics::TrainingCurves;
 
-pub fn speakers(job: &Job) -> Vec<LogSource> {
+pub(crate) fn speakers(job: &Job) -> Vec<LogSource> {
     let speaker = |pod: &&crate::model::Pod| LogSource {
         namespace: job.namespace.clone(),
         pod: pod.name.clone(),
@@ -19,7 +19,7 @@ pub fn speakers(job: &Job) -> Vec<LogSource> {
 }
 
 /// Pods with devices; a launcher without any speaks where there are none.
-pub fn speakers_of(workload: &Workload) -> Vec<LogSource> {
+pub(crate) fn speakers_of(workload: &Workload) -> Vec<LogSource> {
     let mut pods: Vec<_> = workload.pods.iter().filter(|pod| pod.node.is_some()).collect();
     if pods.iter().any(|pod| pod.gpus > 0) {
         pods.retain(|pod| pod.gpus > 0);
@@ -33,7 +33,7 @@ pub fn speakers_of(workload: &Workload) -> Vec<LogSource> {
 }
 
 /// A pod whose log is read.
-pub struct LogSource {
+pub(crate) struct LogSource {
     pub namespace: String,
     pub pod: String,
     pub container: String,
@@ -44,7 +44,7 @@ const LINES: u32 = 20_000;
 
 /// What logs tell within a window. Trainers speak at one rank, the first or the last: the first of these that tells
 /// anything counts. A log that cannot be read tells nothing.
-pub async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Window, now: i64) -> TrainingCurves {
+pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Window, now: i64) -> TrainingCurves {
     let ends = speakers.first().into_iter().chain(speakers.last().filter(|_| speakers.len() > 1));
     for LogSource { namespace, pod, container } in ends {
         let since = Duration::from_secs(u64::try_from(now - window.start).unwrap_or(0).max(1));
@@ -52,7 +52,7 @@ pub async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Wi
         let lines = connection.log(namespace, pod, &query).await.unwrap_or_default();
         let mut told = TrainingCurves::new();
         for line in lines {
-            let Some(at) = line.at.map(|at| at.as_millisecond()) else { continue };
+            let Some(at) = line.at.map(jiff::Timestamp::as_millisecond) else { continue };
             if at < window.start * 1000 || at > window.end * 1000 + 999 {
                 continue;
             }
@@ -70,7 +70,7 @@ pub async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Wi
 /// What a workload exposes itself; the mean where several of its pods do. Logs say more about when, so what both tell is
 /// taken from the metrics.
 #[must_use]
-pub fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> TrainingCurves {
+pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> TrainingCurves {
     let mut found: BTreeMap<Measure, Vec<&[Point]>> = BTreeMap::new();
     for series in exposed {
         if let Some(measure) = training::exposed(series.name()) {

@@ -11,10 +11,10 @@ use crate::error::Error;
 use crate::view::Format;
 
 /// How often a watch looks.
-pub const WATCH_STEP: Duration = Duration::from_secs(2);
+pub(crate) const WATCH_STEP: Duration = Duration::from_secs(2);
 
 /// What a list shows at one time.
-pub struct WatchFrame {
+pub(crate) struct WatchFrame {
     /// The list for people.
     pub text: String,
     /// Item → its JSON, on one line.
@@ -22,14 +22,14 @@ pub struct WatchFrame {
 }
 
 impl WatchFrame {
-    pub fn new<T: Serialize>(text: String, items: impl Iterator<Item = (String, T)>) -> Self {
+    pub(crate) fn new<T: Serialize>(text: String, items: impl Iterator<Item = (String, T)>) -> Self {
         let line = |item: &T| serde_json::to_string(item).expect("an item is JSON");
         Self { text, lines: items.map(|(name, item)| (name, line(&item))).collect() }
     }
 }
 
 /// Shows frames until it is interrupted. `look` is told whether it is the first time.
-pub async fn watch(
+pub(crate) async fn watch(
     format: Format,
     step: Duration,
     context: &Context,

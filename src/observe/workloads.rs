@@ -13,14 +13,14 @@ use crate::stats::dialect::Quantity;
 use crate::stats::query::Pods;
 
 /// Pods with devices, or all of them where none is left that has any.
-pub fn pods_of(workload: &Workload) -> Pods {
+pub(crate) fn pods_of(workload: &Workload) -> Pods {
     let any = workload.pods.iter().any(|pod| pod.gpus > 0);
     let meant = workload.pods.iter().filter(|pod| pod.gpus > 0 || !any);
     Pods::named(&workload.top.namespace, meant.map(|pod| pod.name.as_str()))
 }
 
 /// Everything that requests GPUs, as far as it may be seen.
-pub struct WorkloadsFound {
+pub(crate) struct WorkloadsFound {
     pub workloads: Vec<Workload>,
     pub forest: Forest,
     /// `None` without metrics.
@@ -30,14 +30,14 @@ pub struct WorkloadsFound {
 impl WorkloadsFound {
     /// Means over the devices that a workload holds.
     #[must_use]
-    pub fn figures(&self, workload: &Workload) -> Option<Figures> {
+    pub(crate) fn figures(&self, workload: &Workload) -> Option<Figures> {
         let pods: Vec<&str> = workload.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
         self.readings.as_ref().map(|readings| readings.figures_of(&workload.top.namespace, &pods))
     }
 }
 
 /// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are shown.
-pub async fn read(
+pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
     quantities: &[Quantity],
@@ -73,7 +73,7 @@ pub async fn read(
 }
 
 /// The workload that was meant: by UID, KIND/NAME, NAMESPACE/KIND/NAME, or NAME where it is the only one.
-pub fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
+pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
     if let Some(workload) = found.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);
     }

@@ -8,7 +8,7 @@ use super::{OutboundCall, OutboundResponse, OutboundUrl};
 
 /// Whom to ask, and as what.
 #[derive(Clone, Debug)]
-pub struct Ai {
+pub(crate) struct Ai {
     pub address: OutboundUrl,
     pub model: String,
     /// Never shown.
@@ -21,7 +21,7 @@ const MOST_TOKENS: u32 = 1024;
 /// The AI refuses the key, and will refuse it for every device.
 #[derive(Debug, thiserror::Error)]
 #[error("{shown} answers {code}: the key is missing or refused")]
-pub struct KeyRefused {
+pub(crate) struct KeyRefused {
     shown: String,
     code: u16,
 }
@@ -44,7 +44,7 @@ impl Ai {
 
     /// A question as a call.
     #[must_use]
-    pub fn call(&self, instruction: &str, question: &str) -> OutboundCall {
+    pub(crate) fn call(&self, instruction: &str, question: &str) -> OutboundCall {
         let user = json!({"role": "user", "content": question});
         let body = if self.is_anthropic() {
             json!({"model": self.model, "max_tokens": MOST_TOKENS, "system": instruction, "messages": [user]})
@@ -68,11 +68,11 @@ impl Ai {
     }
 
     /// What it said. An error tells what came instead, without quoting what was sent.
-    pub fn said(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
+    pub(crate) fn said(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
         let shown = self.address.shown();
         if answer.code != 200 {
             return Err(match answer.code {
-                code @ (401 | 403) => KeyRefused { shown: shown.to_string(), code }.into(),
+                code @ (401 | 403) => KeyRefused { shown: shown.clone(), code }.into(),
                 404 => anyhow!("{shown} answers 404: no such address or model"),
                 code => anyhow!("{shown} answers {code}"),
             });

@@ -11,7 +11,7 @@ use super::{OutboundCall, OutboundResponse, OutboundUrl, signature};
 
 /// Whose robot it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Robot {
+pub(crate) enum Robot {
     /// Lark is the same outside China.
     Feishu,
     Slack,
@@ -24,7 +24,7 @@ pub enum Robot {
 impl Robot {
     /// By its name in the configuration; `auto` goes by the host.
     #[must_use]
-    pub fn named(name: &str, address: &OutboundUrl) -> Self {
+    pub(crate) fn named(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
         let at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
         match name {
@@ -43,7 +43,7 @@ impl Robot {
 
     /// Bytes of text that it takes.
     #[must_use]
-    pub fn longest(self) -> usize {
+    pub(crate) fn longest(self) -> usize {
         match self {
             Self::Wecom => 2048,
             Self::Feishu | Self::DingTalk => 18_000,
@@ -54,7 +54,14 @@ impl Robot {
 
     /// A message as a call at a time in Unix milliseconds. `payload` is for whoever takes JSON and gets the text too.
     #[must_use]
-    pub fn call(self, address: &OutboundUrl, secret: Option<&str>, now: i64, text: &str, mut payload: Value) -> OutboundCall {
+    pub(crate) fn call(
+        self,
+        address: &OutboundUrl,
+        secret: Option<&str>,
+        now: i64,
+        text: &str,
+        mut payload: Value,
+    ) -> OutboundCall {
         let mut address = address.clone();
         let body = match self {
             Self::Feishu => {
@@ -89,7 +96,7 @@ impl Robot {
     }
 
     /// Whether it took the message; an error says what it answered.
-    pub fn took(self, address: &OutboundUrl, answer: &OutboundResponse) -> anyhow::Result<()> {
+    pub(crate) fn took(self, address: &OutboundUrl, answer: &OutboundResponse) -> anyhow::Result<()> {
         let shown = address.shown();
         if !(200..300).contains(&answer.code) {
             return Err(anyhow!("{shown} answers {}", answer.code));

@@ -1,9 +1,9 @@
 //! What is told to others on the user's word: an AI, a chat, a control system. Texts and JSON go out, answers come back;
 //! what they are about is not known here. Addresses of such systems are secrets below their host, and are never shown whole.
 
-pub mod ai;
-pub mod chat;
-pub mod sent_messages;
+pub(crate) mod ai;
+pub(crate) mod chat;
+pub(crate) mod sent_messages;
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use reqwest::{Client, Response, Url};
 
 /// An address that was given for calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutboundUrl(Url);
+pub(crate) struct OutboundUrl(Url);
 
 impl OutboundUrl {
     /// Of `http` or `https`; an error does not quote it.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let url = Url::parse(text.trim()).map_err(|error| anyhow!("an address that is none: {error}"))?;
         match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) if !host.is_empty() => Ok(Self(url)),
@@ -28,23 +28,23 @@ impl OutboundUrl {
 
     /// Without what may be a secret: `https://hooks.example.com`.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         self.0.origin().ascii_serialization()
     }
 
     #[must_use]
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 
     #[must_use]
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.0.path()
     }
 
     /// All of it, for what has to tell it from others and shows it to nobody.
     #[must_use]
-    pub fn whole(&self) -> &str {
+    pub(crate) fn whole(&self) -> &str {
         self.0.as_str()
     }
 
@@ -59,7 +59,7 @@ impl OutboundUrl {
 
 /// One call.
 #[derive(Clone, Debug)]
-pub struct OutboundCall {
+pub(crate) struct OutboundCall {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
     /// JSON.
@@ -68,14 +68,14 @@ pub struct OutboundCall {
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutboundResponse {
+pub(crate) struct OutboundResponse {
     pub code: u16,
     pub body: String,
 }
 
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
-pub struct RetryPolicy {
+pub(crate) struct RetryPolicy {
     /// Of one try.
     pub timeout: Duration,
     /// Further tries after one that failed for the moment.
@@ -107,17 +107,17 @@ enum Again {
 }
 
 /// The way out.
-pub struct Caller(Client);
+pub(crate) struct Caller(Client);
 
 impl Caller {
-    pub fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         // A key or a body goes to where it was given for and nowhere else.
         let builder = Client::builder().redirect(Policy::none()).user_agent(concat!("gpuctl/", env!("CARGO_PKG_VERSION")));
         Ok(Self(builder.build().map_err(|error| anyhow!("no calls can be made: {}", innermost(&error)))?))
     }
 
     /// Posts JSON. An answer of whatever status but those that ask for another try, which are errors at the end.
-    pub async fn post(&self, call: &OutboundCall, patience: RetryPolicy) -> anyhow::Result<OutboundResponse> {
+    pub(crate) async fn post(&self, call: &OutboundCall, patience: RetryPolicy) -> anyhow::Result<OutboundResponse> {
         let mut wait = FIRST_WAIT;
         let mut tries = 0;
         loop {

@@ -13,7 +13,7 @@ use super::OutboundUrl;
 
 /// What was told, by what it is about, in Unix seconds.
 #[derive(Debug)]
-pub struct SentMessages {
+pub(crate) struct SentMessages {
     path: Option<PathBuf>,
     told: BTreeMap<String, i64>,
 }
@@ -26,7 +26,7 @@ const VERSION: u64 = 1;
 impl SentMessages {
     /// Of an address, in a folder; without one it lasts as long as the program.
     #[must_use]
-    pub fn of(address: &OutboundUrl, folder: Option<&Path>) -> Self {
+    pub(crate) fn of(address: &OutboundUrl, folder: Option<&Path>) -> Self {
         let hash = digest(&SHA256, address.whole().as_bytes());
         let name: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let path = folder.map(|folder| folder.join(format!("told-{name}.json")));
@@ -36,13 +36,13 @@ impl SentMessages {
 
     /// True when it was told less than `seconds` ago. A time to come is a clock that was wrong.
     #[must_use]
-    pub fn knows(&self, what: &str, now: i64, seconds: i64) -> bool {
+    pub(crate) fn knows(&self, what: &str, now: i64, seconds: i64) -> bool {
         self.told.get(what).is_some_and(|at| *at <= now && now - at < seconds)
     }
 
     /// Keeps what was told now, and what was told less than `seconds` ago, by others too. An error says why it lasts no
     /// longer than the program.
-    pub fn keep(&mut self, told_now: &[String], now: i64, seconds: i64) -> anyhow::Result<()> {
+    pub(crate) fn keep(&mut self, told_now: &[String], now: i64, seconds: i64) -> anyhow::Result<()> {
         // Another run may have told something meanwhile.
         self.told.extend(self.path.as_deref().and_then(read).unwrap_or_default());
         self.told.extend(told_now.iter().map(|what| (what.clone(), now)));

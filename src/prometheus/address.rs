@@ -12,7 +12,7 @@ use super::QueryError;
 
 /// What proves who we are. None of it is ever shown.
 #[derive(Clone, Default)]
-pub struct Credentials {
+pub(crate) struct Credentials {
     pub user: Option<(String, String)>,
     pub token: Option<String>,
     /// Certificates in PEM that sign the server's.
@@ -32,13 +32,13 @@ enum HeaderError {
 impl Credentials {
     /// True when somebody has to be let in.
     #[must_use]
-    pub fn are_given(&self) -> bool {
+    pub(crate) fn are_given(&self) -> bool {
         self.user.is_some() || self.token.is_some() || !self.headers.is_empty()
     }
 
     /// The same for the same credentials, and nothing that tells of them: whom one is let in as decides what one sees.
     #[must_use]
-    pub fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         use aws_lc_rs::digest::{SHA256, digest};
         let all = format!("{:?}", (&self.user, &self.token, &self.headers));
         digest(&SHA256, all.as_bytes()).as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
@@ -66,7 +66,7 @@ impl Credentials {
 
 /// An address with its credentials.
 #[derive(Clone)]
-pub struct PrometheusAddress {
+pub(crate) struct PrometheusAddress {
     url: Url,
     credentials: Credentials,
 }
@@ -78,7 +78,7 @@ const MOST_REDIRECTS: usize = 5;
 
 impl PrometheusAddress {
     /// User and password in the URL are credentials and no part of the address.
-    pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
+    pub(crate) fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let hidden = || whole.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| rest.to_owned());
         let bad = |cause: &str| QueryError::BadAddress { url: hidden(), cause: cause.to_owned() };
@@ -97,7 +97,7 @@ impl PrometheusAddress {
 
     /// Without credentials.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let mut url = self.url.clone();
         url.set_query(None);
         url.to_string().trim_end_matches('/').to_owned()

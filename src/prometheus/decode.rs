@@ -12,7 +12,7 @@ use super::samples::Cut;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Envelope {
+pub(super) struct Envelope {
     pub status: String,
     #[serde(default)]
     data: Option<Data>,
@@ -174,7 +174,7 @@ impl WireSeries {
 
 /// An answer that is not what the query asked for.
 #[derive(Debug, thiserror::Error)]
-pub enum DecodeError {
+pub(super) enum DecodeError {
     #[error("an answer without data")]
     NoData,
     #[error("an answer without a result")]
@@ -188,20 +188,20 @@ pub enum DecodeError {
 impl Envelope {
     /// From what a server answered; `None` when that is no answer of Prometheus.
     #[must_use]
-    pub fn read(answer: &str) -> Option<Self> {
+    pub(super) fn read(answer: &str) -> Option<Self> {
         let Cut { rest, lists } = Cut::of(answer);
         let envelope: Self = serde_json::from_str(&rest).ok()?;
         Some(Self { lists: lists.into_iter().map(Some).collect(), ..envelope })
     }
 
     /// What the server says of its own answer.
-    pub fn warnings(&self) -> impl Iterator<Item = String> + '_ {
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         let partial = self.is_partial.then(|| "the answer is partial: not every store took part".to_owned());
         self.warnings.iter().flatten().cloned().chain(partial)
     }
 
     /// Returns the series of a successful answer.
-    pub fn series(mut self) -> Result<Vec<Series>, DecodeError> {
+    pub(super) fn series(mut self) -> Result<Vec<Series>, DecodeError> {
         let data = self.data.ok_or(DecodeError::NoData)?;
         let answer = data.result.ok_or(DecodeError::NoResult)?;
         match (data.result_type.as_str(), answer.scalar) {

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum QueryError {
+pub(crate) enum QueryError {
     #[error("no Prometheus was found in the cluster")]
     NotFound,
     #[error("`{url}` is no address of a Prometheus")]

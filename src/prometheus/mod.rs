@@ -6,8 +6,8 @@ mod decode;
 mod error;
 mod samples;
 
-pub use address::{Credentials, PrometheusAddress};
-pub use error::QueryError;
+pub(crate) use address::{Credentials, PrometheusAddress};
+pub(crate) use error::QueryError;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use decode::Envelope;
 
 /// An answer of whatever status.
 #[derive(Clone, Debug)]
-pub struct HttpReply {
+pub(crate) struct HttpReply {
     pub code: u16,
     /// The content type.
     pub media: String,
@@ -34,13 +34,13 @@ pub struct HttpReply {
 
 /// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or as a part of the path.
 #[derive(Clone, Debug)]
-pub struct QueryRequest {
+pub(crate) struct QueryRequest {
     pub path: String,
     pub form: Option<String>,
 }
 
 /// Asks by a road of the caller's, such as the API server's proxy.
-pub type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
+pub(crate) type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
 enum Road<'a> {
     Straight(Client),
@@ -48,7 +48,7 @@ enum Road<'a> {
 }
 
 /// A Prometheus, or what speaks its language.
-pub struct Prometheus<'a> {
+pub(crate) struct Prometheus<'a> {
     road: Road<'a>,
     /// As people know it, without credentials.
     pub server: String,
@@ -58,7 +58,7 @@ pub struct Prometheus<'a> {
 
 /// A window of time in Unix seconds; both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     pub start: i64,
     pub end: i64,
     /// Seconds between two points.
@@ -90,30 +90,30 @@ impl Window {
 
 impl<'a> Prometheus<'a> {
     /// At an address of its own.
-    pub fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
+    pub(crate) fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
         let road = Road::Straight(address.client()?);
         Ok(Self { road, server: address.shown(), timeout, warnings: RefCell::default() })
     }
 
     /// By a road of the caller's.
     #[must_use]
-    pub fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
+    pub(crate) fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
         Self { road: Road::Through(ask), server, timeout, warnings: RefCell::default() }
     }
 
     /// True when it warned of something: its answers may be partial.
     #[must_use]
-    pub fn has_warned(&self) -> bool {
+    pub(crate) fn has_warned(&self) -> bool {
         !self.warnings.borrow().is_empty()
     }
 
     /// What the server warned of so far, each once.
-    pub fn take_warnings(&self) -> Vec<String> {
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.borrow_mut()).into_iter().collect()
     }
 
     /// The series of a query as of now, by the server's own clock.
-    pub async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
+    pub(crate) async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
@@ -128,7 +128,7 @@ impl<'a> Prometheus<'a> {
     }
 
     /// The series of a query at a time in Unix seconds; of a range its samples as they were scraped.
-    pub async fn at(&self, query: &str, time: i64) -> Result<Vec<Series>, QueryError> {
+    pub(crate) async fn at(&self, query: &str, time: i64) -> Result<Vec<Series>, QueryError> {
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
@@ -143,7 +143,7 @@ impl<'a> Prometheus<'a> {
     }
 
     /// The series of a query over a window, whatever its length.
-    pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
+    pub(crate) async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
         let pieces = stream::iter(window.pieces()).map(|piece| self.piece(query, piece)).buffered(AT_ONCE);
         let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
         Ok(joined(pieces))
@@ -234,7 +234,7 @@ impl<'a> Prometheus<'a> {
 }
 
 /// Asks once for a path below an address.
-pub async fn fetch(address: &PrometheusAddress, question: QueryRequest) -> Result<HttpReply, QueryError> {
+pub(crate) async fn fetch(address: &PrometheusAddress, question: QueryRequest) -> Result<HttpReply, QueryError> {
     let once = Prometheus::straight_to(address, Duration::MAX)?;
     let Road::Straight(client) = &once.road else { unreachable!("an address is a straight road") };
     let url = format!("{}/{}", address.shown(), question.path);
@@ -252,7 +252,7 @@ fn fits(query: &str) -> bool {
 }
 
 /// The content type of parameters in a body.
-pub const FORM: &str = "application/x-www-form-urlencoded";
+pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
 /// Longer parameters go in the body: a server takes only so much in its address. Through the API server that needs
 /// another right than the rest, so who has not got it tries the address all the same.
 const LONGEST_PATH: usize = 12_000;

@@ -5,7 +5,7 @@ use crate::model::series::Point;
 
 /// An answer in which lists of samples are replaced by their numbers, and the lists.
 #[derive(Debug, Default, PartialEq)]
-pub struct Cut {
+pub(super) struct Cut {
     pub rest: String,
     pub lists: Vec<Vec<Point>>,
 }
@@ -18,7 +18,7 @@ const TENS: [f64; 16] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10,
 impl Cut {
     /// The samples out of an answer in JSON.
     #[must_use]
-    pub fn of(answer: &str) -> Self {
+    pub(super) fn of(answer: &str) -> Self {
         let mut cut = Self::default();
         // Up to here the answer is told.
         let mut told = 0;

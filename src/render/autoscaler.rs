@@ -24,7 +24,7 @@ const MEMORY: [&str; 1] = ["gpu_memory_utilization"];
 const PREALLOCATING: [&str; 6] = ["vllm", "sglang", "tensorrt_llm", "trtllm", "lmdeploy", "text-generation-launcher"];
 
 /// The autoscaler of `job`.
-pub fn autoscaler(
+pub(super) fn autoscaler(
     job: &JobDocument,
     target: &Target,
     labels: &BTreeMap<String, String>,

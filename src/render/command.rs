@@ -11,7 +11,7 @@ use super::Refusal;
 
 /// Who starts the processes of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Launcher {
+pub(super) enum Launcher {
     None,
     /// Reads every flag from the `PET_*` variables.
     Torchrun,
@@ -27,7 +27,7 @@ pub enum Launcher {
 
 /// The words to run: `command` and `args` of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Words {
+pub(super) struct Words {
     pub command: Option<Vec<String>>,
     pub args: Option<Vec<String>>,
     pub launcher: Launcher,
@@ -35,7 +35,7 @@ pub struct Words {
 }
 
 /// The command of `job`, made fit for several nodes.
-pub fn words(job: &JobDocument) -> Result<Words, Refusal> {
+pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
     let (mut command, mut args) = together(&job.command, &job.args)?;
     let found = programs(command.iter().chain(&args).flatten());
     let launcher =

@@ -15,7 +15,7 @@ const MASTER_PORT: &str = "29500";
 const INDEX: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 
 /// All variables, the made ones first so that the user's may refer to them.
-pub fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
+pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
     let mut made = Variables::default();
     if job.kind == JobKind::Training {
         figures(&mut made, job);

@@ -9,18 +9,18 @@ use k8s_openapi::api::networking::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::labels::{annotations, metadata};
+use super::{Object, Target};
+use crate::model::labels::JOB;
 use crate::spec::{JobDocument, Service};
 
-use super::labels::{JOB, annotations, metadata};
-use super::{Object, Target};
-
 /// The name of the one port, in the container and in the Service.
-pub const PORT: &str = "main";
+pub(super) const PORT: &str = "main";
 
 type ObjectLabels = BTreeMap<String, String>;
 
 /// The Service. `listens` is the container's port.
-pub fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels, service: &Service, listens: u16) -> Object {
+pub(super) fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels, service: &Service, listens: u16) -> Object {
     let body = KubernetesService {
         metadata: metadata(job, target, job.id(), labels),
         spec: Some(ServiceSpec {
@@ -42,7 +42,7 @@ pub fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels, servic
 
 /// The Ingress of `service.host`. Limits are written as ingress-nginx reads them: nothing in Kubernetes itself counts
 /// requests, and a Service has no limit.
-pub fn ingress(
+pub(super) fn ingress(
     job: &JobDocument,
     target: &Target,
     labels: &ObjectLabels,

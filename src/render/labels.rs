@@ -4,33 +4,16 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::model::POOL_LABEL;
-use crate::spec::{JobDocument, Priority};
-
 use super::Target;
-
-pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-pub const MANAGED_BY_US: &str = "gpuctl";
-pub const JOB: &str = "gpuctl/job";
-pub const KIND: &str = "gpuctl/kind";
-pub const USER: &str = "gpuctl/user";
-pub const GPU_TYPE: &str = "gpuctl/gpu-type";
-/// The YAML that was submitted, on the root object only: in a pod template every edited comment would be a rollout.
-pub const SOURCE: &str = "gpuctl/source";
-pub const VERSION: &str = "gpuctl/spec-version";
-pub const RETRIES: &str = "gpuctl/retries";
-/// The number of pods that a paused service or notebook had.
-pub const REPLICAS: &str = "gpuctl/replicas";
-/// Somebody paused a job that a queue admits; the queue's own suspension looks the same.
-pub const PAUSED: &str = "gpuctl/paused";
-/// The name in the file, where `--generate-name` appended something to it.
-pub const NAME: &str = "gpuctl/name";
-const DESCRIPTION: &str = "gpuctl/description";
+use crate::model::labels::{
+    DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, POOL_LABEL, SOURCE, USER, VERSION,
+};
+use crate::spec::{JobDocument, Priority};
 
 type LabelMap = BTreeMap<String, String>;
 
 /// Labels of every object and pod of a job.
-pub fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&str>) -> LabelMap {
+pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&str>) -> LabelMap {
     let mut labels: LabelMap = job.labels.iter().cloned().collect();
     let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
     put(MANAGED_BY, MANAGED_BY_US);
@@ -49,12 +32,12 @@ pub fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&str>) -> Lab
 }
 
 /// The user's annotations, for every object and pod.
-pub fn annotations(job: &JobDocument) -> LabelMap {
+pub(super) fn annotations(job: &JobDocument) -> LabelMap {
     job.annotations.iter().cloned().collect()
 }
 
 /// Annotations of the root object alone.
-pub fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
+pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
     let mut annotations = annotations(job);
     let mut put = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
     put(SOURCE, &job.source);
@@ -72,7 +55,7 @@ pub fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
 }
 
 /// Metadata of an object of the job's own.
-pub fn metadata(job: &JobDocument, target: &Target, name: &str, labels: &LabelMap) -> ObjectMeta {
+pub(super) fn metadata(job: &JobDocument, target: &Target, name: &str, labels: &LabelMap) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(target.namespace.clone()),
@@ -102,7 +85,7 @@ pub fn priority_class_name(priority: &Priority) -> &str {
 }
 
 /// Its value, when the class is ours to make.
-pub fn priority_value(priority: &Priority) -> Option<i32> {
+pub(super) fn priority_value(priority: &Priority) -> Option<i32> {
     match priority {
         Priority::High => Some(1000),
         Priority::Medium => Some(0),

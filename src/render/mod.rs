@@ -28,20 +28,19 @@ use serde_json::Value;
 use crate::model::{JobKind, Nodes};
 use crate::spec::{Document, FilePosition, JobDocument};
 
-pub use labels::{
-    GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, REPLICAS, RETRIES, SOURCE, USER, VERSION, label_value,
-    priority_class_name,
-};
+pub use labels::{label_value, priority_class_name};
 pub use placement::{NodeChoice, choose};
-pub use pool::{HOME, POOL_KIND, PRIVATE, definition, facts, home, is_published};
-pub use quota::{QUOTA, namespace, quota};
+pub use pool::{POOL_KIND, definition, facts, home, is_published};
+pub use quota::{namespace, quota};
 pub use role::roles;
 pub use secret::{Registry, opaque, registry};
 
 /// What rendering has to know of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
+    /// Where the objects go.
     pub namespace: String,
+    /// What the cluster offers.
     pub nodes: Nodes,
     /// Names of pools that are defined, with nodes or without.
     pub pools: BTreeSet<String>,
@@ -71,6 +70,7 @@ pub struct Served {
 /// Who makes Ingresses answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngressClass {
+    /// The name of the class.
     pub name: String,
     /// Taken where an Ingress names none.
     pub default: bool,
@@ -79,13 +79,16 @@ pub struct IngressClass {
 /// Who decides when a job with a queue runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
+    /// Kueue: a label on the object.
     Kueue,
+    /// Volcano: another scheduler and a PodGroup.
     Volcano,
 }
 
 /// One object to apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
+    /// The object as it is sent.
     pub body: Value,
     /// The resource's name in URLs: `jobs`.
     pub plural: &'static str,
@@ -101,21 +104,25 @@ impl Object {
         Self { body, plural, shared: false, kept: false }
     }
 
+    /// Returns the text at a JSON pointer, or nothing.
     #[must_use]
     pub fn text(&self, pointer: &str) -> &str {
         self.body.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Returns the kind, such as `Job`.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.text("/kind")
     }
 
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.text("/metadata/name")
     }
 
+    /// Returns the group and version, such as `batch/v1`.
     #[must_use]
     pub fn api_version(&self) -> &str {
         self.text("/apiVersion")
@@ -135,7 +142,9 @@ pub struct Rendered {
     pub objects: Vec<Object>,
     /// One pod as the owner will make it, for the API server to judge beforehand.
     pub probe: Object,
+    /// The nodes that were chosen.
     pub choice: NodeChoice,
+    /// What the user should know.
     pub warnings: Vec<String>,
 }
 
@@ -144,7 +153,9 @@ pub struct Rendered {
 pub struct Refusal {
     /// The contract's CamelCase word.
     pub name: &'static str,
+    /// Lower-case fragment without a final period.
     pub message: String,
+    /// What to change.
     pub hints: Vec<String>,
     /// Where in the document, when one field is to blame.
     pub at: Option<FilePosition>,

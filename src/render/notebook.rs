@@ -4,18 +4,18 @@ use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-use crate::spec::{JobDocument, Service, port};
-
-use super::labels::{JOB, metadata, root_annotations};
+use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::queue::queue;
 use super::{Object, Refusal, Rendered, Target, exposure};
+use crate::model::labels::JOB;
+use crate::spec::{JobDocument, Service, port};
 
 /// Where a notebook listens when nothing says so.
 const JUPYTER: u16 = 8888;
 
 /// The objects of a notebook.
-pub fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
+pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job.service.clone().unwrap_or_default();
     let mut warnings = Vec::new();
     let listens = listens(job, &service, &mut warnings);

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Merges `overlay` into `spec`. Returns the paths whose values were replaced.
-pub fn merge(spec: &mut Value, overlay: &Value) -> Vec<String> {
+pub(super) fn merge(spec: &mut Value, overlay: &Value) -> Vec<String> {
     let mut replaced = Vec::new();
     merge_at(spec, overlay, "pod", &mut replaced);
     replaced

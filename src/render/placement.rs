@@ -8,23 +8,26 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::model::gpu::{self, TYPE_LABELS};
-use crate::model::{GpuType, Node, Nodes, POOL_LABEL, quantity};
-use crate::spec::{JobDocument, JobResources, Located, Share, nearest};
-
 use super::{Refusal, Target};
+use crate::model::gpu::{self, TYPE_LABELS};
+use crate::model::labels::POOL_LABEL;
+use crate::model::{GpuType, Node, Nodes, quantity};
+use crate::spec::{JobDocument, JobResources, Located, Share, nearest};
 
 /// What a job asks of its nodes.
 #[derive(Clone, Debug, Default)]
 pub struct NodeChoice {
     /// Extended resources per pod.
     pub resources: BTreeMap<String, Quantity>,
+    /// Which nodes the pods may use.
     pub affinity: Option<Affinity>,
+    /// Taints of GPU nodes that the pods tolerate.
     pub tolerations: Vec<Toleration>,
     /// The type that the job will get; `None` when several are possible.
     pub gpu_type: Option<String>,
     /// Nodes that qualify, by name; empty when they may not be seen.
     pub candidates: Vec<String>,
+    /// What the user should know.
     pub warnings: Vec<String>,
 }
 

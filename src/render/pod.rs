@@ -9,19 +9,18 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
+use super::command::{Words, words};
+use super::environment::variables;
+use super::labels::{self, annotations, priority_class_name, priority_value};
+use super::placement::{NodeChoice, choose};
+use super::storage::{PodStorage, storage};
+use super::{Object, Refusal, Target, overlay};
+use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::{JobKind, OWN_CONTAINER};
 use crate::spec::{JobDocument, Priority};
 
-use super::command::{Words, words};
-use super::environment::variables;
-use super::labels::{self, MANAGED_BY, MANAGED_BY_US, annotations, priority_class_name, priority_value};
-use super::overlay;
-use super::placement::{NodeChoice, choose};
-use super::storage::{PodStorage, storage};
-use super::{Object, Refusal, Target};
-
 /// A pod template and what goes with it.
-pub struct RenderedTemplate {
+pub(super) struct RenderedTemplate {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     /// The pod spec as JSON, the user's overlay merged in.
@@ -34,7 +33,7 @@ pub struct RenderedTemplate {
 
 impl RenderedTemplate {
     /// As its owner carries it; the pod spec, which is JSON, comes later.
-    pub fn body(&self) -> PodTemplateSpec {
+    pub(super) fn body(&self) -> PodTemplateSpec {
         PodTemplateSpec {
             metadata: Some(ObjectMeta {
                 labels: Some(self.labels.clone()),
@@ -48,7 +47,7 @@ impl RenderedTemplate {
 
 /// The template of `job`, of which `pods` will run. `more` are fields of the kind's own pod spec; the user's overlay comes
 /// after them.
-pub fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
+pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
     let words = words(job)?;
     let labels = labels::labels(job, target, choice.gpu_type.as_deref());
@@ -141,7 +140,7 @@ fn priority_class(priority: &Priority) -> Option<Object> {
 }
 
 /// The template as a pod of its own, under a name that no pod has.
-pub fn probe(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> Object {
+pub(super) fn probe(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> Object {
     let pod = Pod {
         metadata: ObjectMeta {
             name: Some(format!("{}-gpuctl-probe", job.id().chars().take(40).collect::<String>().trim_end_matches('-'))),

@@ -5,17 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::model::gpu::is_type_label;
-use crate::model::node::is_group_label;
-use crate::model::{Node, POOL_LABEL, PoolDefinition};
-
 use super::Object;
-use super::labels::{KIND, MANAGED_BY, MANAGED_BY_US};
+use crate::model::gpu::is_type_label;
+use crate::model::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, PRIVATE};
+use crate::model::node::is_group_label;
+use crate::model::{Node, PoolDefinition};
 
-/// The namespace of what belongs to the whole cluster.
-pub const HOME: &str = "gpuctl-system";
-/// On the namespace when nobody else shall read it.
-pub const PRIVATE: &str = "gpuctl/private";
 /// The value of the kind's label.
 pub const POOL_KIND: &str = "pool";
 

@@ -11,7 +11,7 @@ use super::{Object, Queueing, Refusal, Target};
 const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 
 /// Marks the owner of the pods, and its template where the queueing system reads that.
-pub fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Result<(), Refusal> {
+pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Result<(), Refusal> {
     let Some(queue) = &job.queue else { return Ok(()) };
     match target.queueing {
         Some(Queueing::Kueue) => root.body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!(queue),

@@ -5,16 +5,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use super::Object;
+use crate::model::labels::{DESCRIPTION, KIND, MANAGED_BY, MANAGED_BY_US, QUOTA};
 use crate::spec::QuotaLimits;
 
-use super::Object;
-use super::labels::{KIND, MANAGED_BY, MANAGED_BY_US};
-
 /// The value of the kind's label.
-pub const QUOTA_KIND: &str = "quota";
-/// The quota that an object belongs to.
-pub const QUOTA: &str = "gpuctl/quota";
-const DESCRIPTION: &str = "gpuctl/description";
+pub(super) const QUOTA_KIND: &str = "quota";
 
 /// A namespace of ours.
 #[must_use]

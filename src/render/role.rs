@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use crate::model::labels::HOME;
 use crate::model::rights::{Right, RightScope, merged};
-
-use super::pool::HOME;
 
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
 

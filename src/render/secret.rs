@@ -9,13 +9,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::Object;
-use super::labels::{MANAGED_BY, MANAGED_BY_US};
+use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 
 /// A login of an image registry.
 pub struct Registry<'a> {
     /// As images name it: `registry.example.com`.
     pub host: &'a str,
+    /// The user at the registry.
     pub username: &'a str,
+    /// The password or token.
     pub password: &'a str,
 }
 

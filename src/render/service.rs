@@ -6,13 +6,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use crate::model::JobKind;
-use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
-
-use super::labels::{JOB, metadata, root_annotations};
+use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::queue::queue;
 use super::{Object, Refusal, Rendered, Target, autoscaler, exposure};
+use crate::model::JobKind;
+use crate::model::labels::JOB;
+use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
 
 /// Seconds that a model may take until its server answers; weights come over the network at some 100 MB/s.
 const MODEL_START: u64 = 1800;
@@ -23,7 +23,7 @@ const PLACEMENT: u64 = 900;
 const PERIOD: u64 = 10;
 
 /// The objects of a service.
-pub fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
+pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job.service.as_ref().expect("the reader demands a service of this kind");
     let mut warnings = Vec::new();
     let listens = listens(job, service, &mut warnings);
@@ -54,7 +54,7 @@ pub fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
 }
 
 /// Replicas to begin with: what the file says, within what its autoscaler may do.
-pub fn replicas(job: &JobDocument) -> u32 {
+pub(super) fn replicas(job: &JobDocument) -> u32 {
     let said = job.service.as_ref().map_or(1, |service| service.replicas);
     match job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled && said > 0) {
         Some(autoscaling) => said.clamp(autoscaling.min_replicas, autoscaling.max_replicas),

@@ -22,7 +22,7 @@ const FILES_KIB: usize = 900;
 
 /// What a pod mounts, and what must exist before it can.
 #[derive(Default)]
-pub struct PodStorage {
+pub(super) struct PodStorage {
     pub volumes: Vec<Volume>,
     pub mounts: Vec<VolumeMount>,
     pub objects: Vec<Object>,
@@ -30,7 +30,7 @@ pub struct PodStorage {
 }
 
 /// Everything that `job` mounts. `pods` mount the same claims; `nodes` qualify for them.
-pub fn storage(
+pub(super) fn storage(
     job: &JobDocument,
     target: &Target,
     labels: &BTreeMap<String, String>,
@@ -57,7 +57,7 @@ pub fn storage(
 }
 
 /// The claim that `size:` makes for a path: stable, so that re-creating the job adopts what was kept.
-pub fn claim_name(job: &str, path: &str) -> String {
+pub(super) fn claim_name(job: &str, path: &str) -> String {
     let slug: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     format!("{job}-{}", slug.trim_matches('-'))
 }

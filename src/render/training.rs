@@ -6,15 +6,15 @@ use k8s_openapi::api::batch::v1::{
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use serde_json::{Value, json};
 
-use crate::spec::JobDocument;
-
-use super::labels::{JOB, RETRIES, metadata, root_annotations};
+use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::queue::queue;
 use super::{Object, Queueing, Refusal, Rendered, Target};
+use crate::model::labels::{JOB, RETRIES};
+use crate::spec::JobDocument;
 
 /// The objects of a training.
-pub fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
+pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.training.node_count;
     let template = template(job, target, nodes, pod_fields(job, target))?;
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");

@@ -13,7 +13,9 @@ use super::tree::{self, YamlNode, YamlValue};
 /// One thing that is looked at.
 #[derive(Debug)]
 pub struct Check {
+    /// The name by which a file silences it.
     pub id: &'static str,
+    /// Whether it fails validation.
     pub severity: Severity,
     /// What is found, in a few words.
     pub title: &'static str,

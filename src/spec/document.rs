@@ -2,22 +2,29 @@
 
 use std::time::Duration;
 
-use crate::model::JobKind;
-
 use super::fields::Located;
+use super::pool_document::{Pool, Quota};
 use super::problem::Problems;
+use super::service_document::{Autoscaling, Service};
+use crate::model::JobKind;
 
 /// The documents of a file that has no errors.
 #[derive(Debug)]
 pub struct Parsed {
+    /// In the order of the file.
     pub documents: Vec<Document>,
+    /// Problems that do not prevent submission.
     pub warnings: Problems,
 }
 
+/// A document of any kind.
 #[derive(Clone, Debug)]
 pub enum Document {
+    /// A training, service or notebook.
     Job(Box<JobDocument>),
+    /// A pool of nodes.
     Pool(Box<Pool>),
+    /// Limits of namespaces.
     Quota(Box<Quota>),
 }
 
@@ -46,36 +53,59 @@ impl Document {
 /// A training, an inference service, a notebook or a compute service.
 #[derive(Clone, Debug)]
 pub struct JobDocument {
+    /// `kind`.
     pub kind: JobKind,
+    /// `version`.
     pub version: String,
     /// The document as written, comments included.
     pub source: String,
+    /// The name, with its place in the file.
     pub name: Located<String>,
     /// The name with what `--generate-name` appends to it.
     pub generated: Option<String>,
+    /// `job.namespace`.
     pub namespace: Option<Located<String>>,
+    /// Free text.
     pub description: Option<String>,
+    /// `job.priority`.
     pub priority: Option<Priority>,
+    /// `job.labels`.
     pub labels: Vec<(String, String)>,
+    /// `job.annotations`.
     pub annotations: Vec<(String, String)>,
+    /// `job.queue`, of Kueue or Volcano.
     pub queue: Option<String>,
+    /// `environment.image`.
     pub image: String,
+    /// `environment.imagePullSecret`.
     pub image_pull_secrets: Vec<String>,
+    /// `environment.imagePullPolicy`.
     pub image_pull_policy: Option<&'static str>,
+    /// `environment.command`.
     pub command: Command,
+    /// `environment.args`.
     pub args: Command,
+    /// `environment.env`.
     pub env: Vec<EnvVariable>,
+    /// `environment.workingDir`.
     pub working_dir: Option<String>,
+    /// `model`.
     pub model: Option<Model>,
+    /// `resources`, per pod.
     pub resources: JobResources,
+    /// `storage.workdirs`.
     pub workdirs: Vec<Workdir>,
     /// Merged into the pod spec as it stands.
     pub pod: Option<serde_json::Value>,
     /// (path in the container, local path)
     pub files: Vec<(String, String)>,
+    /// Time between SIGTERM and SIGKILL.
     pub grace_period: Option<Duration>,
+    /// What only trainings have.
     pub training: Training,
+    /// `service`, of services and notebooks.
     pub service: Option<Service>,
+    /// `autoscaling`, of services.
     pub autoscaling: Option<Autoscaling>,
 }
 
@@ -106,15 +136,20 @@ impl JobDocument {
     }
 }
 
+/// `job.priority`: one of the three PriorityClasses of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Priority {
+    /// `high`.
     High,
+    /// `medium`.
     Medium,
+    /// `low`.
     Low,
     /// An existing PriorityClass.
     Class(String),
 }
 
+/// A command, as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Command {
     /// The image's own.
@@ -122,43 +157,75 @@ pub enum Command {
     Image,
     /// One string, for `sh -c`.
     Shell(String),
+    /// A list of words, run without a shell.
     Exec(Vec<String>),
 }
 
+/// A variable of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvVariable {
+    /// Its name.
     pub name: String,
+    /// Its value.
     pub value: EnvValue,
 }
 
+/// Where the value of a variable comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvValue {
+    /// The file itself.
     Text(String),
-    Secret { name: String, key: String },
-    ConfigMap { name: String, key: String },
+    /// A key of a Secret.
+    Secret {
+        /// The name of the Secret.
+        name: String,
+        /// The key in it.
+        key: String,
+    },
+    /// A key of a ConfigMap.
+    ConfigMap {
+        /// The name of the ConfigMap.
+        name: String,
+        /// The key in it.
+        key: String,
+    },
 }
 
+/// `model`: what placeholders and the model cache refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
+    /// A hub or registry.
     pub source: Option<String>,
+    /// The name of the model.
     pub name: Option<String>,
+    /// A revision of the model.
     pub version: Option<String>,
+    /// Such as `safetensors`.
     pub format: Option<String>,
+    /// Whether the cache folder is mounted.
     pub cache: bool,
+    /// Where the model lies in the container.
     pub path: Option<String>,
 }
 
+/// `resources`: what each pod requests.
 #[derive(Clone, Debug, Default)]
 pub struct JobResources {
     /// `default` is no restriction and reads as none.
     pub pool: Option<Located<String>>,
     /// Per pod.
     pub gpu: u32,
+    /// Place of `gpu` in the file.
     pub gpu_at: Option<super::FilePosition>,
+    /// `gpu-type`, in any spelling.
     pub gpu_type: Option<Located<String>>,
+    /// `gpu_share`.
     pub gpu_share: Option<Located<Share>>,
+    /// A quantity of CPUs.
     pub cpu: Option<String>,
+    /// A quantity of bytes.
     pub memory: Option<String>,
+    /// The size of `/dev/shm`.
     pub shm: Option<String>,
 }
 
@@ -171,39 +238,58 @@ pub enum Share {
     Fraction(f64),
 }
 
+/// A folder that is mounted.
 #[derive(Clone, Debug)]
 pub struct Workdir {
     /// Where it appears in the container.
     pub path: String,
+    /// Where it comes from.
     pub source: WorkdirSource,
+    /// Mounted without the right to write.
     pub read_only: bool,
     /// A single file, by `type:` or by its ending.
     pub file: bool,
 }
 
+/// Where a mounted folder comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkdirSource {
+    /// A path of the node.
     Host(String),
+    /// A claim that exists.
     Claim {
+        /// The name of the claim.
         name: String,
+        /// A folder within it.
         sub_path: Option<String>,
     },
     /// A claim that is made.
     Size {
+        /// A quantity of bytes.
         size: String,
+        /// The default class without it.
         storage_class: Option<String>,
+        /// The default of the kind without it.
         access: Option<VolumeAccess>,
     },
+    /// A folder that ends with the pod.
     Empty,
+    /// The files of a ConfigMap.
     ConfigMap(String),
+    /// The files of a Secret.
     Secret(String),
 }
 
+/// Access modes of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeAccess {
+    /// One node reads and writes.
     ReadWriteOnce,
+    /// Many nodes read and write.
     ReadWriteMany,
+    /// Many nodes read.
     ReadOnlyMany,
+    /// One pod reads and writes.
     ReadWriteOncePod,
 }
 
@@ -223,13 +309,19 @@ impl VolumeAccess {
 /// Fields of `kind: training` only.
 #[derive(Clone, Debug)]
 pub struct Training {
+    /// Number of pods.
     pub node_count: u32,
+    /// Passed on as a variable.
     pub epochs: Option<u32>,
     /// Per GPU.
     pub batch_size: Option<u32>,
+    /// Retries of each pod.
     pub retries: u32,
+    /// Longest run of the job.
     pub max_runtime: Option<Duration>,
+    /// Time after which a half-placed gang gives its GPUs back.
     pub gang_timeout: Option<Duration>,
+    /// How long the finished job is kept.
     pub keep_for: Option<Duration>,
 }
 
@@ -237,98 +329,6 @@ impl Default for Training {
     fn default() -> Self {
         Self { node_count: 1, epochs: None, batch_size: None, retries: 3, max_runtime: None, gang_timeout: None, keep_for: None }
     }
-}
-
-#[derive(Clone, Debug)]
-pub struct Service {
-    /// 0 makes a service that is paused.
-    pub replicas: u32,
-    pub port: Option<u16>,
-    pub target_port: Option<u16>,
-    pub protocol: Option<&'static str>,
-    pub exposure: &'static str,
-    pub host: Option<String>,
-    pub health_check: Option<HealthCheck>,
-    pub timeout: Option<Duration>,
-    pub request_limit: Option<u32>,
-}
-
-impl Default for Service {
-    fn default() -> Self {
-        Self {
-            replicas: 1,
-            port: None,
-            target_port: None,
-            protocol: None,
-            exposure: "ClusterIP",
-            host: None,
-            health_check: None,
-            timeout: None,
-            request_limit: None,
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    pub path: String,
-    pub port: Option<u16>,
-    pub initial_delay: Option<Duration>,
-    pub period: Option<Duration>,
-}
-
-#[derive(Clone, Debug)]
-pub struct Autoscaling {
-    pub enabled: bool,
-    pub min_replicas: u32,
-    pub max_replicas: u32,
-    /// Percent.
-    pub gpu_utilization: Option<u32>,
-    /// Percent of GPU memory.
-    pub memory_utilization: Option<u32>,
-    pub cpu_utilization: Option<u32>,
-    pub scale_up_delay: Option<Duration>,
-    pub scale_down_delay: Option<Duration>,
-}
-
-/// A set of nodes that jobs can ask for by name.
-#[derive(Clone, Debug)]
-pub struct Pool {
-    pub name: Located<String>,
-    pub description: Option<String>,
-    /// Allowed types; empty allows all.
-    pub gpu_types: Vec<String>,
-    pub quota: PoolQuota,
-    pub nodes: Vec<PoolNode>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct PoolQuota {
-    pub max_jobs: Option<u32>,
-    pub max_gpu_per_job: Option<u32>,
-}
-
-#[derive(Clone, Debug)]
-pub struct PoolNode {
-    pub name: Located<String>,
-    pub gpu_type: Option<String>,
-}
-
-/// Limits of namespaces.
-#[derive(Clone, Debug)]
-pub struct Quota {
-    pub name: String,
-    pub description: Option<String>,
-    pub namespaces: Vec<(String, QuotaLimits)>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct QuotaLimits {
-    pub cpu: Option<String>,
-    pub memory: Option<String>,
-    pub gpu: Option<u32>,
-    pub pods: Option<u32>,
-    pub storage: Option<String>,
 }
 
 /// The longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-` and the highest index to a

@@ -7,7 +7,7 @@ use super::storage;
 use super::tree::{YamlNode, YamlValue};
 
 #[derive(Debug, Default)]
-pub struct ContainerEnvironment {
+pub(super) struct ContainerEnvironment {
     pub image: String,
     pub image_pull_secrets: Vec<String>,
     pub image_pull_policy: Option<&'static str>,
@@ -17,7 +17,7 @@ pub struct ContainerEnvironment {
     pub working_dir: Option<String>,
 }
 
-pub fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<ContainerEnvironment> {
+pub(super) fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<ContainerEnvironment> {
     let node = document.need(reader, &["environment"], "it needs at least `image:`")?;
     let mut fields = reader.map(node, "environment")?;
     let image = fields.need(reader, &["image"], "the container image to run").and_then(|node| reader.text(node, "image"));
@@ -103,7 +103,7 @@ fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     variables
 }
 
-pub fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Model> {
+pub(super) fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Model> {
     let node = document.take(reader, &["model"])?;
     let mut fields = reader.map(node, "model")?;
     let mut text =

@@ -11,19 +11,21 @@ use super::tree::{Entry, YamlNode, YamlValue};
 /// A value that remembers where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located<T> {
+    /// The value.
     pub value: T,
+    /// Where it stands.
     pub at: FilePosition,
 }
 
 /// Collects what is wrong while a document is read.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub(super) struct Reader {
     pub problems: Vec<Problem>,
 }
 
 /// The entries of one map, taken one by one; what is left over is unknown.
 #[derive(Debug)]
-pub struct Fields<'t> {
+pub(super) struct Fields<'t> {
     /// `resources` in `resources.gpu`; empty for the document itself.
     path: &'static str,
     entries: Vec<&'t Entry>,
@@ -33,7 +35,7 @@ pub struct Fields<'t> {
 
 impl<'t> Fields<'t> {
     /// Takes a field by its canonical name or another spelling of it.
-    pub fn take(&mut self, reader: &mut Reader, names: &[&'static str]) -> Option<&'t YamlNode> {
+    pub(super) fn take(&mut self, reader: &mut Reader, names: &[&'static str]) -> Option<&'t YamlNode> {
         self.known.push(names[0]);
         let mut found: Option<&Entry> = None;
         self.entries.retain(|entry| {
@@ -55,7 +57,7 @@ impl<'t> Fields<'t> {
     }
 
     /// Takes a field that must be there.
-    pub fn need(&mut self, reader: &mut Reader, names: &[&'static str], note: &str) -> Option<&'t YamlNode> {
+    pub(super) fn need(&mut self, reader: &mut Reader, names: &[&'static str], note: &str) -> Option<&'t YamlNode> {
         let found = self.take(reader, names);
         if found.is_none() {
             reader.problems.push(Problem::error(self.at, format!("`{}` is missing", self.full(names[0])), note));
@@ -64,7 +66,7 @@ impl<'t> Fields<'t> {
     }
 
     /// Takes a field that does not belong here, and says so.
-    pub fn refuse(&mut self, reader: &mut Reader, name: &'static str, message: &str, note: &str) {
+    pub(super) fn refuse(&mut self, reader: &mut Reader, name: &'static str, message: &str, note: &str) {
         self.entries.retain(|entry| {
             if entry.key == name {
                 reader.problems.push(Problem::error(entry.key_at, message, note));
@@ -74,12 +76,12 @@ impl<'t> Fields<'t> {
     }
 
     /// Where a field stands that has not been taken yet.
-    pub fn place_of(&self, name: &str) -> Option<FilePosition> {
+    pub(super) fn place_of(&self, name: &str) -> Option<FilePosition> {
         self.entries.iter().find(|entry| entry.key == name).map(|entry| entry.key_at)
     }
 
     /// Everything not taken is unknown.
-    pub fn finish(self, reader: &mut Reader) {
+    pub(super) fn finish(self, reader: &mut Reader) {
         for entry in &self.entries {
             let nearest = nearest(&entry.key, &self.known);
             let note = match nearest {
@@ -117,7 +119,7 @@ impl Reader {
     }
 
     /// The entries of a map.
-    pub fn map<'t>(&mut self, node: &'t YamlNode, path: &'static str) -> Option<Fields<'t>> {
+    pub(super) fn map<'t>(&mut self, node: &'t YamlNode, path: &'static str) -> Option<Fields<'t>> {
         match &node.value {
             YamlValue::Map(entries) => Some(Fields { path, entries: entries.iter().collect(), known: Vec::new(), at: node.at }),
             _ => {
@@ -128,7 +130,7 @@ impl Reader {
         }
     }
 
-    pub fn list<'t>(&mut self, node: &'t YamlNode, name: &str) -> Vec<&'t YamlNode> {
+    pub(super) fn list<'t>(&mut self, node: &'t YamlNode, name: &str) -> Vec<&'t YamlNode> {
         match &node.value {
             YamlValue::List(items) => items.iter().collect(),
             _ => {
@@ -139,7 +141,7 @@ impl Reader {
     }
 
     /// A list, or one value that stands for a list of one.
-    pub fn list_or_one<'t>(&mut self, node: &'t YamlNode) -> Vec<&'t YamlNode> {
+    pub(super) fn list_or_one<'t>(&mut self, node: &'t YamlNode) -> Vec<&'t YamlNode> {
         match &node.value {
             YamlValue::List(items) => items.iter().collect(),
             _ => vec![node],
@@ -147,7 +149,7 @@ impl Reader {
     }
 
     /// Text; numbers and booleans become their text.
-    pub fn text(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
+    pub(super) fn text(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = scalar(node);
         if text.is_none() {
             self.wrong(node, name, "text");
@@ -155,12 +157,12 @@ impl Reader {
         text
     }
 
-    pub fn texts(&mut self, node: &YamlNode, name: &str) -> Vec<String> {
+    pub(super) fn texts(&mut self, node: &YamlNode, name: &str) -> Vec<String> {
         self.list(node, name).into_iter().filter_map(|item| Some(self.text(item, name)?.value)).collect()
     }
 
     /// A map of text to text.
-    pub fn text_map(&mut self, node: &YamlNode, name: &'static str) -> Vec<(Located<String>, Located<String>)> {
+    pub(super) fn text_map(&mut self, node: &YamlNode, name: &'static str) -> Vec<(Located<String>, Located<String>)> {
         let Some(fields) = self.map(node, name) else { return Vec::new() };
         let pair = |entry: &&Entry| {
             let key = Located { value: entry.key.clone(), at: entry.key_at };
@@ -172,7 +174,7 @@ impl Reader {
         fields.entries.iter().filter_map(pair).collect()
     }
 
-    pub fn boolean(&mut self, node: &YamlNode, name: &str) -> Option<bool> {
+    pub(super) fn boolean(&mut self, node: &YamlNode, name: &str) -> Option<bool> {
         let found = match &node.value {
             YamlValue::Scalar { text, .. } => text.to_ascii_lowercase().parse().ok(),
             _ => None,
@@ -184,7 +186,7 @@ impl Reader {
     }
 
     /// A whole number in `range`.
-    pub fn whole(&mut self, node: &YamlNode, name: &str, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
+    pub(super) fn whole(&mut self, node: &YamlNode, name: &str, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
         let found = match &node.value {
             YamlValue::Scalar { text, .. } => text.parse::<u32>().ok().filter(|number| range.contains(number)),
             _ => None,
@@ -200,7 +202,7 @@ impl Reader {
     }
 
     /// One of a few words.
-    pub fn word(&mut self, node: &YamlNode, name: &str, words: &[&'static str]) -> Option<&'static str> {
+    pub(super) fn word(&mut self, node: &YamlNode, name: &str, words: &[&'static str]) -> Option<&'static str> {
         let text = match &node.value {
             YamlValue::Scalar { text, .. } => text.as_str(),
             _ => "",
@@ -213,7 +215,7 @@ impl Reader {
     }
 
     /// An amount of CPU, as written.
-    pub fn cpu(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
+    pub(super) fn cpu(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let cpus = |text: &str| text.strip_suffix('m').unwrap_or(text).ends_with(|c: char| c.is_ascii_digit() || c == '.');
         let text = scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
         if text.is_none() {
@@ -223,7 +225,7 @@ impl Reader {
     }
 
     /// An amount of bytes with its unit, as written.
-    pub fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
+    pub(super) fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let Some(text) = scalar(node) else {
             self.wrong(node, name, "an amount such as 128Gi");
             return None;
@@ -249,7 +251,7 @@ impl Reader {
         Some(text)
     }
 
-    pub fn duration(&mut self, node: &YamlNode, name: &str) -> Option<Duration> {
+    pub(super) fn duration(&mut self, node: &YamlNode, name: &str) -> Option<Duration> {
         let found = scalar(node).and_then(|text| quantity::duration(&text.value));
         if found.is_none() {
             self.wrong(node, name, "a duration such as 30s, 5m, 12h or 2d");
@@ -270,7 +272,7 @@ impl Reader {
     }
 
     /// The name of something that is there already: labels joined by dots, which may begin with a digit.
-    pub fn object_name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
+    pub(super) fn object_name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         let label = |part: &str| {
             !part.is_empty()
@@ -287,7 +289,7 @@ impl Reader {
     }
 
     /// A DNS label: what Kubernetes names may be, at most `longest` characters.
-    pub fn dns_label(&mut self, node: &YamlNode, name: &str, longest: usize) -> Option<Located<String>> {
+    pub(super) fn dns_label(&mut self, node: &YamlNode, name: &str, longest: usize) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
             let note = suggestion.map_or_else(String::new, |word| format!("{word} would do"));

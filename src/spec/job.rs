@@ -5,7 +5,8 @@ use super::fields::{Fields, Located, Reader};
 use super::problem::Problem;
 use super::tree::YamlNode;
 use super::{environment, service, storage};
-use crate::model::{GpuType, JobKind, POOL_LABEL, quantity};
+use crate::model::labels::POOL_LABEL;
+use crate::model::{GpuType, JobKind, quantity};
 
 /// Everything of the `job:` block.
 struct Head {
@@ -20,7 +21,7 @@ struct Head {
     training: Training,
 }
 
-pub fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: String, source: String) -> Option<JobDocument> {
+pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: String, source: String) -> Option<JobDocument> {
     let mut document = reader.map(root, "")?;
     document.take(reader, &["kind"]);
     document.take(reader, &["version"]);
@@ -210,6 +211,8 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
     let memory = fields.take(reader, &["memory"]).and_then(|node| reader.bytes(node, "memory"));
     let shm = fields.take(reader, &["shm", "shm_size", "shmSize"]).and_then(|node| reader.bytes(node, "shm"));
     shm_within_memory(reader, shm.as_ref(), memory.as_ref());
+    // A share is of one GPU unless more are asked for.
+    let gpu = if gpu_node.is_none() && gpu_share.is_some() { Some(1) } else { gpu };
     if gpu.unwrap_or(0) == 0 && gpu_node.is_none_or(|_| gpu.is_some()) {
         let wanted =
             gpu_type.as_ref().map(|text| ("gpu-type", text.at)).or(gpu_share.as_ref().map(|share| ("gpu_share", share.at)));

@@ -11,7 +11,7 @@ use super::document::{Command, JobDocument};
 use super::secrets::secrets;
 
 /// What was found, and the field that is to blame.
-pub struct Finding {
+pub(super) struct Finding {
     pub field: &'static str,
     pub message: String,
     pub note: String,
@@ -36,7 +36,7 @@ fn number(line: &str, flags: &str) -> Option<u64> {
     pattern.captures(line)?[1].parse().ok()
 }
 
-pub fn nproc(job: &JobDocument) -> Option<Finding> {
+pub(super) fn nproc(job: &JobDocument) -> Option<Finding> {
     let (line, gpus) = (job.line(), u64::from(job.resources.gpu));
     let processes = number(&line, "--nproc[_-]per[_-]node")?;
     (gpus > 0 && processes != gpus).then(|| {
@@ -45,7 +45,7 @@ pub fn nproc(job: &JobDocument) -> Option<Finding> {
     })
 }
 
-pub fn num_processes(job: &JobDocument) -> Option<Finding> {
+pub(super) fn num_processes(job: &JobDocument) -> Option<Finding> {
     let line = job.line();
     let processes = number(&line, "--num[_-]processes").filter(|_| line.contains("accelerate"))?;
     let gpus = u64::from(job.resources.gpu) * u64::from(job.training.node_count);
@@ -55,7 +55,7 @@ pub fn num_processes(job: &JobDocument) -> Option<Finding> {
     })
 }
 
-pub fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
+pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     let (line, gpus) = (job.line(), u64::from(job.resources.gpu));
     let tensor = number(&line, "--tensor[_-]parallel[_-]size|-tp|--tp|--tp-size|--num-shard")?;
     let stages = number(&line, "--pipeline[_-]parallel[_-]size|-pp|--pp-size").unwrap_or(1);
@@ -68,7 +68,7 @@ pub fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     })
 }
 
-pub fn port(job: &JobDocument) -> Option<Finding> {
+pub(super) fn port(job: &JobDocument) -> Option<Finding> {
     let service = job.service.as_ref().filter(|service| service.target_port.is_none())?;
     let (said, named) = (service.port?, super::port::of_command(job)?);
     (said != named).then(|| {
@@ -77,7 +77,7 @@ pub fn port(job: &JobDocument) -> Option<Finding> {
     })
 }
 
-pub fn file_as_directory(job: &JobDocument) -> Option<Finding> {
+pub(super) fn file_as_directory(job: &JobDocument) -> Option<Finding> {
     static ENDING: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"/[^/]*\.([a-zA-Z][a-zA-Z0-9]{0,5})$").expect("the pattern is tested"));
     let folder = |path: &str| ENDING.captures(path).map(|found| found[1].to_owned());
@@ -92,13 +92,13 @@ pub fn file_as_directory(job: &JobDocument) -> Option<Finding> {
     })
 }
 
-pub fn request_limit(job: &JobDocument) -> Option<Finding> {
+pub(super) fn request_limit(job: &JobDocument) -> Option<Finding> {
     let service = job.service.as_ref().filter(|service| service.request_limit.is_some() && service.host.is_none())?;
     let message = format!("nothing enforces `request_limit: {}`", service.request_limit?);
     Some(finding("service.request_limit", message, "say `service.host` to get an ingress, or leave it out"))
 }
 
-pub fn image_tag(job: &JobDocument) -> Option<Finding> {
+pub(super) fn image_tag(job: &JobDocument) -> Option<Finding> {
     let pods = job.service.as_ref().map_or(job.training.node_count, |service| service.replicas);
     let pods = job.autoscaling.as_ref().map_or(pods, |autoscaling| pods.max(autoscaling.max_replicas));
     let last = job.image.rsplit('/').next().unwrap_or_default();
@@ -109,13 +109,13 @@ pub fn image_tag(job: &JobDocument) -> Option<Finding> {
     })
 }
 
-pub fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
+pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
     let line = job.line();
     line.contains("torch.distributed.launch")
         .then(|| finding(words_at(job), "`torch.distributed.launch` is no longer developed".to_owned(), "write `torchrun`"))
 }
 
-pub fn plain_secret(job: &JobDocument) -> Option<Finding> {
+pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
     // A notebook's own token is made to be typed by its user.
     let own = super::notebook_token(job);
     let found = secrets(job).into_iter().filter(|secret| Some(secret) != own.as_ref()).count();
@@ -127,7 +127,7 @@ pub fn plain_secret(job: &JobDocument) -> Option<Finding> {
     })
 }
 
-pub fn memory_target(job: &JobDocument) -> Option<Finding> {
+pub(super) fn memory_target(job: &JobDocument) -> Option<Finding> {
     let autoscaling = job.autoscaling.as_ref().filter(|autoscaling| autoscaling.enabled)?;
     autoscaling.memory_utilization?;
     let all = format!("{} {}", job.image, job.line()).to_ascii_lowercase();
@@ -137,7 +137,7 @@ pub fn memory_target(job: &JobDocument) -> Option<Finding> {
     Some(finding("autoscaling.targetMemoryUtilization", message, "scale on `targetGPUUtilization`"))
 }
 
-pub fn health_check(job: &JobDocument) -> Option<Finding> {
+pub(super) fn health_check(job: &JobDocument) -> Option<Finding> {
     let service = job.service.as_ref().filter(|service| job.kind == JobKind::Inference && service.health_check.is_none())?;
     (service.protocol.unwrap_or("TCP") == "TCP").then(|| {
         let message = "without `health_check` requests arrive before the model is loaded".to_owned();

@@ -10,25 +10,29 @@ mod meaning;
 mod overrides;
 mod placeholder;
 mod pool;
+mod pool_document;
 pub mod port;
 mod problem;
 pub mod reference;
 pub mod schema;
 mod secrets;
 mod service;
+mod service_document;
 pub mod shape;
 mod storage;
 mod tree;
 
 pub use document::{
-    Autoscaling, Command, Document, EnvValue, EnvVariable, HealthCheck, JobDocument, JobResources, Model, Parsed, Pool, PoolNode,
-    PoolQuota, Priority, Quota, QuotaLimits, Service, Share, Training, VolumeAccess, Workdir, WorkdirSource,
+    Command, Document, EnvValue, EnvVariable, JobDocument, JobResources, Model, Parsed, Priority, Share, Training, VolumeAccess,
+    Workdir, WorkdirSource,
 };
 pub use fields::{Located, nearest};
 pub use job::{is_label_key, is_label_value};
 pub use overrides::Override;
+pub use pool_document::{Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
 pub use problem::{FilePosition, Problem, Problems, Severity};
 pub use secrets::{is_secret_name, masked, notebook_token, of_source as secrets_in};
+pub use service_document::{Autoscaling, HealthCheck, Service};
 
 use crate::model::JobKind;
 use fields::Reader;

@@ -48,7 +48,7 @@ impl Override {
 }
 
 /// Puts the values of `overrides` into the document.
-pub fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut Vec<Problem>) {
+pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut Vec<Problem>) {
     for change in overrides {
         if let Err(part) = put(root, &change.path, &change.value, true) {
             let message = format!("`--set {}`: `{part}` is inside a value that has no fields", change.path.join("."));
@@ -114,7 +114,7 @@ fn field<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlValue> {
 }
 
 /// The document as YAML again: what was submitted, without the comments.
-pub fn write(root: &YamlNode) -> String {
+pub(super) fn write(root: &YamlNode) -> String {
     let mut text = String::new();
     block(root, 0, &mut text);
     text

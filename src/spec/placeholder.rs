@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::tree::{YamlNode, YamlValue};
 
 /// Replaces every placeholder in the scalars below `root`.
-pub fn resolve(root: &mut YamlNode, problems: &mut Vec<Problem>) {
+pub(super) fn resolve(root: &mut YamlNode, problems: &mut Vec<Problem>) {
     let values = root.clone();
     walk(root, &values, problems);
 }

@@ -1,13 +1,13 @@
 //! `kind: resource` (alias `pool`) and `kind: quota`.
 
-use crate::model::GpuType;
-
-use super::document::{Document, Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
+use super::document::Document;
 use super::fields::{Fields, Reader};
+use super::pool_document::{Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
 use super::problem::Problem;
 use super::tree::{YamlNode, YamlValue};
+use crate::model::GpuType;
 
-pub fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
+pub(super) fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
     let mut document = start(reader, root)?;
     let node = document.need(reader, &["pool"], "it needs at least `name:`");
     let nodes = document.take(reader, &["nodes"]).map_or_else(Vec::new, |node| pool_nodes(reader, node));
@@ -80,7 +80,7 @@ fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
 }
 
 /// A node is in one pool at most: a file that says otherwise is wrong at both lines.
-pub fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
+pub(super) fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
     let mut seen: Vec<(&Pool, &PoolNode)> = Vec::new();
     for document in documents {
         let Document::Pool(pool) = document else { continue };
@@ -97,7 +97,7 @@ pub fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
     }
 }
 
-pub fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
+pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
     let mut document = start(reader, root)?;
     let node = document.need(reader, &["quota"], "it needs at least `name:`");
     let spaces = document.take(reader, &["namespace", "namespaces"]);

@@ -8,7 +8,7 @@ use super::document::JobDocument;
 
 /// Flags that say a port, and those that say an address with one. `--master_port` and its like are for peers.
 static FLAG: LazyLock<Regex> = LazyLock::new(|| {
-    let port = r#"--(?:(?:server|http|listen|web|rest|serve|ServerApp|NotebookApp|LabApp)[._-])?port"#;
+    let port = r"--(?:(?:server|http|listen|web|rest|serve|ServerApp|NotebookApp|LabApp)[._-])?port";
     let address = r#"--?(?:bind|bind[_-]addr|addr|address|listen|b)[= ]"?[\w.\[\]:*-]*:"#;
     Regex::new(&format!(r#"(?:^|[\s"'])(?:{port}[= ]"?|{address})(\d{{1,5}})\b"#)).expect("the pattern is tested")
 });
@@ -26,6 +26,7 @@ const DEFAULTS: [(&str, u16); 8] = [
 ];
 
 /// The port that the command names, or that its program is known for.
+#[must_use]
 pub fn of_command(job: &JobDocument) -> Option<u16> {
     of_text(&job.line())
 }
@@ -45,6 +46,7 @@ fn of_text(words: &str) -> Option<u16> {
 }
 
 /// True when the command starts Jupyter without telling it to listen beyond the pod.
+#[must_use]
 pub fn only_inside(job: &JobDocument) -> bool {
     let words = job.line();
     words.split_whitespace().any(|word| word.rsplit('/').next().unwrap_or_default().starts_with("jupyter"))

@@ -5,22 +5,29 @@ use std::fmt;
 /// A place in a file: line and column count from 1, in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FilePosition {
+    /// The line, from 1; 0 for none.
     pub line: usize,
+    /// The column, from 1.
     pub column: usize,
+    /// Characters that are marked.
     pub width: usize,
 }
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
+    /// The document is refused.
     Error,
+    /// The document is accepted.
     Warning,
 }
 
 /// One thing to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
+    /// Where it stands.
     pub at: FilePosition,
+    /// Error or warning.
     pub severity: Severity,
     /// Lower-case, no final period.
     pub message: String,
@@ -31,6 +38,7 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Makes an error; `note` says what to change.
     pub fn error(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self { at, severity: Severity::Error, message: message.into(), note: note.into(), id: "form" }
     }
@@ -41,6 +49,7 @@ impl Problem {
         Self { id, ..self }
     }
 
+    /// Makes a warning; `note` says what to change.
     pub fn warning(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self { at, severity: Severity::Warning, message: message.into(), note: note.into(), id: "form" }
     }
@@ -49,8 +58,11 @@ impl Problem {
 /// The problems of one file, in the order of its lines.
 #[derive(Clone, Debug)]
 pub struct Problems {
+    /// The name of the file.
     pub file: String,
+    /// Its text, for the lines that are shown.
     pub text: String,
+    /// In order of their places.
     pub list: Vec<Problem>,
 }
 

@@ -112,7 +112,7 @@ const RESOURCES: &[Field] = &[
     field(
         &["gpu_share", "gpu-share", "gpuShare"],
         Share,
-        "Part of a GPU: an amount of its memory, or a fraction up to 1.",
+        "Part of a GPU: an amount of its memory, or a fraction up to 1. Without `gpu` it is a part of one.",
         "10Gi",
     ),
     field(&["cpu"], Cpu, "CPUs per pod.", "8"),

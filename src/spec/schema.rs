@@ -312,8 +312,14 @@ fn below(field: &str, what: &Value) -> Value {
 
 fn job_rules(kind: &str) -> Vec<Value> {
     let some_gpu = json!({"required": ["gpu"], "properties": {"gpu": {"not": {"anyOf": [{"type": "null"}, {"const": 0}, pattern(r"^\+?0+$")]}}}});
-    let about_gpus = json!({"anyOf": [says(&GPU_TYPE), says(&GPU_SHARE)]});
-    let mut rules = vec![json!({"if": below("resources", &about_gpus), "then": below("resources", &some_gpu)})];
+    // A share without a number of GPUs is of one.
+    let no_number = json!({"not": {"required": ["gpu"], "properties": {"gpu": {"not": {"type": "null"}}}}});
+    let some_or_one = json!({"anyOf": [no_number, &some_gpu]});
+    let type_alone = json!({"allOf": [says(&GPU_TYPE), {"not": says(&GPU_SHARE)}]});
+    let mut rules = vec![
+        json!({"if": below("resources", &type_alone), "then": below("resources", &some_gpu)}),
+        json!({"if": below("resources", &says(&GPU_SHARE)), "then": below("resources", &some_or_one)}),
+    ];
     if kind == "training" {
         // The highest rank stands behind the name of its pod.
         for (nodes, longest) in [(11, 60), (101, 59), (1001, 58)] {

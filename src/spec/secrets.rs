@@ -19,7 +19,7 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!(r"^{NAME}(?:
 
 /// Values of `job` that are not for eyes, the longest first.
 #[must_use]
-pub fn secrets(job: &JobDocument) -> Vec<String> {
+pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
     let mut found: Vec<String> = job
         .env
         .iter()

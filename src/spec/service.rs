@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use super::document::{Autoscaling, HealthCheck, JobResources, Service};
+use super::document::JobResources;
 use super::fields::{Fields, Reader};
 use super::problem::{FilePosition, Problem};
+use super::service_document::{Autoscaling, HealthCheck, Service};
 use super::tree::{YamlNode, YamlValue};
 
 /// What Kubernetes accepts as a stabilization window.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
-pub fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool) -> Option<Service> {
+pub(super) fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool) -> Option<Service> {
     let node = if port_needed {
         document.need(reader, &["service"], "it needs at least `port:`, where the program listens")?
     } else {
@@ -80,7 +81,7 @@ fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     Some(text.value)
 }
 
-pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Autoscaling> {
+pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Autoscaling> {
     let node = document.take(reader, &["autoscaling"])?;
     let mut fields = reader.map(node, "autoscaling")?;
     let at = fields.at;
@@ -141,7 +142,7 @@ pub fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Aut
 }
 
 /// A target needs what it is measured on.
-pub fn can_measure(reader: &mut Reader, autoscaling: &Autoscaling, resources: &JobResources, at: FilePosition) {
+pub(super) fn can_measure(reader: &mut Reader, autoscaling: &Autoscaling, resources: &JobResources, at: FilePosition) {
     let gpus = autoscaling.gpu_utilization.or(autoscaling.memory_utilization).is_some();
     if autoscaling.enabled && gpus && resources.gpu == 0 {
         let note = "use targetCPUUtilization, or `resources.gpu`";

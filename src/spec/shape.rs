@@ -3,7 +3,9 @@
 /// Kinds that a field belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldScope {
+    /// Every kind.
     All,
+    /// Trainings.
     Training,
     /// Inference and compute.
     Service,
@@ -16,34 +18,53 @@ pub enum FieldScope {
 pub enum Shape {
     /// Text; numbers and booleans become their text.
     Text,
+    /// A reference of an image.
     Image,
     /// A DNS label of at most 63 characters.
     Label,
+    /// A name as Kubernetes objects have it.
     ObjectName,
+    /// One of these words.
     Word(&'static [&'static str]),
     /// From, to.
     Whole(u32, u32),
+    /// True or false.
     Boolean,
     /// Bytes with their unit.
     Bytes,
+    /// A quantity of CPUs.
     Cpu,
+    /// A time such as `30s`.
     Duration,
     /// At most an hour.
     ShortDuration,
+    /// A path from the root.
     AbsolutePath,
+    /// A path of a model.
     ModelPath,
+    /// A path of a URL.
     UrlPath,
+    /// A part of a GPU.
     Share,
+    /// A type of GPU, in any spelling.
     GpuType,
+    /// A string for a shell, or a list of words.
     Command,
+    /// Environment variables.
     Variables,
+    /// A path, or a map with path and port.
     HealthCheck,
+    /// Files that are sent along.
     Files,
+    /// Labels of Kubernetes.
     Labels,
+    /// Names with a text each.
     TextMap,
+    /// A value or a list of such.
     OneOrMany(&'static Shape),
     /// A list of paths or of these maps.
     Workdirs(&'static [Field]),
+    /// A map with these fields.
     Block(&'static [Field]),
     /// A map of anything.
     Overlay,
@@ -58,10 +79,13 @@ pub enum Shape {
 pub struct Field {
     /// Spellings, the canonical one first.
     pub names: &'static [&'static str],
+    /// What values are accepted.
     pub shape: Shape,
     needed: bool,
     needed_to_serve: bool,
+    /// The kinds that have the field.
     pub of: FieldScope,
+    /// One sentence for `explain`.
     pub about: &'static str,
     /// A value to begin with, as YAML writes it; empty where there is none to show.
     pub sample: &'static str,

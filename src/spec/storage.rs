@@ -50,7 +50,7 @@ const FORBIDDEN: [&str; 13] = [
     "/var/lib/etcd",
 ];
 
-pub fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> {
+pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> {
     let Some(node) = document.take(reader, &["storage"]) else { return Vec::new() };
     let Some(mut fields) = reader.map(node, "storage") else { return Vec::new() };
     let list = fields.take(reader, &["workdirs", "workdir"]);
@@ -168,7 +168,7 @@ fn is_data_file(path: &str) -> bool {
 }
 
 /// `files:` as (path in the container, local path); a bare local path appears in `/workspace`.
-pub fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<(String, String)> {
+pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<(String, String)> {
     let Some(node) = document.take(reader, &["files"]) else { return Vec::new() };
     let named: Vec<(Located<String>, String)> = if matches!(node.value, YamlValue::Map(_)) {
         reader.text_map(node, "files").into_iter().map(|(target, local)| (target, local.value)).collect()

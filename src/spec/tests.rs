@@ -72,6 +72,14 @@ fn the_contract_s_training_is_read_as_written() {
 }
 
 #[test]
+fn a_share_without_a_number_is_of_one_gpu() {
+    let resources = |text: &str| job(&training(&format!("resources: {{{text}}}"))).resources;
+    assert_eq!(resources("gpu_share: 10Gi").gpu, 1);
+    assert_eq!(resources("gpu: 2, gpu_share: 10Gi").gpu, 2);
+    assert_eq!(resources("gpu_share: 0.5, gpu-type: a100").gpu, 1);
+}
+
+#[test]
 fn the_contract_s_inference_is_read_with_its_placeholder() {
     let job = job(contract("inference"));
     assert_eq!(job.kind, JobKind::Inference);

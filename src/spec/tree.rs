@@ -10,17 +10,17 @@ const DEPTH: usize = 32;
 /// Values in one file.
 const NODES: usize = 10_000;
 /// Bytes of one document; the rest of the 262,144 bytes of annotations is for others.
-pub const DOCUMENT_BYTES: usize = 200 * 1024;
+pub(super) const DOCUMENT_BYTES: usize = 200 * 1024;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub struct YamlNode {
+pub(super) struct YamlNode {
     pub at: FilePosition,
     pub value: YamlValue,
 }
 
 #[derive(Clone, Debug)]
-pub enum YamlValue {
+pub(super) enum YamlValue {
     Null,
     /// `plain` is false for quoted text, which is never a number or a boolean.
     Scalar {
@@ -32,7 +32,7 @@ pub enum YamlValue {
 }
 
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub(super) struct Entry {
     pub key: String,
     pub key_at: FilePosition,
     pub value: YamlNode,
@@ -40,7 +40,7 @@ pub struct Entry {
 
 /// One document of a file.
 #[derive(Clone, Debug)]
-pub struct YamlDocument {
+pub(super) struct YamlDocument {
     pub root: YamlNode,
     /// The document's own text, comments included.
     pub source: String,
@@ -49,7 +49,7 @@ pub struct YamlDocument {
 impl YamlNode {
     /// What the value is, for messages.
     #[must_use]
-    pub fn what(&self) -> &'static str {
+    pub(super) fn what(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "nothing",
             YamlValue::Scalar { .. } => "a single value",
@@ -60,7 +60,7 @@ impl YamlNode {
 
     /// The value as JSON, typed as YAML's core schema types it.
     #[must_use]
-    pub fn to_json(&self) -> serde_json::Value {
+    pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             YamlValue::Null => serde_json::Value::Null,
             YamlValue::Scalar { text, plain: false } => text.clone().into(),
@@ -88,7 +88,7 @@ fn plain_json(text: &str) -> serde_json::Value {
 }
 
 /// Reads the documents of `text`. Empty documents are left out. What is wrong goes into `problems`.
-pub fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument> {
+pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument> {
     let tabs = indenting_tabs(text);
     let mut builder = Builder { parser: None, text, nodes: 0, depth: 0, blocks: Vec::new(), problems };
     let (trees, failed) = builder.documents();

@@ -11,7 +11,7 @@ const POINTS: usize = 20;
 
 /// What is asked of it.
 #[must_use]
-pub fn instruction(language: &str) -> String {
+pub(crate) fn instruction(language: &str) -> String {
     format!(
         "You judge whether a GPU that a Kubernetes pod holds is really used. You get its measurements over a time window as JSON: \
          means of equal pieces of the window, null where nothing was measured. Missing data is no sign of idleness. A process that \
@@ -24,7 +24,7 @@ pub fn instruction(language: &str) -> String {
 
 /// What it is told about a device; without names when they are to be kept.
 #[must_use]
-pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
+pub(crate) fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     let (namespace, pod) = device.holder();
     let score = &device.score;
     let mut series = serde_json::Map::new();
@@ -91,11 +91,12 @@ fn condensed(points: &[Point], rules: &Rules) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::score::{Thresholds, Weights};
 
     #[test]
     fn a_curve_is_condensed_and_its_gaps_are_told() {
         let rules =
-            Rules { start: 0, end: 400, step: 10, lookback: 20, weights: Default::default(), thresholds: Default::default() };
+            Rules { start: 0, end: 400, step: 10, lookback: 20, weights: Weights::default(), thresholds: Thresholds::default() };
         // Forty points, the pieces of 20 s hold two each; nothing in the fifth.
         let points: Vec<Point> = (0..40_i32)
             .filter(|index| !(8..10).contains(index))

@@ -10,14 +10,14 @@ use super::kube_state::{label, label_name, names, owner, pod};
 
 /// The window, in Unix milliseconds: its begin belongs to it, its end does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub(crate) struct Stretch {
     pub start: i64,
     pub end: i64,
 }
 
 /// The object at the top of a pod's chain of owners.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TopOwner {
+pub(crate) struct TopOwner {
     pub namespace: String,
     pub kind: String,
     pub name: String,
@@ -25,7 +25,7 @@ pub struct TopOwner {
 
 /// A pod, for as long as it requested devices on one node.
 #[derive(Clone, Debug)]
-pub struct Allocation {
+pub(crate) struct Allocation {
     pub pod: PodKey,
     /// Empty while it waits for one.
     pub node: String,
@@ -45,7 +45,7 @@ pub struct Allocation {
 
 /// Everybody's tenures.
 #[derive(Clone, Debug)]
-pub struct AllocationHistory {
+pub(crate) struct AllocationHistory {
     pub stretch: Stretch,
     /// Length of a slot in milliseconds.
     pub slot: i64,
@@ -62,7 +62,7 @@ pub struct AllocationHistory {
 
 /// What kube-state-metrics answered about a window.
 #[derive(Clone, Debug, Default)]
-pub struct Witness {
+pub(crate) struct Witness {
     pub requests: Vec<Series>,
     pub capacity: Vec<Series>,
     /// Phases that pods were ever in.
@@ -89,7 +89,7 @@ impl Stretch {
 
 /// The most common time between two samples.
 #[must_use]
-pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
+pub(crate) fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
     // Mostly it is the one before once more.
     let (mut last, mut times) = (0, 0);
@@ -120,7 +120,7 @@ type PodOnNode = (PodKey, String, String);
 impl AllocationHistory {
     /// From what was answered. `shared` are nodes whose units are parts of devices.
     #[must_use]
-    pub fn of(witness: &Witness, stretch: Stretch, shared: &BTreeSet<String>) -> Self {
+    pub(crate) fn of(witness: &Witness, stretch: Stretch, shared: &BTreeSet<String>) -> Self {
         let all = || witness.capacity.iter().chain(&witness.requests);
         let slot = interval(all().map(|series| &series.points[..])).unwrap_or(USUAL_SLOT).clamp(1000, LONGEST_SLOT);
         let count = stretch.slots(slot);
@@ -211,13 +211,13 @@ impl AllocationHistory {
 
     /// The slot of a time; `None` outside the window.
     #[must_use]
-    pub fn slot_of(&self, at: i64) -> Option<usize> {
+    pub(crate) fn slot_of(&self, at: i64) -> Option<usize> {
         usize::try_from((at - self.stretch.start).div_euclid(self.slot)).ok().filter(|slot| *slot < self.observed.len())
     }
 
     /// For each slot the nearest in which somebody looked: one before, else one after.
     #[must_use]
-    pub fn nearest_looks(&self) -> Vec<Option<usize>> {
+    pub(crate) fn nearest_looks(&self) -> Vec<Option<usize>> {
         let mut last = self.observed.iter().position(|observed| *observed);
         let nearest = |(slot, observed): (usize, &bool)| {
             last = if *observed { Some(slot) } else { last };
@@ -228,13 +228,13 @@ impl AllocationHistory {
 
     /// Places of the tenures that belong to a group.
     #[must_use]
-    pub fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> BTreeSet<usize> {
+    pub(crate) fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> BTreeSet<usize> {
         self.tenures.iter().enumerate().filter(|(_, tenure)| belongs(tenure)).map(|(index, _)| index).collect()
     }
 
     /// Slots in which somebody looked.
     #[must_use]
-    pub fn looks(&self) -> usize {
+    pub(crate) fn looks(&self) -> usize {
         self.observed.iter().filter(|observed| **observed).count()
     }
 }

@@ -7,7 +7,7 @@ use super::identity::SeriesDevice;
 
 /// The numbers of the devices that an answer names.
 #[derive(Default)]
-pub struct DeviceNumbers {
+pub(crate) struct DeviceNumbers {
     /// By (node, UUID).
     by_uuid: BTreeMap<(String, String), u32>,
     /// Numbers that several devices of a node have.
@@ -18,7 +18,7 @@ impl DeviceNumbers {
     /// A UUID has the number that is first told beside it; one that is never numbered gets the lowest number that is free on
     /// its node, in order of the UUIDs.
     #[must_use]
-    pub fn of(places: impl Iterator<Item = SeriesDevice>) -> Self {
+    pub(crate) fn of(places: impl Iterator<Item = SeriesDevice>) -> Self {
         let mut by_uuid: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut unnumbered = BTreeSet::new();
         for place in places {
@@ -36,7 +36,7 @@ impl DeviceNumbers {
         for (node, uuid) in unnumbered {
             if !by_uuid.contains_key(&(node.clone(), uuid.clone())) {
                 let taken: BTreeSet<u32> = by_uuid.iter().filter(|((own, _), _)| *own == node).map(|(_, index)| *index).collect();
-                let free = (0..).find(|index| !taken.contains(index)).unwrap_or(0);
+                let free = (0..=u32::MAX).find(|index| !taken.contains(index)).unwrap_or(0);
                 by_uuid.insert((node, uuid), free);
             }
         }
@@ -48,14 +48,14 @@ impl DeviceNumbers {
 
     /// Returns the number of a device: of its UUID, else the one that it is told with.
     #[must_use]
-    pub fn number(&self, place: &SeriesDevice) -> Option<u32> {
+    pub(crate) fn number(&self, place: &SeriesDevice) -> Option<u32> {
         let by_uuid = place.uuid.as_ref().and_then(|uuid| self.by_uuid.get(&(place.node.clone(), uuid.clone())));
         by_uuid.copied().or(place.index)
     }
 
     /// Returns one key for one device: its number, and its UUID too where two devices of a node have that number.
     #[must_use]
-    pub fn key(&self, place: SeriesDevice) -> SeriesDevice {
+    pub(crate) fn key(&self, place: SeriesDevice) -> SeriesDevice {
         let index = self.number(&place);
         let ambiguous = index.is_some_and(|index| self.ambiguous.contains(&(place.node.clone(), index)));
         let uuid = if ambiguous { place.uuid.clone() } else { None };

@@ -12,7 +12,7 @@ use crate::model::{Inventory, NodeUsage, Series};
 
 /// What a metrics server answered about one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// Values of gauges.
     pub values: Vec<Series>,
     /// How old the samples of utilizations are, in seconds as values.
@@ -37,7 +37,7 @@ type Slots = BTreeMap<SeriesDevice, Slot>;
 
 /// The devices of the cluster as they are at that moment.
 #[must_use]
-pub fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> Readings {
+pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> Readings {
     let reader = IdentityReader::new(facts, &moment.values);
     let numbers = DeviceNumbers::of(moment.values.iter().filter_map(|series| reader.place(series)));
     let mut slots = Slots::new();

@@ -38,7 +38,9 @@ pub enum Quantity {
 /// A metric of an exporter.
 #[derive(Clone, Copy, Debug)]
 pub struct ExporterMetric {
+    /// The name in Prometheus.
     pub name: &'static str,
+    /// What it measures.
     pub quantity: Quantity,
     /// Of several metrics for one quantity of a device the lowest counts.
     pub rank: u8,

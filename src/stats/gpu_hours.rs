@@ -9,7 +9,7 @@ use crate::model::DeviceId;
 
 /// GPU-hours of a group.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct GpuHours {
+pub(crate) struct GpuHours {
     /// Held by a pod, as kube-state-metrics saw it.
     pub held: f64,
     /// Requested and not held: waiting.
@@ -26,7 +26,7 @@ pub struct GpuHours {
 impl GpuHours {
     /// Of the part of a ledger's time that a group held devices.
     #[must_use]
-    pub fn of(ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) -> Self {
+    pub(crate) fn of(ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) -> Self {
         let own = ledger.group(group);
         let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
         // Time in which nobody looked is in no sum: neither held, nor measured, nor used.
@@ -57,29 +57,29 @@ impl GpuHours {
 
     /// Measured time by utilization; `None` where devices were held and none was measured.
     #[must_use]
-    pub fn used(&self) -> Option<f64> {
+    pub(crate) fn used(&self) -> Option<f64> {
         (self.measured > 0.0 || self.held == 0.0).then_some(self.used)
     }
 
     /// Measured and not used.
     #[must_use]
-    pub fn wasted(&self) -> Option<f64> {
+    pub(crate) fn wasted(&self) -> Option<f64> {
         Some((self.measured - self.used()?).max(0.0))
     }
 
     /// Held and not measured.
     #[must_use]
-    pub fn unknown(&self) -> f64 {
+    pub(crate) fn unknown(&self) -> f64 {
         (self.held - self.measured).max(0.0)
     }
 
     /// Percent of the measured time; `None` where nothing was measured.
     #[must_use]
-    pub fn utilization(&self) -> Option<f64> {
+    pub(crate) fn utilization(&self) -> Option<f64> {
         (self.measured > 0.0).then(|| self.used / self.measured * 100.0)
     }
 
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.held += other.held;
         self.waited += other.waited;
         self.measured += other.measured;
@@ -94,7 +94,7 @@ impl GpuHours {
 
 /// What one device did for a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DeviceWork {
+pub(crate) struct DeviceWork {
     /// Sum of percent by seconds, and seconds.
     sum: f64,
     pub seconds: f64,
@@ -109,21 +109,21 @@ pub struct DeviceWork {
 impl DeviceWork {
     /// Percent.
     #[must_use]
-    pub fn utilization(&self) -> Option<f64> {
+    pub(crate) fn utilization(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.sum / self.seconds)
     }
 
     #[must_use]
-    pub fn watts(&self) -> Option<f64> {
+    pub(crate) fn watts(&self) -> Option<f64> {
         (self.watt_looks > 0.0).then(|| self.watts / self.watt_looks)
     }
 }
 
 /// Devices by node and what they are called there.
-pub type Works = BTreeMap<(String, DeviceId), DeviceWork>;
+pub(crate) type Works = BTreeMap<(String, DeviceId), DeviceWork>;
 
 /// Adds what devices did for a group within a ledger's time.
-pub fn add_work(works: &mut Works, ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) {
+pub(crate) fn add_work(works: &mut Works, ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) {
     let own = ledger.group(group);
     let name = |device: usize| {
         let place = &usage.devices[device];
@@ -153,7 +153,7 @@ pub fn add_work(works: &mut Works, ledger: &AllocationHistory, usage: &Usage, gr
 
 /// What somebody should change, with what it rests on.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Advice {
+pub(crate) enum Advice {
     /// So many of all did nothing.
     FewerGpus {
         idle: usize,
@@ -176,7 +176,7 @@ const EIGHTH: f64 = 0.12;
 
 /// How a workload was spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// Devices that it held at the same time, at most.
     pub most: u64,
     /// Pods that it ever had.
@@ -185,7 +185,7 @@ pub struct Spread {
 
 /// What is worth saying. `limit` is what a device may draw, in watts, by its model.
 #[must_use]
-pub fn advice(works: &Works, spread: Spread, limit: Option<f64>) -> Vec<Advice> {
+pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<f64>) -> Vec<Advice> {
     let known: Vec<(&(String, DeviceId), f64)> =
         works.iter().filter_map(|(name, work)| Some((name, work.utilization()?))).collect();
     let mut found = Vec::new();

@@ -11,7 +11,7 @@ use crate::model::{DeviceId, Point, Series};
 
 /// What one device measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trace {
+pub(crate) struct Trace {
     pub node: String,
     pub index: u32,
     pub slice: Option<(String, u32)>,
@@ -24,7 +24,7 @@ pub struct Trace {
 
 /// Curves, and what was left out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct History {
+pub(crate) struct History {
     /// By node, number and slice.
     pub traces: Vec<Trace>,
     pub samples: u64,
@@ -33,7 +33,7 @@ pub struct History {
 }
 
 /// When pods lived, in Unix milliseconds; what an exporter says of them before or after is of others.
-pub type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
+pub(crate) type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
 
 /// A value by its metric's rank and whether a pod was named beside it: the lowest counts.
 type Best = BTreeMap<i64, (u8, bool, f64)>;
@@ -41,13 +41,13 @@ type Best = BTreeMap<i64, (u8, bool, f64)>;
 impl Trace {
     /// The curve of a quantity in order of time, empty where it was never sampled.
     #[must_use]
-    pub fn curve(&self, quantity: Quantity) -> &[Point] {
+    pub(crate) fn curve(&self, quantity: Quantity) -> &[Point] {
         self.curves.get(&quantity).map_or(&[], Vec::as_slice)
     }
 
     /// Without what was measured before a time, in Unix milliseconds.
     #[must_use]
-    pub fn since(&self, at: i64) -> Self {
+    pub(crate) fn since(&self, at: i64) -> Self {
         let mut cut = self.clone();
         cut.curves.values_mut().for_each(|curve| curve.retain(|point| point.at >= at));
         cut
@@ -55,13 +55,13 @@ impl Trace {
 
     /// Returns the device's name on its node.
     #[must_use]
-    pub fn id(&self) -> DeviceId {
+    pub(crate) fn id(&self) -> DeviceId {
         DeviceId { index: self.index, slice: self.slice.clone() }
     }
 
     /// Used memory as a share of all of it, in percent, where both were sampled.
     #[must_use]
-    pub fn memory_share(&self) -> Vec<Point> {
+    pub(crate) fn memory_share(&self) -> Vec<Point> {
         let free: BTreeMap<i64, f64> = self.curve(Quantity::MemoryFree).iter().map(|point| (point.at, point.value)).collect();
         let total: BTreeMap<i64, f64> = self.curve(Quantity::MemoryTotal).iter().map(|point| (point.at, point.value)).collect();
         // What the model has, where nobody measures it.
@@ -78,7 +78,7 @@ impl Trace {
 
 /// The devices of an answer.
 #[must_use]
-pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
+pub(crate) fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
     let reader = IdentityReader::new(facts, answer);
     let numbers = DeviceNumbers::of(answer.iter().filter_map(|series| reader.place(series)));
     let mut history = History::default();
@@ -129,7 +129,7 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
 
 /// The mean of several curves at each time that one of them has.
 #[must_use]
-pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
+pub(crate) fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
     let mut sums: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     for point in curves.flatten() {
         let (sum, count) = sums.entry(point.at).or_default();
@@ -142,7 +142,7 @@ pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
 /// One sentence when devices look unused over a window, from the mean and the highest utilization of each: what people
 /// want to hear before the bill. `None` when too little is known.
 #[must_use]
-pub fn unused(history: &History, expected: usize) -> Option<String> {
+pub(crate) fn unused(history: &History, expected: usize) -> Option<String> {
     /// Percent at which nothing that could be called work runs.
     const IDLE: f64 = 1.0;
     let curves: Vec<&[Point]> = history.traces.iter().map(|trace| trace.curve(Quantity::Utilization)).collect();

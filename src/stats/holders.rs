@@ -29,7 +29,7 @@ pub(super) enum NamedPods {
 
 impl NamedPods {
     /// From times with pods.
-    pub fn by_time(mut named: Vec<(i64, u32)>) -> Self {
+    pub(super) fn by_time(mut named: Vec<(i64, u32)>) -> Self {
         named.sort_unstable();
         named.dedup();
         Self::ByTime { named, next: 0 }
@@ -64,7 +64,7 @@ pub(super) struct Tenants<'l> {
 }
 
 impl<'l> Tenants<'l> {
-    pub fn of(ledger: &'l AllocationHistory) -> Self {
+    pub(super) fn of(ledger: &'l AllocationHistory) -> Self {
         let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) = Default::default();
         let mut pods = Vec::with_capacity(ledger.tenures.len());
         for (index, tenure) in ledger.tenures.iter().enumerate() {
@@ -90,12 +90,12 @@ impl<'l> Tenants<'l> {
     }
 
     /// The number of a pod; one that requested nothing has one that is nobody's.
-    pub fn number(&self, pod: &PodKey) -> u32 {
+    pub(super) fn number(&self, pod: &PodKey) -> u32 {
         self.numbers.get(pod).copied().unwrap_or(u32::MAX)
     }
 
     /// Looks at one device, whose labels name these pods.
-    pub fn watch<'t>(&'t self, place: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
+    pub(super) fn watch<'t>(&'t self, place: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
         // Whole devices are counted; of instances nobody knows who has which.
         let capacity = self.ledger.of_nodes.get(&place.node).copied().filter(|_| place.slice.is_none());
         DeviceWatch {
@@ -130,7 +130,7 @@ pub(super) struct DeviceWatch<'t> {
 
 impl DeviceWatch<'_> {
     /// Looks at a time; true when it is others than at the time before.
-    pub fn moves_to(&mut self, at: i64) -> bool {
+    pub(super) fn moves_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
         let now = slot.map(|slot| self.there.map_or(0, |there| there.changes[slot]));
         let named = self.names.at(at);

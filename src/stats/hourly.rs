@@ -8,7 +8,7 @@ use super::usage::{HolderSamples, Usage, windows};
 
 /// Mean, extremes and percentiles of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
+pub(crate) struct Summary {
     pub count: usize,
     pub mean: f64,
     pub max: f64,
@@ -20,7 +20,7 @@ pub struct Summary {
 impl Summary {
     /// `None` of nothing.
     #[must_use]
-    pub fn of(mut sorted: Vec<f64>) -> Option<Self> {
+    pub(crate) fn of(mut sorted: Vec<f64>) -> Option<Self> {
         sorted.sort_unstable_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         Some(Self {
@@ -45,7 +45,7 @@ fn percentile(sorted: &[f64], part: f64) -> f64 {
 
 /// What a group of pods came to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sum {
+pub(crate) struct Sum {
     /// Devices held, weighted by time.
     pub allocated: f64,
     /// Devices requested, waiting ones included.
@@ -60,7 +60,7 @@ pub struct Sum {
 
 /// What a workload came to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OfWorkload {
+pub(crate) struct OfWorkload {
     pub top: TopOwner,
     pub sum: Sum,
     /// Over its devices' samples, in MiB.
@@ -76,7 +76,7 @@ pub struct OfWorkload {
 
 /// Devices held by some pods, weighted by time over what was seen.
 #[must_use]
-pub fn allocated<'t>(
+pub(crate) fn allocated<'t>(
     ledger: &AllocationHistory,
     tenures: impl Iterator<Item = &'t Allocation>,
     slots: impl Fn(&'t Allocation) -> &'t [bool],
@@ -91,7 +91,7 @@ pub fn allocated<'t>(
 
 /// What a group of tenures came to; of everybody also what nobody knows the holder of. `None` when nobody looked.
 #[must_use]
-pub fn sum(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>, everybody: bool) -> Option<Sum> {
+pub(crate) fn sum(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>, everybody: bool) -> Option<Sum> {
     let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
     let runs: Vec<&HolderSamples> = match everybody {
         true => usage.runs().iter().filter(|run| run.held).collect(),
@@ -113,7 +113,7 @@ pub fn sum(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>, eve
 
 /// Every workload that requested devices, in order of its name.
 #[must_use]
-pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
+pub(crate) fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
     let mut tops: BTreeMap<&TopOwner, BTreeSet<usize>> = BTreeMap::new();
     for (index, tenure) in ledger.tenures.iter().enumerate() {
         tops.entry(&tenure.top).or_default().insert(index);

@@ -10,7 +10,7 @@ use super::dialect::{CONTAINER_LABELS, EXPORTERS, INDEX_LABELS, MODEL_LABELS, NO
 
 /// What the API server knows, as far as labels need it.
 #[derive(Debug, Default)]
-pub struct ApiFacts {
+pub(crate) struct ApiFacts {
     /// Names and addresses of nodes; `None` when they may not be listed.
     nodes: Option<BTreeMap<String, String>>,
     /// Node of every bound pod; `None` when pods may not be listed.
@@ -22,7 +22,7 @@ pub struct ApiFacts {
 impl ApiFacts {
     /// From an inventory and the pods that it was counted from.
     #[must_use]
-    pub fn of(inventory: &Inventory, consumers: Option<&[Consumer]>) -> Self {
+    pub(crate) fn of(inventory: &Inventory, consumers: Option<&[Consumer]>) -> Self {
         let mut nodes = BTreeMap::new();
         let mut holders = BTreeSet::new();
         for host in &inventory.hosts {
@@ -41,14 +41,14 @@ impl ApiFacts {
 
     /// From pods that hold devices, as ((namespace, name), node), where the rest of the cluster is not looked at.
     #[must_use]
-    pub fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
+    pub(crate) fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         let pods: BTreeMap<PodKey, String> = pods.into_iter().collect();
         Self { nodes: None, holders: pods.keys().cloned().collect(), pods: Some(pods) }
     }
 
     /// From pods that held devices at some time, and the names and addresses of nodes, as far as they are known.
     #[must_use]
-    pub fn of_past(nodes: BTreeMap<String, String>, pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
+    pub(crate) fn of_past(nodes: BTreeMap<String, String>, pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), ..Self::of_pods(pods) }
     }
 
@@ -70,7 +70,7 @@ const NAMED: usize = NODE_LABELS.len() - 2;
 
 /// A device as a series names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SeriesDevice {
+pub(crate) struct SeriesDevice {
     pub node: String,
     pub uuid: Option<String>,
     pub index: Option<u32>,
@@ -81,7 +81,7 @@ pub struct SeriesDevice {
 impl SeriesDevice {
     /// Of a partitioned AMD device the first partition tells what the others report as zero.
     #[must_use]
-    pub fn tells(&self, quantity: Quantity) -> bool {
+    pub(crate) fn tells(&self, quantity: Quantity) -> bool {
         let first_alone =
             matches!(quantity, Quantity::Utilization | Quantity::MemoryCopy | Quantity::Power | Quantity::Temperature);
         !(first_alone && self.slice.as_ref().is_some_and(|(kind, number)| kind.contains("_nps") && *number > 0))
@@ -89,7 +89,7 @@ impl SeriesDevice {
 }
 
 /// Reads identities of one answer.
-pub struct IdentityReader<'f> {
+pub(crate) struct IdentityReader<'f> {
     facts: &'f ApiFacts,
     /// Scrape jobs whose own labels clash with the exporter's: `pod` is the exporter's there.
     clashing: BTreeSet<String>,
@@ -97,21 +97,21 @@ pub struct IdentityReader<'f> {
 
 impl<'f> IdentityReader<'f> {
     #[must_use]
-    pub fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
+    pub(crate) fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
         let clashing = answer.iter().filter(|series| series.label("exported_pod").is_some()).map(job).collect();
         Self { facts, clashing }
     }
 
     /// The device; `None` when it is in no node of this cluster, or is not told.
     #[must_use]
-    pub fn place(&self, series: &Series) -> Option<SeriesDevice> {
+    pub(crate) fn place(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(&NODE_LABELS[..NAMED])) {
             (None, _) => series.first(&NODE_LABELS)?.to_owned(),
             // A host with a name that is none of ours is another cluster's, unless the name is that of the exporter's pod.
             (Some(_), Some(name)) => self.facts.node(name).map(ToOwned::to_owned).or_else(|| self.own_pod(series))?,
             (Some(_), None) => {
-                let addresses = NODE_LABELS[NAMED..].iter().filter_map(|label| series.label(label));
-                let known = addresses.filter_map(|text| self.facts.node(text)).next();
+                let mut addresses = NODE_LABELS[NAMED..].iter().filter_map(|label| series.label(label));
+                let known = addresses.find_map(|text| self.facts.node(text));
                 known.map(ToOwned::to_owned).or_else(|| self.own_pod(series))?
             }
         };
@@ -132,7 +132,7 @@ impl<'f> IdentityReader<'f> {
     /// The pod that holds the device; `None` for a free one. The exporter's own pod never holds it, nor does one that has
     /// ended or is on another node.
     #[must_use]
-    pub fn holder(&self, series: &Series, node: &str) -> Option<PodKey> {
+    pub(crate) fn holder(&self, series: &Series, node: &str) -> Option<PodKey> {
         let key = self.named_pod(series)?;
         match &self.facts.pods {
             Some(pods) => {
@@ -146,7 +146,7 @@ impl<'f> IdentityReader<'f> {
 
     /// The pod that the labels name, whether it is still there or not.
     #[must_use]
-    pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
+    pub(crate) fn named_pod(&self, series: &Series) -> Option<PodKey> {
         let own = ("namespace", "pod");
         let clash = self.clashing.contains(&job(series));
         let both = |(namespace, pod): &(&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
@@ -168,7 +168,7 @@ impl<'f> IdentityReader<'f> {
 
     /// The exporter's name for the device.
     #[must_use]
-    pub fn model(series: &Series) -> Option<&str> {
+    pub(crate) fn model(series: &Series) -> Option<&str> {
         let generic = if series.name().starts_with("nvidia_gpu_") { MODEL_LABELS.len() } else { MODEL_LABELS.len() - 1 };
         series.first(&MODEL_LABELS[..generic])
     }

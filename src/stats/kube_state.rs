@@ -72,13 +72,19 @@ pub fn capacity(seconds: i64) -> String {
 pub enum About {
     /// Which phases a pod was ever in.
     PhasesEver,
+    /// Phases of pods.
     Phases,
     /// On which node a pod is.
     Places,
+    /// Owners of pods.
     Owners,
+    /// Labels of pods.
     Labels,
+    /// Annotations of pods.
     Annotations,
+    /// Owners of ReplicaSets.
     ReplicaSets,
+    /// Owners of Jobs.
     Jobs,
 }
 

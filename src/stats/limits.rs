@@ -88,13 +88,13 @@ const MIB: [(&str, f64); 27] = [
 
 /// MiB that a model has; `None` for one that is not in the table.
 #[must_use]
-pub fn mib(model: &str) -> Option<f64> {
+pub(crate) fn mib(model: &str) -> Option<f64> {
     of(&MIB, model)
 }
 
 /// Watts that a model draws at most; `None` for one that is not in the table.
 #[must_use]
-pub fn watts(model: &str) -> Option<f64> {
+pub(crate) fn watts(model: &str) -> Option<f64> {
     of(&WATTS, model)
 }
 

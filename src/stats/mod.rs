@@ -1,23 +1,24 @@
 //! What follows from samples and logs: which devices they are of, and what they come to. Arithmetic, patterns, and the text
 //! of the queries whose answers are read here; asks nobody.
 
-pub mod ai_question;
-pub mod allocations;
-pub mod device_numbers;
-pub mod devices;
+pub(crate) mod ai_question;
+pub(crate) mod allocations;
+pub(crate) mod collectors;
+pub(crate) mod device_numbers;
+pub(crate) mod devices;
 pub mod dialect;
-pub mod gpu_hours;
-pub mod history;
+pub(crate) mod gpu_hours;
+pub(crate) mod history;
 mod holders;
-pub mod hourly;
-pub mod identity;
+pub(crate) mod hourly;
+pub(crate) mod identity;
 pub mod kube_state;
-pub mod limits;
-pub mod node_exporter;
-pub mod opinion;
-pub mod progress;
+pub(crate) mod limits;
+pub(crate) mod node_exporter;
+pub(crate) mod opinion;
+pub(crate) mod progress;
 pub mod query;
-pub mod score;
-pub mod scored;
-pub mod training;
-pub mod usage;
+pub(crate) mod score;
+pub(crate) mod scored;
+pub(crate) mod training;
+pub(crate) mod usage;

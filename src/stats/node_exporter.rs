@@ -9,7 +9,7 @@ use crate::model::Series;
 
 /// Bytes of a cluster's storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClusterStorage {
+pub(crate) struct ClusterStorage {
     pub total: f64,
     pub used: f64,
     /// Whose word it is.
@@ -18,7 +18,7 @@ pub struct ClusterStorage {
 
 /// Ports of the fabric; what a port carries is of the fastest active one, in Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rdma {
+pub(crate) struct Rdma {
     pub ports: u64,
     pub active: u64,
     pub gigabits: Option<f64>,
@@ -26,7 +26,7 @@ pub struct Rdma {
 
 /// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Machines {
+pub(crate) struct Machines {
     pub storage: Option<ClusterStorage>,
     pub rdma: Option<Rdma>,
 }
@@ -59,7 +59,7 @@ const PORTS: &str = "max by (instance,node,device,port) (node_infiniband_state_i
 
 /// The query for everything; each value says what it is in the label `what`.
 #[must_use]
-pub fn query() -> String {
+pub(crate) fn query() -> String {
     let mut parts: Vec<(String, String)> = Vec::new();
     for (source, total, used) in storages() {
         parts.push((format!("{source} total"), total));
@@ -75,7 +75,7 @@ pub fn query() -> String {
 
 /// The answer to [`query`].
 #[must_use]
-pub fn read(answer: &[Series]) -> Machines {
+pub(crate) fn read(answer: &[Series]) -> Machines {
     let found: BTreeMap<&str, f64> = answer
         .iter()
         .filter_map(|series| Some((series.label("what")?, series.last()?.value)))

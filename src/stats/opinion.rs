@@ -7,7 +7,7 @@ use serde_json::Value;
 /// What it says about the work on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Activity {
+pub(crate) enum Activity {
     Active,
     Idle,
     Suspicious,
@@ -15,7 +15,7 @@ pub enum Activity {
 
 impl Activity {
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Idle => "idle",
@@ -26,7 +26,7 @@ impl Activity {
 
 /// A valid answer. Its JSON is the document's `ai_analysis`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Opinion {
+pub(crate) struct Opinion {
     #[serde(rename = "status")]
     pub verdict: Activity,
     /// 0 to 1.
@@ -43,7 +43,7 @@ const LONGEST: usize = 1000;
 
 /// What is wrong with an answer, in words that quote none of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidOpinion {
+pub(crate) enum InvalidOpinion {
     #[error("the answer is not JSON")]
     NotJson,
     #[error("`status` is none of active, idle and suspicious")]
@@ -55,7 +55,7 @@ pub enum InvalidOpinion {
 }
 
 /// Reads the opinion in an answer.
-pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
+pub(crate) fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
     let text = answer.trim();
     // Some models cannot but fence what they write.
     let text = text.strip_prefix("```").map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));

@@ -32,7 +32,7 @@ static SHAPES: LazyLock<Vec<Regex>> =
 /// Percent done by the newest line that tells it, in 0–100; `None` when no line does. Steps are preferred to epochs even
 /// when an epoch was told later.
 #[must_use]
-pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<f64> {
+pub(crate) fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<f64> {
     PATTERNS
         .iter()
         .zip(SHAPES.iter())

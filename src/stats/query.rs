@@ -38,6 +38,7 @@ pub fn literal(text: &str) -> String {
 /// Pods whose devices are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pods {
+    /// The namespace of the pods.
     pub namespace: String,
     /// A regular expression for their names; it has to match all of a name.
     pub names: String,

@@ -9,7 +9,7 @@ use super::limits;
 
 /// How much each term counts; what is missing is shared among the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Weights {
+pub(crate) struct Weights {
     pub utilization: f64,
     pub memory_copy: f64,
     pub memory_used: f64,
@@ -24,7 +24,7 @@ impl Default for Weights {
 
 /// Where bands begin: idle below `idle`, low below `low`, high above `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Thresholds {
+pub(crate) struct Thresholds {
     pub idle: f64,
     pub low: f64,
     pub high: f64,
@@ -38,7 +38,7 @@ impl Default for Thresholds {
 
 /// What a score means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Band {
+pub(crate) enum Band {
     Idle,
     Low,
     Normal,
@@ -47,11 +47,11 @@ pub enum Band {
 }
 
 impl Band {
-    pub const ALL: [Self; 5] = [Self::Idle, Self::Low, Self::Normal, Self::High, Self::Unknown];
+    pub(crate) const ALL: [Self; 5] = [Self::Idle, Self::Low, Self::Normal, Self::High, Self::Unknown];
 
     /// The document's word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::Low => "low",
@@ -63,7 +63,7 @@ impl Band {
 
     /// Below the threshold of low utilization, idle ones among them.
     #[must_use]
-    pub fn is_low(self) -> bool {
+    pub(crate) fn is_low(self) -> bool {
         matches!(self, Self::Idle | Self::Low)
     }
 }
@@ -81,7 +81,7 @@ impl Thresholds {
 
 /// A device's score and what it rests on. Terms are means over the window; `None` where it was sampled too rarely.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Score {
+pub(crate) struct Score {
     /// Percent.
     pub utilization: Option<f64>,
     /// Percent.
@@ -106,12 +106,12 @@ pub struct Score {
 }
 
 /// Names of the terms in the order of the weights, as the document calls their metrics.
-pub const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"];
+pub(crate) const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"];
 
 impl Score {
     /// The score of what a device measured, of `expected` samples.
     #[must_use]
-    pub fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
+    pub(crate) fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
             let enough = points.len() * 2 >= expected.max(1);
             enough.then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)
@@ -153,7 +153,7 @@ impl Score {
 
     /// Nothing is known of the device.
     #[must_use]
-    pub fn unknown(expected: usize) -> Self {
+    pub(crate) fn unknown(expected: usize) -> Self {
         Self {
             utilization: None,
             memory_copy: None,
@@ -172,7 +172,7 @@ impl Score {
 
     /// Terms that the score is made of.
     #[must_use]
-    pub fn terms(&self) -> Vec<&'static str> {
+    pub(crate) fn terms(&self) -> Vec<&'static str> {
         let known = [self.utilization, self.memory_copy, self.memory_used, self.power];
         TERMS.iter().zip(known).filter(|(_, term)| term.is_some()).map(|(name, _)| *name).collect()
     }

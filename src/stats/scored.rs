@@ -13,7 +13,7 @@ use super::score::{Band, Score, Thresholds, Weights};
 
 /// A device with its score.
 #[derive(Clone, Debug)]
-pub struct Scored {
+pub(crate) struct Scored {
     pub reading: Reading,
     /// False for a device that a pod holds and no exporter tells of.
     pub measured: bool,
@@ -31,27 +31,27 @@ pub struct Scored {
 impl Scored {
     /// UUID, else node and number; `None` for a device that no exporter tells of.
     #[must_use]
-    pub fn id(&self) -> Option<String> {
+    pub(crate) fn id(&self) -> Option<String> {
         let named = || format!("{}/{}", self.reading.node, self.reading.id());
         self.measured.then(|| self.reading.uuid.clone().unwrap_or_else(named))
     }
 
     /// Namespace and pod that hold it; the first where it is shared.
     #[must_use]
-    pub fn holder(&self) -> (Option<&str>, Option<&str>) {
+    pub(crate) fn holder(&self) -> (Option<&str>, Option<&str>) {
         let first = self.reading.holders.first();
         (first.map(|(namespace, _)| namespace.as_str()), first.map(|(_, pod)| pod.as_str()))
     }
 
     /// Below the threshold, held, and not spared. Free devices are nobody's waste.
     #[must_use]
-    pub fn is_low(&self) -> bool {
+    pub(crate) fn is_low(&self) -> bool {
         self.score.band.is_low() && self.reading.held == Some(true) && !self.spared
     }
 
     /// True when a machine may act on it: it is below a threshold whatever was not measured, and its data cover the window.
     #[must_use]
-    pub fn is_certain(&self, threshold: f64) -> bool {
+    pub(crate) fn is_certain(&self, threshold: f64) -> bool {
         // Terms that nobody measured might be anything.
         let surely = self.score.at_most.is_some_and(|highest| highest < threshold);
         surely && self.whole && self.measured && !self.reading.stale && self.score.band != Band::Unknown
@@ -60,7 +60,7 @@ impl Scored {
 
 /// How devices are scored.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// In Unix seconds.
     pub start: i64,
     /// In Unix seconds.
@@ -75,7 +75,7 @@ pub struct Rules {
 impl Rules {
     /// Samples that the window has room for.
     #[must_use]
-    pub fn expected(&self) -> usize {
+    pub(crate) fn expected(&self) -> usize {
         usize::try_from((self.end - self.start) / self.step.max(1) + 1).unwrap_or(1)
     }
 
@@ -96,7 +96,7 @@ impl Rules {
 
 /// Scores every device, those that are held and silent among them. `consumers` is `None` when pods may not be listed.
 #[must_use]
-pub fn scored(
+pub(crate) fn scored(
     readings: &Readings,
     history: &History,
     inventory: &Inventory,

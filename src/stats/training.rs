@@ -7,7 +7,7 @@ use regex::Regex;
 
 /// What a line tells. Names are the contract's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Measure {
+pub(crate) enum Measure {
     SamplesPerSecond,
     /// Of one GPU where the trainer tells it per GPU.
     TokensPerSecond,
@@ -20,7 +20,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::SamplesPerSecond,
         Self::TokensPerSecond,
         Self::Tflops,
@@ -31,7 +31,7 @@ impl Measure {
     ];
 
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::SamplesPerSecond => "samples_per_second",
             Self::TokensPerSecond => "tokens_per_second",
@@ -168,7 +168,7 @@ static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
 
 /// What a line tells, each measure at most once. A bar that redraws itself tells its last state.
 #[must_use]
-pub fn read(line: &str) -> Vec<(Measure, f64)> {
+pub(crate) fn read(line: &str) -> Vec<(Measure, f64)> {
     let line = ANSI.replace_all(line, "");
     line.rsplit('\r').map(read_part).find(|found| !found.is_empty()).unwrap_or_default()
 }
@@ -196,7 +196,7 @@ fn read_part(line: &str) -> Vec<(Measure, f64)> {
 /// What a metric of a workload's own is, by the end of its name: `train_samples_per_second`, `megatron:loss`. What is
 /// measured on other data than that of the training is none of it.
 #[must_use]
-pub fn exposed(name: &str) -> Option<Measure> {
+pub(crate) fn exposed(name: &str) -> Option<Measure> {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(['_', ':']).collect();
     if words
@@ -214,7 +214,7 @@ pub fn exposed(name: &str) -> Option<Measure> {
 
 /// The newest throughput in some lines, as people say it: `245 tokens/sec`.
 #[must_use]
-pub fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     lines.rev().find_map(|line| {
         let found = read(line);
         let of = |wanted: Measure| found.iter().find(|(measure, _)| *measure == wanted).map(|(_, value)| *value);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{AllocationHistory, Stretch, interval};
+use super::collectors::{WINDOW, once};
 use super::device_numbers::DeviceNumbers;
 use super::dialect::{self, Quantity, metric_of};
 use super::holders::{DeviceWatch, NamedPods, Tenants};
@@ -14,7 +15,7 @@ use crate::model::series::Series;
 
 /// Values of one device, in order of time, while it was held by the same.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HolderSamples<T = Point> {
+pub(crate) struct HolderSamples<T = Point> {
     pub device: usize,
     /// Places among the tenures; several where the device is shared.
     pub holders: Vec<usize>,
@@ -35,7 +36,7 @@ struct MemorySample {
 
 /// Nodes as they are known now: the past is told in names that may be addresses.
 #[derive(Clone, Debug, Default)]
-pub struct NodeNames {
+pub(crate) struct NodeNames {
     /// Whose units are parts of devices.
     pub shared: BTreeSet<String>,
     /// Names and addresses → names.
@@ -97,7 +98,7 @@ impl<T> Runs<T> {
 
 /// All samples.
 #[derive(Clone, Debug, Default)]
-pub struct Usage {
+pub(crate) struct Usage {
     utilization: Runs<Point>,
     memory: Runs<MemorySample>,
     /// In watts.
@@ -214,7 +215,12 @@ fn numbers(devices: &BTreeMap<SeriesDevice, DeviceSamples>) -> BTreeMap<(String,
 impl Usage {
     /// From raw samples of the devices. `exporters` are pods that may name a device's node by their own.
     #[must_use]
-    pub fn of(mut answer: Vec<Series>, ledger: &AllocationHistory, nodes: &NodeNames, exporters: &[(PodKey, String)]) -> Self {
+    pub(crate) fn of(
+        mut answer: Vec<Series>,
+        ledger: &AllocationHistory,
+        nodes: &NodeNames,
+        exporters: &[(PodKey, String)],
+    ) -> Self {
         let bound = ledger.tenures.iter().filter(|tenure| !tenure.node.is_empty());
         let own = ledger.of_nodes.keys().map(|node| (node.clone(), node.clone()));
         let names = nodes.aliases.clone().into_iter().chain(own).collect();
@@ -260,25 +266,25 @@ impl Usage {
 
     /// Utilization in percent, in order of devices and time.
     #[must_use]
-    pub fn runs(&self) -> &[HolderSamples] {
+    pub(crate) fn runs(&self) -> &[HolderSamples] {
         &self.utilization.all
     }
 
     /// Utilization of devices while one of these tenures held them, each once, in order of devices and time.
-    pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
+    pub(crate) fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
         self.utilization.of(own)
     }
 
     /// Used memory of such devices, and all there was where that is known, in MiB.
     #[must_use]
-    pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<f64>, Vec<f64>) {
+    pub(crate) fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<f64>, Vec<f64>) {
         let memory = || self.memory.of(own).flat_map(|run| &run.values);
         (memory().map(|one| one.used).collect(), memory().filter_map(|one| one.total).collect())
     }
 
     /// What a group drew at some times, in kWh; `None` where nobody measured it. Gaps are not filled.
     #[must_use]
-    pub fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
+    pub(crate) fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
         let of = |run: &HolderSamples| {
             let seconds = run.seconds;
             run.values.iter().filter(|point| when(point.at)).map(move |point| point.value * seconds).collect::<Vec<_>>()
@@ -289,7 +295,7 @@ impl Usage {
 
     /// Means of the power of a group's devices, in watts.
     #[must_use]
-    pub fn watts(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, f64> {
+    pub(crate) fn watts(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, f64> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         for run in self.power.of(own) {
             let (sum, count) = sums.entry(run.device).or_default();
@@ -300,7 +306,7 @@ impl Usage {
 
     /// The most memory that a group's devices used, with what there was of it, in MiB.
     #[must_use]
-    pub fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, (f64, Option<f64>)> {
+    pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, (f64, Option<f64>)> {
         let mut peaks: BTreeMap<usize, (f64, Option<f64>)> = BTreeMap::new();
         for run in self.memory.of(own) {
             let (used, total) = peaks.entry(run.device).or_default();
@@ -315,7 +321,7 @@ impl Usage {
 /// Five-minute means of runs, which come in order of devices and time, by the number of the window: of each device first,
 /// then of the devices. One without samples is left out.
 #[must_use]
-pub fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u HolderSamples>) -> BTreeMap<i64, f64> {
+pub(crate) fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u HolderSamples>) -> BTreeMap<i64, f64> {
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     let mut close = |(_, window): (usize, i64), sum: f64, count: f64| {
         let (all, number) = windows.entry(window).or_default();
@@ -348,53 +354,5 @@ pub(super) fn greater(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.max(b)),
         (a, b) => a.or(b),
-    }
-}
-
-/// Milliseconds of one of the means that rows are made of: the document samples every five minutes.
-pub const WINDOW: i64 = 300_000;
-
-/// Values of one device, one per scrape, where several collectors tell of it: what comes within half a scrape of another's
-/// sample is a copy.
-#[must_use]
-pub fn once(mut told: Vec<(u32, Point)>) -> Vec<Point> {
-    told.sort_by_key(|(source, point)| (point.at, *source));
-    let first = told.first().map(|(source, _)| *source);
-    if told.iter().all(|(source, _)| Some(*source) == first) {
-        let mut points: Vec<Point> = told.into_iter().map(|(_, point)| point).collect();
-        points.dedup_by_key(|point| point.at);
-        return points;
-    }
-    let mut sources: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
-    told.iter().for_each(|(source, point)| sources.entry(*source).or_default().push(*point));
-    let apart = interval(sources.values().map(Vec::as_slice)).unwrap_or(0) / 2;
-    let mut kept: Vec<(u32, Point)> = Vec::new();
-    for (source, point) in told {
-        let copy = kept.last().is_some_and(|(last, before)| *last != source && point.at - before.at < apart.max(1));
-        if !copy {
-            kept.push((source, point));
-        }
-    }
-    kept.into_iter().map(|(_, point)| point).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copies_of_another_collector_count_once() {
-        let point = |at: i64| Point { at, value: 1.0 };
-        let told = |shift: i64| {
-            (0..4).flat_map(|step| [(0, point(step * 30_000)), (1, point(step * 30_000 + shift))]).collect::<Vec<_>>()
-        };
-        for shift in [0, 1, 10_000, 20_000, 29_999] {
-            let kept = once(told(shift));
-            assert!((4..=5).contains(&kept.len()), "{shift}: {kept:?}");
-        }
-        // Where one is silent the other speaks.
-        let mut gap = told(10_000);
-        gap.retain(|(source, point)| *source == 1 || point.at < 60_000);
-        assert_eq!(once(gap).len(), 4);
     }
 }

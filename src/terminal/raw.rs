@@ -9,13 +9,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// Keys go to the program and not to this terminal's line editor, Ctrl-C among them. Ends when it is dropped.
-pub struct RawMode {
+pub(crate) struct RawMode {
     before: Termios,
 }
 
 impl RawMode {
     /// Fails when stdin is no terminal.
-    pub fn enter() -> io::Result<Self> {
+    pub(crate) fn enter() -> io::Result<Self> {
         let before = termios::tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
@@ -33,7 +33,7 @@ impl Drop for RawMode {
 
 /// The signal that ends this process from outside, as its number. It is caught from the call on, so that whoever waits for
 /// it can tidy up first.
-pub fn ended_from_outside() -> impl Future<Output = u8> {
+pub(crate) fn ended_from_outside() -> impl Future<Output = u8> {
     let signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     async move {
         let [Ok(mut hangup), Ok(mut interrupt), Ok(mut terminate)] = signals else { return std::future::pending().await };
@@ -46,12 +46,12 @@ pub fn ended_from_outside() -> impl Future<Output = u8> {
 }
 
 /// The number of Ctrl-C's signal.
-pub const INTERRUPT: u8 = 2;
+pub(crate) const INTERRUPT: u8 = 2;
 
 /// What is typed or piped in. A thread of its own reads it, for a read of stdin cannot be given up; it ends with the
 /// process.
 #[must_use]
-pub fn stdin() -> mpsc::Receiver<Bytes> {
+pub(crate) fn stdin() -> mpsc::Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
         let mut bytes = vec![0; 16 << 10];
@@ -65,12 +65,12 @@ pub fn stdin() -> mpsc::Receiver<Bytes> {
 }
 
 /// Tells each time that the size of the window has changed.
-pub fn window_changes() -> io::Result<Signal> {
+pub(crate) fn window_changes() -> io::Result<Signal> {
     signal(SignalKind::window_change())
 }
 
 /// Columns and rows.
 #[must_use]
-pub fn window() -> Option<(u16, u16)> {
+pub(crate) fn window() -> Option<(u16, u16)> {
     terminal_size::terminal_size().map(|(columns, rows)| (columns.0, rows.0))
 }

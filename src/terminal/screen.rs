@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use super::raw::RawMode;
 
 /// The screen while this value lives.
-pub struct Screen {
+pub(crate) struct Screen {
     /// Keys come one by one, where stdin is a terminal.
     raw: Option<RawMode>,
 }
 
 impl Screen {
     #[must_use]
-    pub fn enter() -> Self {
+    pub(crate) fn enter() -> Self {
         let screen = Self { raw: RawMode::enter().ok() };
         write("\u{1b}[?1049h\u{1b}[?25l");
         screen
@@ -20,12 +20,12 @@ impl Screen {
 
     /// True when keys can be waited for.
     #[must_use]
-    pub fn has_keys(&self) -> bool {
+    pub(crate) fn has_keys(&self) -> bool {
         self.raw.is_some()
     }
 
     /// Replaces what is shown. What does not fit below is left out.
-    pub fn draw(&self, text: &str) {
+    pub(crate) fn draw(&self, text: &str) {
         let rows = super::raw::window().map_or(24, |(_, rows)| usize::from(rows));
         let lines: Vec<&str> = text.lines().take(rows.saturating_sub(1).max(1)).collect();
         write(&format!("\u{1b}[H{}\u{1b}[J", lines.iter().map(|line| format!("{line}\u{1b}[K\r\n")).collect::<String>()));

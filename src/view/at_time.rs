@@ -15,7 +15,7 @@ use super::{Format, TextStyle};
 
 /// A list as it was at a moment.
 #[derive(Serialize)]
-pub struct ListAt<T> {
+pub(crate) struct ListAt<T> {
     total: usize,
     at: Timestamp,
     pub items: Vec<T>,
@@ -28,7 +28,7 @@ impl<T> ListAt<T> {
 
     /// Keeps the items that `is_meant` accepts.
     #[must_use]
-    pub fn only(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
+    pub(crate) fn only(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
         self.items.retain(is_meant);
         Self::new(self.at, self.items)
     }
@@ -37,7 +37,7 @@ impl<T> ListAt<T> {
 /// A node that had GPUs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeAt {
+pub(crate) struct NodeAt {
     pub node_name: String,
     gpu_total: u64,
     /// `null` when no allocation was recorded then.
@@ -51,7 +51,7 @@ pub struct NodeAt {
 /// A pod that held GPUs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HolderAt {
+pub(crate) struct HolderAt {
     namespace: String,
     pod: String,
     workload: String,
@@ -75,7 +75,7 @@ impl From<&Allocation> for HolderAt {
 /// A workload that requested GPUs.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct JobAt {
+pub(crate) struct JobAt {
     pub job_id: String,
     name: String,
     pub namespace: String,
@@ -92,7 +92,7 @@ pub struct JobAt {
 /// A device, and who held it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DeviceAt {
+pub(crate) struct DeviceAt {
     node: String,
     index: u32,
     at: Timestamp,
@@ -105,7 +105,7 @@ pub struct DeviceAt {
 
 /// Returns every node that had GPUs then.
 #[must_use]
-pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
+pub(crate) fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |(name, total): (&String, &u64)| {
         let own: Option<Vec<usize>> =
@@ -125,7 +125,7 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
 
 /// Returns every workload that requested GPUs then.
 #[must_use]
-pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
+pub(crate) fn jobs(then: &At<'_>) -> ListAt<JobAt> {
     let Some(slot) = then.slot() else { return ListAt::new(then.time, Vec::new()) };
     let mut tops: BTreeMap<&TopOwner, Vec<usize>> = BTreeMap::new();
     for (index, tenure) in then.ledger.tenures.iter().enumerate().filter(|(_, tenure)| tenure.requested[slot]) {
@@ -158,7 +158,7 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
 
 /// Returns who had a device then; `None` when there was no such device.
 #[must_use]
-pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
+pub(crate) fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
     let total = *then.ledger.of_nodes.get(node)?;
     let place = then.usage.devices.iter().position(|place| place.node == node && place.index == Some(index));
@@ -194,7 +194,7 @@ fn number(value: Option<u64>) -> String {
 
 /// Renders nodes for people.
 #[must_use]
-pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
     let columns = [left("NAME"), right("GPUS"), right("USED"), right("FREE"), right("UTIL"), left("HOLDERS").yielding()];
     let mut table = Table::new(columns);
     for item in items {
@@ -213,7 +213,7 @@ pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextSty
 
 /// Renders jobs for people.
 #[must_use]
-pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table =
         Table::new([left("NAMESPACE"), left("NAME"), left("KIND"), left("STATUS"), right("GPUS"), right("HELD"), right("UTIL")]);
     for item in items {
@@ -232,7 +232,7 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle
 
 /// One sentence about a device.
 #[must_use]
-pub fn sentence(device: &DeviceAt) -> String {
+pub(crate) fn sentence(device: &DeviceAt) -> String {
     let names = |holders: &[HolderAt]| {
         let one =
             |holder: &HolderAt| format!("{}/{} ({} {})", holder.namespace, holder.pod, holder.workload_type, holder.workload);

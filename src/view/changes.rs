@@ -12,7 +12,7 @@ use super::{TextStyle, yaml};
 
 /// What would become of an object.
 #[derive(Clone, Debug)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// Empty for what is in none.
     namespace: String,
     /// `kind/name`.
@@ -27,19 +27,19 @@ pub struct Difference {
 impl Difference {
     /// Of what is not there yet.
     #[must_use]
-    pub fn new(namespace: &str, object: &str, wanted: &Value) -> Self {
+    pub(crate) fn new(namespace: &str, object: &str, wanted: &Value) -> Self {
         Self::between(namespace, object, "created", String::new(), yaml(&in_order(wanted)), Vec::new())
     }
 
     /// Of what is not described any more.
     #[must_use]
-    pub fn gone(namespace: &str, object: &str) -> Self {
+    pub(crate) fn gone(namespace: &str, object: &str) -> Self {
         Self::between(namespace, object, "removed", format!("{object}\n"), String::new(), Vec::new())
     }
 
     /// Of what changes in place.
     #[must_use]
-    pub fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
+    pub(crate) fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
         let mut fields = Vec::new();
         compare("", Some(live), Some(wanted), false, &mut fields);
         Self::between(namespace, object, "updated", yaml(&in_order(live)), yaml(&in_order(wanted)), fields)
@@ -47,7 +47,7 @@ impl Difference {
 
     /// Of what cannot be changed: `wanted` says only what was asked for.
     #[must_use]
-    pub fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
+    pub(crate) fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
         let mut fields = Vec::new();
         compare("", Some(live), Some(wanted), true, &mut fields);
         Self::between(namespace, object, "replaced", yaml(&in_order(&asked(live, wanted))), yaml(&in_order(wanted)), fields)
@@ -68,7 +68,7 @@ impl Difference {
 
     /// For programs.
     #[must_use]
-    pub fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         let namespace = Some(&self.namespace).filter(|namespace| !namespace.is_empty());
         json!({
             "object": self.object, "namespace": namespace, "change": self.change, "fields": self.fields, "diff": self.unified(),
@@ -78,7 +78,7 @@ impl Difference {
 
 /// Differences one after the other, as `diff -u` writes them.
 #[must_use]
-pub fn text(found: &[Difference], look: TextStyle) -> String {
+pub(crate) fn text(found: &[Difference], look: TextStyle) -> String {
     let mut text = String::new();
     for line in found.iter().map(Difference::unified).collect::<String>().lines() {
         let color = match line.as_bytes().first() {
@@ -128,7 +128,7 @@ const LONGEST: usize = 60;
 
 /// Fields in which two objects differ, as `spec.replicas: 1 → 2`.
 #[must_use]
-pub fn of(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
+pub(crate) fn of(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     let mut found = Vec::new();
     compare("", Some(&masks.live(live)), Some(&masks.wanted(wanted)), false, &mut found);
     found
@@ -136,7 +136,7 @@ pub fn of(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
 
 /// The same, where `wanted` says only what was asked for: what it leaves out is no difference.
 #[must_use]
-pub fn of_wanted(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
+pub(crate) fn of_wanted(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     let mut found = Vec::new();
     compare("", Some(&masks.live(live)), Some(&masks.wanted(wanted)), true, &mut found);
     found
@@ -195,7 +195,7 @@ fn short(value: Option<&Value>) -> String {
 
 /// Secrets of a job as it is and as it is wanted. One that stays is the same text on both sides, one that changes is not.
 #[derive(Clone, Debug, Default)]
-pub struct Masks {
+pub(crate) struct Masks {
     before: Vec<String>,
     after: Vec<String>,
 }
@@ -203,19 +203,19 @@ pub struct Masks {
 impl Masks {
     /// From the YAML that is kept with a job, and the one that is to take its place.
     #[must_use]
-    pub fn of(before: &str, after: &str) -> Self {
+    pub(crate) fn of(before: &str, after: &str) -> Self {
         Self { before: secrets_in(before), after: secrets_in(after) }
     }
 
     /// An object as it is, for eyes.
     #[must_use]
-    pub fn live(&self, object: &Value) -> Value {
+    pub(crate) fn live(&self, object: &Value) -> Value {
         hidden(object, &self.before, &self.after, "*** (before)")
     }
 
     /// An object as it is wanted, for eyes.
     #[must_use]
-    pub fn wanted(&self, object: &Value) -> Value {
+    pub(crate) fn wanted(&self, object: &Value) -> Value {
         hidden(object, &self.after, &self.before, "*** (after)")
     }
 }

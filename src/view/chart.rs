@@ -9,7 +9,7 @@ use super::TextStyle;
 
 /// The frame of a chart: what is shown of time and of values.
 #[derive(Clone, Copy, Debug)]
-pub struct ChartFrame {
+pub(crate) struct ChartFrame {
     /// Unix milliseconds.
     pub from: i64,
     pub to: i64,
@@ -26,7 +26,7 @@ const AXIS: usize = 7;
 
 /// The chart, a line of text per row, with `note` beside the time axis.
 #[must_use]
-pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -> String {
+pub(crate) fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -> String {
     let columns = frame.width.saturating_sub(AXIS).max(10);
     let levels = levels(points, frame, columns * 2);
     let mut text = String::new();
@@ -105,7 +105,7 @@ fn cell(pair: &[Option<usize>], row: usize, look: TextStyle) -> char {
 
 /// A few points as one line of blocks, for lists: `▂▅█▇`.
 #[must_use]
-pub fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> String {
+pub(crate) fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const PLAIN: [char; 4] = ['_', '.', 'o', '#'];
     let levels = levels(points, ChartFrame { height: 2, ..frame }, frame.width);

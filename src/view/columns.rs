@@ -7,14 +7,14 @@ use super::{Format, TextStyle};
 
 /// A column: its title, and the keys that lead to its field, outermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CustomColumn {
+pub(crate) struct CustomColumn {
     pub title: String,
     pub path: Vec<String>,
 }
 
 /// Returns the first key of a column that no row has, and the keys that there are. Without rows nothing is known to be wrong.
 #[must_use]
-pub fn unknown<'c, 'r>(columns: &'c [CustomColumn], rows: &'r [Value]) -> Option<(&'c str, Vec<&'r str>)> {
+pub(crate) fn unknown<'c, 'r>(columns: &'c [CustomColumn], rows: &'r [Value]) -> Option<(&'c str, Vec<&'r str>)> {
     let known: Vec<&str> = rows.first()?.as_object()?.keys().map(String::as_str).collect();
     let first = columns.iter().map(|column| column.path[0].as_str()).find(|key| !known.contains(key))?;
     Some((first, known))
@@ -22,7 +22,7 @@ pub fn unknown<'c, 'r>(columns: &'c [CustomColumn], rows: &'r [Value]) -> Option
 
 /// Renders the fields of the rows; a field that is missing or null is `-`.
 #[must_use]
-pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, look: TextStyle) -> String {
     // Titles of the user's own are not static, so they are a row like any other.
     let mut table = Table::new(columns.iter().map(|_| left("")));
     if headers {

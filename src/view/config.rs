@@ -6,7 +6,7 @@ use super::table::{Table, left};
 use super::{Format, TextStyle};
 
 /// One setting.
-pub struct Setting {
+pub(crate) struct Setting {
     /// `prometheus.url`.
     pub name: &'static str,
     pub value: Value,
@@ -32,7 +32,7 @@ impl Setting {
 
     /// For people.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self.masked() {
             Value::Null => "-".to_owned(),
             Value::String(text) => text,
@@ -44,7 +44,7 @@ impl Setting {
 
 /// An address without user, password and parameters, which may hold a key.
 #[must_use]
-pub fn without_credentials(url: &str) -> String {
+pub(crate) fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (&url[..scheme.len() + 3], rest));
     let (rest, parameters) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?…"));
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -54,7 +54,7 @@ pub fn without_credentials(url: &str) -> String {
 
 /// Section → key → value, or value and origin.
 #[must_use]
-pub fn nested(settings: &[Setting], origins: bool) -> Value {
+pub(crate) fn nested(settings: &[Setting], origins: bool) -> Value {
     let mut all = Map::new();
     for setting in settings {
         let (section, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
@@ -68,7 +68,7 @@ pub fn nested(settings: &[Setting], origins: bool) -> Value {
 
 /// As a config file would say it; what has no value is left out.
 #[must_use]
-pub fn yaml(settings: &[Setting]) -> String {
+pub(crate) fn yaml(settings: &[Setting]) -> String {
     let known: Map<String, Value> = match nested(settings, false) {
         Value::Object(sections) => sections
             .into_iter()
@@ -84,7 +84,7 @@ pub fn yaml(settings: &[Setting]) -> String {
 }
 
 #[must_use]
-pub fn table(settings: &[Setting], format: Format, look: TextStyle) -> String {
+pub(crate) fn table(settings: &[Setting], format: Format, look: TextStyle) -> String {
     let mut table = Table::new(vec![left("KEY"), left("VALUE"), left("ORIGIN")]);
     for setting in settings {
         table.row(vec![setting.name.to_owned().into(), setting.shown().into(), setting.origin.clone().into()]);
@@ -94,7 +94,7 @@ pub fn table(settings: &[Setting], format: Format, look: TextStyle) -> String {
 
 /// What `config set` did.
 #[must_use]
-pub fn one(setting: &Setting) -> Value {
+pub(crate) fn one(setting: &Setting) -> Value {
     json!({"key": setting.name, "value": setting.masked(), "origin": setting.origin})
 }
 

@@ -6,7 +6,7 @@ use super::text::count;
 
 /// A copy that is whole.
 #[derive(Clone, Debug, Serialize)]
-pub struct CopyResult {
+pub(crate) struct CopyResult {
     pub from: String,
     pub to: String,
     pub files: u64,
@@ -16,13 +16,13 @@ pub struct CopyResult {
 
 /// For people.
 #[must_use]
-pub fn text(answer: &CopyResult) -> String {
+pub(crate) fn text(answer: &CopyResult) -> String {
     format!("copied {}, {}, to {}\n", count(answer.files, "file"), size(answer.bytes), answer.to)
 }
 
 /// Bytes in binary units: `12 B`, `1.5 MiB`.
 #[must_use]
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;

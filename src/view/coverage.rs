@@ -7,7 +7,7 @@ use crate::model::{Figures, Readings};
 /// What measured numbers rest on.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Coverage {
+pub(crate) struct Coverage {
     /// Devices that the exporters know.
     pub gpus: u64,
     /// Those of them with a fresh sample.
@@ -35,39 +35,39 @@ impl From<&Readings> for Coverage {
 
 /// Two decimals: more than an exporter measures.
 #[must_use]
-pub fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
 /// Percent as a rate of 0 to 1, to four decimals.
 #[must_use]
-pub fn rate(percent: f64) -> f64 {
+pub(crate) fn rate(percent: f64) -> f64 {
     (percent * 100.0).round() / 10_000.0
 }
 
 /// `87%`, `-`.
 #[must_use]
-pub fn percent(value: Option<f64>) -> String {
+pub(crate) fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}%"))
 }
 
 /// `68Gi/80Gi`: used of what there is, to a tenth; `None` where one of the two is not known.
 #[must_use]
-pub fn memory(used_mib: Option<f64>, total_mib: Option<f64>) -> Option<String> {
+pub(crate) fn memory(used_mib: Option<f64>, total_mib: Option<f64>) -> Option<String> {
     let (used, total) = used_mib.zip(total_mib)?;
     Some(format!("{}Gi/{}Gi", tenths(used / 1024.0), tenths(total / 1024.0)))
 }
 
 /// Memory per device of several.
 #[must_use]
-pub fn memory_of(figures: &Figures) -> Option<String> {
+pub(crate) fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used_mib, figures.memory_total_mib)
 }
 
 /// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi; 312 W`: of those that are held, whoever names them. `None`
 /// where nothing was sampled.
 #[must_use]
-pub fn use_of(figures: &Figures, held: u64) -> Option<String> {
+pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
     let mut text = format!("{} mean", percent(Some(figures.utilization?)));
     if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {
         text.push_str(&format!(", {} lowest", percent(Some(lowest))));

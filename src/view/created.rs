@@ -1,16 +1,17 @@
 //! What `create` did.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::error::Error;
-
 use super::text::{clean, count};
+use crate::error::Error;
 
 /// A document that was created.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Created {
+pub(crate) struct Created {
     pub job_id: String,
     pub name: String,
     pub kind: &'static str,
@@ -42,7 +43,7 @@ pub struct Created {
 
 /// A pool or a quota that was made.
 #[derive(Clone, Debug, Serialize)]
-pub struct Made {
+pub(crate) struct Made {
     #[serde(skip)]
     pub kind: &'static str,
     pub name: String,
@@ -56,7 +57,7 @@ pub struct Made {
 impl Made {
     /// As one of several documents.
     #[must_use]
-    pub fn created(&self) -> Created {
+    pub(crate) fn created(&self) -> Created {
         Created {
             job_id: self.name.clone(),
             name: self.name.clone(),
@@ -78,14 +79,35 @@ impl Made {
 
     /// For people.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{}/{} {}\n", self.kind, self.name, self.message)
     }
 }
 
-/// A document that was not.
+/// A document by its kind and name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DocumentName {
+    /// `training`, `pool`, …; `file` for a file that could not be read as documents.
+    pub kind: &'static str,
+    pub name: String,
+}
+
+impl fmt::Display for DocumentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+/// A document that could not be written, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct FailedDocument {
+    pub document: DocumentName,
+    pub error: Error,
+}
+
+/// A failed document in JSON.
 #[derive(Clone, Debug, Serialize)]
-pub struct NotCreated {
+pub(crate) struct NotCreated {
     pub kind: &'static str,
     pub name: String,
     pub error: String,
@@ -105,28 +127,17 @@ struct BatchItem<'a> {
     action: Option<&'a str>,
 }
 
-/// A document that nobody tried to write.
-#[derive(Serialize)]
-struct NotTried<'a> {
-    kind: &'a str,
-    name: &'a str,
-}
-
 /// The answer to several documents.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SubmissionBatch<'a> {
+pub(crate) struct SubmissionBatch<'a> {
     success: Vec<BatchItem<'a>>,
     failed: Vec<NotCreated>,
-    not_tried: Vec<NotTried<'a>>,
+    not_tried: &'a [DocumentName],
 }
 
 #[must_use]
-pub fn batch<'a>(
-    created: &'a [Created],
-    failed: &[(&'static str, String, Error)],
-    not_tried: &'a [(&'static str, String)],
-) -> SubmissionBatch<'a> {
+pub(crate) fn batch<'a>(created: &'a [Created], failed: &[FailedDocument], not_tried: &'a [DocumentName]) -> SubmissionBatch<'a> {
     let item = |created: &'a Created| BatchItem {
         kind: created.kind,
         job_id: Some(created.job_id.as_str()).filter(|_| !created.namespace.is_empty()),
@@ -134,22 +145,18 @@ pub fn batch<'a>(
         namespace: Some(created.namespace.as_str()).filter(|namespace| !namespace.is_empty()),
         action: created.action,
     };
-    let not = |(kind, name, error): &(&'static str, String, Error)| NotCreated {
-        kind,
-        name: name.clone(),
+    let not = |FailedDocument { document, error }: &FailedDocument| NotCreated {
+        kind: document.kind,
+        name: document.name.clone(),
         error: error.name.to_string(),
         message: error.to_string(),
     };
-    SubmissionBatch {
-        success: created.iter().map(item).collect(),
-        failed: failed.iter().map(not).collect(),
-        not_tried: not_tried.iter().map(|(kind, name)| NotTried { kind, name }).collect(),
-    }
+    SubmissionBatch { success: created.iter().map(item).collect(), failed: failed.iter().map(not).collect(), not_tried }
 }
 
 /// One created document for people.
 #[must_use]
-pub fn text(created: &Created) -> String {
+pub(crate) fn text(created: &Created) -> String {
     let unit = match created.kind {
         "training" if created.gpus_per_pod > 0 => "node",
         "inference" | "compute" => "replica",

@@ -12,7 +12,7 @@ use super::text::clean;
 /// # Panics
 /// Never: the writer is a vector.
 #[must_use]
-pub fn records(records: impl IntoIterator<Item = Vec<String>>, look: TextStyle) -> String {
+pub(crate) fn records(records: impl IntoIterator<Item = Vec<String>>, look: TextStyle) -> String {
     let mut writer = WriterBuilder::new().terminator(Terminator::Any(b'\n')).flexible(true).from_writer(Vec::new());
     for record in records {
         let cells = record.iter().map(|cell| if look.width.is_some() { clean(cell) } else { cell.as_str().into() });
@@ -27,7 +27,7 @@ pub fn records(records: impl IntoIterator<Item = Vec<String>>, look: TextStyle) 
 /// # Panics
 /// Never: our rows are JSON objects.
 #[must_use]
-pub fn rows<T: Serialize>(rows: &[T], headers: bool, look: TextStyle) -> String {
+pub(crate) fn rows<T: Serialize>(rows: &[T], headers: bool, look: TextStyle) -> String {
     let rows: Vec<Value> = rows.iter().map(|row| serde_json::to_value(row).expect("our structs are JSON")).collect();
     let Some(keys) = rows.first().and_then(Value::as_object).map(|row| row.keys().cloned().collect::<Vec<String>>()) else {
         return String::new();
@@ -51,7 +51,10 @@ mod tests {
     fn fields_are_quoted_and_a_terminal_gets_no_control_characters() {
         let row = json!({"name": "a,\"b\"\u{1b}[2J", "labels": {"x": 1}, "gpu": null, "n": 1.5});
         let pipe = TextStyle { width: None, color: false, plain: false };
-        assert_eq!(rows(&[row.clone()], true, pipe), "name,labels,gpu,n\n\"a,\"\"b\"\"\u{1b}[2J\",\"{\"\"x\"\":1}\",,1.5\n");
+        assert_eq!(
+            rows(std::slice::from_ref(&row), true, pipe),
+            "name,labels,gpu,n\n\"a,\"\"b\"\"\u{1b}[2J\",\"{\"\"x\"\":1}\",,1.5\n"
+        );
         assert!(!rows(&[row], true, TextStyle { width: Some(80), ..pipe }).contains('\u{1b}'));
         assert_eq!(rows::<Value>(&[], true, pipe), "");
     }

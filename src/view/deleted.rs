@@ -7,9 +7,14 @@ use crate::error::Error;
 /// A job that is going or gone.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Deleted {
-    pub job_id: String,
-    /// `null` for what belongs to no namespace.
+pub(crate) struct Deleted {
+    /// Only of a job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    /// Only of a pool or quota.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// `null` for pools and quotas, which belong to no namespace.
     pub namespace: Option<String>,
     /// `terminating` while pods end, `deleted` when they are gone.
     pub status: &'static str,
@@ -25,13 +30,13 @@ struct NotDeleted {
 
 /// The answer to several names.
 #[derive(Serialize)]
-pub struct DeletionBatch<'a> {
+pub(crate) struct DeletionBatch<'a> {
     success: &'a [Deleted],
     failed: Vec<NotDeleted>,
 }
 
 #[must_use]
-pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> DeletionBatch<'a> {
+pub(crate) fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> DeletionBatch<'a> {
     let not = |(name, error): &(String, Error)| NotDeleted {
         name: name.clone(),
         error: error.name.to_string(),
@@ -42,6 +47,7 @@ pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> Deletion
 
 /// One job for people.
 #[must_use]
-pub fn text(deleted: &Deleted) -> String {
-    format!("{} {}: {}\n", deleted.job_id, deleted.status, deleted.message)
+pub(crate) fn text(deleted: &Deleted) -> String {
+    let name = deleted.job_id.as_ref().or(deleted.name.as_ref()).map_or("", String::as_str);
+    format!("{name} {}: {}\n", deleted.status, deleted.message)
 }

@@ -17,7 +17,7 @@ use super::text::{age, bar, clean, count, paint, state, status_color, status_lin
 
 /// What is known of a job.
 #[derive(Clone, Debug)]
-pub struct Description {
+pub(crate) struct Description {
     pub job: Job,
     pub state: State,
     /// Percent.
@@ -37,7 +37,7 @@ pub struct Description {
 
 /// What a job's devices do, now and in the last hour.
 #[derive(Clone, Debug)]
-pub struct JobWork {
+pub(crate) struct JobWork {
     pub readings: Readings,
     pub figures: Figures,
     /// Mean utilization of its devices in percent.
@@ -52,12 +52,14 @@ pub struct JobWork {
 /// The contract's job in JSON. `resources.gpu` is per pod, `gpuTotal` the product with the pods.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct JobDocument<'a> {
+pub(crate) struct JobDocument<'a> {
     job_id: &'a str,
     name: &'a str,
     namespace: &'a str,
     kind: &'static str,
     version: &'a str,
+    /// `job.description`.
+    description: Option<&'a str>,
     yaml_content: Option<&'a str>,
     status: &'static str,
     reason: Option<&'a str>,
@@ -150,7 +152,7 @@ struct ConditionDocument<'a> {
 
 /// The job as JSON.
 #[must_use]
-pub fn document(description: &Description) -> JobDocument<'_> {
+pub(crate) fn document(description: &Description) -> JobDocument<'_> {
     let Description { job, state, progress, events, objects, addresses, autoscaler, .. } = description;
     JobDocument {
         job_id: &job.name,
@@ -164,6 +166,7 @@ pub fn document(description: &Description) -> JobDocument<'_> {
         message: state.message.as_deref(),
         pool: job.pool.as_deref(),
         user: job.user.as_deref(),
+        description: job.description.as_deref(),
         resources: JobResourceItem {
             gpu: job.gpus_per_pod,
             gpu_total: job.gpus(),
@@ -237,7 +240,7 @@ fn autoscaling(autoscaler: &Autoscaler) -> AutoscalingDocument<'_> {
 
 /// The job for people: the answer first, the detail after.
 #[must_use]
-pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -> String {
     let Description { job, state: found, progress, events, objects, addresses, autoscaler, .. } = description;
     let status = paint(&state(found), status_color(found.status), look);
     let since =
@@ -275,6 +278,9 @@ pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> Strin
         if let Some(note) = &work.note {
             line("note", paint(note, Some(colored::Color::Yellow), look));
         }
+    }
+    if let Some(description) = &job.description {
+        line("description", clean(description).into_owned());
     }
     for way in addresses {
         let url = way.url.as_deref().map_or("pending", |url| url);

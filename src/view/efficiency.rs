@@ -11,7 +11,7 @@ use super::coverage::rounded;
 use super::text::{blocks, clean, count};
 
 /// All that is known of it.
-pub struct Efficiency {
+pub(crate) struct Efficiency {
     pub top: TopOwner,
     /// When it held a device first and last.
     pub from: Option<Timestamp>,
@@ -53,7 +53,7 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
 }
 
 #[must_use]
-pub fn json(of: &Efficiency) -> Value {
+pub(crate) fn json(of: &Efficiency) -> Value {
     let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;
     let gib = |mib: f64| rounded(mib / 1024.0);
     let devices: Vec<Value> = works
@@ -90,7 +90,7 @@ fn span(seconds: f64) -> String {
 
 /// For people.
 #[must_use]
-pub fn text(of: &Efficiency, look: TextStyle) -> String {
+pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
     let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;
     let ran = from.zip(*to).map_or_else(
         || "never ran".to_owned(),

@@ -11,7 +11,7 @@ use super::text::{clean, paint};
 
 /// `error: …` with causes, problems and hints.
 #[must_use]
-pub fn error_text(error: &Error, look: TextStyle) -> String {
+pub(crate) fn error_text(error: &Error, look: TextStyle) -> String {
     let mut text = format!("{} {}\n", paint("error:", Some(Color::Red), look), clean(&error.message));
     for cause in &error.causes {
         text.push_str(&format!("  caused by: {}\n", clean(cause)));
@@ -32,13 +32,13 @@ pub fn error_text(error: &Error, look: TextStyle) -> String {
 
 /// A problem with its place and its line.
 #[must_use]
-pub fn problem_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
+pub(crate) fn problem_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
     told(problems, problem, "", look)
 }
 
 /// The same with the id of the check that found it.
 #[must_use]
-pub fn checked_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
+pub(crate) fn checked_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
     told(problems, problem, &format!(" [{}]", problem.id), look)
 }
 
@@ -82,7 +82,7 @@ fn width(c: char) -> usize {
 
 /// The error as objects, one a line: one for each problem of a file, else one.
 #[must_use]
-pub fn error_json(error: &Error) -> String {
+pub(crate) fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
         let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
         let (name, kind) = if warning { ("Warning".to_owned(), "warning") } else { (error.name.to_string(), error.kind.word()) };
@@ -113,7 +113,7 @@ pub fn error_json(error: &Error) -> String {
 
 /// A warning as text.
 #[must_use]
-pub fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
+pub(crate) fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
     let mut text = format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), clean(message));
     if let Some(hint) = hint {
         text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), clean(hint)));
@@ -123,7 +123,7 @@ pub fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> Strin
 
 /// A warning as an object.
 #[must_use]
-pub fn warning_json(message: &str, hints: &[String]) -> String {
+pub(crate) fn warning_json(message: &str, hints: &[String]) -> String {
     let value = json!({
         "error": "Warning", "kind": "warning", "message": message, "causes": [], "hints": hints,
         "file": null, "line": null, "column": null,

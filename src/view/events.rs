@@ -11,7 +11,7 @@ use super::text::{age, clean, paint, wrapped};
 use super::{Format, TextStyle};
 
 #[derive(Serialize)]
-pub struct EventDocument<'a> {
+pub(crate) struct EventDocument<'a> {
     timestamp: Option<Timestamp>,
     warning: bool,
     reason: &'a str,
@@ -22,19 +22,19 @@ pub struct EventDocument<'a> {
 
 /// The answer of `events -o json`.
 #[derive(Serialize)]
-pub struct EventList<'a> {
+pub(crate) struct EventList<'a> {
     pub total: usize,
     pub items: Vec<EventDocument<'a>>,
 }
 
 #[must_use]
-pub fn list(events: &[Event]) -> EventList<'_> {
+pub(crate) fn list(events: &[Event]) -> EventList<'_> {
     EventList { total: events.len(), items: events.iter().map(event_document).collect() }
 }
 
 /// One event as JSON.
 #[must_use]
-pub fn event_document(event: &Event) -> EventDocument<'_> {
+pub(crate) fn event_document(event: &Event) -> EventDocument<'_> {
     EventDocument {
         timestamp: event.at,
         warning: event.warning,
@@ -47,7 +47,7 @@ pub fn event_document(event: &Event) -> EventDocument<'_> {
 
 /// All of them under each other, the newest last.
 #[must_use]
-pub fn table(events: &[Event], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn table(events: &[Event], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let mut table = Table::new([right("AGE"), right("TIMES"), left("OBJECT"), left("REASON"), left("MESSAGE")]);
     for event in events {
         table.row(vec![
@@ -63,7 +63,7 @@ pub fn table(events: &[Event], format: Format, headers: bool, look: TextStyle, n
 
 /// All of them for a terminal: whose it is, what it means, wrapped beside its title. `job` is left out of the names.
 #[must_use]
-pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> String {
     let part = |event: &Event| {
         let (kind, name) = event.object.split_once('/').unwrap_or((event.object.as_str(), ""));
         let rest = name.strip_prefix(job).map_or(name, |rest| rest.trim_start_matches('-'));
@@ -87,7 +87,7 @@ pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> 
 
 /// One event in a line, for those who watch.
 #[must_use]
-pub fn line(event: &Event, look: TextStyle) -> String {
+pub(crate) fn line(event: &Event, look: TextStyle) -> String {
     let at = event.at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
     let words = paint(&plain_words(event), event.warning.then_some(Color::Yellow), look);
     format!("{at} {} {words}\n", clean(&event.object))
@@ -95,7 +95,7 @@ pub fn line(event: &Event, look: TextStyle) -> String {
 
 /// The last things that happened, in plain words; what happened to several pods alike is one line. The newest last.
 #[must_use]
-pub fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
     const SHOWN: usize = 8;
     let mut lines: Vec<(&Event, String, u32)> = Vec::new();
     for event in events {

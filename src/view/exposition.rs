@@ -10,7 +10,7 @@ use super::score::ScoreStats;
 
 /// What analyses came to so far.
 #[derive(Clone, Debug, Default)]
-pub struct Analyses {
+pub(crate) struct Analyses {
     pub total: u64,
     pub errors: u64,
     /// Times of those that succeeded lately, in seconds.
@@ -24,7 +24,7 @@ const RECENT: usize = 1000;
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 impl Analyses {
-    pub fn succeeded(&mut self, seconds: f64) {
+    pub(crate) fn succeeded(&mut self, seconds: f64) {
         self.total += 1;
         self.count += 1;
         self.sum += seconds;
@@ -34,7 +34,7 @@ impl Analyses {
         }
     }
 
-    pub fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.total += 1;
         self.errors += 1;
     }
@@ -112,7 +112,7 @@ fn device(text: &mut Text, name: &str, row: &Scored, value: f64) {
 
 /// All families; without samples of devices where nothing new is known of them.
 #[must_use]
-pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
+pub(crate) fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
     let mut text = Text(String::new());
     for (name, help, value) in OF_DEVICES {
         text.family(name, "gauge", help);

@@ -7,7 +7,7 @@ use super::text::clean;
 
 /// What is known of them.
 #[derive(Clone, Debug, Serialize)]
-pub struct HealthStatus {
+pub(crate) struct HealthStatus {
     /// `healthy`; `degraded` without Prometheus; `unhealthy` when nothing goes on.
     pub status: &'static str,
     pub prometheus_connected: bool,
@@ -22,7 +22,7 @@ pub struct HealthStatus {
 
 /// The cluster as a caller meets it.
 #[derive(Debug, Default, Serialize)]
-pub struct ClusterHealth {
+pub(crate) struct ClusterHealth {
     pub connected: bool,
     pub server: Option<String>,
     pub version: Option<String>,
@@ -35,7 +35,7 @@ pub struct ClusterHealth {
 
 /// Prometheus as a caller meets it.
 #[derive(Debug, Default, Serialize)]
-pub struct PrometheusHealth {
+pub(crate) struct PrometheusHealth {
     pub server: Option<String>,
     /// Null when it did not answer.
     pub has_gpus: Option<bool>,
@@ -46,7 +46,7 @@ pub struct PrometheusHealth {
 
 /// The answer of `doctor`: the document's fields, and what they rest on.
 #[derive(Debug, Serialize)]
-pub struct DoctorReport {
+pub(crate) struct DoctorReport {
     #[serde(flatten)]
     pub health: HealthStatus,
     pub kubernetes: ClusterHealth,
@@ -55,7 +55,7 @@ pub struct DoctorReport {
 
 /// One line per piece.
 #[must_use]
-pub fn text(report: &DoctorReport) -> String {
+pub(crate) fn text(report: &DoctorReport) -> String {
     let DoctorReport { health, kubernetes, prometheus } = report;
     let line = |word: &str, piece: &str, told: String| format!("{word:<5} {piece:<11} {}\n", clean(&told));
     let milliseconds = |seconds: Option<f64>| seconds.map_or(String::new(), |seconds| format!(", {:.0} ms", seconds * 1000.0));

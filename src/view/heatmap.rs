@@ -14,7 +14,7 @@ use super::text::{clean, paint};
 
 /// What is shown of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeatmapMetric {
+pub(crate) enum HeatmapMetric {
     Power,
     Temperature,
     Utilization,
@@ -74,7 +74,7 @@ impl HeatmapMetric {
 
 /// The contract's answer.
 #[derive(Serialize)]
-pub struct Heatmap {
+pub(crate) struct Heatmap {
     power: HeatmapPanel,
     temperature: HeatmapPanel,
     utilization: HeatmapPanel,
@@ -103,7 +103,7 @@ struct Spot {
 }
 
 #[must_use]
-pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap {
+pub(crate) fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap {
     let map = |metric: HeatmapMetric| {
         let mut found: Vec<(f64, &Reading)> =
             devices.iter().filter_map(|reading| Some((metric.value(reading)?, reading))).collect();
@@ -139,7 +139,7 @@ pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap 
 /// Every device in its place: a row per node, a column per number. Nodes with devices of which nobody tells anything have
 /// their row too.
 #[must_use]
-pub fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, look: TextStyle) -> String {
+pub(crate) fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, look: TextStyle) -> String {
     let mut nodes: BTreeMap<&str, Vec<Option<&Reading>>> = BTreeMap::new();
     for host in hosts.iter().filter(|host| host.gpus.total > 0) {
         nodes.insert(host.name(), vec![None; usize::try_from(host.gpus.total).unwrap_or(0).min(WIDEST)]);

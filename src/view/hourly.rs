@@ -13,7 +13,7 @@ use crate::stats::hourly::{OfWorkload, Sum, Summary};
 
 /// The hour that a row is about.
 #[derive(Clone, Debug)]
-pub struct Hour<'a> {
+pub(crate) struct Hour<'a> {
     pub cluster: &'a str,
     pub start: Timestamp,
     /// When it ends; for the present hour, when it was looked at.
@@ -23,7 +23,7 @@ pub struct Hour<'a> {
 
 /// A number for a row: the same for the same row, below 2^53 so that every reader of JSON keeps it whole. FNV-1a.
 #[must_use]
-pub fn id(parts: &[&str]) -> u64 {
+pub(crate) fn id(parts: &[&str]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in parts.join("\u{0}").bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -33,7 +33,7 @@ pub fn id(parts: &[&str]) -> u64 {
 
 /// Utilization of an hour in percent; `null` where nothing was measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Utilization {
+pub(crate) struct Utilization {
     pub avg_utilization: Option<f64>,
     pub(super) max_utilization: Option<f64>,
     pub(super) min_utilization: Option<f64>,
@@ -56,7 +56,7 @@ impl From<Option<&Summary>> for Utilization {
 
 /// Utilization of a group of GPUs: of its five-minute windows, and of the single samples of its devices.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct GroupUtilization {
+pub(crate) struct GroupUtilization {
     #[serde(flatten)]
     pub windows: Utilization,
     sample_count: usize,
@@ -80,7 +80,7 @@ impl From<Option<&Sum>> for GroupUtilization {
 
 /// What every row ends with. A closed hour is stamped with its end, so that equal input gives equal bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// True for the present hour, which is not over.
     pub partial: bool,
     created_at: Timestamp,
@@ -95,7 +95,7 @@ impl From<&Hour<'_>> for Stamp {
 
 /// An hour of a cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ClusterRow {
+pub(crate) struct ClusterRow {
     id: u64,
     cluster_name: String,
     stat_hour: Timestamp,
@@ -112,7 +112,7 @@ pub struct ClusterRow {
 
 /// An hour of a namespace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct NamespaceRow {
+pub(crate) struct NamespaceRow {
     id: u64,
     cluster_name: String,
     pub(super) namespace: String,
@@ -128,7 +128,7 @@ pub struct NamespaceRow {
 
 /// An hour of the pods with one value of a label or annotation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DimensionRow {
+pub(crate) struct DimensionRow {
     id: u64,
     cluster_name: String,
     dimension_type: String,
@@ -145,7 +145,7 @@ pub struct DimensionRow {
 
 /// An hour of a workload. Memory is in GiB.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct WorkloadRow {
+pub(crate) struct WorkloadRow {
     id: u64,
     cluster_name: String,
     pub namespace: String,
@@ -176,7 +176,7 @@ pub struct WorkloadRow {
 /// A row of any kind.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub enum HourlyRow {
+pub(crate) enum HourlyRow {
     Cluster(ClusterRow),
     Namespace(NamespaceRow),
     Dimension(DimensionRow),
@@ -186,7 +186,7 @@ pub enum HourlyRow {
 impl HourlyRow {
     /// Reads rows of one kind back from the cache; `None` when they are not of it.
     #[must_use]
-    pub fn read(kind: RowKind, kept: Value) -> Option<Vec<Self>> {
+    pub(crate) fn read(kind: RowKind, kept: Value) -> Option<Vec<Self>> {
         fn of<T: DeserializeOwned>(kept: Value, row: fn(T) -> HourlyRow) -> Option<Vec<HourlyRow>> {
             Some(serde_json::from_value::<Vec<T>>(kept).ok()?.into_iter().map(row).collect())
         }
@@ -199,7 +199,7 @@ impl HourlyRow {
     }
 
     #[must_use]
-    pub fn cluster(&self) -> &str {
+    pub(crate) fn cluster(&self) -> &str {
         match self {
             Self::Cluster(row) => &row.cluster_name,
             Self::Namespace(row) => &row.cluster_name,
@@ -209,7 +209,7 @@ impl HourlyRow {
     }
 
     #[must_use]
-    pub fn hour(&self) -> Timestamp {
+    pub(crate) fn hour(&self) -> Timestamp {
         match self {
             Self::Cluster(row) => row.stat_hour,
             Self::Namespace(row) => row.stat_hour,
@@ -220,7 +220,7 @@ impl HourlyRow {
 
     /// The namespace of a row that has one.
     #[must_use]
-    pub fn namespace(&self) -> Option<&str> {
+    pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
             Self::Namespace(row) => Some(&row.namespace),
             Self::Workload(row) => Some(&row.namespace),
@@ -230,19 +230,19 @@ impl HourlyRow {
 
     /// The value of a row of labels.
     #[must_use]
-    pub fn dimension_value(&self) -> Option<&str> {
+    pub(crate) fn dimension_value(&self) -> Option<&str> {
         if let Self::Dimension(row) = self { Some(&row.dimension_value) } else { None }
     }
 
     /// Mean in percent.
     #[must_use]
-    pub fn avg_utilization(&self) -> Option<f64> {
+    pub(crate) fn avg_utilization(&self) -> Option<f64> {
         self.utilization().avg_utilization
     }
 
     /// Mean number of GPUs that were held.
     #[must_use]
-    pub fn allocated(&self) -> Option<f64> {
+    pub(crate) fn allocated(&self) -> Option<f64> {
         match self {
             Self::Cluster(row) => row.allocated_gpu_count,
             Self::Namespace(row) => Some(row.allocated_gpu_count),
@@ -253,7 +253,7 @@ impl HourlyRow {
 
     /// What tells the row from others of its hour.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Self::Cluster(row) => &row.cluster_name,
             Self::Namespace(row) => &row.namespace,
@@ -289,7 +289,7 @@ fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
 }
 
 #[must_use]
-pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> HourlyRow {
+pub(crate) fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> HourlyRow {
     let allocated = sum.map(|sum| sum.allocated);
     let rate = allocated.zip(capacity.filter(|capacity| *capacity > 0)).map(|(held, all)| (held / all as f64 * 100.0).min(100.0));
     HourlyRow::Cluster(ClusterRow {
@@ -306,7 +306,7 @@ pub fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dro
 }
 
 #[must_use]
-pub fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum: &Sum) -> HourlyRow {
+pub(crate) fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum: &Sum) -> HourlyRow {
     HourlyRow::Namespace(NamespaceRow {
         id: row_id(hour, "namespace", &[namespace]),
         cluster_name: hour.cluster.to_owned(),
@@ -322,7 +322,7 @@ pub fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &str, sum
 
 /// `dimension` is its type (`label` or `annotation`), key and value.
 #[must_use]
-pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
+pub(crate) fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
     let [kind, key, value] = dimension.map(ToOwned::to_owned);
     HourlyRow::Dimension(DimensionRow {
         id: row_id(hour, "dimension", &dimension),
@@ -339,7 +339,7 @@ pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyR
 }
 
 #[must_use]
-pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
+pub(crate) fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
     let OfWorkload { top, sum, memory_used, memory_total, replicas, status, labels, annotations } = workload;
     let gib = |of: Option<f64>| of.map(|mib| rounded(mib / 1024.0));
     #[expect(clippy::cast_possible_truncation, reason = "a count of pods")]
@@ -372,7 +372,7 @@ pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowKind {
+pub(crate) enum RowKind {
     Cluster,
     Namespaces,
     Labels,

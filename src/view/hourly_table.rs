@@ -13,7 +13,7 @@ use crate::model::Point;
 
 /// Renders rows for people, or as CSV with every field of the rows.
 #[must_use]
-pub fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers, look);
     }
@@ -102,7 +102,7 @@ fn own_cells(row: &HourlyRow) -> Vec<Cell> {
 
 /// Utilization of a cluster by the hour, for a terminal.
 #[must_use]
-pub fn curve(rows: &[HourlyRow], start: i64, end: i64, look: TextStyle) -> String {
+pub(crate) fn curve(rows: &[HourlyRow], start: i64, end: i64, look: TextStyle) -> String {
     let of = |row: &HourlyRow| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()? });
     let points: Vec<Point> = rows.iter().filter_map(of).collect();
     if look.width.is_none() || points.len() < 2 {
@@ -115,7 +115,7 @@ pub fn curve(rows: &[HourlyRow], start: i64, end: i64, look: TextStyle) -> Strin
 
 /// The document's page of rows.
 #[derive(Serialize)]
-pub struct RowPage {
+pub(crate) struct RowPage {
     pub total: usize,
     pub page: usize,
     pub page_size: usize,

@@ -12,7 +12,7 @@ use super::{Format, TextStyle};
 
 /// A job with what was found out about it.
 #[derive(Clone, Debug)]
-pub struct JobRow {
+pub(crate) struct JobRow {
     pub job: Job,
     pub state: State,
     /// Percent.
@@ -23,7 +23,7 @@ pub struct JobRow {
 
 /// The page of a list.
 #[derive(Serialize)]
-pub struct JobList {
+pub(crate) struct JobList {
     /// Jobs that match, on all pages.
     pub total: usize,
     pub items: Vec<JobItem>,
@@ -34,7 +34,7 @@ pub struct JobList {
 /// One job in JSON. Counts of GPUs are what is requested in all, and what is held now.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct JobItem {
+pub(crate) struct JobItem {
     job_id: String,
     name: String,
     namespace: String,
@@ -98,13 +98,13 @@ pub(super) fn whole_percent(percent: f64) -> u8 {
 
 /// The list as JSON.
 #[must_use]
-pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobList {
+pub(crate) fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobList {
     JobList { total, items: rows.iter().map(JobItem::from).collect(), coverage }
 }
 
 /// The list for people. A column appears when it tells something: the namespace with more than one, the user likewise.
 #[must_use]
-pub fn table(rows: &[JobRow], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn table(rows: &[JobRow], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
     let several = |key: fn(&JobRow) -> Option<&str>| rows.iter().any(|row| key(row) != rows.first().and_then(key));
     let namespaces = wide || several(|row| Some(&row.job.namespace));
@@ -146,6 +146,6 @@ pub fn table(rows: &[JobRow], format: Format, headers: bool, look: TextStyle, no
 
 /// `-o name`: what other commands accept.
 #[must_use]
-pub fn names(rows: &[JobRow]) -> Vec<String> {
+pub(crate) fn names(rows: &[JobRow]) -> Vec<String> {
     rows.iter().map(|row| format!("{}/{}", clean(&row.job.namespace), clean(&row.job.name))).collect()
 }

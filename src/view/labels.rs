@@ -14,7 +14,7 @@ use super::{Format, TextStyle};
 /// A label of one node, with the times that the API server knows.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeLabel {
+pub(crate) struct NodeLabel {
     node_name: String,
     label: TimedLabel,
 }
@@ -30,7 +30,7 @@ struct TimedLabel {
 }
 
 #[must_use]
-pub fn timed(host: &NodeDetails, key: &str, value: &str) -> NodeLabel {
+pub(crate) fn timed(host: &NodeDetails, key: &str, value: &str) -> NodeLabel {
     NodeLabel {
         node_name: host.node.name.clone(),
         label: TimedLabel {
@@ -44,7 +44,7 @@ pub fn timed(host: &NodeDetails, key: &str, value: &str) -> NodeLabel {
 
 /// One label on many nodes.
 #[derive(Serialize)]
-pub struct LabelList {
+pub(crate) struct LabelList {
     total: usize,
     items: Vec<NodeValue>,
 }
@@ -59,7 +59,7 @@ struct NodeValue {
 }
 
 #[must_use]
-pub fn of_nodes(hosts: &[&NodeDetails], key: &str, total: usize) -> LabelList {
+pub(crate) fn of_nodes(hosts: &[&NodeDetails], key: &str, total: usize) -> LabelList {
     let item = |host: &&NodeDetails| NodeValue {
         node_name: host.node.name.clone(),
         label_key: key.to_owned(),
@@ -69,7 +69,7 @@ pub fn of_nodes(hosts: &[&NodeDetails], key: &str, total: usize) -> LabelList {
 }
 
 #[must_use]
-pub fn of_nodes_table(hosts: &[&NodeDetails], key: &str, format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn of_nodes_table(hosts: &[&NodeDetails], key: &str, format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("NODE"), left("VALUE")]);
     for host in hosts {
         table.row(vec![host.node.name.clone().into(), host.node.labels.get(key).cloned().unwrap_or_default().into()]);
@@ -79,7 +79,7 @@ pub fn of_nodes_table(hosts: &[&NodeDetails], key: &str, format: Format, headers
 
 /// The GPU labels of many nodes, with their pools.
 #[derive(Serialize)]
-pub struct GpuLabelList {
+pub(crate) struct GpuLabelList {
     total: usize,
     items: Vec<GpuLabels>,
 }
@@ -98,7 +98,7 @@ fn gpu_labels(host: &NodeDetails) -> Vec<LabelItem> {
 }
 
 #[must_use]
-pub fn of_gpus(hosts: &[&NodeDetails], total: usize) -> GpuLabelList {
+pub(crate) fn of_gpus(hosts: &[&NodeDetails], total: usize) -> GpuLabelList {
     let item = |host: &&NodeDetails| GpuLabels {
         node_name: host.node.name.clone(),
         gpu_labels: gpu_labels(host),
@@ -108,7 +108,7 @@ pub fn of_gpus(hosts: &[&NodeDetails], total: usize) -> GpuLabelList {
 }
 
 #[must_use]
-pub fn of_gpus_table(hosts: &[&NodeDetails], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn of_gpus_table(hosts: &[&NodeDetails], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("NODE"), left("POOL"), left("LABEL"), left("VALUE")]);
     for host in hosts {
         let pool = host.node.pool().unwrap_or_default().to_owned();
@@ -126,7 +126,7 @@ pub fn of_gpus_table(hosts: &[&NodeDetails], format: Format, headers: bool, look
 /// A label that was written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Labelled<'a> {
+pub(crate) struct Labelled<'a> {
     pub node_name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<LabelItem>,
@@ -137,7 +137,7 @@ pub struct Labelled<'a> {
 
 /// The answer to several nodes.
 #[derive(Serialize)]
-pub struct NodeBatch {
+pub(crate) struct NodeBatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
     success: Vec<String>,
@@ -154,7 +154,7 @@ struct NotDone {
 }
 
 #[must_use]
-pub fn batch(pool: Option<&str>, done: &[String], failed: &[(String, Error)], message: String) -> NodeBatch {
+pub(crate) fn batch(pool: Option<&str>, done: &[String], failed: &[(String, Error)], message: String) -> NodeBatch {
     let not = |(node, error): &(String, Error)| NotDone {
         node_name: node.clone(),
         error: error.name.to_string(),

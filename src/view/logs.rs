@@ -9,7 +9,7 @@ use super::text::paint;
 
 /// A line with where it came from.
 #[derive(Clone, Debug)]
-pub struct PodLogLine {
+pub(crate) struct PodLogLine {
     pub pod: String,
     pub rank: Option<u32>,
     pub container: String,
@@ -20,7 +20,7 @@ pub struct PodLogLine {
 /// The answer of `logs -o json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LogDocument<'a> {
+pub(crate) struct LogDocument<'a> {
     pub logs: Vec<&'a str>,
     pub last_timestamp: Option<Timestamp>,
     pub lines: Vec<JsonLine<'a>>,
@@ -28,7 +28,7 @@ pub struct LogDocument<'a> {
 
 /// A line with its origin; followed logs print one a line.
 #[derive(Serialize)]
-pub struct JsonLine<'a> {
+pub(crate) struct JsonLine<'a> {
     pub pod: &'a str,
     pub rank: Option<u32>,
     pub container: &'a str,
@@ -43,7 +43,7 @@ impl<'a> From<&'a PodLogLine> for JsonLine<'a> {
 }
 
 #[must_use]
-pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
+pub(crate) fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
     LogDocument {
         logs: lines.iter().map(|line| line.text.as_str()).collect(),
         last_timestamp: lines.iter().filter_map(|line| line.at).max(),
@@ -53,7 +53,7 @@ pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
 
 /// How lines are shown.
 #[derive(Clone, Copy, Debug)]
-pub struct Prefix {
+pub(crate) struct Prefix {
     /// Ranks are told apart when there are several.
     pub rank: bool,
     pub timestamps: bool,
@@ -63,7 +63,7 @@ const COLORS: [Color; 6] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::G
 
 /// One line for people. `raw` keeps the program's own bytes; without colors its own go too.
 #[must_use]
-pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> String {
+pub(crate) fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> String {
     let mut result = String::new();
     if prefix.rank {
         let (name, color) = match line.rank {
@@ -92,7 +92,7 @@ pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> St
 /// A progress bar redraws one line with carriage returns: only its last state is shown. Colors stay, every other escape
 /// sequence goes. Without `colors` they go too.
 #[must_use]
-pub fn visible(text: &str, colors: bool) -> String {
+pub(crate) fn visible(text: &str, colors: bool) -> String {
     let text = text.trim_end_matches('\r');
     let text = text.rsplit('\r').next().unwrap_or(text);
     let mut result = String::new();

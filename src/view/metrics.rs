@@ -18,7 +18,7 @@ use super::text::clean;
 
 /// What the PRD calls them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum JobMetric {
+pub(crate) enum JobMetric {
     GpuUtilization,
     MemoryUsage,
     Throughput,
@@ -28,7 +28,7 @@ impl JobMetric {
     const ALL: [Self; 3] = [Self::GpuUtilization, Self::MemoryUsage, Self::Throughput];
 
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::GpuUtilization => "gpuUtilization",
             Self::MemoryUsage => "memoryUsage",
@@ -38,7 +38,7 @@ impl JobMetric {
 }
 
 /// The curves of a job: percent, GiB per device, and what its log says of its speed.
-pub struct JobCurves<'a> {
+pub(crate) struct JobCurves<'a> {
     pub history: &'a History,
     pub throughput: Vec<Point>,
     /// `tokens/sec`, `samples/sec`.
@@ -84,7 +84,7 @@ fn timed(points: &[Point]) -> Vec<TimedValue> {
 
 /// The contract's series; with `only` those that were named and nothing else.
 #[must_use]
-pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> Value {
+pub(crate) fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> Value {
     let mut document = serde_json::Map::new();
     let mut put = |name: &str, value: Value| {
         document.insert(name.to_owned(), value);
@@ -102,7 +102,7 @@ pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> Value {
 
 /// Charts of a job; `each` shows every device by itself.
 #[must_use]
-pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: TextStyle) -> String {
+pub(crate) fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: TextStyle) -> String {
     let width = look.width.map_or(80, |width| width.min(110));
     let frame = |top: f64| ChartFrame { from: curves.from, to: curves.to, top, height: 5, width };
     let mut text = String::new();
@@ -165,7 +165,7 @@ fn names(history: &History) -> Vec<String> {
 }
 
 /// A curve that a workload told of itself.
-pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
+pub(crate) type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 
 #[derive(Serialize)]
 struct Graph {
@@ -189,7 +189,7 @@ struct ChartConfig {
 
 /// The workloads document's graphs: shares are 0 to 1 although their axis says percent, as there.
 #[must_use]
-pub fn workload(history: &History, told: &TrainingCurves) -> Graphs {
+pub(crate) fn workload(history: &History, told: &TrainingCurves) -> Graphs {
     let names = names(history);
     let graph = |serial, unit, points: &dyn Fn(&Trace) -> Vec<(f64, i64)>| {
         let series =
@@ -210,7 +210,7 @@ pub fn workload(history: &History, told: &TrainingCurves) -> Graphs {
 
 /// The four graphs in the document's order.
 #[derive(Serialize)]
-pub struct Graphs {
+pub(crate) struct Graphs {
     #[serde(rename = "GPU Utilization")]
     utilization: Graph,
     #[serde(rename = "GPU Memory Utilization")]
@@ -223,7 +223,7 @@ pub struct Graphs {
 
 /// The same for people: utilization as a chart, each device below.
 #[must_use]
-pub fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> String {
+pub(crate) fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> String {
     let curves = JobCurves { history, throughput: Vec::new(), throughput_unit: None, from, to };
     let shown = [JobMetric::GpuUtilization, JobMetric::MemoryUsage];
     job_text(&curves, &shown, false, look) + &job_text(&curves, &shown[..1], true, look)
@@ -231,7 +231,7 @@ pub fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> 
 
 /// One value of training performance.
 #[derive(Serialize)]
-pub struct Performance {
+pub(crate) struct Performance {
     metric: &'static str,
     value: f64,
     /// Unix milliseconds.
@@ -240,7 +240,7 @@ pub struct Performance {
 
 /// By metric, each in order of time.
 #[must_use]
-pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
+pub(crate) fn performance(told: &TrainingCurves) -> Vec<Performance> {
     let of = |measure: Measure| {
         let points = told.get(&measure).into_iter().flatten();
         points.map(move |point| Performance { metric: measure.name(), value: point.value, timestamp: point.at })
@@ -250,7 +250,7 @@ pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
 
 /// A line per metric for people: the newest value, its beginning, a curve.
 #[must_use]
-pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
+pub(crate) fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
     let mut text = String::new();
     for measure in Measure::ALL {
         let Some((points, last)) = told.get(&measure).and_then(|points| Some((points, points.last()?))) else { continue };

@@ -1,62 +1,68 @@
 //! How an answer looks: tables, text, JSON. Values in, text out; no stream, no client. JSON structs are their own, so that
 //! a change inside changes no script.
 
-pub mod at_time;
-pub mod changes;
-pub mod chart;
-pub mod columns;
-pub mod config;
-pub mod copied;
-pub mod coverage;
-pub mod created;
-pub mod csv;
-pub mod deleted;
-pub mod describe;
-pub mod efficiency;
-pub mod errors;
-pub mod events;
-pub mod exposition;
-pub mod health;
-pub mod heatmap;
-pub mod hourly;
-pub mod hourly_table;
-pub mod jobs;
-pub mod labels;
-pub mod logs;
-pub mod metrics;
-pub mod node;
-pub mod node_table;
-pub mod nodes;
-pub mod opened;
-pub mod overview;
-pub mod pods;
-pub mod pools;
-pub mod quotas;
-pub mod reference;
-pub mod report;
-pub mod rights;
-pub mod scaled;
-pub mod score;
-pub mod secret;
-pub mod snapshot;
-pub mod table;
-pub mod text;
-pub mod top;
-pub mod tree;
+pub(crate) mod at_time;
+pub(crate) mod changes;
+pub(crate) mod chart;
+pub(crate) mod columns;
+pub(crate) mod config;
+pub(crate) mod copied;
+pub(crate) mod coverage;
+pub(crate) mod created;
+pub(crate) mod csv;
+pub(crate) mod deleted;
+pub(crate) mod describe;
+pub(crate) mod efficiency;
+pub(crate) mod errors;
+pub(crate) mod events;
+pub(crate) mod exposition;
+pub(crate) mod health;
+pub(crate) mod heatmap;
+pub(crate) mod hourly;
+pub(crate) mod hourly_table;
+pub(crate) mod jobs;
+pub(crate) mod labels;
+pub(crate) mod logs;
+pub(crate) mod metrics;
+pub(crate) mod node;
+pub(crate) mod node_table;
+pub(crate) mod nodes;
+pub(crate) mod opened;
+pub(crate) mod overview;
+pub(crate) mod pods;
+pub(crate) mod pools;
+pub(crate) mod quotas;
+pub(crate) mod reference;
+pub(crate) mod report;
+pub(crate) mod rights;
+pub(crate) mod scaled;
+pub(crate) mod score;
+pub(crate) mod secret;
+pub(crate) mod snapshot;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod top;
+pub(crate) mod tree;
 pub mod validated;
-pub mod workloads;
+pub(crate) mod workloads;
 
 use serde::Serialize;
 
 /// What `-o` asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
+    /// Columns for people.
     #[default]
     Table,
+    /// Columns for people, all of them.
     Wide,
+    /// One JSON document.
     Json,
+    /// One YAML document.
     Yaml,
+    /// A name a line.
     Name,
+    /// RFC 4180.
     Csv,
 }
 
@@ -73,6 +79,7 @@ impl Format {
 pub struct TextStyle {
     /// Columns of the terminal; `None` in a pipe, where nothing is cut or wrapped.
     pub width: Option<usize>,
+    /// True when colors are shown.
     pub color: bool,
     /// `#` and `.` instead of block characters.
     pub plain: bool,

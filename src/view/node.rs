@@ -15,7 +15,7 @@ use super::{Format, TextStyle};
 
 /// One node.
 #[must_use]
-pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
     let node = &host.details.node;
     let color = match host.health {
         NodeHealth::Active => colored::Color::Green,
@@ -116,7 +116,7 @@ pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
 /// A job on a node.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RunningJob {
+pub(crate) struct RunningJob {
     pub job_id: String,
     pub name: String,
     pub namespace: String,
@@ -125,7 +125,7 @@ pub struct RunningJob {
 
 /// Jobs of ours among holders, with what they hold there.
 #[must_use]
-pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
+pub(crate) fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
     let mut held: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for holder in holders {
         if let Some(job) = &holder.job {
@@ -144,7 +144,7 @@ pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
 /// `describe node -o json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeDocument {
+pub(crate) struct NodeDocument {
     node_name: String,
     status: Option<&'static str>,
     reason: Option<String>,
@@ -194,7 +194,7 @@ struct NodeResources {
 }
 
 #[derive(Serialize)]
-pub struct LabelItem {
+pub(crate) struct LabelItem {
     pub key: String,
     pub value: String,
 }
@@ -218,7 +218,7 @@ fn taints(host: &NodeUsage) -> Vec<String> {
 }
 
 #[must_use]
-pub fn document(host: &NodeUsage) -> NodeDocument {
+pub(crate) fn document(host: &NodeUsage) -> NodeDocument {
     let node = &host.details.node;
     let condition = |condition: &crate::model::HostCondition| ConditionItem {
         r#type: condition.kind.clone(),

@@ -52,7 +52,7 @@ fn types(host: &NodeUsage) -> String {
 
 /// A table for a terminal, or one for a pipe, where each cell is one fact.
 #[must_use]
-pub fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     if format == Format::Table && look.width.is_some() {
         return compact(hosts, headers, look);
     }
@@ -159,7 +159,7 @@ fn slices_text(slices: &BTreeMap<String, Count>) -> String {
 
 /// What all of it comes to, for a terminal.
 #[must_use]
-pub fn footer(hosts: &[&NodeUsage]) -> String {
+pub(crate) fn footer(hosts: &[&NodeUsage]) -> String {
     let sum = inventory::total(hosts.iter().map(|host| host.gpus));
     let free_on =
         |health: NodeHealth| hosts.iter().filter(|host| host.health == health).filter_map(|host| host.gpus.free()).sum::<u64>();
@@ -189,7 +189,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
 
 /// The devices of several nodes for people.
 #[must_use]
-pub fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NODE"),
         left("GPU"),

@@ -11,7 +11,7 @@ use crate::model::{Count, DeviceId, GpuType, NodeUsage, Reading, quantity};
 
 /// A page of nodes.
 #[derive(Serialize)]
-pub struct NodeList {
+pub(crate) struct NodeList {
     pub total: usize,
     pub items: Vec<NodeItem>,
     /// `null` without metrics.
@@ -21,7 +21,7 @@ pub struct NodeList {
 /// One node in the contract's words; counts of GPUs are whole devices, slices stand apart.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeItem {
+pub(crate) struct NodeItem {
     pub node_name: String,
     /// `null` when the node may not be seen.
     status: Option<&'static str>,
@@ -43,7 +43,7 @@ pub struct NodeItem {
 
 /// Slices of one profile.
 #[derive(Clone, Copy, Serialize)]
-pub struct SliceItem {
+pub(crate) struct SliceItem {
     total: u64,
     used: Option<u64>,
 }
@@ -56,7 +56,7 @@ impl From<Count> for SliceItem {
 
 /// The slices of a node or of several.
 #[must_use]
-pub fn slices(found: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
+pub(crate) fn slices(found: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
     found.iter().map(|(name, count)| (name.clone(), (*count).into())).collect()
 }
 
@@ -88,20 +88,20 @@ pub(super) fn memory(text: Option<&String>) -> Option<String> {
 }
 
 #[must_use]
-pub fn list(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> NodeList {
+pub(crate) fn list(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> NodeList {
     NodeList { total, items: hosts.iter().map(|host| NodeItem::from(*host)).collect(), coverage }
 }
 
 /// `-o name`.
 #[must_use]
-pub fn names(hosts: &[&NodeUsage]) -> Vec<String> {
+pub(crate) fn names(hosts: &[&NodeUsage]) -> Vec<String> {
     hosts.iter().map(|host| format!("{}", clean(host.name()))).collect()
 }
 
 /// A device of a node, or an instance of one that is cut. Which of several is taken is known from metrics alone.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GpuItem {
+pub(crate) struct GpuItem {
     pub(super) gpu_id: String,
     pub(super) r#type: Option<String>,
     pub(super) status: &'static str,
@@ -122,14 +122,14 @@ pub struct GpuItem {
 
 /// A pod.
 #[derive(Serialize)]
-pub struct HolderKey {
+pub(crate) struct HolderKey {
     pub namespace: String,
     pub pod: String,
 }
 
 /// The devices of a node, one by one: those that are measured, and those that only the node counts.
 #[must_use]
-pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
+pub(crate) fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
     let unmeasured = match host.gpus.used {
         Some(0) => "free",
         Some(used) if used >= host.gpus.total => "used",
@@ -185,7 +185,7 @@ fn measured(host: &NodeUsage, reading: &Reading) -> GpuItem {
 
 /// `get nodes --gpu-detail`.
 #[derive(Serialize)]
-pub struct DetailList {
+pub(crate) struct DetailList {
     total: usize,
     items: Vec<DetailItem>,
     coverage: Option<Coverage>,
@@ -201,7 +201,7 @@ struct DetailItem {
 }
 
 #[must_use]
-pub fn details(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> DetailList {
+pub(crate) fn details(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> DetailList {
     let item = |host: &&NodeUsage| DetailItem {
         node_name: host.name().to_owned(),
         gpu_count: host.gpus.total,

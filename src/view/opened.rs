@@ -7,7 +7,7 @@ use crate::model::Job;
 /// A local address of a job.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Opened {
+pub(crate) struct Opened {
     pub job_id: String,
     pub namespace: String,
     pub url: String,
@@ -17,7 +17,7 @@ pub struct Opened {
 
 impl Opened {
     #[must_use]
-    pub fn new(job: &Job, local_port: u16, target_port: u16, token: Option<&str>) -> Self {
+    pub(crate) fn new(job: &Job, local_port: u16, target_port: u16, token: Option<&str>) -> Self {
         let query = token.map_or_else(String::new, |token| {
             format!("?{}", form_urlencoded::Serializer::new(String::new()).append_pair("token", token).finish())
         });
@@ -28,6 +28,6 @@ impl Opened {
 
 /// For people: the URL alone in its line, for terminals make it a link.
 #[must_use]
-pub fn text(opened: &Opened) -> String {
+pub(crate) fn text(opened: &Opened) -> String {
     format!("{}\n", opened.url)
 }

@@ -10,7 +10,7 @@ use super::coverage::{Coverage, percent, rate};
 use super::text::{bar, clean, count, paint};
 
 /// What the answer is made of.
-pub struct OverviewSource<'a> {
+pub(crate) struct OverviewSource<'a> {
     pub inventory: &'a Inventory,
     /// `None` when pods may not be listed.
     pub consumers: Option<&'a [Consumer]>,
@@ -21,7 +21,7 @@ pub struct OverviewSource<'a> {
 /// The contract's overview.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Overview {
+pub(crate) struct Overview {
     /// Nodes with GPUs.
     total_nodes: usize,
     healthy_nodes: usize,
@@ -102,7 +102,7 @@ fn bytes(value: f64) -> String {
 
 /// Everything about the cluster, counted once for both forms.
 #[must_use]
-pub fn document(cluster: &OverviewSource<'_>) -> Overview {
+pub(crate) fn document(cluster: &OverviewSource<'_>) -> Overview {
     let hosts: Vec<&NodeUsage> = cluster.inventory.hosts.iter().filter(|host| host.has_gpus()).collect();
     let faulty: Vec<&&NodeUsage> = hosts.iter().filter(|host| host.health == NodeHealth::Faulty).collect();
     let healthy: Vec<&&NodeUsage> =
@@ -160,7 +160,7 @@ fn devices(consumer: &Consumer) -> u64 {
 
 /// For people: bars with their numbers, then what needs attention.
 #[must_use]
-pub fn text(overview: &Overview, look: TextStyle) -> String {
+pub(crate) fn text(overview: &Overview, look: TextStyle) -> String {
     let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let cells = look.width.map_or(20, |width| width.saturating_sub(50).clamp(10, 30));
     let gauge = |rate: Option<f64>| match rate {

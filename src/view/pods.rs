@@ -15,7 +15,7 @@ use super::{Format, TextStyle};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PodDocument<'a> {
+pub(crate) struct PodDocument<'a> {
     name: &'a str,
     rank: Option<u32>,
     node: Option<&'a str>,
@@ -30,7 +30,7 @@ pub struct PodDocument<'a> {
 }
 
 #[must_use]
-pub fn pod_document(pod: &Pod, figures: Option<Figures>) -> PodDocument<'_> {
+pub(crate) fn pod_document(pod: &Pod, figures: Option<Figures>) -> PodDocument<'_> {
     PodDocument {
         name: &pod.name,
         rank: pod.rank,
@@ -66,7 +66,7 @@ fn pod_status(pod: &Pod) -> String {
 
 /// The pods of the present try. What tells more of a training is its tries, of a service its restarts in place.
 #[must_use]
-pub fn table(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
+pub(crate) fn table(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
     if job.kind.serves() {
         return serving(job, look, now, figures);
     }

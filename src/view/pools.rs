@@ -15,7 +15,7 @@ use super::{Format, TextStyle};
 
 /// A pool with its nodes, its definition and its jobs.
 #[derive(Clone, Debug)]
-pub struct PoolUse {
+pub(crate) struct PoolUse {
     pub name: String,
     pub hosts: Vec<NodeUsage>,
     /// `None` for a pool of labels alone, or when definitions may not be read.
@@ -30,13 +30,13 @@ pub struct PoolUse {
 
 impl PoolUse {
     #[must_use]
-    pub fn gpus(&self) -> Count {
+    pub(crate) fn gpus(&self) -> Count {
         crate::model::inventory::total(self.hosts.iter().map(|host| host.gpus))
     }
 
     /// How many jobs are in it; `None` when some may not be seen.
     #[must_use]
-    pub fn job_count(&self) -> Option<u64> {
+    pub(crate) fn job_count(&self) -> Option<u64> {
         self.all_jobs.then_some(self.jobs.len() as u64)
     }
 
@@ -81,7 +81,7 @@ impl PoolUse {
 
 /// The answer of `get pools`.
 #[derive(Serialize)]
-pub struct PoolList {
+pub(crate) struct PoolList {
     total: usize,
     items: Vec<PoolItem>,
     /// `null` without metrics.
@@ -90,7 +90,7 @@ pub struct PoolList {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PoolItem {
+pub(crate) struct PoolItem {
     name: String,
     description: Option<String>,
     gpu_total: u64,
@@ -111,7 +111,7 @@ pub struct PoolItem {
 
 /// A page of `total` pools.
 #[must_use]
-pub fn list(pools: &[PoolUse], total: usize, coverage: Option<Coverage>) -> PoolList {
+pub(crate) fn list(pools: &[PoolUse], total: usize, coverage: Option<Coverage>) -> PoolList {
     PoolList { total, items: pools.iter().map(PoolItem::from).collect(), coverage }
 }
 
@@ -136,7 +136,7 @@ impl From<&PoolUse> for PoolItem {
 }
 
 #[must_use]
-pub fn names(pools: &[PoolUse]) -> Vec<String> {
+pub(crate) fn names(pools: &[PoolUse]) -> Vec<String> {
     pools.iter().map(|pool| format!("{}", clean(&pool.name))).collect()
 }
 
@@ -145,7 +145,7 @@ fn number(value: Option<u64>) -> String {
 }
 
 #[must_use]
-pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NAME"),
         left("STATUS"),
@@ -180,7 +180,7 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) 
 /// `describe pool -o json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PoolDocument {
+pub(crate) struct PoolDocument {
     name: String,
     description: Option<String>,
     /// `null` when the nodes may not be seen.
@@ -211,7 +211,7 @@ struct PoolQuota {
 }
 
 #[must_use]
-pub fn document(pool: &PoolUse) -> PoolDocument {
+pub(crate) fn document(pool: &PoolUse) -> PoolDocument {
     let definition = pool.definition.clone().unwrap_or_default();
     let gpus = pool.gpus();
     PoolDocument {
@@ -244,7 +244,7 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
 
 /// One pool for people.
 #[must_use]
-pub fn text(pool: &PoolUse, look: TextStyle) -> String {
+pub(crate) fn text(pool: &PoolUse, look: TextStyle) -> String {
     let gpus = pool.gpus();
     let mut text =
         format!("{}   {}   {}\n", clean(&pool.name), pool.status().unwrap_or("-"), count(pool.hosts.len() as u64, "node"));

@@ -12,13 +12,13 @@ use super::{Format, TextStyle};
 
 /// The answer of `get quotas`.
 #[derive(Serialize)]
-pub struct QuotaList<'a> {
+pub(crate) struct QuotaList<'a> {
     total: usize,
     items: Vec<QuotaItem<'a>>,
 }
 
 #[derive(Serialize)]
-pub struct QuotaItem<'a> {
+pub(crate) struct QuotaItem<'a> {
     namespace: &'a str,
     name: &'a str,
     /// The quota of gpuctl's that it belongs to.
@@ -30,13 +30,13 @@ pub struct QuotaItem<'a> {
 
 /// A page of `total` quotas.
 #[must_use]
-pub fn list(quotas: &[QuotaUse], total: usize) -> QuotaList<'_> {
+pub(crate) fn list(quotas: &[QuotaUse], total: usize) -> QuotaList<'_> {
     QuotaList { total, items: quotas.iter().map(item).collect() }
 }
 
 /// One quota as a document.
 #[must_use]
-pub fn item(quota: &QuotaUse) -> QuotaItem<'_> {
+pub(crate) fn item(quota: &QuotaUse) -> QuotaItem<'_> {
     QuotaItem {
         namespace: &quota.namespace,
         name: &quota.name,
@@ -47,7 +47,7 @@ pub fn item(quota: &QuotaUse) -> QuotaItem<'_> {
 }
 
 #[must_use]
-pub fn names(quotas: &[QuotaUse]) -> Vec<String> {
+pub(crate) fn names(quotas: &[QuotaUse]) -> Vec<String> {
     quotas.iter().map(|quota| format!("{}/{}", clean(&quota.namespace), clean(&quota.name))).collect()
 }
 
@@ -60,7 +60,7 @@ fn percent(quota: &QuotaUse, key: &str) -> Option<f64> {
 
 /// The largest part of a limit that is used, in thousandths; `None` where nothing was counted yet.
 #[must_use]
-pub fn fullest(quota: &QuotaUse) -> Option<u64> {
+pub(crate) fn fullest(quota: &QuotaUse) -> Option<u64> {
     let parts = quota.hard.keys().filter_map(|key| percent(quota, key));
     parts.map(|percent| (percent * 10.0) as u64).max()
 }
@@ -71,7 +71,7 @@ fn short(key: &str) -> &str {
 }
 
 #[must_use]
-pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("NAMESPACE"), left("QUOTA"), left("RESOURCE"), right("USED"), right("HARD")]);
     for quota in quotas {
         for (key, hard) in &quota.hard {
@@ -89,7 +89,7 @@ pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle
 
 /// One namespace for people.
 #[must_use]
-pub fn text(namespace: &str, quotas: &[QuotaUse], look: TextStyle) -> String {
+pub(crate) fn text(namespace: &str, quotas: &[QuotaUse], look: TextStyle) -> String {
     let mut text = format!("{}\n", clean(namespace));
     let widest = quotas.iter().flat_map(|quota| quota.hard.keys()).map(|key| short(key).len()).max().unwrap_or(0);
     for quota in quotas {

@@ -7,7 +7,7 @@ use crate::spec::shape::{Field, Shape};
 
 /// A field that was looked up.
 #[derive(Clone, Copy, Debug)]
-pub enum FieldLookup {
+pub(crate) enum FieldLookup {
     /// The document itself.
     Document(&'static str),
     Field(&'static str, &'static Field),
@@ -15,7 +15,7 @@ pub enum FieldLookup {
 
 /// Looks a path up, with or without the kind before it: `training.resources.gpu`, `resources.gpu`. The error says which part
 /// is not known, and what is known there.
-pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
+pub(crate) fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
     let mut parts: Vec<&str> = path.split('.').collect();
     let kinds = KINDS.map(|(kind, _)| kind);
     let given = kinds.into_iter().find(|kind| *kind == parts[0]).or((parts[0] == "resource").then_some("pool"));
@@ -80,10 +80,9 @@ fn what(shape: &Shape) -> String {
         Shape::Variables => "map, or list of {name, …}".to_owned(),
         Shape::HealthCheck => "path, or map".to_owned(),
         Shape::Files => "list of files, or map path: file".to_owned(),
-        Shape::Labels | Shape::TextMap => "map".to_owned(),
+        Shape::Labels | Shape::TextMap | Shape::Block(_) | Shape::Overlay => "map".to_owned(),
         Shape::OneOrMany(one) => format!("{}, or a list", what(one)),
         Shape::Workdirs(_) => "list of maps, or of paths".to_owned(),
-        Shape::Block(_) | Shape::Overlay => "map".to_owned(),
         Shape::PoolNodes => "list of nodes, or map node: {gpu-type}".to_owned(),
         Shape::Namespaces(_) => "map namespace: limits".to_owned(),
     }
@@ -100,7 +99,7 @@ fn list(fields: &[Field], kind: &str) -> String {
 
 /// As `kubectl explain` shows a field.
 #[must_use]
-pub fn explained(path: &str, found: FieldLookup) -> String {
+pub(crate) fn explained(path: &str, found: FieldLookup) -> String {
     match found {
         FieldLookup::Document(kind) => {
             let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
@@ -126,7 +125,7 @@ pub fn explained(path: &str, found: FieldLookup) -> String {
 
 /// The same for programs.
 #[must_use]
-pub fn value(path: &str, found: FieldLookup) -> Value {
+pub(crate) fn value(path: &str, found: FieldLookup) -> Value {
     let names =
         |fields: &[Field], kind: &str| fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect::<Vec<_>>();
     match found {
@@ -156,7 +155,7 @@ fn begins_with(kind: &str, path: &str) -> bool {
 
 /// A file to begin with: what is needed is set, everything else stands there as a comment.
 #[must_use]
-pub fn starter(kind: &str) -> String {
+pub(crate) fn starter(kind: &str) -> String {
     let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
     let mut text = format!(
         "# yaml-language-server: $schema=gpuctl.schema.json\n# {about}. Editors complete and check it: gpuctl schema > gpuctl.schema.json\nkind: {kind}\n"

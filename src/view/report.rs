@@ -10,7 +10,7 @@ use super::{Format, TextStyle};
 use crate::stats::gpu_hours::GpuHours;
 
 /// A group with its account.
-pub struct Group {
+pub(crate) struct Group {
     /// `None` for pods that are in no group.
     pub name: Option<String>,
     /// Devices that it may request.
@@ -20,7 +20,7 @@ pub struct Group {
 }
 
 /// All of them.
-pub struct GpuHourReport<'a> {
+pub(crate) struct GpuHourReport<'a> {
     pub by: &'a str,
     pub from: Timestamp,
     pub to: Timestamp,
@@ -31,7 +31,7 @@ pub struct GpuHourReport<'a> {
 
 /// The answer of `report -o json`.
 #[derive(Serialize)]
-pub struct ReportDocument<'a> {
+pub(crate) struct ReportDocument<'a> {
     by: &'a str,
     from: Timestamp,
     to: Timestamp,
@@ -114,7 +114,7 @@ fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
 
 /// For people with the sum below; CSV has the groups alone.
 #[must_use]
-pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new(TITLES.iter().map(|title| if *title == TITLES[0] { left(title) } else { right(title) }));
     let shown = format != Format::Csv;
     let none = if shown { "(none)" } else { "" };
@@ -129,7 +129,7 @@ pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: Te
 
 /// A table for a wiki or an issue.
 #[must_use]
-pub fn markdown(report: &GpuHourReport<'_>) -> String {
+pub(crate) fn markdown(report: &GpuHourReport<'_>) -> String {
     // Names come from the cluster: no control characters, and a bar would begin a new cell.
     let line = |cells: Vec<String>| cells.into_iter().map(|cell| clean(&cell).replace('|', "\\|")).collect::<Vec<_>>();
     let mut table = comfy_table::Table::new();

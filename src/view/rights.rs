@@ -14,7 +14,7 @@ use colored::Color;
 /// A command and what of its rights is missing.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Checked {
+pub(crate) struct Checked {
     pub command: String,
     verb: &'static str,
     resource: &'static str,
@@ -32,7 +32,7 @@ pub struct Checked {
 
 /// Judges a command by what may be done in the namespace and in all.
 #[must_use]
-pub fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BTreeMap<Right, bool>) -> Checked {
+pub(crate) fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BTreeMap<Right, bool>) -> Checked {
     let may = |answers: &BTreeMap<Right, bool>, right: &Right| answers.get(right).copied().unwrap_or(false);
     let needed = task.rights(true);
     let without: BTreeSet<&'static str> =
@@ -51,7 +51,7 @@ pub fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BTreeMap<
 
 /// The answer of `auth check`.
 #[derive(Serialize)]
-pub struct RightsList<'a> {
+pub(crate) struct RightsList<'a> {
     user: Option<&'a str>,
     namespace: &'a str,
     total: usize,
@@ -59,7 +59,7 @@ pub struct RightsList<'a> {
 }
 
 #[must_use]
-pub fn list<'a>(user: Option<&'a str>, namespace: &'a str, items: &'a [Checked]) -> RightsList<'a> {
+pub(crate) fn list<'a>(user: Option<&'a str>, namespace: &'a str, items: &'a [Checked]) -> RightsList<'a> {
     RightsList { user, namespace, total: items.len(), items }
 }
 
@@ -68,7 +68,7 @@ fn answer(allowed: bool) -> Cell {
 }
 
 #[must_use]
-pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("COMMAND"), left("HERE"), left("EVERYWHERE"), left("MISSING")]);
     for item in items {
         let missing = match item.said.split_first() {
@@ -85,7 +85,7 @@ pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) 
 /// Whether a pool takes one more job.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PoolRoom {
+pub(crate) struct PoolRoom {
     pub name: String,
     /// `null` when neither nodes nor definitions may be seen.
     pub exists: Option<bool>,
@@ -97,7 +97,7 @@ pub struct PoolRoom {
 
 /// The answer about one command.
 #[derive(Serialize)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     pub allowed: bool,
     pub message: String,
     /// `null` for all namespaces.
@@ -109,7 +109,7 @@ pub struct Verdict {
 
 impl Verdict {
     #[must_use]
-    pub fn new(checked: &Checked, namespace: Option<String>, pool: Option<PoolRoom>) -> Self {
+    pub(crate) fn new(checked: &Checked, namespace: Option<String>, pool: Option<PoolRoom>) -> Self {
         let place = namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
         let refused = pool.as_ref().and_then(PoolRoom::refuses);
         let message = match (&checked.said[..], &refused) {
@@ -147,7 +147,7 @@ impl PoolRoom {
 
 /// The answer for people.
 #[must_use]
-pub fn text(verdict: &Verdict, look: TextStyle) -> String {
+pub(crate) fn text(verdict: &Verdict, look: TextStyle) -> String {
     let mut text = format!("{}: {}\n", if verdict.allowed { "yes" } else { "no" }, verdict.message);
     if !verdict.without.is_empty() {
         text.push_str(&format!("  without {}\n", wrapped(&verdict.without.join("; "), 10, look)));

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A job whose size was changed.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Scaled {
+pub(crate) struct Scaled {
     pub job_id: String,
     pub namespace: String,
     pub kind: &'static str,
@@ -19,6 +19,6 @@ pub struct Scaled {
 
 /// One job for people.
 #[must_use]
-pub fn text(scaled: &Scaled) -> String {
+pub(crate) fn text(scaled: &Scaled) -> String {
     format!("{}: {}\n", scaled.job_id, scaled.message)
 }

@@ -16,7 +16,7 @@ use super::{Format, TextStyle};
 
 /// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
 #[derive(Clone, Serialize)]
-pub struct ScoreItem {
+pub(crate) struct ScoreItem {
     /// Null for a device that a pod holds and no exporter tells of.
     gpu_id: Option<String>,
     pod: Option<String>,
@@ -41,12 +41,12 @@ pub struct ScoreItem {
 }
 
 #[must_use]
-pub fn results(rows: &[Scored], now: Timestamp) -> Vec<ScoreItem> {
+pub(crate) fn results(rows: &[Scored], now: Timestamp) -> Vec<ScoreItem> {
     rows.iter().map(|row| item(row, now)).collect()
 }
 
 #[must_use]
-pub fn item(row: &Scored, now: Timestamp) -> ScoreItem {
+pub(crate) fn item(row: &Scored, now: Timestamp) -> ScoreItem {
     let (namespace, pod) = row.holder();
     let Scored { reading, score, .. } = row;
     ScoreItem {
@@ -74,14 +74,14 @@ pub fn item(row: &Scored, now: Timestamp) -> ScoreItem {
 
 /// Those below the threshold, idle ones among them.
 #[derive(Serialize)]
-pub struct Low {
+pub(crate) struct Low {
     count: usize,
     threshold: f64,
     gpus: Vec<ScoreItem>,
 }
 
 #[must_use]
-pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
+pub(crate) fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
     let gpus: Vec<ScoreItem> = rows.iter().filter(|row| row.is_low()).map(|row| item(row, now)).collect();
     Low { count: gpus.len(), threshold, gpus }
 }
@@ -91,7 +91,7 @@ const REASON: usize = 120;
 
 /// What a control system is told of a device: the document's body.
 #[must_use]
-pub fn control_body(row: &Scored, now: Timestamp) -> String {
+pub(crate) fn control_body(row: &Scored, now: Timestamp) -> String {
     let ScoreItem { gpu_id, pod, namespace, hostname, score, status, timestamp, .. } = item(row, now);
     let body = serde_json::json!({
         "gpu_id": gpu_id, "pod": pod, "namespace": namespace, "hostname": hostname,
@@ -102,7 +102,7 @@ pub fn control_body(row: &Scored, now: Timestamp) -> String {
 
 /// What people are told of low devices in a chat, in at most so many bytes, and how many of them are named.
 #[must_use]
-pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
+pub(crate) fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
     let mut text = format!("{} with a utilization score below {threshold}\n", count(rows.len() as u64, "GPU"));
     for (told, row) in rows.iter().enumerate() {
         let (namespace, pod) = row.holder();
@@ -134,7 +134,7 @@ pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usi
 
 /// Sums and means over the devices that a pod holds; unknown ones are counted, and lower no mean.
 #[derive(Serialize)]
-pub struct ScoreStats {
+pub(crate) struct ScoreStats {
     pub(super) total_gpus: usize,
     pub(super) avg_score: Option<f64>,
     min_score: Option<f64>,
@@ -153,7 +153,7 @@ pub(super) struct OfNamespace {
 }
 
 #[must_use]
-pub fn stats(rows: &[Scored]) -> ScoreStats {
+pub(crate) fn stats(rows: &[Scored]) -> ScoreStats {
     let held: Vec<&Scored> = rows.iter().filter(|row| row.reading.held == Some(true)).collect();
     let known = |rows: &[&Scored]| -> Vec<f64> {
         rows.iter().filter(|row| row.score.band != Band::Unknown).filter_map(|row| row.score.value).collect()
@@ -195,7 +195,7 @@ fn color(band: Band) -> Option<colored::Color> {
 
 /// The results for people, with what they come to on a terminal.
 #[must_use]
-pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
     let people = look.width.is_some() && format == Format::Table;
     let score = if people { left("SCORE") } else { right("SCORE") };
     let mut columns = vec![left("NAMESPACE/POD"), left("NODE"), right("GPU"), score, right("UTIL"), right("MEM")];
@@ -266,7 +266,7 @@ fn footer(rows: &[Scored]) -> String {
 
 /// `score stats` for people.
 #[must_use]
-pub fn stats_text(stats: &ScoreStats) -> String {
+pub(crate) fn stats_text(stats: &ScoreStats) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
     let mut text = format!(
         "{}: mean score {}, from {} to {}; {} low, of them {} idle\n",

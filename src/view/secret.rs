@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A secret that was written.
 #[derive(Clone, Debug, Serialize)]
-pub struct Written {
+pub(crate) struct Written {
     pub name: String,
     pub namespace: String,
     pub r#type: &'static str,
@@ -15,7 +15,7 @@ pub struct Written {
 
 /// One secret for people.
 #[must_use]
-pub fn text(written: &Written) -> String {
+pub(crate) fn text(written: &Written) -> String {
     let verb = if written.created { "created" } else { "replaced" };
     format!("secret/{} {verb} in {}: {}\n", written.name, written.namespace, written.keys.join(", "))
 }

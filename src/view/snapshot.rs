@@ -10,13 +10,14 @@ use super::hourly::id;
 use super::table::{Table, left, right};
 use super::{Format, TextStyle, csv};
 use crate::stats::allocations::{Allocation, AllocationHistory, TopOwner};
-use crate::stats::usage::{Usage, WINDOW, windows};
+use crate::stats::collectors::WINDOW;
+use crate::stats::usage::{Usage, windows};
 
 /// UIDs of the objects at the top, as far as they still exist, by namespace, kind and name.
-pub type Uids = BTreeMap<(String, String, String), String>;
+pub(crate) type Uids = BTreeMap<(String, String, String), String>;
 
 /// One time of a stretch of history.
-pub struct At<'a> {
+pub(crate) struct At<'a> {
     pub cluster: &'a str,
     pub time: Timestamp,
     pub ledger: &'a AllocationHistory,
@@ -25,7 +26,7 @@ pub struct At<'a> {
 
 /// What is told of who held what.
 #[derive(Clone, Copy, Debug)]
-pub struct Details<'a> {
+pub(crate) struct Details<'a> {
     pub uids: &'a Uids,
     /// A key of annotations, as kube-state-metrics writes it.
     pub annotation: Option<&'a str>,
@@ -108,7 +109,7 @@ impl At<'_> {
 
 /// Who held what at a moment.
 #[derive(Serialize)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     id: u64,
     cluster_name: String,
     snapshot_time: Timestamp,
@@ -127,24 +128,19 @@ pub struct Snapshot {
 impl Snapshot {
     /// What tells it from others.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.cluster_name, self.snapshot_time)
     }
 
     #[must_use]
-    pub fn allocated(&self) -> Option<u64> {
+    pub(crate) fn allocated(&self) -> Option<u64> {
         self.allocated_gpu_count
-    }
-
-    #[must_use]
-    pub fn time(&self) -> Timestamp {
-        self.snapshot_time
     }
 }
 
 /// Allocations by namespace, and by the values of an annotation; an empty object without details.
 #[derive(Default, Serialize)]
-pub struct Allocations {
+pub(crate) struct Allocations {
     #[serde(skip_serializing_if = "Option::is_none")]
     namespaces: Option<BTreeMap<String, GroupAllocation>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +169,7 @@ struct WorkloadAllocation {
 
 /// Makes a snapshot. In a list it has no details unless they are asked for; the one of now has them, and its dimension.
 #[must_use]
-pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snapshot {
+pub(crate) fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snapshot {
     let held = at.held();
     Snapshot {
         id: id(&["snapshot", at.cluster, &at.time.to_string()]),
@@ -195,7 +191,7 @@ fn number(value: Option<u64>) -> String {
 
 /// Renders a snapshot for people.
 #[must_use]
-pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
+pub(crate) fn text(snapshot: &Snapshot, look: TextStyle) -> String {
     let (held, all) = (number(snapshot.allocated_gpu_count), number(snapshot.total_gpu_capacity));
     let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
     let mut table = Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), right("UTIL")]);
@@ -216,7 +212,7 @@ pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
 
 /// Renders snapshots for people, or as CSV with every field.
 #[must_use]
-pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers, look);
     }

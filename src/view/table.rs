@@ -11,14 +11,14 @@ use colored::Color;
 
 /// One cell: what it says and how it may be colored.
 #[derive(Clone, Debug, Default)]
-pub struct Cell {
+pub(crate) struct Cell {
     text: String,
     color: Option<Color>,
 }
 
 impl Cell {
     #[must_use]
-    pub fn colored(text: impl Into<String>, color: Option<Color>) -> Self {
+    pub(crate) fn colored(text: impl Into<String>, color: Option<Color>) -> Self {
         Self { text: text.into(), color }
     }
 }
@@ -31,7 +31,7 @@ impl<T: Into<String>> From<T> for Cell {
 
 /// A column's title and side.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub(crate) struct Column {
     pub title: &'static str,
     pub right: bool,
     /// Left out where a terminal is too narrow for it.
@@ -40,42 +40,42 @@ pub struct Column {
 
 impl Column {
     #[must_use]
-    pub const fn yielding(self) -> Self {
+    pub(crate) const fn yielding(self) -> Self {
         Self { yields: true, ..self }
     }
 }
 
 #[must_use]
-pub const fn left(title: &'static str) -> Column {
+pub(crate) const fn left(title: &'static str) -> Column {
     Column { title, right: false, yields: false }
 }
 
 #[must_use]
-pub const fn right(title: &'static str) -> Column {
+pub(crate) const fn right(title: &'static str) -> Column {
     Column { title, right: true, yields: false }
 }
 
 /// Rows under titles.
 #[derive(Debug, Default)]
-pub struct Table {
+pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     #[must_use]
-    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+    pub(crate) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
-    pub fn row(&mut self, cells: Vec<Cell>) {
+    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.columns.len(), "a row has a cell for every column");
         self.rows.push(cells);
     }
 
     /// The table in the format asked for.
     #[must_use]
-    pub fn show(&self, format: Format, headers: bool, look: TextStyle) -> String {
+    pub(crate) fn show(&self, format: Format, headers: bool, look: TextStyle) -> String {
         if format == Format::Csv { self.csv(headers, look) } else { self.aligned(format, headers, look) }
     }
 

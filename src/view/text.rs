@@ -11,7 +11,7 @@ use super::TextStyle;
 
 /// Text from outside, safe to show: control characters, bidirectional marks and line separators become visible escapes.
 #[must_use]
-pub fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
@@ -33,13 +33,13 @@ fn is_unsafe(c: char) -> bool {
 
 /// A span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
 #[must_use]
-pub fn age(from: Option<Timestamp>, now: Timestamp) -> String {
+pub(crate) fn age(from: Option<Timestamp>, now: Timestamp) -> String {
     from.map_or_else(|| "-".to_owned(), |from| span(now.duration_since(from)))
 }
 
 /// A duration in one unit.
 #[must_use]
-pub fn span(duration: SignedDuration) -> String {
+pub(crate) fn span(duration: SignedDuration) -> String {
     let seconds = duration.as_secs().max(0);
     match seconds {
         0..120 => format!("{seconds}s"),
@@ -51,13 +51,13 @@ pub fn span(duration: SignedDuration) -> String {
 
 /// `1 pod`, `2 pods`.
 #[must_use]
-pub fn count(number: u64, noun: &str) -> String {
+pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// `text` in a color, where colors are wanted.
 #[must_use]
-pub fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
+pub(crate) fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
     match color.filter(|_| look.color) {
         Some(color) => text.color(color).to_string(),
         None => text.to_owned(),
@@ -66,7 +66,7 @@ pub fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
 
 /// What needs attention has the only strong color: red broken, yellow waiting, green fine, dim what is over or paused.
 #[must_use]
-pub fn status_color(status: Status) -> Option<Color> {
+pub(crate) fn status_color(status: Status) -> Option<Color> {
     match status {
         Status::Running => Some(Color::Green),
         Status::Failed => Some(Color::Red),
@@ -77,7 +77,7 @@ pub fn status_color(status: Status) -> Option<Color> {
 
 /// `pending ImagePullBackOff`, `running 2/2`.
 #[must_use]
-pub fn state(state: &State) -> String {
+pub(crate) fn state(state: &State) -> String {
     let mut text = state.status.to_string();
     if state.counted && state.status == Status::Running {
         text.push_str(&format!(" {}/{}", state.running, state.wanted));
@@ -90,19 +90,19 @@ pub fn state(state: &State) -> String {
 
 /// A line of a description: its name and what it says.
 #[must_use]
-pub fn status_line(name: &str, value: &str) -> String {
+pub(crate) fn status_line(name: &str, value: &str) -> String {
     format!("  {name:<12} {value}\n")
 }
 
 /// A bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
 #[must_use]
-pub fn bar(percent: f64, cells: usize, look: TextStyle) -> String {
+pub(crate) fn bar(percent: f64, cells: usize, look: TextStyle) -> String {
     format!("{} {percent:.0}%", blocks(percent, cells, look))
 }
 
 /// A bar of `cells` for whoever writes its number beside it.
 #[must_use]
-pub fn blocks(percent: f64, cells: usize, look: TextStyle) -> String {
+pub(crate) fn blocks(percent: f64, cells: usize, look: TextStyle) -> String {
     let eighths = (percent.clamp(0.0, 100.0) / 100.0 * cells as f64 * 8.0).round() as usize;
     if look.plain {
         let full = (eighths / 8).min(cells);
@@ -116,7 +116,7 @@ pub fn blocks(percent: f64, cells: usize, look: TextStyle) -> String {
 
 /// Breaks a long text at words, so that it stays beside its title on a terminal.
 #[must_use]
-pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
+pub(crate) fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     let Some(room) = look.width.and_then(|width| width.checked_sub(indent)).filter(|room| *room > 20) else {
         return text.to_owned();
     };

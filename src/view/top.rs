@@ -12,7 +12,7 @@ use super::{Format, TextStyle};
 
 /// A line of the view.
 #[derive(Clone, Debug)]
-pub struct TopLine {
+pub(crate) struct TopLine {
     pub name: String,
     /// Namespace, type or node: what tells one from another.
     pub about: String,
@@ -24,7 +24,7 @@ pub struct TopLine {
 
 /// What lines are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TopOrder {
+pub(crate) enum TopOrder {
     #[default]
     Utilization,
     Memory,
@@ -34,10 +34,10 @@ pub enum TopOrder {
 }
 
 /// Utilizations by line, oldest first, with their times in Unix milliseconds.
-pub type TopHistory = BTreeMap<String, Vec<Point>>;
+pub(crate) type TopHistory = BTreeMap<String, Vec<Point>>;
 
 #[must_use]
-pub fn of_node(host: &NodeUsage) -> TopLine {
+pub(crate) fn of_node(host: &NodeUsage) -> TopLine {
     TopLine {
         name: host.name().to_owned(),
         about: host.kinds().join(","),
@@ -48,7 +48,7 @@ pub fn of_node(host: &NodeUsage) -> TopLine {
 }
 
 #[must_use]
-pub fn of_gpu(reading: &Reading) -> TopLine {
+pub(crate) fn of_gpu(reading: &Reading) -> TopLine {
     let holder = reading.holders.first().map(|(namespace, pod)| format!("{namespace}/{pod}"));
     TopLine {
         name: format!("{}/{}", reading.node, reading.id()),
@@ -60,7 +60,7 @@ pub fn of_gpu(reading: &Reading) -> TopLine {
 }
 
 /// The busiest first; what is not known last, whatever the key.
-pub fn sort(lines: &mut [TopLine], key: TopOrder) {
+pub(crate) fn sort(lines: &mut [TopLine], key: TopOrder) {
     let number = |line: &TopLine| match key {
         TopOrder::Utilization => line.figures.utilization,
         TopOrder::Memory => line.figures.memory_used_mib,
@@ -76,7 +76,7 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
 
 /// The lines as a table. `past` adds a curve of the last minutes.
 #[must_use]
-pub fn table(
+pub(crate) fn table(
     lines: &[TopLine],
     titles: (&'static str, &'static str),
     past: Option<(&TopHistory, i64, i64)>,

@@ -9,7 +9,7 @@ use super::text::clean;
 
 /// The contract's hierarchy.
 #[derive(Serialize)]
-pub struct TreeItem<'a> {
+pub(crate) struct TreeItem<'a> {
     kind: &'a str,
     name: &'a str,
     namespace: &'a str,
@@ -18,7 +18,7 @@ pub struct TreeItem<'a> {
 }
 
 #[must_use]
-pub fn document(branch: &Branch) -> TreeItem<'_> {
+pub(crate) fn document(branch: &Branch) -> TreeItem<'_> {
     TreeItem {
         kind: &branch.kind,
         name: &branch.name,
@@ -30,7 +30,7 @@ pub fn document(branch: &Branch) -> TreeItem<'_> {
 
 /// The tree with lines, or with ASCII ones.
 #[must_use]
-pub fn text(branch: &Branch, look: TextStyle) -> String {
+pub(crate) fn text(branch: &Branch, look: TextStyle) -> String {
     let mut lines = format!("{}/{}\n", clean(&branch.kind), clean(&branch.name));
     below(branch, "", look, &mut lines);
     lines

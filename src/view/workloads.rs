@@ -15,7 +15,7 @@ use super::text::{age, clean, paint, status_line, wrapped};
 use super::{Format, TextStyle};
 
 /// A workload with what its devices do.
-pub struct ConsumerRow<'a> {
+pub(crate) struct ConsumerRow<'a> {
     pub workload: &'a Workload,
     /// `None` without metrics.
     pub figures: Option<Figures>,
@@ -23,7 +23,7 @@ pub struct ConsumerRow<'a> {
 
 /// A page of workloads.
 #[derive(Serialize)]
-pub struct WorkloadList {
+pub(crate) struct WorkloadList {
     data: Vec<WorkloadItem>,
     total: usize,
 }
@@ -58,7 +58,7 @@ fn end(workload: &Workload) -> Option<i64> {
 }
 
 #[must_use]
-pub fn list(found: &[&Workload], total: usize) -> WorkloadList {
+pub(crate) fn list(found: &[&Workload], total: usize) -> WorkloadList {
     let item = |workload: &&Workload| WorkloadItem {
         kind: workload.top.kind.clone(),
         name: workload.top.name.clone(),
@@ -92,7 +92,7 @@ fn color(standing: Standing) -> Option<colored::Color> {
 
 /// The list for people.
 #[must_use]
-pub fn table(found: &[&Workload], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn table(found: &[&Workload], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
     let mut columns = vec![left("NAMESPACE"), left("KIND"), left("NAME"), left("STATUS"), right("HELD"), right("REQUESTED")];
     columns.extend([left("GPU").yielding(), right("AGE")]);
@@ -123,7 +123,7 @@ fn held(workload: &Workload) -> u64 {
 
 /// `-o name`: what `describe workload` accepts.
 #[must_use]
-pub fn names(found: &[&Workload]) -> Vec<String> {
+pub(crate) fn names(found: &[&Workload]) -> Vec<String> {
     let name = |workload: &&Workload| {
         format!("{}/{}/{}", clean(&workload.top.namespace), clean(&workload.top.kind), clean(&workload.top.name))
     };
@@ -132,7 +132,7 @@ pub fn names(found: &[&Workload]) -> Vec<String> {
 
 /// A page of consumers.
 #[derive(Serialize)]
-pub struct ConsumerList {
+pub(crate) struct ConsumerList {
     data: Vec<ConsumerItem>,
     total: usize,
     coverage: Option<Coverage>,
@@ -160,7 +160,7 @@ struct Stat {
 }
 
 #[must_use]
-pub fn consumers(rows: &[ConsumerRow<'_>], total: usize, coverage: Option<Coverage>) -> ConsumerList {
+pub(crate) fn consumers(rows: &[ConsumerRow<'_>], total: usize, coverage: Option<Coverage>) -> ConsumerList {
     let item = |row: &ConsumerRow<'_>| ConsumerItem {
         kind: row.workload.top.kind.clone(),
         name: row.workload.top.name.clone(),
@@ -180,7 +180,7 @@ pub fn consumers(rows: &[ConsumerRow<'_>], total: usize, coverage: Option<Covera
 
 /// Consumers for people.
 #[must_use]
-pub fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
         left("KIND"),
@@ -208,13 +208,13 @@ pub fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: bool, l
 
 /// What filters can be set to.
 #[derive(Serialize)]
-pub struct WorkloadMetadata {
+pub(crate) struct WorkloadMetadata {
     namespaces: BTreeSet<String>,
     kinds: BTreeSet<String>,
 }
 
 #[must_use]
-pub fn metadata(found: &[Workload]) -> WorkloadMetadata {
+pub(crate) fn metadata(found: &[Workload]) -> WorkloadMetadata {
     WorkloadMetadata {
         namespaces: found.iter().map(|workload| workload.top.namespace.clone()).collect(),
         kinds: found.iter().map(|workload| workload.top.kind.clone()).collect(),
@@ -222,7 +222,7 @@ pub fn metadata(found: &[Workload]) -> WorkloadMetadata {
 }
 
 #[must_use]
-pub fn metadata_text(metadata: &WorkloadMetadata) -> String {
+pub(crate) fn metadata_text(metadata: &WorkloadMetadata) -> String {
     let line = |name: &str, values: &BTreeSet<String>| {
         status_line(name, &values.iter().map(|value| clean(value).into_owned()).collect::<Vec<_>>().join(", "))
     };
@@ -232,7 +232,7 @@ pub fn metadata_text(metadata: &WorkloadMetadata) -> String {
 /// One workload in full.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WorkloadDocument {
+pub(crate) struct WorkloadDocument {
     api_version: String,
     kind: String,
     name: String,
@@ -265,7 +265,7 @@ struct PodItem {
 }
 
 #[must_use]
-pub fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
+pub(crate) fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
     let ConsumerRow { workload, figures } = row;
     WorkloadDocument {
         api_version: workload.top.api_version.clone(),
@@ -301,7 +301,7 @@ pub fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
 
 /// One workload for people.
 #[must_use]
-pub fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
     let ConsumerRow { workload, figures } = row;
     let top = &workload.top;
     let status = paint(workload.standing.word(), color(workload.standing), look);

@@ -17,9 +17,11 @@ fn environment(pod: &Value) -> Vec<(String, String)> {
     let read = |variable: &Value| {
         let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
         let value = match path {
-            Some("metadata.annotations['batch.kubernetes.io/job-completion-index']") => index.as_str()?.to_owned(),
-            // The controller's own variable, appended last.
-            Some("metadata.labels['batch.kubernetes.io/job-completion-index']") => index.as_str()?.to_owned(),
+            // The label is in the controller's own variable, appended last.
+            Some(
+                "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+                | "metadata.labels['batch.kubernetes.io/job-completion-index']",
+            ) => index.as_str()?.to_owned(),
             Some(other) => panic!("a field that no test resolves: {other}"),
             None => variable["value"].as_str().unwrap_or_default().to_owned(),
         };

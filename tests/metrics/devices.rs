@@ -23,7 +23,7 @@ fn cells_of_nodes_pools_and_jobs() {
         gpu.watts = 250.0;
     });
     let nodes = scene.until(&scene.nodes(), |list| list["items"][0]["gpuUtilization"].as_f64().is_some_and(|value| value > 50.0));
-    near(&only(&nodes)["gpuUtilization"], (80.0 + 31.0) / 2.0);
+    near(&only(&nodes)["gpuUtilization"], f64::midpoint(80.0, 31.0));
     assert_eq!((&only(&nodes)["gpuSampled"], &only(&nodes)["memoryUsage"]), (&json!(2), &json!("20Gi/80Gi")));
     let table = scene.gpuctl(&scene.nodes()).ok().out;
     assert!(table.lines().nth(1).unwrap().contains(" 56% "), "{table}");

@@ -190,5 +190,5 @@ fn flags_come_before_the_environment_and_that_before_the_file() {
     assert!(!err.contains("hunter2") && err.contains(&format!("prometheus {url}, named")), "{err}");
     let mut command = gpuctl(cluster, Persona::Admin);
     command.args(["--config", "/nonexistent.yaml", "get", "nodes"]);
-    run(command, "").exits(2).says("/nonexistent.yaml cannot be read");
+    run(command, "").exits(2).says("cannot read /nonexistent.yaml");
 }

@@ -366,7 +366,7 @@ fn an_ai_is_asked_and_changes_no_score() {
 }
 
 #[test]
-fn an_ai_that_fails_or_babbles_leaves_the_score_and_says_so() {
+fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
     let scene = Scene::new("babble", 1);
     four(&scene);
     let plain = without_opinions(score(&scene, &["-o", "json"], &[]).ok().json());
@@ -377,10 +377,10 @@ fn an_ai_that_fails_or_babbles_leaves_the_score_and_says_so() {
     for (reply, tries, told) in [
         (text("<html>"), 1, "answers no JSON"),
         (text("{\"choices\":[]}"), 1, "answers without a message"),
-        (text(&choice("It is idle, I think.")), 1, "babbles: its answer is no JSON"),
+        (text(&choice("It is idle, I think.")), 1, "unexpected response from the AI at"),
         (text(&choice(&verdict("busy", 0.9))), 1, "none of active, idle and suspicious"),
-        (text(&choice(&verdict("idle", 9.0))), 1, "`confidence` is no number of 0 to 1"),
-        (text(&choice(&verdict("idle", 0.9)[..30])), 1, "babbles"),
+        (text(&choice(&verdict("idle", 9.0))), 1, "`confidence` is not a number from 0 to 1"),
+        (text(&choice(&verdict("idle", 0.9)[..30])), 1, "unexpected response"),
         (Reply::Text(401, "sk-canary".to_owned()), 1, "the key is missing or refused"),
         (Reply::Text(500, String::new()), 2, "answers 500 (2 tries)"),
         (Reply::Text(429, String::new()), 2, "answers 429 (2 tries)"),

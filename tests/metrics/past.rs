@@ -566,7 +566,7 @@ fn hours_that_are_over_in_every_telling() {
     let wrong = crate::support::file("wrong-prices.yaml", "gpu_hours: 2\n");
     ask(&plain, &cache, &["report", "--prices", wrong.to_str().unwrap()]).exits(2).says("has no prices");
     let markdown = ask(&plain, &cache, &["report", "--from", &start, "--to", &end, "-o", "markdown"]).ok().out;
-    assert!(markdown.contains("| inf | - |") && markdown.contains("| **total** |"), "{markdown}");
+    assert!(markdown.contains("| inf       |     - |") && markdown.contains("| **total** |"), "{markdown}");
 
     // One workload after it is gone: each device, and what to change.
     let eff = |arguments: &[&str]| ask(&plain, &cache, &[&["eff"], arguments, &["--start", "12h", "-o", "json"]].concat());

@@ -110,7 +110,7 @@ fn scores_low_ones_and_sums() {
     }
     let stats = scene.json(&arguments("stats"));
     assert_eq!((&stats["total_gpus"], &stats["by_status"]["unknown"], &stats["idle_count"]), (&json!(4), &json!(2), &json!(0)));
-    near(&stats["avg_score"], (by_hand[0] + by_hand[1]) / 2.0);
+    near(&stats["avg_score"], f64::midpoint(by_hand[0], by_hand[1]));
     let long = scene.json(&["score", "--window", "1h", "--step", "30s"]);
     for one in long.as_array().unwrap() {
         assert_eq!(

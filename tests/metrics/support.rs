@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use gpuctl::config::KEYS;
+use gpuctl::generated::KEYS;
 use gpuctl_sandbox::exporter::{Dialect, Exporter, Gpu};
 use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Cluster, Options, Persona};

@@ -161,7 +161,7 @@ fn instances_amd_devices_copies_garbage_and_gaps() {
     near(&list[1]["score"], by_hand[1]);
     // A gap lowers no mean: the device is what it was, then unknown, never idle.
     scene.exporter.change(|fleet| {
-        fleet.gpus.iter_mut().filter(|gpu| gpu.index == 0 && gpu.instance.is_none()).for_each(|gpu| gpu.silent = true)
+        fleet.gpus.iter_mut().filter(|gpu| gpu.index == 0 && gpu.instance.is_none()).for_each(|gpu| gpu.silent = true);
     });
     scene.until(&SHORT, |list| {
         let all = list.as_array().unwrap();
@@ -204,10 +204,10 @@ fn each_variable_and_the_file_of_the_document() {
     assert_eq!((&low["count"], &low["threshold"]), (&json!(2), &json!(30.0)));
     let low = score(&[&short[..], &["--threshold", "15"]].concat(), &[at, ("THRESHOLD", "30")]).ok().json();
     assert_eq!((&low["count"], &low["threshold"]), (&json!(1), &json!(15.0)), "a flag comes before the environment");
-    score(&short, &[at, ("THRESHOLD", "many")]).exits(2).says("THRESHOLD is `many`, which is no number of 0 to 100");
+    score(&short, &[at, ("THRESHOLD", "many")]).exits(2).says("THRESHOLD is `many`, which is not a number of 0 to 100");
     score(&short, &[at, ("INTERVAL", "soon")]).exits(2).says("INTERVAL is `soon`");
     score(&short, &[at, ("AI_ENABLED", "true")]).exits(2).says("no AI is named");
-    score(&short, &[at, ("AI_ENABLED", "perhaps")]).exits(2).says("AI_ENABLED is `perhaps`, which is no true or false");
+    score(&short, &[at, ("AI_ENABLED", "perhaps")]).exits(2).says("AI_ENABLED is `perhaps`, which is not true or false");
     // What only `score` reads disturbs nobody else.
     let mut command = gpuctl(scene.cluster, gpuctl_sandbox::Persona::Admin);
     command.args(["get", "nodes"]).envs([at, ("THRESHOLD", "many"), ("INTERVAL", "soon"), ("LOG_LEVEL", "7")]);

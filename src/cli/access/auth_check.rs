@@ -13,7 +13,7 @@ use crate::verbs::tasks;
 
 /// Ask what you may do
 #[derive(Debug, Subcommand)]
-pub enum Auth {
+pub(crate) enum Auth {
     Check(AuthCheck),
 }
 
@@ -26,7 +26,7 @@ pub enum Auth {
   gpuctl auth check create jobs --pool training-pool
   gpuctl auth check -n team-a --emit-role > role.yaml
   gpuctl auth check logs jobs -A --emit-role=full")]
-pub struct AuthCheck {
+pub(crate) struct AuthCheck {
     /// What would be done: create, get, describe, logs, delete, …
     #[arg(value_parser = PossibleValuesParser::new(verbs()), hide_possible_values = true, requires = "resource")]
     pub verb: Option<String>,
@@ -47,16 +47,16 @@ pub struct AuthCheck {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RoleExtent {
+pub(crate) enum RoleExtent {
     Minimal,
     Full,
 }
 
-pub fn verbs() -> Vec<&'static str> {
+pub(crate) fn verbs() -> Vec<&'static str> {
     tasks().map(Task::verb).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-pub fn resources() -> Vec<&'static str> {
+pub(crate) fn resources() -> Vec<&'static str> {
     let plural = tasks().map(Task::resource).collect::<BTreeSet<_>>();
     plural.iter().flat_map(|word| [*word, word.strip_suffix('s').unwrap_or(word)]).collect()
 }

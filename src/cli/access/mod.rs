@@ -1,3 +1,3 @@
 //! What can be typed about rights and secrets.
 
-pub mod auth_check;
+pub(crate) mod auth_check;

@@ -9,14 +9,14 @@ use crate::view::columns::CustomColumn;
 
 /// How a list is printed.
 #[derive(Clone, Debug)]
-pub enum ListOutput {
+pub(crate) enum ListOutput {
     Usual(ListFormat),
     Columns(Vec<CustomColumn>),
 }
 
 impl ListOutput {
     /// The nearest of the usual formats.
-    pub fn format(&self) -> ListFormat {
+    pub(crate) fn format(&self) -> ListFormat {
         match self {
             Self::Usual(format) => *format,
             Self::Columns(_) => ListFormat::Table,
@@ -24,7 +24,7 @@ impl ListOutput {
     }
 
     /// The columns that were named, if any.
-    pub fn columns(&self) -> Option<Vec<CustomColumn>> {
+    pub(crate) fn columns(&self) -> Option<Vec<CustomColumn>> {
         match self {
             Self::Usual(_) => None,
             Self::Columns(columns) => Some(columns.clone()),
@@ -32,11 +32,11 @@ impl ListOutput {
     }
 }
 
-pub const CUSTOM: &str = "custom-columns=";
+pub(crate) const CUSTOM: &str = "custom-columns=";
 
 /// Reads `-o`.
 #[derive(Clone)]
-pub struct OutputParser;
+pub(crate) struct OutputParser;
 
 impl TypedValueParser for OutputParser {
     type Value = ListOutput;
@@ -65,7 +65,7 @@ impl TypedValueParser for OutputParser {
     }
 }
 
-pub fn columns(text: &str) -> Option<Vec<CustomColumn>> {
+pub(crate) fn columns(text: &str) -> Option<Vec<CustomColumn>> {
     let column = |part: &str| {
         let (title, path) = part.split_once(':')?;
         let path: Vec<String> = path.trim_start_matches('.').split('.').map(ToOwned::to_owned).collect();

@@ -8,7 +8,7 @@ use crate::inside::choice::ContainerChoice;
 
 /// Which container of which pod.
 #[derive(Args, Debug)]
-pub struct ContainerArgs {
+pub(crate) struct ContainerArgs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
@@ -26,7 +26,7 @@ pub struct ContainerArgs {
 impl ContainerArgs {
     /// Returns which pod and container are meant.
     #[must_use]
-    pub fn choice(&self) -> ContainerChoice<'_> {
+    pub(crate) fn choice(&self) -> ContainerChoice<'_> {
         ContainerChoice { rank: self.rank, pod: self.pod.as_deref(), container: self.container.as_deref() }
     }
 }

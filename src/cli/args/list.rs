@@ -8,7 +8,7 @@ use crate::observe::watch::WATCH_STEP;
 
 /// Options of every list. `K` is the enum of keys that the list can be sorted by.
 #[derive(Args, Clone, Debug)]
-pub struct ListArgs<K: ValueEnum + Clone + Send + Sync + 'static> {
+pub(crate) struct ListArgs<K: ValueEnum + Clone + Send + Sync + 'static> {
     /// Sort the list by this key
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<K>,
@@ -23,7 +23,7 @@ pub struct ListArgs<K: ValueEnum + Clone + Send + Sync + 'static> {
 
 /// Which part of a list
 #[derive(Args, Clone, Copy, Debug, Default)]
-pub struct PageArgs {
+pub(crate) struct PageArgs {
     /// Print this page, counted from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub page: Option<u32>,
@@ -34,7 +34,7 @@ pub struct PageArgs {
 
 /// How a list is printed
 #[derive(Args, Clone, Debug)]
-pub struct PrintArgs {
+pub(crate) struct PrintArgs {
     /// Omit the header row
     #[arg(long)]
     pub no_headers: bool,
@@ -44,14 +44,14 @@ pub struct PrintArgs {
 }
 
 /// Rows on a page when only `--page` is given: the number of the contract.
-pub const PAGE_SIZE: u32 = 20;
+pub(crate) const PAGE_SIZE: u32 = 20;
 /// The same for workloads: the number of the workloads document.
-pub const WORKLOADS_PAGE_SIZE: u32 = 10;
+pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
     /// Returns the page that was asked for; `usual` rows are on a page of which only the number was given.
     #[must_use]
-    pub fn page(&self, usual: u32) -> Page {
+    pub(crate) fn page(&self, usual: u32) -> Page {
         Page { number: self.page, size: self.page_size, usual }
     }
 }
@@ -59,7 +59,7 @@ impl PageArgs {
 impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
     /// Returns what the workflow of lists is told; `page_size` rows are on a page of which only the number was given.
     #[must_use]
-    pub fn options(&self, page_size: u32) -> ListOptions {
+    pub(crate) fn options(&self, page_size: u32) -> ListOptions {
         ListOptions { page: self.page.page(page_size), watch: self.watch, ..self.print.options() }
     }
 }
@@ -67,7 +67,7 @@ impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
 impl PrintArgs {
     /// Returns the options of a list that is printed once and whole.
     #[must_use]
-    pub fn options(&self) -> ListOptions {
+    pub(crate) fn options(&self) -> ListOptions {
         ListOptions {
             page: Page::default(),
             watch: false,

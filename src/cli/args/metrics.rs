@@ -6,7 +6,7 @@ use crate::config::MetricsFlags;
 
 /// Options of every command that may show metrics
 #[derive(Args, Clone, Debug, Default)]
-pub struct MetricsArgs {
+pub(crate) struct MetricsArgs {
     /// Prometheus to ask instead of the one found in the cluster; `none` asks nobody
     #[arg(long, global = true, value_name = "URL", help_heading = "Metrics options")]
     pub prometheus: Option<String>,
@@ -30,7 +30,7 @@ pub struct MetricsArgs {
 impl MetricsArgs {
     /// Returns what was typed, for the config to resolve.
     #[must_use]
-    pub fn flags(&self) -> MetricsFlags {
+    pub(crate) fn flags(&self) -> MetricsFlags {
         MetricsFlags {
             config: self.config.clone(),
             url: self.prometheus.clone(),

@@ -1,10 +1,10 @@
 //! Groups of arguments that many verbs share.
 
-pub mod columns;
-pub mod container;
-pub mod format;
-pub mod list;
-pub mod metrics;
-pub mod submit;
-pub mod time;
-pub mod value;
+pub(crate) mod columns;
+pub(crate) mod container;
+pub(crate) mod format;
+pub(crate) mod list;
+pub(crate) mod metrics;
+pub(crate) mod submit;
+pub(crate) mod time;
+pub(crate) mod value;

@@ -12,7 +12,7 @@ use super::value::duration;
 
 /// How jobs are submitted
 #[derive(Args, Clone, Debug, Default)]
-pub struct SubmitArgs {
+pub(crate) struct SubmitArgs {
     /// Only show what would be sent (client), or let the server judge it too (server)
     #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub dry_run: Option<DryRun>,
@@ -36,13 +36,13 @@ pub struct SubmitArgs {
 impl SubmitArgs {
     /// True when any of the options was typed.
     #[must_use]
-    pub fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.dry_run.is_some() || self.keep_partial || self.force || self.private || self.wait.is_some() || self.timeout.is_some()
     }
 
     /// Returns what the workflow is told, with what the verb does about jobs that exist.
     #[must_use]
-    pub fn options(&self, mode: Mode) -> SubmitOptions {
+    pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
         let Self { dry_run, keep_partial, force, private, wait, timeout } = *self;
         SubmitOptions { mode, dry_run, keep_partial, force, private, wait, timeout }
     }

@@ -6,7 +6,7 @@ use crate::observe::times::TimeRange;
 
 /// Which time is meant
 #[derive(Args, Clone, Debug, Default)]
-pub struct TimeRangeArgs {
+pub(crate) struct TimeRangeArgs {
     /// Begin: RFC 3339, Unix seconds, a span before now such as 1h, or yesterday
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
@@ -21,7 +21,7 @@ pub struct TimeRangeArgs {
 impl TimeRangeArgs {
     /// Returns what was typed, for the workflow to resolve against the clock.
     #[must_use]
-    pub fn range(&self) -> TimeRange {
+    pub(crate) fn range(&self) -> TimeRange {
         TimeRange { start: self.start.clone(), end: self.end.clone(), step: self.step.clone() }
     }
 }

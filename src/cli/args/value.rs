@@ -9,10 +9,10 @@ use crate::observe::hourly::Dimension;
 /// What a value should have been, for clap's message about one that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
-pub struct Expected(pub &'static str);
+pub(crate) struct Expected(pub &'static str);
 
 /// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.
-pub fn object_name(text: &str) -> Result<String, Expected> {
+pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let edge = |c: char| c.is_ascii_alphanumeric();
     let good =
@@ -21,13 +21,13 @@ pub fn object_name(text: &str) -> Result<String, Expected> {
 }
 
 /// `30s`, `5m`, `2d` on the command line.
-pub fn duration(text: &str) -> Result<Duration, Expected> {
+pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
     crate::model::quantity::duration(text).ok_or(Expected("a duration such as 30s, 5m or 2h"))
 }
 
 /// `label` or `annotation`.
 #[must_use]
-pub fn dimension() -> impl TypedValueParser<Value = Dimension> {
+pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
     PossibleValuesParser::new(["label", "annotation"])
         .map(|word| if word == "label" { Dimension::Label } else { Dimension::Annotation })
 }

@@ -17,7 +17,7 @@ use crate::spec::Override;
   gpuctl apply -f service.yaml --dry-run=server
   gpuctl apply -f train.yaml --replace
   gpuctl diff -f service.yaml")]
-pub struct Apply {
+pub(crate) struct Apply {
     /// File, folder of *.yaml files, or - for stdin; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,

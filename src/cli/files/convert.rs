@@ -10,7 +10,7 @@ use clap::Args;
   gpuctl convert -f job.yaml > train.yaml
   gpuctl convert -f train.sbatch --image pytorch/pytorch:2.9.0
   kubectl get job bert -o yaml | gpuctl convert -f -")]
-pub struct Convert {
+pub(crate) struct Convert {
     /// File, or - for stdin
     #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub file: String,

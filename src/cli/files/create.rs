@@ -23,7 +23,7 @@ use crate::spec::Override;
   gpuctl create -f job.yaml --wait=complete --timeout 12h
   gpuctl create secret hub --from-env HF_TOKEN"
 )]
-pub struct Create {
+pub(crate) struct Create {
     #[command(subcommand)]
     pub what: Option<CreateTarget>,
     /// File, folder of *.yaml files, or - for stdin; may be repeated
@@ -46,13 +46,13 @@ pub struct Create {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum CreateTarget {
+pub(crate) enum CreateTarget {
     Secret(create_secret::CreateSecret),
 }
 
 impl Create {
     /// As `auth check` names it; `None` where files decide.
-    pub fn task(&self) -> Option<&'static str> {
+    pub(crate) fn task(&self) -> Option<&'static str> {
         self.what.as_ref().map(|CreateTarget::Secret(_)| "create secrets")
     }
 }

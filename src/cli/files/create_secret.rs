@@ -13,7 +13,7 @@ use crate::cli::args::value::object_name;
 #[command(after_help = "Examples:
   gpuctl create secret hub --from-env HF_TOKEN --from-env WANDB_API_KEY
   gpuctl create secret pull --registry registry.example.com --username alice --password-stdin < token.txt")]
-pub struct CreateSecret {
+pub(crate) struct CreateSecret {
     /// Name of the secret
     #[arg(value_parser = object_name)]
     pub name: String,

@@ -14,7 +14,7 @@ use crate::spec::Override;
   gpuctl diff -f service.yaml
   gpuctl diff -f jobs/ -o json
   gpuctl diff -f service.yaml --set service.replicas=4")]
-pub struct Diff {
+pub(crate) struct Diff {
     /// File, folder of *.yaml files, or - for stdin; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,

@@ -10,7 +10,7 @@ use crate::cli::args::format::OneFormat;
   gpuctl explain training
   gpuctl explain training.resources.gpu
   gpuctl explain service.health_check -o json")]
-pub struct Explain {
+pub(crate) struct Explain {
     /// Field, with or without its kind
     #[arg(value_name = "FIELD")]
     pub field: String,

@@ -11,7 +11,7 @@ use crate::cli::files::kinds;
 #[command(after_help = "Examples:
   gpuctl init training --output job.yaml
   gpuctl init inference | less")]
-pub struct Init {
+pub(crate) struct Init {
     /// What the file is to describe
     #[arg(value_name = "KIND", value_parser = kinds())]
     pub kind: String,

@@ -1,19 +1,19 @@
 //! What can be typed about specification files.
 
-pub mod apply;
-pub mod convert;
-pub mod create;
-pub mod create_secret;
-pub mod diff;
-pub mod explain;
-pub mod init;
-pub mod schema;
-pub mod validate;
+pub(crate) mod apply;
+pub(crate) mod convert;
+pub(crate) mod create;
+pub(crate) mod create_secret;
+pub(crate) mod diff;
+pub(crate) mod explain;
+pub(crate) mod init;
+pub(crate) mod schema;
+pub(crate) mod validate;
 
 use crate::spec::reference::KINDS;
 
 /// Kinds as words of the command line.
-pub fn kinds() -> clap::builder::PossibleValuesParser {
+pub(crate) fn kinds() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(
         KINDS.iter().map(|(kind, about)| clap::builder::PossibleValue::new(*kind).help(*about)),
     )

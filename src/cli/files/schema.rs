@@ -11,7 +11,7 @@ use crate::cli::files::kinds;
 #[command(after_help = "Examples:
   gpuctl schema > gpuctl.schema.json
   gpuctl schema training")]
-pub struct Schema {
+pub(crate) struct Schema {
     /// Only of this kind
     #[arg(value_name = "KIND", value_parser = kinds())]
     pub kind: Option<String>,

@@ -15,7 +15,7 @@ use crate::spec::checks::{self};
   gpuctl validate -f jobs/ --strict -o json
   gpuctl validate -f job.yaml --server -n team-a
   gpuctl validate --explain tensor-parallel")]
-pub struct Validate {
+pub(crate) struct Validate {
     /// File, folder of *.yaml files, or - for stdin; may be repeated
     #[arg(short, long = "filename", required_unless_present = "explain", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,

@@ -8,7 +8,7 @@ use crate::cli::args::format::OneFormat;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get clusters -o json")]
-pub struct GetClusters {
+pub(crate) struct GetClusters {
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

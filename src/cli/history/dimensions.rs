@@ -8,7 +8,7 @@ use crate::observe::hourly::Dimension;
 
 /// Where and how far back names are looked for
 #[derive(Args, Clone, Debug)]
-pub struct LookbackArgs {
+pub(crate) struct LookbackArgs {
     /// Context of the kubeconfig whose cluster is meant
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
@@ -24,7 +24,7 @@ pub struct LookbackArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get namespaces --since 7d -o json")]
-pub struct GetNamespaces {
+pub(crate) struct GetNamespaces {
     #[command(flatten)]
     pub back: LookbackArgs,
 }
@@ -33,7 +33,7 @@ pub struct GetNamespaces {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get dimension-keys --type annotation -o json")]
-pub struct GetDimensionKeys {
+pub(crate) struct GetDimensionKeys {
     /// Label or annotation
     #[arg(long = "type", value_parser = dimension(), default_value = "label", value_name = "TYPE")]
     pub kind: Dimension,
@@ -45,7 +45,7 @@ pub struct GetDimensionKeys {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get dimension-values team -o json")]
-pub struct GetDimensionValues {
+pub(crate) struct GetDimensionValues {
     /// The key, such as team
     #[arg(value_name = "KEY")]
     pub key: String,

@@ -13,7 +13,7 @@ use crate::cli::args::format::OneFormat;
   gpuctl eff bert-ft
   gpuctl eff team-a/llama3-70b --start 30d -o json
   gpuctl eff 7b0e8c5a-3f1d-4d7e-9a55-0c7de1fa0001")]
-pub struct Eff {
+pub(crate) struct Eff {
     /// Job or workload: NAME, NAMESPACE/NAME, or the UID of one that still exists
     #[arg(value_name = "NAME")]
     pub name: String,

@@ -21,7 +21,7 @@ prices.yaml:
   currency: EUR
   gpu_hour: 1.80
   kwh: 0.25")]
-pub struct Report {
+pub(crate) struct Report {
     /// Group by namespace, team, user, pool, label=KEY or annotation=KEY
     #[arg(long, value_name = "WHAT", default_value = "namespace", value_parser = by)]
     pub by: GroupBy,
@@ -52,7 +52,7 @@ pub struct Report {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
+pub(crate) enum ReportFormat {
     #[default]
     Table,
     Json,
@@ -62,7 +62,7 @@ pub enum ReportFormat {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ReportSortKey {
+pub(crate) enum ReportSortKey {
     Name,
     /// The most GPU-hours held first
     Held,
@@ -72,14 +72,14 @@ pub enum ReportSortKey {
 
 /// What is grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GroupBy {
+pub(crate) enum GroupBy {
     Namespace,
     /// What was typed, and the key in it.
     Label(String, String),
     Annotation(String, String),
 }
 
-pub fn by(text: &str) -> Result<GroupBy, Expected> {
+pub(crate) fn by(text: &str) -> Result<GroupBy, Expected> {
     let label = |key: &str| GroupBy::Label(text.to_owned(), key.to_owned());
     match text.split_once('=') {
         Some(("label", key)) if !key.is_empty() => Ok(label(key)),

@@ -9,7 +9,7 @@ use crate::model::quantity;
 
 /// Show who held which GPUs at a time
 #[derive(Debug, Subcommand)]
-pub enum SnapshotCommand {
+pub(crate) enum SnapshotCommand {
     Latest(Latest),
     List(SnapshotList),
 }
@@ -19,7 +19,7 @@ pub enum SnapshotCommand {
 #[command(after_help = "Examples:
   gpuctl snapshot latest
   gpuctl snapshot latest --annotation cost-center -o json")]
-pub struct Latest {
+pub(crate) struct Latest {
     /// Context of the kubeconfig whose cluster is meant
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
@@ -36,7 +36,7 @@ pub struct Latest {
 #[command(after_help = "Examples:
   gpuctl snapshot list --start 6h
   gpuctl snapshot list --start yesterday --end today --step 1h --details -o json")]
-pub struct SnapshotList {
+pub(crate) struct SnapshotList {
     /// Begin: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday; 24h without it
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
@@ -60,16 +60,16 @@ pub struct SnapshotList {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SnapshotSortKey {
+pub(crate) enum SnapshotSortKey {
     Time,
     /// The most held GPUs first
     Held,
 }
 
 /// Seconds between two snapshots: those of the contract.
-pub const STEP: i64 = 300;
+pub(crate) const STEP: i64 = 300;
 
-pub fn step(text: &str) -> Result<i64, Expected> {
+pub(crate) fn step(text: &str) -> Result<i64, Expected> {
     let seconds = text.parse().ok().or_else(|| i64::try_from(quantity::duration(text)?.as_secs()).ok());
     seconds.filter(|seconds| *seconds > 0 && seconds % STEP == 0).ok_or(Expected("a multiple of 5m"))
 }

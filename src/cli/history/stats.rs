@@ -8,7 +8,7 @@ use crate::observe::hourly::Dimension;
 
 /// Show what hours came to: GPUs held, weighted by time, and how much of them was used
 #[derive(Debug, Subcommand)]
-pub enum StatsCommand {
+pub(crate) enum StatsCommand {
     Cluster(HourStatsArgs),
     #[command(visible_alias = "namespace")]
     Namespaces(HourStatsArgs),
@@ -19,7 +19,7 @@ pub enum StatsCommand {
 
 /// Which hours of which clusters
 #[derive(Args, Clone, Debug)]
-pub struct HourArgs {
+pub(crate) struct HourArgs {
     /// Begin: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday; 24h without it
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
@@ -53,7 +53,7 @@ pub struct HourArgs {
   gpuctl stats cluster
   gpuctl stats cluster --start 2026-01-01T00:00:00Z --end 2026-02-01T00:00:00Z -o csv
   gpuctl stats namespaces -n team-a --start yesterday --end today -o json")]
-pub struct HourStatsArgs {
+pub(crate) struct HourStatsArgs {
     #[command(flatten)]
     pub hours: HourArgs,
 }
@@ -64,7 +64,7 @@ pub struct HourStatsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl stats labels --dimension-type label --dimension-key team --start 7d -o json")]
-pub struct LabelStatsArgs {
+pub(crate) struct LabelStatsArgs {
     /// Label or annotation
     #[arg(long, value_parser = dimension(), default_value = "label", value_name = "TYPE")]
     pub dimension_type: Dimension,
@@ -83,7 +83,7 @@ pub struct LabelStatsArgs {
 #[command(after_help = "Examples:
   gpuctl stats workloads --start 24h --order-by utilization --page-size 10
   gpuctl stats workloads -n team-a --workload-name bert --start 7d -o json")]
-pub struct WorkloadStatsArgs {
+pub(crate) struct WorkloadStatsArgs {
     /// Only the workload of this name
     #[arg(long, value_name = "NAME")]
     pub workload_name: Option<String>,
@@ -101,19 +101,19 @@ pub struct WorkloadStatsArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StatsOrder {
+pub(crate) enum StatsOrder {
     Time,
     Utilization,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Direction {
+pub(crate) enum Direction {
     Asc,
     Desc,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StatsSortKey {
+pub(crate) enum StatsSortKey {
     /// In order of time; workloads begin with the newest
     Time,
     /// The name of the namespace, value or workload

@@ -8,7 +8,7 @@ use crate::model::DeviceId;
 
 /// Say who has or had a GPU
 #[derive(Debug, Subcommand)]
-pub enum Who {
+pub(crate) enum Who {
     Gpu(WhoGpu),
 }
 
@@ -17,7 +17,7 @@ pub enum Who {
 #[command(after_help = "Examples:
   gpuctl who gpu gpu-a-01/3
   gpuctl who gpu gpu-a-01/3 --at 2026-01-31T03:00:00Z -o json")]
-pub struct WhoGpu {
+pub(crate) struct WhoGpu {
     /// Node and number of the GPU
     #[arg(value_name = "NODE/INDEX", value_parser = place)]
     pub gpu: (String, DeviceId),
@@ -29,7 +29,7 @@ pub struct WhoGpu {
     pub output: OneFormat,
 }
 
-pub fn place(text: &str) -> Result<(String, DeviceId), Expected> {
+pub(crate) fn place(text: &str) -> Result<(String, DeviceId), Expected> {
     let parts = text.rsplit_once('/').filter(|(node, _)| !node.is_empty());
     parts
         .and_then(|(node, device)| Some((node.to_owned(), device.parse().ok()?)))

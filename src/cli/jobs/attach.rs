@@ -11,7 +11,7 @@ use crate::cli::args::container::ContainerArgs;
 #[command(after_help = "Examples:
   gpuctl attach qwen2-7b-sft
   gpuctl attach qwen2-7b-sft --rank 1")]
-pub struct Attach {
+pub(crate) struct Attach {
     #[command(flatten)]
     pub target: ContainerArgs,
 }

@@ -13,7 +13,7 @@ use crate::cli::args::format::OneFormat;
 #[command(after_help = "Examples:
   gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100
   gpuctl cp ./data.jsonl team-a/data-prep:/home/jovyan/work/")]
-pub struct Copy {
+pub(crate) struct Copy {
     /// What to copy
     pub from: String,
     /// Where to; a folder that is there gets the copy inside

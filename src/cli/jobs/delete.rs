@@ -21,7 +21,7 @@ use crate::deploy::delete::DeleteOptions;
   gpuctl delete job a b c --force
   gpuctl delete -f job.yaml"
 )]
-pub struct Delete {
+pub(crate) struct Delete {
     #[command(subcommand)]
     pub what: Option<DeleteTarget>,
     /// Delete what these files describe; - is stdin
@@ -32,7 +32,7 @@ pub struct Delete {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum DeleteTarget {
+pub(crate) enum DeleteTarget {
     /// Delete jobs by name
     #[command(visible_alias = "jobs")]
     Job(JobNames),
@@ -45,7 +45,7 @@ pub enum DeleteTarget {
 }
 
 #[derive(Args, Debug)]
-pub struct PoolNames {
+pub(crate) struct PoolNames {
     /// Pools
     #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub names: Vec<String>,
@@ -54,7 +54,7 @@ pub struct PoolNames {
 }
 
 #[derive(Args, Debug)]
-pub struct QuotaNames {
+pub(crate) struct QuotaNames {
     /// Quotas, as `quota.name` says
     #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_names))]
     pub names: Vec<String>,
@@ -64,7 +64,7 @@ pub struct QuotaNames {
 
 impl Delete {
     /// As `auth check` names it; `None` where files decide.
-    pub fn task(&self) -> Option<&'static str> {
+    pub(crate) fn task(&self) -> Option<&'static str> {
         Some(match self.what.as_ref()? {
             DeleteTarget::Job(_) => "delete jobs",
             DeleteTarget::Pool(_) => "delete pools",
@@ -74,7 +74,7 @@ impl Delete {
 }
 
 #[derive(Args, Debug)]
-pub struct JobNames {
+pub(crate) struct JobNames {
     /// Jobs, as NAME or NAMESPACE/NAME
     #[arg(required = true, add = ArgValueCandidates::new(candidates::job_names))]
     pub names: Vec<String>,
@@ -83,7 +83,7 @@ pub struct JobNames {
 }
 
 #[derive(Args, Clone, Debug)]
-pub struct DeleteArgs {
+pub(crate) struct DeleteArgs {
     /// End the containers at once, without their grace period; of a pool, also with jobs in it
     #[arg(long)]
     pub force: bool,
@@ -110,7 +110,7 @@ pub struct DeleteArgs {
 impl DeleteArgs {
     /// Returns what the workflow is told of a job.
     #[must_use]
-    pub fn of_job(&self) -> DeleteOptions {
+    pub(crate) fn of_job(&self) -> DeleteOptions {
         let Self { force, purge, no_wait, ignore_not_found, timeout, .. } = *self;
         DeleteOptions { force, purge, no_wait, ignore_not_found, timeout }
     }

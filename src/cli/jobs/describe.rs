@@ -11,7 +11,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl describe job qwen2-7b-sft
   gpuctl describe job team-a/qwen2-7b-sft -o json")]
-pub struct DescribeJob {
+pub(crate) struct DescribeJob {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,

@@ -12,7 +12,7 @@ use crate::cli::args::container::ContainerArgs;
   gpuctl exec qwen2-7b-sft
   gpuctl exec qwen2-7b-sft --rank 3 -- nvidia-smi
   gpuctl exec data-prep -i -- tee /workspace/x.txt < x.txt")]
-pub struct Exec {
+pub(crate) struct Exec {
     #[command(flatten)]
     pub target: ContainerArgs,
     /// Pass stdin on

@@ -16,7 +16,7 @@ use crate::cli::candidates;
   gpuctl get jobs --status pending --pool training-pool
   gpuctl get jobs -o custom-columns=NAME:.jobId,GPUS:.gpuHeld --no-headers
   gpuctl get jobs --mine -o json | jq '.items[] | select(.status == \"failed\")'")]
-pub struct GetJobs {
+pub(crate) struct GetJobs {
     /// All namespaces, also when the context names one
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
@@ -43,7 +43,7 @@ pub struct GetJobs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum JobSortKey {
+pub(crate) enum JobSortKey {
     Name,
     Age,
     Status,

@@ -19,7 +19,7 @@ use crate::cli::candidates;
   gpuctl logs qwen2-7b-sft -f
   gpuctl logs qwen2-7b-sft --rank 3 --tail 1000 --grep 'loss|nan'
   gpuctl logs qwen2-7b-sft --previous -o json")]
-pub struct Logs {
+pub(crate) struct Logs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,

@@ -1,15 +1,15 @@
 //! What can be typed about jobs.
 
-pub mod attach;
-pub mod copy;
-pub mod delete;
-pub mod describe;
-pub mod events;
-pub mod exec;
-pub mod get;
-pub mod logs;
-pub mod open;
-pub mod pause;
-pub mod resume;
-pub mod run;
-pub mod scale;
+pub(crate) mod attach;
+pub(crate) mod copy;
+pub(crate) mod delete;
+pub(crate) mod describe;
+pub(crate) mod events;
+pub(crate) mod exec;
+pub(crate) mod get;
+pub(crate) mod logs;
+pub(crate) mod open;
+pub(crate) mod pause;
+pub(crate) mod resume;
+pub(crate) mod run;
+pub(crate) mod scale;

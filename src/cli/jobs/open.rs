@@ -16,7 +16,7 @@ use crate::cli::candidates;
   gpuctl open data-prep --show-token
   gpuctl open llama3-8b --local-port 8000
   gpuctl open qwen2-7b-sft --target-port 6006")]
-pub struct Open {
+pub(crate) struct Open {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,

@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// Pause a job and free its GPUs
 #[derive(Debug, Subcommand)]
-pub enum Pause {
+pub(crate) enum Pause {
     /// Pause a job: its pods end, its files, claims and addresses stay
     ///
     /// A training goes on from its last checkpoint when it is resumed; whatever a pod kept in memory or in its own
@@ -23,7 +23,7 @@ pub enum Pause {
 }
 
 #[derive(Args, Debug)]
-pub struct Paused {
+pub(crate) struct Paused {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,

@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// Resume a paused job
 #[derive(Debug, Subcommand)]
-pub enum Resume {
+pub(crate) enum Resume {
     /// Resume a paused job with the size that it had
     ///
     /// A notebook that mounts folders of its node comes back to that node, for its files are there.
@@ -22,7 +22,7 @@ pub enum Resume {
 }
 
 #[derive(Args, Debug)]
-pub struct Resumed {
+pub(crate) struct Resumed {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,

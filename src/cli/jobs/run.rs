@@ -13,7 +13,7 @@ use crate::cli::args::value::{Expected, object_name};
   gpuctl run --name sft --gpus 1 --image pytorch/pytorch:2.9.0 --file train.py -- python train.py
   gpuctl run --name big --gpus 8 --node-count 2 --pool training-pool --image my/image:1 --wait -- torchrun train.py
   gpuctl run --name sft --gpus 1 --image my/image:1 --dry-run=client -o spec -- python train.py > sft.yaml")]
-pub struct Run {
+pub(crate) struct Run {
     /// Name of the job
     #[arg(long, value_name = "NAME")]
     pub name: String,
@@ -67,7 +67,7 @@ pub struct Run {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum RunFormat {
+pub(crate) enum RunFormat {
     #[default]
     Text,
     Json,
@@ -75,7 +75,7 @@ pub enum RunFormat {
     Spec,
 }
 
-pub fn variable(text: &str) -> Result<(String, String), Expected> {
+pub(crate) fn variable(text: &str) -> Result<(String, String), Expected> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     pair.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or(Expected("a name and a value, such as LR=0.1"))
 }

@@ -13,7 +13,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl scale llama3-8b --replicas 4
   gpuctl scale data-prep --replicas 0")]
-pub struct Scale {
+pub(crate) struct Scale {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,

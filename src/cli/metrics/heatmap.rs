@@ -13,7 +13,7 @@ use crate::view::heatmap::HeatmapMetric;
   gpuctl get heatmap
   gpuctl get heatmap --metric temperature
   gpuctl get heatmap --top 10 -o json")]
-pub struct GetHeatmap {
+pub(crate) struct GetHeatmap {
     /// Devices per metric in JSON
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
@@ -26,7 +26,7 @@ pub struct GetHeatmap {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum HeatmapMetricArg {
+pub(crate) enum HeatmapMetricArg {
     Power,
     Temperature,
     #[default]

@@ -14,7 +14,7 @@ use crate::view::metrics::JobMetric;
   gpuctl get metrics job qwen2-7b-sft
   gpuctl get metrics job qwen2-7b-sft --start 2h --step 1m -o json
   gpuctl get metrics job qwen2-7b-sft --metric gpuUtilization --per-gpu")]
-pub struct JobMetrics {
+pub(crate) struct JobMetrics {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
@@ -33,7 +33,7 @@ pub struct JobMetrics {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "camelCase")]
-pub enum JobMetricArg {
+pub(crate) enum JobMetricArg {
     GpuUtilization,
     MemoryUsage,
     Throughput,

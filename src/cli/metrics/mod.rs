@@ -1,8 +1,8 @@
 //! What can be typed about what GPUs measure.
 
-pub mod heatmap;
-pub mod job;
-pub mod overview;
-pub mod top;
-pub mod training_performance;
-pub mod workload;
+pub(crate) mod heatmap;
+pub(crate) mod job;
+pub(crate) mod overview;
+pub(crate) mod top;
+pub(crate) mod training_performance;
+pub(crate) mod workload;

@@ -11,7 +11,7 @@ use crate::cli::args::format::OneFormat;
 #[command(after_help = "Examples:
   gpuctl get overview
   gpuctl get overview -o json | jq .utilization")]
-pub struct GetOverview {
+pub(crate) struct GetOverview {
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -15,7 +15,7 @@ use crate::view::top::TopOrder;
   gpuctl top
   gpuctl top gpus --sort-by power
   gpuctl top jobs -n team-a | head")]
-pub struct Top {
+pub(crate) struct Top {
     /// What to show
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
     pub what: TopView,
@@ -31,7 +31,7 @@ pub struct Top {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum TopView {
+pub(crate) enum TopView {
     #[default]
     #[value(alias = "node")]
     Nodes,
@@ -42,7 +42,7 @@ pub enum TopView {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum TopSortKey {
+pub(crate) enum TopSortKey {
     #[default]
     Utilization,
     Memory,

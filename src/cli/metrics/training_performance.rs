@@ -14,7 +14,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl get training-performance Job/qwen2-7b-sft
   gpuctl get training-performance qwen2-7b-sft --start 1h -o json | jq '.[] | select(.metric == \"loss\")'")]
-pub struct TrainingPerformance {
+pub(crate) struct TrainingPerformance {
     /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
     #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
     pub name: String,

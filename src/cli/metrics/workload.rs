@@ -12,7 +12,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl get metrics workload Deployment/llama3-8b
   gpuctl get metrics workload 7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51 --start 1609459200 --end 1609462800 --step 300 -o json")]
-pub struct WorkloadMetrics {
+pub(crate) struct WorkloadMetrics {
     /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
     #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
     pub name: String,

@@ -11,7 +11,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl describe node gpu-a-01
   gpuctl describe node gpu-a-01 -o json")]
-pub struct DescribeNode {
+pub(crate) struct DescribeNode {
     /// Node
     #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names))]
     pub name: String,

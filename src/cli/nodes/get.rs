@@ -15,7 +15,7 @@ use crate::cli::candidates;
   gpuctl get nodes --pool training-pool --status active
   gpuctl get nodes --gpu-type a100-80g -o json
   gpuctl get nodes --label nvidia.com/gpu-type")]
-pub struct GetNodes {
+pub(crate) struct GetNodes {
     /// Only nodes of this pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
@@ -39,7 +39,7 @@ pub struct GetNodes {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum NodeSortKey {
+pub(crate) enum NodeSortKey {
     Name,
     Status,
     Gpus,

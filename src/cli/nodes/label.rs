@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// Set labels
 #[derive(Debug, Subcommand)]
-pub enum Label {
+pub(crate) enum Label {
     /// Set a label on nodes, or take it away
     ///
     /// A label with another value is left alone unless --overwrite. Kubernetes' own labels and the pool's need --force.
@@ -23,7 +23,7 @@ pub enum Label {
 }
 
 #[derive(Args, Debug)]
-pub struct LabelNode {
+pub(crate) struct LabelNode {
     /// Nodes, then KEY=VALUE, or KEY with --delete
     #[arg(required = true, num_args = 2.., value_names = ["NODE", "KEY=VALUE"], add = ArgValueCandidates::new(candidates::node_names))]
     pub words: Vec<String>,

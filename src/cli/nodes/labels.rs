@@ -13,7 +13,7 @@ use crate::model::gpu::TYPE_LABELS;
   gpuctl get label gpu-a-01 --key nvidia.com/gpu-type
   gpuctl get node-labels --all
   gpuctl get gpu-type --all -o json")]
-pub struct NodeLabels {
+pub(crate) struct NodeLabels {
     /// Node
     #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names), required_unless_present = "all", conflicts_with = "all")]
     pub node: Option<String>,
@@ -28,7 +28,7 @@ pub struct NodeLabels {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum LabelSortKey {
+pub(crate) enum LabelSortKey {
     Name,
     Pool,
     Type,

@@ -11,7 +11,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl describe pool training-pool
   gpuctl describe pool training-pool -o json")]
-pub struct DescribePool {
+pub(crate) struct DescribePool {
     /// Pool
     #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub name: String,

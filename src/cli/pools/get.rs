@@ -11,13 +11,13 @@ use crate::cli::args::list::ListArgs;
 #[command(after_help = "Examples:
   gpuctl get pools
   gpuctl get pools -o json")]
-pub struct GetPools {
+pub(crate) struct GetPools {
     #[command(flatten)]
     pub list: ListArgs<PoolSortKey>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum PoolSortKey {
+pub(crate) enum PoolSortKey {
     Name,
     Gpus,
     Free,

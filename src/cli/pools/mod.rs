@@ -1,5 +1,5 @@
 //! What can be typed about pools.
 
-pub mod describe;
-pub mod get;
-pub mod nodes;
+pub(crate) mod describe;
+pub(crate) mod get;
+pub(crate) mod nodes;

@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// Add nodes to a pool
 #[derive(Debug, Subcommand)]
-pub enum Add {
+pub(crate) enum Add {
     /// Put nodes into a pool
     ///
     /// A node that is in another pool stays there unless --force.
@@ -22,7 +22,7 @@ pub enum Add {
 
 /// Take nodes out of a pool
 #[derive(Debug, Subcommand)]
-pub enum Remove {
+pub(crate) enum Remove {
     /// Take nodes out of a pool; what runs there goes on
     #[command(
         visible_alias = "nodes",
@@ -33,7 +33,7 @@ pub enum Remove {
 }
 
 #[derive(Args, Debug)]
-pub struct PoolNodes {
+pub(crate) struct PoolNodes {
     /// Nodes
     #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names))]
     pub nodes: Vec<String>,

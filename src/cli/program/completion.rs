@@ -7,17 +7,17 @@ use clap::{Args, ValueEnum};
 #[command(after_help = "Examples:
   source <(gpuctl completion bash)
   gpuctl completion fish > ~/.config/fish/completions/gpuctl.fish")]
-pub struct Completion {
+pub(crate) struct Completion {
     /// Shell to complete in
     pub shell: Shell,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
+pub(crate) enum Shell {
     Bash,
     Elvish,
     Fish,
     #[value(name = "powershell")]
-    PowerShell,
+    Pwsh,
     Zsh,
 }

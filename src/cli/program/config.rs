@@ -8,7 +8,7 @@ use crate::config::KEYS;
 
 /// Show or change settings
 #[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     View(View),
     Set(Set),
 }
@@ -19,7 +19,7 @@ pub enum ConfigCommand {
   gpuctl config view
   gpuctl config view --show-origin
   gpuctl config view -o json --config monitor.yaml")]
-pub struct View {
+pub(crate) struct View {
     /// Say who gave each value
     #[arg(long)]
     pub show_origin: bool,
@@ -34,7 +34,7 @@ pub struct View {
   gpuctl config set prometheus.url http://prometheus.example.com:9090
   gpuctl config set thresholds.low_utilization 25
   pass show ai-key | gpuctl config set ai.api_key -")]
-pub struct Set {
+pub(crate) struct Set {
     /// Setting, such as prometheus.url
     #[arg(value_name = "KEY", add = ArgValueCandidates::new(keys))]
     pub key: String,
@@ -46,6 +46,6 @@ pub struct Set {
     pub output: OneFormat,
 }
 
-pub fn keys() -> Vec<CompletionCandidate> {
+pub(crate) fn keys() -> Vec<CompletionCandidate> {
     KEYS.iter().map(|key| CompletionCandidate::new(key.name).help(Some(key.meaning.into()))).collect()
 }

@@ -12,7 +12,7 @@ Examples:
   gpuctl doctor
   gpuctl doctor -o json
   gpuctl doctor --adapter-rules > rules.yaml")]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// Print rules for prometheus-adapter that serve GPU utilization and memory to autoscaling
     #[arg(long, conflicts_with = "output")]
     pub adapter_rules: bool,

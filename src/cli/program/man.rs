@@ -9,7 +9,7 @@ use clap::Args;
 #[command(after_help = "Examples:
   gpuctl man | man -l -
   gpuctl man --dir /usr/local/share/man/man1")]
-pub struct Man {
+pub(crate) struct Man {
     /// Folder to write one page per command to
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,

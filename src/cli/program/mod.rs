@@ -1,7 +1,7 @@
 //! What can be typed about the program itself.
 
-pub mod completion;
-pub mod config;
-pub mod doctor;
-pub mod man;
-pub mod version;
+pub(crate) mod completion;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod man;
+pub(crate) mod version;

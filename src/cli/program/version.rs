@@ -8,7 +8,7 @@ use crate::cli::args::format::OneFormat;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl version -o json")]
-pub struct Version {
+pub(crate) struct Version {
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -11,7 +11,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl describe quota team-a
   gpuctl describe quota team-a -o json")]
-pub struct DescribeQuota {
+pub(crate) struct DescribeQuota {
     /// Namespace
     #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
     pub namespace: String,

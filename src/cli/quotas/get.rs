@@ -12,7 +12,7 @@ use crate::cli::args::list::ListArgs;
   gpuctl get quotas
   gpuctl get quotas --sort-by used
   gpuctl get quotas -n team-a -o json")]
-pub struct GetQuotas {
+pub(crate) struct GetQuotas {
     /// Of all namespaces, as without -n
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
@@ -21,7 +21,7 @@ pub struct GetQuotas {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum QuotaSortKey {
+pub(crate) enum QuotaSortKey {
     Namespace,
     Name,
     /// The fullest first

@@ -1,4 +1,4 @@
 //! What can be typed about quotas.
 
-pub mod describe;
-pub mod get;
+pub(crate) mod describe;
+pub(crate) mod get;

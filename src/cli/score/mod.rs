@@ -1,6 +1,6 @@
 //! Arguments and help of `gpuctl score`.
 
-pub mod settings;
+pub(crate) mod settings;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::view::Format;
   gpuctl score --textfile /var/lib/node_exporter/gpuctl.prom
   gpuctl score low --ai --notify https://hooks.slack.com/services/…
   gpuctl score --control-api https://reclaim.example.com/api/optimize --control-status idle")]
-pub struct ScoreArgs {
+pub(crate) struct ScoreArgs {
     /// All of them, those below the threshold, or sums
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
     pub what: ScoreView,
@@ -81,7 +81,7 @@ impl From<ScoreFormat> for Format {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ScoreView {
+pub(crate) enum ScoreView {
     #[default]
     Results,
     Low,
@@ -89,14 +89,14 @@ pub enum ScoreView {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ScoreSortKey {
+pub(crate) enum ScoreSortKey {
     Score,
     Namespace,
     Node,
 }
 
 /// `5m`, or seconds as INTERVAL has them.
-pub fn seconds(text: &str) -> Result<Duration, Expected> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, Expected> {
     let span = text.parse().map(Duration::from_secs).or_else(|_| duration(text))?;
     if span.is_zero() { Err(Expected("more than no time")) } else { Ok(span) }
 }

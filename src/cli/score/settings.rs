@@ -10,7 +10,7 @@ use crate::outbound::OutboundUrl;
 
 /// How scores are computed.
 #[derive(Args, Clone, Debug)]
-pub struct ScoringArgs {
+pub(crate) struct ScoringArgs {
     /// Time that is looked at, up to now; 10m without it
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub window: Option<Duration>,
@@ -33,7 +33,7 @@ pub struct ScoringArgs {
 
 /// Whom scores are told to.
 #[derive(Args, Clone, Debug)]
-pub struct OutboundArgs {
+pub(crate) struct OutboundArgs {
     /// Ask an AI for its opinion on the lowest; its key comes from AI_API_KEY or the config file
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "AI options")]
     pub ai: Option<bool>,
@@ -76,7 +76,7 @@ pub struct OutboundArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum RobotName {
+pub(crate) enum RobotName {
     Auto,
     Feishu,
     Lark,
@@ -88,27 +88,27 @@ pub enum RobotName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ControlStatus {
+pub(crate) enum ControlStatus {
     Low,
     Idle,
 }
 
-pub fn points(text: &str) -> Result<f64, Expected> {
+pub(crate) fn points(text: &str) -> Result<f64, Expected> {
     let number: f64 = text.parse().map_err(|_| Expected("a number of 0 to 100"))?;
     if (0.0..=100.0).contains(&number) { Ok(number) } else { Err(Expected("a number of 0 to 100")) }
 }
 
-pub fn four(text: &str) -> Result<[f64; 4], Expected> {
+pub(crate) fn four(text: &str) -> Result<[f64; 4], Expected> {
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or(Expected("four numbers such as 0.5,0.2,0.2,0.1"))
 }
 
-pub fn url(text: &str) -> Result<String, Expected> {
+pub(crate) fn url(text: &str) -> Result<String, Expected> {
     OutboundUrl::parse(text)
         .map(|_| text.to_owned())
         .map_err(|_| Expected("an address that begins with http:// or https:// and a host"))
 }
 
-pub fn hours(text: &str) -> Result<QuietHours, Expected> {
+pub(crate) fn hours(text: &str) -> Result<QuietHours, Expected> {
     QuietHours::parse(text).ok_or(Expected("a time such as 22:00-08:00"))
 }

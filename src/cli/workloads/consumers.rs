@@ -9,14 +9,14 @@ use crate::cli::args::list::ListArgs;
 #[command(after_help = "Examples:
   gpuctl get consumers
   gpuctl get consumers -o json --page 1 --page-size 20")]
-pub struct GetConsumers {
+pub(crate) struct GetConsumers {
     #[command(flatten)]
     pub list: ListArgs<ConsumerSortKey>,
 }
 
 /// Without a key the largest request comes first.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ConsumerSortKey {
+pub(crate) enum ConsumerSortKey {
     Name,
     Namespace,
     /// The largest request first

@@ -10,7 +10,7 @@ use crate::cli::args::list::ListArgs;
   gpuctl get workloads --status Running
   gpuctl get workloads --kind PyTorchJob --order-by start_at
   gpuctl get workloads -n team-a -o json --page 2")]
-pub struct GetWorkloads {
+pub(crate) struct GetWorkloads {
     /// Only workloads with this in their name
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
@@ -28,7 +28,7 @@ pub struct GetWorkloads {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum WorkloadOrder {
+pub(crate) enum WorkloadOrder {
     #[value(name = "start_at")]
     StartAt,
     #[value(name = "end_at")]
@@ -37,7 +37,7 @@ pub enum WorkloadOrder {
 
 /// Without a key the list is sorted by namespace and name.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum WorkloadSortKey {
+pub(crate) enum WorkloadSortKey {
     Name,
     Namespace,
     Status,

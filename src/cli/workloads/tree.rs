@@ -11,7 +11,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl tree Deployment/llama3-8b
   gpuctl tree team-a/RayJob/tune -o json")]
-pub struct Tree {
+pub(crate) struct Tree {
     /// Workload, as UID, KIND/NAME, NAMESPACE/KIND/NAME or NAME
     #[arg(add = ArgValueCandidates::new(candidates::workload_names))]
     pub name: String,

@@ -15,7 +15,7 @@ use crate::verbs;
 use crate::view::rights::{self, PoolRoom, Verdict};
 use crate::view::{Format, document, json, yaml};
 
-pub async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {
     let Auth::Check(args) = auth;
     let options = args.print.options();
     context.terminal.set_format(options.format);

@@ -6,12 +6,15 @@ use crate::cli::files::apply::Apply;
 use crate::context::Context;
 use crate::deploy::decide::Mode;
 use crate::deploy::names::named;
-use crate::deploy::{inputs, plan, submit};
+use crate::deploy::{inputs, submit};
 use crate::error::Error;
 
-pub async fn run(args: &Apply, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Apply, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let inputs = inputs::read(&args.files, &args.sets).map_err(|errors| plan::all(context, errors))?;
+    let inputs = match inputs::read(&args.files, &args.sets) {
+        Ok(inputs) => inputs,
+        Err(unreadable) => return unreadable.refuse(args.output.into(), context),
+    };
     inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
     let mode = Mode::Apply { force_conflicts: args.force_conflicts, replace: args.replace };
     submit::submit(named(inputs.documents, false)?, &args.submit.options(mode), args.output.into(), context).await

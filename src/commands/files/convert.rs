@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorName};
 use crate::spec;
 use crate::view::{Format, document, yaml};
 
-pub async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {
     let format = if args.output == "json" { Format::Json } else { Format::Table };
     context.terminal.set_format(format);
     let bytes = inputs::bytes(&args.file)?;

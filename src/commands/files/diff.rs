@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::deploy::decide::{compare, masks};
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::names::named;
-use crate::deploy::plan::{self, Plan, PlanningFacts, job, plan};
+use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::{pools, quotas};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Noted, PoolDefinition};
@@ -20,10 +20,10 @@ use crate::spec::{Document, Pool};
 use crate::view::changes::{Difference, Masks, text};
 use crate::view::{Format, document};
 
-pub async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let inputs = inputs::read(&args.files, &args.sets).map_err(|errors| plan::all(context, errors))?;
+    let inputs = inputs::read(&args.files, &args.sets).map_err(|unreadable| unreadable.tell(context))?;
     inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
     let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
         named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
@@ -52,7 +52,7 @@ async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> R
             match connection.live(object).await? {
                 Some(live) if object.kept => drop(live),
                 Some(_) => {
-                    context.terminal.warn(&format!("{} in {space} is there and not of this job: `apply` refuses", label(object)))
+                    context.terminal.warn(&format!("{} in {space} is there and not of this job: `apply` refuses", label(object)));
                 }
                 None => found.push(new(object, &masks)),
             }

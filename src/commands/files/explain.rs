@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorName};
 use crate::spec::nearest;
 use crate::view::{Format, document, reference};
 
-pub async fn run(args: &Explain, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let found = reference::find(&args.field).map_err(|(part, known)| {

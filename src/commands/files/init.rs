@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorName};
 use crate::files;
 use crate::view::reference;
 
-pub async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
     let text = reference::starter(&args.kind);
     let Some(path) = &args.output else {
         context.terminal.print(&text)?;

@@ -1,10 +1,10 @@
 //! Commands about specification files.
 
-pub mod apply;
-pub mod convert;
-pub mod create;
-pub mod diff;
-pub mod explain;
-pub mod init;
-pub mod schema;
-pub mod validate;
+pub(crate) mod apply;
+pub(crate) mod convert;
+pub(crate) mod create;
+pub(crate) mod diff;
+pub(crate) mod explain;
+pub(crate) mod init;
+pub(crate) mod schema;
+pub(crate) mod validate;

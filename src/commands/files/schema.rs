@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::spec::schema::schema;
 use crate::view::json;
 
-pub async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.print(&json(&schema(args.kind.as_deref())))?;
     Ok(ExitCode::SUCCESS)
 }

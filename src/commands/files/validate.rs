@@ -12,10 +12,11 @@ use crate::deploy::shared;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::spec::checks::{self, by_id, silenced};
 use crate::spec::{Document, FilePosition, Problem, Problems, Severity};
+use crate::view::created::{DocumentName, FailedDocument};
 use crate::view::validated::{self, Validated};
 use crate::view::{Format, document};
 
-pub async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     if let Some(check) = args.explain.as_deref().and_then(by_id) {
@@ -26,7 +27,7 @@ pub async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> 
     let mut files = Vec::new();
     let mut readable = Vec::new();
     for name in inputs::names(&args.files)? {
-        let (validated, documents) = look(&name)?;
+        let (validated, documents) = look(&name, context)?;
         files.push(validated);
         readable.extend(documents);
     }
@@ -41,11 +42,11 @@ pub async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> 
 }
 
 /// What can be known of a file by itself.
-fn look(name: &str) -> Result<(Validated, Vec<InputDocument>), Error> {
+fn look(name: &str, context: &Context) -> Result<(Validated, Vec<InputDocument>), Error> {
     let mut one = match inputs::read(&[name.to_owned()], &[]) {
         Ok(found) => found,
-        Err(mut errors) => {
-            let error = errors.pop().expect("a failed reading has an error");
+        Err(unreadable) => {
+            let error = unreadable.tell(context);
             let Some(problems) = error.problems else { return Err(error) };
             return Ok((Validated { problems: *problems, documents: Vec::new() }, Vec::new()));
         }
@@ -102,7 +103,7 @@ async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Cont
         of.problems.list.push(problem);
     };
     let mode = Mode::Apply { force_conflicts: true, replace: true };
-    for (input, (_, name, error)) in
+    for (input, FailedDocument { document: DocumentName { name, .. }, error }) in
         shared::refusals(&shared, &SubmitOptions { mode, ..SubmitOptions::default() }, context).await?
     {
         add(&input.file, &name, of_error(&error, "cluster", Severity::Error));

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::observe::names::print;
 
-pub async fn run(args: &GetClusters, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetClusters, context: &Context) -> Result<ExitCode, Error> {
     let (contexts, _) = Connection::contexts(&context.access)?;
     print(&contexts, args.output.into(), "no context is configured", context)
 }

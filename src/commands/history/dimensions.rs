@@ -12,18 +12,18 @@ use crate::observe::hourly::{Dimension, NONE_SERVED};
 use crate::observe::names::print;
 use crate::stats::kube_state::{self, About};
 
-pub async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
     let found = pods(&args.back, context, async |_, namespaces, _, _| Ok(namespaces)).await?;
     print(&found.into_iter().collect::<Vec<_>>(), args.back.output.into(), "no pod requested GPUs", context)
 }
 
-pub async fn keys(args: &GetDimensionKeys, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn keys(args: &GetDimensionKeys, context: &Context) -> Result<ExitCode, Error> {
     let named = names(&args.back, args.kind, context).await?;
     let keys: BTreeSet<String> = named.into_iter().map(|(key, _)| key).collect();
     print(&keys.into_iter().collect::<Vec<_>>(), args.back.output.into(), NONE_SERVED, context)
 }
 
-pub async fn values(args: &GetDimensionValues, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn values(args: &GetDimensionValues, context: &Context) -> Result<ExitCode, Error> {
     let written = kube_state::written(&args.key);
     let named = names(&args.back, args.kind, context).await?;
     let values: BTreeSet<String> = named.into_iter().filter(|(key, _)| *key == written).map(|(_, value)| value).collect();
@@ -34,7 +34,7 @@ pub async fn values(args: &GetDimensionValues, context: &Context) -> Result<Exit
 const LONGEST: i64 = 315_360_000;
 
 /// Keys with values of pods that requested GPUs.
-pub async fn names(back: &LookbackArgs, kind: Dimension, context: &Context) -> Result<BTreeSet<(String, String)>, Error> {
+pub(crate) async fn names(back: &LookbackArgs, kind: Dimension, context: &Context) -> Result<BTreeSet<(String, String)>, Error> {
     let (what, before) = match kind {
         Dimension::Label => (About::Labels, "label_"),
         Dimension::Annotation => (About::Annotations, "annotation_"),

@@ -25,7 +25,7 @@ const STEP: i64 = 300;
 /// Hours that are read at the same time.
 const AT_ONCE: usize = 3;
 
-pub async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let now = context.now();

@@ -1,9 +1,9 @@
 //! Commands about the past.
 
-pub mod clusters;
-pub mod dimensions;
-pub mod eff;
-pub mod report;
-pub mod snapshot;
-pub mod stats;
-pub mod who_gpu;
+pub(crate) mod clusters;
+pub(crate) mod dimensions;
+pub(crate) mod eff;
+pub(crate) mod report;
+pub(crate) mod snapshot;
+pub(crate) mod stats;
+pub(crate) mod who_gpu;

@@ -60,12 +60,12 @@ struct Prices {
 }
 
 /// Seconds that are read at a time.
-pub const HOUR: i64 = 3600;
+pub(crate) const HOUR: i64 = 3600;
 
 /// Hours that are read at the same time.
 const AT_ONCE: usize = 3;
 
-pub async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
     let format = match args.output {
         ReportFormat::Table | ReportFormat::Markdown => Format::Table,
         ReportFormat::Json => Format::Json,

@@ -27,7 +27,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap_or_default()
 }
 
-pub async fn run(args: &SnapshotCommand, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &SnapshotCommand, context: &Context) -> Result<ExitCode, Error> {
     match args {
         SnapshotCommand::Latest(args) => latest(args, context).await,
         SnapshotCommand::List(args) => list(args, context).await,

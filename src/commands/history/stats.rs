@@ -18,7 +18,7 @@ use crate::view::{Format, hourly_table as view};
 /// Seconds of an hour.
 const HOUR: i64 = 3600;
 
-pub async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCode, Error> {
     let (hours, question) = match args {
         StatsCommand::Cluster(of) => (&of.hours, RowQuery { kind: RowKind::Cluster, namespace: None, dimension: None }),
         StatsCommand::Namespaces(of) => (&of.hours, RowQuery { kind: RowKind::Namespaces, namespace: None, dimension: None }),

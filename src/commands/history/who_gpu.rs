@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::observe::at_time::look;
 use crate::view::{Format, at_time as view, document};
 
-pub async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error> {
     let Who::Gpu(args) = args;
     let format: Format = args.output.into();
     context.terminal.set_format(format);

@@ -38,7 +38,7 @@ fn remote(text: &str) -> Option<(&str, &str)> {
     (!local).then_some((job, path))
 }
 
-pub async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let (job, path, download) = match (remote(&args.from), remote(&args.to)) {
         (Some((job, path)), None) => (job, path, true),

@@ -14,7 +14,7 @@ use crate::spec::Document;
 use crate::view::deleted::{self, Deleted};
 use crate::view::{Format, document};
 
-/// DeleteTarget is deleted.
+/// What is deleted.
 #[derive(Clone, Debug)]
 enum DeleteItem {
     Job(String),
@@ -30,7 +30,7 @@ impl DeleteItem {
     }
 }
 
-pub async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
     let (items, how) = match &args.what {
         Some(DeleteTarget::Job(names)) => (names.names.iter().cloned().map(DeleteItem::Job).collect(), &names.options),
         Some(DeleteTarget::Pool(names)) => (names.names.iter().cloned().map(DeleteItem::Pool).collect(), &names.options),
@@ -97,13 +97,9 @@ pub async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
 
-/// DeleteTarget files describe, last first: what was created last goes first.
+/// Returns what files describe, last first: what was created last is deleted first.
 fn items_in(files: &[String], context: &Context) -> Result<Vec<DeleteItem>, Error> {
-    let inputs = inputs::read(files, &[]).map_err(|mut errors| {
-        let last = errors.pop().expect("a failed reading has an error");
-        errors.iter().for_each(|error| context.terminal.fail(error));
-        last
-    })?;
+    let inputs = inputs::read(files, &[]).map_err(|unreadable| unreadable.tell(context))?;
     let item = |document: &Document| match document {
         Document::Job(job) => DeleteItem::Job(match &job.namespace {
             Some(space) => format!("{}/{}", space.value, job.name.value),
@@ -134,6 +130,7 @@ async fn shared(
         DeleteItem::Quota(name) => quotas::delete(connection, name, how.purge, how.ignore_not_found, context).await?,
         DeleteItem::Job(_) => None,
     };
-    let answer = |message| Deleted { job_id: item.name().to_owned(), namespace: None, status: "deleted", message };
+    let answer =
+        |message| Deleted { job_id: None, name: Some(item.name().to_owned()), namespace: None, status: "deleted", message };
     Ok(message.map(answer))
 }

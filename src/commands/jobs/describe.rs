@@ -22,7 +22,7 @@ use crate::stats::{progress, training};
 use crate::view::describe::{self, JobWork};
 use crate::view::document;
 
-pub async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
@@ -59,7 +59,7 @@ pub async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Erro
         other => other?,
     };
     let (objects, (addresses, autoscaler), work) = (objects?, reached?, work?);
-    let description = describe::Description { state, progress, events, objects, addresses, autoscaler, throughput, work, job };
+    let description = describe::Description { job, state, progress, events, objects, addresses, autoscaler, throughput, work };
     let text = document(args.output.into(), &describe::document(&description))
         .unwrap_or_else(|| describe::text(&description, context.terminal.look(), context.now()));
     context.terminal.print(&text)?;
@@ -91,7 +91,7 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
     });
     let Some((moment, series)) = asked.await? else { return Ok(None) };
     let readings = metrics::of_jobs(&moment, std::iter::once(job));
-    let alive = |at: Option<jiff::Timestamp>| at.map(|at| at.as_millisecond());
+    let alive = |at: Option<jiff::Timestamp>| at.map(jiff::Timestamp::as_millisecond);
     let lifetimes: Lifetimes = job
         .pods
         .iter()

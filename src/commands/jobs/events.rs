@@ -14,7 +14,7 @@ use crate::view::{Format, events};
 
 const STEP: Duration = Duration::from_secs(1);
 
-pub async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;
     context.terminal.set_format(format);

@@ -24,7 +24,7 @@ use crate::view::jobs::{self, JobRow};
 /// A job changes faster than a node.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-pub async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
     let options = ListOptions { interval: INTERVAL, ..args.list.options(PAGE_SIZE) };
     context.terminal.set_format(options.format);
     if let Some(at) = &args.at {

@@ -17,7 +17,7 @@ use crate::view::{Format, document, text};
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
 
-pub async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;
@@ -164,7 +164,7 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
     match failure {
         Some(failure) if job.pods.iter().any(Pod::ended) => context.terminal.note(&format!("no log: {failure}")),
         _ if state.status == Status::Pending || failure.is_some() => {
-            context.terminal.note(&format!("no log yet: {} is {}", job.name, text::state(&state)))
+            context.terminal.note(&format!("no log yet: {} is {}", job.name, text::state(&state)));
         }
         _ => {}
     }

@@ -17,7 +17,7 @@ use crate::terminal::raw;
 use crate::view::opened::{self, Opened};
 use crate::view::{document, text};
 
-pub async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = lookup::job(&connection, &args.name, Purpose::Change).await?;

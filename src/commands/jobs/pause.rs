@@ -8,7 +8,7 @@ use crate::deploy::size::{Change, answer, changeable};
 use crate::error::{Error, ErrorName};
 use crate::model::{State, Status};
 
-pub async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Error> {
     let Pause::Job(args) = args;
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;

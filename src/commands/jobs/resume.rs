@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::model::{State, Status};
 use crate::view::text::count;
 
-pub async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Error> {
     let Resume::Job(args) = args;
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;

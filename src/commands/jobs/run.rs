@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::spec;
 use crate::view::{Format, yaml};
 
-pub async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error> {
     let format = match args.output {
         RunFormat::Text | RunFormat::Spec => Format::Table,
         RunFormat::Json => Format::Json,

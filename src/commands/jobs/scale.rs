@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorName};
 use crate::model::JobKind;
 use crate::view::text::count;
 
-pub async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;

@@ -14,7 +14,7 @@ use crate::view::coverage::Coverage;
 use crate::view::heatmap::{self};
 use crate::view::{Format, document};
 
-pub async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;

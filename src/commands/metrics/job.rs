@@ -16,7 +16,7 @@ use crate::stats::training::Measure;
 use crate::view::document;
 use crate::view::metrics::{self as view, JobCurves, JobMetric};
 
-pub async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let now = context.now();
     // What is wrong on the command line is told before anybody is asked.

@@ -14,7 +14,7 @@ use crate::view::coverage::Coverage;
 use crate::view::document;
 use crate::view::overview::{self, OverviewSource};
 
-pub async fn run(args: &GetOverview, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);

@@ -25,7 +25,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 /// How far back curves go, in milliseconds.
 const PAST: i64 = 5 * 60 * 1000;
 
-pub async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
     let titles = match args.what {

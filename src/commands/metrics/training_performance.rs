@@ -15,7 +15,7 @@ use crate::stats::query;
 use crate::view::document;
 use crate::view::metrics::{self as view, TrainingCurves};
 
-pub async fn run(args: &TrainingPerformance, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let now = context.now();
     let window = args.range.range().window_of_an_hour(now, None)?;

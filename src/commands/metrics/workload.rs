@@ -18,7 +18,7 @@ use crate::view::metrics as view;
 /// Seconds between two points of a workload's curves: the document's default.
 const WORKLOAD_STEP: i64 = 60;
 
-pub async fn run(args: &WorkloadMetrics, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let now = context.now();
     let window = args.range.range().window_of_an_hour(now, Some(WORKLOAD_STEP))?;

@@ -10,7 +10,7 @@ use crate::observe::metrics::{OF_DEVICES, OptionalMetrics};
 use crate::observe::nodes::warn_of;
 use crate::view::{document, node};
 
-pub async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let (stock, _) = OptionalMetrics::new(context, &connection).stock(&OF_DEVICES).await?;

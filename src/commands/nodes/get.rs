@@ -18,7 +18,7 @@ use crate::stats::dialect::Quantity;
 use crate::view::coverage::Coverage;
 use crate::view::{Format, labels, node_table, nodes};
 
-pub async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     if let Some(at) = &args.at {

@@ -8,14 +8,14 @@ use crate::context::Context;
 use crate::deploy::pools;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
-use crate::model::POOL_LABEL;
+use crate::model::labels::POOL_LABEL;
 use crate::render::is_published;
 use crate::spec::{is_label_key, is_label_value};
 use crate::view::labels::{self, Labelled};
 use crate::view::node::LabelItem;
 use crate::view::{Format, document};
 
-pub async fn run(label: &Label, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Error> {
     let Label::Node(args) = label;
     let format: Format = args.output.into();
     context.terminal.set_format(format);

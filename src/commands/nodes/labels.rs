@@ -11,7 +11,7 @@ use crate::model::NodeDetails;
 use crate::observe::list::{self, Listing, Round};
 use crate::view::{document, labels};
 
-pub async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     let format = options.format;
     context.terminal.set_format(format);

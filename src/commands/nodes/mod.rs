@@ -1,6 +1,6 @@
 //! Commands about nodes.
 
-pub mod describe;
-pub mod get;
-pub mod label;
-pub mod labels;
+pub(crate) mod describe;
+pub(crate) mod get;
+pub(crate) mod label;
+pub(crate) mod labels;

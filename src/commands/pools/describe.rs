@@ -13,7 +13,7 @@ use crate::observe::pools::{look, warn_of};
 use crate::view::document;
 use crate::view::pools::{self};
 
-pub async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);

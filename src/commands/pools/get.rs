@@ -14,7 +14,7 @@ use crate::observe::metrics::{OF_NODES, OptionalMetrics};
 use crate::observe::pools::{look, warn_of};
 use crate::view::pools::{self, PoolUse};
 
-pub async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;

@@ -9,15 +9,16 @@ use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over,
 use crate::deploy::pools;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
-use crate::model::{NodeUsage, Noted, POOL_LABEL, PoolDefinition};
+use crate::model::labels::POOL_LABEL;
+use crate::model::{NodeUsage, Noted, PoolDefinition};
 use crate::view::{Format, document, labels};
 
-pub async fn add(add: &Add, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn add(add: &Add, context: &Context) -> Result<ExitCode, Error> {
     let Add::Node(args) = add;
     change(args, true, context).await
 }
 
-pub async fn remove(remove: &Remove, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn remove(remove: &Remove, context: &Context) -> Result<ExitCode, Error> {
     let Remove::Node(args) = remove;
     change(args, false, context).await
 }
@@ -37,7 +38,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
         connection.add_pool(&PoolDefinition { name: args.pool.clone(), ..PoolDefinition::default() }).await?;
     }
     let definition =
-        known.map(|known| known.pool).unwrap_or_else(|| PoolDefinition { name: args.pool.clone(), ..PoolDefinition::default() });
+        known.map_or_else(|| PoolDefinition { name: args.pool.clone(), ..PoolDefinition::default() }, |known| known.pool);
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in &args.nodes {
         let result = match find(&stock.inventory, node) {

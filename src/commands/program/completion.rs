@@ -9,28 +9,28 @@ use crate::context::Context;
 use crate::error::{Error, ErrorName};
 
 impl Shell {
-    pub const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::PowerShell, Self::Zsh];
+    pub(crate) const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::Pwsh, Self::Zsh];
 
     /// The file that shells of this kind look for.
     #[must_use]
-    pub fn file_name(self) -> &'static str {
+    pub(crate) fn file_name(self) -> &'static str {
         match self {
             Self::Bash => "gpuctl.bash",
             Self::Elvish => "gpuctl.elv",
             Self::Fish => "gpuctl.fish",
-            Self::PowerShell => "_gpuctl.ps1",
+            Self::Pwsh => "_gpuctl.ps1",
             Self::Zsh => "_gpuctl",
         }
     }
 }
 
 /// The script that registers gpuctl with `shell`; the candidates come from the program itself.
-pub fn script(shell: Shell) -> std::io::Result<String> {
+pub(crate) fn script(shell: Shell) -> std::io::Result<String> {
     let completer: &dyn EnvCompleter = match shell {
         Shell::Bash => &Bash,
         Shell::Elvish => &Elvish,
         Shell::Fish => &Fish,
-        Shell::PowerShell => &Powershell,
+        Shell::Pwsh => &Powershell,
         Shell::Zsh => &Zsh,
     };
     let mut script = Vec::new();
@@ -38,7 +38,7 @@ pub fn script(shell: Shell) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-pub async fn run(args: &Completion, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Completion, context: &Context) -> Result<ExitCode, Error> {
     let script = script(args.shell).map_err(|error| Error::new(ErrorName::CompletionFailed, error.to_string()))?;
     context.terminal.print(&script)?;
     Ok(ExitCode::SUCCESS)

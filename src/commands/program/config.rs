@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 use crate::view::config::{self as view, Setting};
 use crate::view::document;
 
-pub async fn run(command: &ConfigCommand, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(command: &ConfigCommand, context: &Context) -> Result<ExitCode, Error> {
     match command {
         ConfigCommand::View(args) => view(args, context),
         ConfigCommand::Set(args) => write(args, context),

@@ -18,7 +18,7 @@ const USUAL_INTERVAL: Duration = Duration::from_secs(300);
 /// What `examples/autoscaling` has: one text, so that both stay the same.
 const ADAPTER_RULES: &str = include_str!("../../../examples/autoscaling/prometheus-adapter.yaml");
 
-pub async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
     if args.adapter_rules {
         context.terminal.print(ADAPTER_RULES)?;
         return Ok(ExitCode::SUCCESS);

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 
 /// Every page as (file name, text).
-pub fn pages() -> std::io::Result<Vec<(String, String)>> {
+pub(crate) fn pages() -> std::io::Result<Vec<(String, String)>> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
@@ -48,7 +48,7 @@ fn exit_codes() -> Roff {
 }
 
 #[expect(clippy::disallowed_methods, reason = "writing the pages is what was asked for")]
-pub async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error> {
     let failed =
         |error: std::io::Error| Error::new(ErrorName::ManFailed, "the manual pages cannot be written").cause(error.to_string());
     let pages = pages().map_err(failed)?;

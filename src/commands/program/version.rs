@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::view::config::without_credentials;
 use crate::view::document;
 
-pub async fn run(args: &Version, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Version, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let version = env!("CARGO_PKG_VERSION");
     // A broken config file is no reason to keep the version secret.

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::view::{document, quotas};
 
-pub async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let found = connection.quotas(Some(&args.namespace)).await?;

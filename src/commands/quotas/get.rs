@@ -12,7 +12,7 @@ use crate::model::QuotaUse;
 use crate::observe::list::{self, Listing, Round};
 use crate::view::quotas;
 
-pub async fn run(args: &GetQuotas, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetQuotas, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;

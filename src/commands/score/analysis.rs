@@ -36,7 +36,7 @@ const LONGEST_LOOKBACK: i64 = 300;
 
 /// Devices with their scores as of a time.
 #[derive(Clone, Debug)]
-pub struct Analysis {
+pub(crate) struct Analysis {
     pub devices: Vec<Scored>,
     pub rules: Rules,
     /// To the second.
@@ -53,7 +53,7 @@ fn lookback(moment: &Moment, step: i64) -> i64 {
 }
 
 /// Analyzes once. `connected` is told whether Prometheus answered, whatever else failed.
-pub async fn analyze(settings: &Settings, context: &Context, connected: &Cell<bool>) -> Result<Analysis, Error> {
+pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &Cell<bool>) -> Result<Analysis, Error> {
     connected.set(false);
     let connection = context.connect().await?;
     let begun = context.now();

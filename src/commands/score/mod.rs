@@ -1,9 +1,9 @@
 //! `gpuctl score`: scores how much of each held GPU is used over a window. Without Prometheus it fails.
 
-pub mod analysis;
-pub mod outbound;
-pub mod settings;
-pub mod watch;
+pub(crate) mod analysis;
+pub(crate) mod outbound;
+pub(crate) mod settings;
+pub(crate) mod watch;
 
 use std::cell::Cell;
 use std::path::Path;
@@ -22,14 +22,14 @@ use crate::view::{Format, document, score as view};
 
 impl ScoreArgs {
     /// With what environment and config file say now.
-    pub fn settings(&self, context: &Context) -> Result<Settings, Error> {
+    pub(crate) fn settings(&self, context: &Context) -> Result<Settings, Error> {
         let settings = Settings::of(&self.scoring, &self.telling, self.watch.flatten(), &context.config()?)?;
         context.terminal.set_talk(settings.talk);
         Ok(settings)
     }
 
     /// The devices that are listed, in the order that was asked for.
-    pub fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
+    pub(crate) fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
         let all = self.all && self.what == ScoreView::Results;
         let mut list: Vec<Scored> = devices.into_iter().filter(|device| all || device.reading.held == Some(true)).collect();
         match self.sort_by {
@@ -45,7 +45,7 @@ impl ScoreArgs {
     }
 
     /// What stdout gets of an analysis.
-    pub fn text(&self, analysis: &Analysis, analyses: &Analyses, headers: bool, context: &Context) -> String {
+    pub(crate) fn text(&self, analysis: &Analysis, analyses: &Analyses, headers: bool, context: &Context) -> String {
         let (format, look) = (self.output.into(), context.terminal.look());
         let rows = &analysis.devices;
         let list = |rows: &[Scored]| {
@@ -71,7 +71,7 @@ impl ScoreArgs {
     }
 }
 
-pub async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let settings = args.settings(context)?;
     if args.watch.is_some() {
@@ -111,7 +111,7 @@ pub async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode, Error>
 }
 
 /// Everybody may read it: node-exporter is somebody else.
-pub fn write(path: &Path, text: &str) -> Result<(), Error> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     let written = files::replace(path, text.as_bytes(), 0o644);
     written.map_err(|told| Error::new(ErrorName::TextfileFailed, told))
 }

@@ -25,7 +25,7 @@ use crate::stats::scored::Scored;
 use crate::view::score as view;
 
 /// Asks for opinions on the lowest scores, for so long in all. A device without a score is not asked about.
-pub async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Duration>, context: &Context) {
+pub(crate) async fn ask(settings: &Settings, analysis: &mut Analysis, within: Option<Duration>, context: &Context) {
     let Some(plan) = &settings.ai else { return };
     let rules = analysis.rules;
     let mut asked: Vec<&mut Scored> = analysis
@@ -80,7 +80,7 @@ async fn said(plan: &AiPlan, caller: &Caller, call: &OutboundCall) -> anyhow::Re
 }
 
 /// Tells a chat of low devices that it was not told of lately.
-pub async fn notify(
+pub(crate) async fn notify(
     plan: &NotifyPlan,
     memory: &mut Option<SentMessages>,
     analysis: &Analysis,
@@ -133,7 +133,7 @@ async fn send(plan: &NotifyPlan, low: &[&Scored], analysis: &Analysis, context: 
 /// Tells a control system of every low device whose data are complete, or says what would be told.
 ///
 /// Nothing more is posted once `ending` is set.
-pub async fn control(
+pub(crate) async fn control(
     plan: &ControlPlan,
     workers: usize,
     analysis: &Analysis,
@@ -153,7 +153,7 @@ pub async fn control(
     }
     let bodies: Vec<String> = certain.iter().map(|device| view::control_body(device, analysis.at)).collect();
     if !plan.execute {
-        bodies.iter().for_each(|body| context.terminal.note(&format!("would post to {shown}: {body}")));
+        bodies.iter().for_each(|body| context.terminal.report(&format!("would post to {shown}: {body}")));
         if !bodies.is_empty() {
             context.terminal.warn(&format!("nothing was posted to {shown}: {} calls are for --execute", bodies.len()));
         }

@@ -15,7 +15,7 @@ use crate::terminal::Verbosity;
 
 /// An AI, and what its word is worth.
 #[derive(Clone, Debug)]
-pub struct AiPlan {
+pub(crate) struct AiPlan {
     pub ai: Ai,
     pub threshold: f64,
     pub language: String,
@@ -27,7 +27,7 @@ pub struct AiPlan {
 
 /// A chat.
 #[derive(Clone, Debug)]
-pub struct NotifyPlan {
+pub(crate) struct NotifyPlan {
     pub address: OutboundUrl,
     pub format: String,
     pub secret: Option<String>,
@@ -38,7 +38,7 @@ pub struct NotifyPlan {
 
 /// A control system.
 #[derive(Clone, Debug)]
-pub struct ControlPlan {
+pub(crate) struct ControlPlan {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
     pub idle_alone: bool,
@@ -48,7 +48,7 @@ pub struct ControlPlan {
 
 /// Everything that a flag, the environment or the file may say.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Seconds.
     pub window: i64,
     /// Seconds.
@@ -71,7 +71,12 @@ pub struct Settings {
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Settings {
-    pub fn of(scoring: &ScoringArgs, telling: &OutboundArgs, watch: Option<Duration>, config: &Config) -> Result<Self, Error> {
+    pub(crate) fn of(
+        scoring: &ScoringArgs,
+        telling: &OutboundArgs,
+        watch: Option<Duration>,
+        config: &Config,
+    ) -> Result<Self, Error> {
         let set = ScoreSettings::of(config).map_err(Error::usage)?;
         let (window, step) = span(scoring, &set)?;
         let (weights, thresholds) = (weights(scoring, &set)?, thresholds(scoring, &set)?);

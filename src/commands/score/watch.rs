@@ -51,7 +51,7 @@ struct ScoreWatch<'a> {
     ending: Cell<bool>,
 }
 
-pub async fn run(args: &ScoreArgs, settings: Settings, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &ScoreArgs, settings: Settings, context: &Context) -> Result<ExitCode, Error> {
     let state = RefCell::new(WatchState { ended: Some(Instant::now()), ..WatchState::default() });
     let listen = args.listen.clone().or(settings.listen.clone());
     let watch =

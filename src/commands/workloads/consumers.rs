@@ -13,7 +13,7 @@ use crate::observe::workloads;
 use crate::view::coverage::Coverage;
 use crate::view::workloads::{self as view, ConsumerRow};
 
-pub async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;

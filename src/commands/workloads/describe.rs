@@ -11,7 +11,7 @@ use crate::observe::workloads;
 use crate::view::document;
 use crate::view::workloads::{self as view, ConsumerRow};
 
-pub async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let found = workloads::read(context, &connection, &OF_JOBS, &Round::single()).await?;

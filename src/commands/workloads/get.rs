@@ -12,7 +12,7 @@ use crate::observe::list::{self, Listing, Round};
 use crate::observe::workloads;
 use crate::view::workloads as view;
 
-pub async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;

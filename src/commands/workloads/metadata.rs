@@ -10,7 +10,7 @@ use crate::observe::workloads;
 use crate::view::document;
 use crate::view::workloads as view;
 
-pub async fn run(args: &GetWorkloadMetadata, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &GetWorkloadMetadata, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let found = workloads::read(context, &connection, &[], &Round::single()).await?;

@@ -1,7 +1,7 @@
 //! Commands about workloads of everybody.
 
-pub mod consumers;
-pub mod describe;
-pub mod get;
-pub mod metadata;
-pub mod tree;
+pub(crate) mod consumers;
+pub(crate) mod describe;
+pub(crate) mod get;
+pub(crate) mod metadata;
+pub(crate) mod tree;

@@ -9,7 +9,7 @@ use crate::observe::list::Round;
 use crate::observe::workloads;
 use crate::view::{document, tree};
 
-pub async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let found = workloads::read(context, &connection, &[], &Round::single()).await?;

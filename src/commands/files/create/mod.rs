@@ -1,6 +1,6 @@
 //! `gpuctl create`: submits what files describe.
 
-pub mod secret;
+pub(crate) mod secret;
 
 use std::process::ExitCode;
 
@@ -8,11 +8,11 @@ use crate::cli::files::create::{Create, CreateTarget};
 use crate::context::Context;
 use crate::deploy::decide::Mode;
 use crate::deploy::names::named;
-use crate::deploy::{inputs, plan, submit};
+use crate::deploy::{inputs, submit};
 use crate::error::Error;
 use crate::spec::Override;
 
-pub async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
     if let Some(CreateTarget::Secret(secret)) = &args.what {
         if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.generate_name || args.submit.is_given()
         {
@@ -23,7 +23,10 @@ pub async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let mut overrides = args.sets.clone();
     overrides.extend(args.name.as_deref().map(|name| Override::text(&["job", "name"], name)));
-    let inputs = inputs::read(&args.files, &overrides).map_err(|errors| plan::all(context, errors))?;
+    let inputs = match inputs::read(&args.files, &overrides) {
+        Ok(inputs) => inputs,
+        Err(unreadable) => return unreadable.refuse(args.output.into(), context),
+    };
     inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
     if args.name.is_some() && inputs.documents.len() != 1 {
         let message = format!("`--name` is for one job, and the files have {} documents", inputs.documents.len());

@@ -9,11 +9,12 @@ use crate::config::Environment;
 use crate::context::Context;
 use crate::deploy::inputs;
 use crate::error::{Error, ErrorName};
-use crate::render::{MANAGED_BY, MANAGED_BY_US, Registry, opaque, registry};
+use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
+use crate::render::{Registry, opaque, registry};
 use crate::view::document;
 use crate::view::secret::{Written, text};
 
-pub async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let values = if args.registry.is_none() { values(args)? } else { BTreeMap::new() };
     let password = if args.registry.is_some() { password(args)? } else { String::new() };

@@ -1,0 +1,38 @@
+//! The files that are made from the program itself: completion scripts, manual pages, the reference of settings. A test keeps
+//! the committed ones current.
+
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+use crate::cli::program::completion::Shell;
+use crate::commands::program::{completion, man};
+use crate::config;
+pub use crate::config::{KEYS, SettingKey, ValueKind};
+
+/// Returns the command line that clap parses.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Returns the completion script of every shell, by its file name.
+///
+/// # Errors
+/// When clap cannot write a script.
+pub fn completion_scripts() -> std::io::Result<Vec<(&'static str, String)>> {
+    Shell::ALL.into_iter().map(|shell| Ok((shell.file_name(), completion::script(shell)?))).collect()
+}
+
+/// Returns the manual pages by their file names.
+///
+/// # Errors
+/// When clap cannot write a page.
+pub fn manual_pages() -> std::io::Result<Vec<(String, String)>> {
+    man::pages()
+}
+
+/// Returns the reference of settings as Markdown.
+#[must_use]
+pub fn configuration() -> String {
+    config::reference::text()
+}

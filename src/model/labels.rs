@@ -1,0 +1,39 @@
+//! The labels, annotations and names that gpuctl writes into the cluster. Everything of ours is found by them, so a change
+//! here orphans what older versions made.
+
+/// The common label that says which tool made an object.
+pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Its value for ours.
+pub(crate) const MANAGED_BY_US: &str = "gpuctl";
+/// The job that an object or pod belongs to.
+pub(crate) const JOB: &str = "gpuctl/job";
+/// The kind of the document: `training`, `pool`, ….
+pub(crate) const KIND: &str = "gpuctl/kind";
+/// Who submitted it.
+pub(crate) const USER: &str = "gpuctl/user";
+/// The GPU type that the job asked for.
+pub(crate) const GPU_TYPE: &str = "gpuctl/gpu-type";
+/// The YAML that was submitted, on the root object only: in a pod template every edited comment would be a rollout.
+pub(crate) const SOURCE: &str = "gpuctl/source";
+/// The version of the specification.
+pub(crate) const VERSION: &str = "gpuctl/spec-version";
+/// Retries of each pod.
+pub(crate) const RETRIES: &str = "gpuctl/retries";
+/// The number of pods that a paused service or notebook had.
+pub(crate) const REPLICAS: &str = "gpuctl/replicas";
+/// Somebody paused a job that a queue admits; the queue's own suspension looks the same.
+pub(crate) const PAUSED: &str = "gpuctl/paused";
+/// The name in the file, where `--generate-name` appended something to it.
+pub(crate) const NAME: &str = "gpuctl/name";
+/// `job.description`, or that of a quota.
+pub(crate) const DESCRIPTION: &str = "gpuctl/description";
+/// The quota that an object belongs to.
+pub(crate) const QUOTA: &str = "gpuctl/quota";
+/// On the namespace when nobody else shall read it.
+pub(crate) const PRIVATE: &str = "gpuctl/private";
+/// Which run made an object: what tells an earlier try of ours from somebody else's object.
+pub(crate) const RUN: &str = "gpuctl/run";
+/// The label that puts a node into a pool, and a job beside it.
+pub(crate) const POOL_LABEL: &str = "gpuctl/pool";
+/// The namespace of what belongs to the whole cluster.
+pub(crate) const HOME: &str = "gpuctl-system";
