@@ -1,5 +1,7 @@
-//! Answers about what is over, kept on disk: what a closed hour came to does not change. A file that is broken, of another
-//! version or of another question is as good as none; several programs may read and write at once.
+//! Caches the hourly rows of closed hours on disk, because they never change.
+//!
+//! Note: a file that is damaged, of another version or of another query counts as missing; several processes may read and
+//! write at the same time.
 
 use std::path::{Path, PathBuf};
 

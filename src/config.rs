@@ -1,4 +1,5 @@
-//! Flags over environment over file over defaults, resolved once at the start. The only place that reads the environment.
+//! Resolves settings once at the start: flags over environment over file over defaults. The only place that reads the
+//! environment.
 
 mod file;
 mod found;

@@ -25,7 +25,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     if namespace.into_iter().chain([name]).all(label) {
         return Ok((namespace, name));
     }
-    Err(Error::usage(format!("`{text}` is no name of a job")).hint("see `gpuctl get jobs`"))
+    Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
 }
 
 /// The job called `text`.
@@ -45,7 +45,7 @@ pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -
         let places: Vec<String> = found.iter().map(|job| format!("{}/{}", job.namespace, job.name)).collect();
         let error =
             Error::new(ErrorName::AmbiguousName, format!("{} jobs are called `{name}`: {}", found.len(), places.join(", ")));
-        return Err(error.hint(format!("say which: {}", places[0])));
+        return Err(error.hint(format!("choose one: {}", places[0])));
     }
     match found.pop() {
         Some(job) => Ok(job),

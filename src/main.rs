@@ -1,4 +1,4 @@
-//! Builds the real world, runs the command line, returns its exit code.
+//! Runs the command line and returns its exit code.
 
 use std::process::ExitCode;
 

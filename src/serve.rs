@@ -1,4 +1,4 @@
-//! Pages over HTTP for those who scrape or poll: whatever text stands at a path now. What the pages say is not known here.
+//! Serves text pages over HTTP, for `score --watch --listen`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

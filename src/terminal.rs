@@ -1,4 +1,4 @@
-//! stdout, stderr and the person behind them: the only place that writes to a stream. stdout is data, stderr is talk.
+//! Owns stdout and stderr: stdout is data, stderr is talk. The only place that writes to a stream.
 
 pub(crate) mod raw;
 pub(crate) mod screen;

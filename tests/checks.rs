@@ -131,7 +131,7 @@ fn what_others_wrote_is_converted_and_what_is_lost_is_told() {
     assert!(converted.status.success());
     let text = out(&converted);
     assert!(text.starts_with("# from Job/bert\n# not carried over: spec.suspend\nkind: training\n"), "{text}");
-    assert!(String::from_utf8_lossy(&converted.stderr).contains("warning: Job/bert: not carried over: spec.suspend"));
+    assert!(String::from_utf8_lossy(&converted.stderr).contains("warning: Job/bert: not converted: spec.suspend"));
     // What comes out goes in.
     let judged = gpuctl(&["validate", "-f", "-", "--strict"], &text);
     assert!(judged.status.success(), "{}", out(&judged));

@@ -165,7 +165,7 @@ fn a_setting_is_written_and_nothing_else_changes() {
         home.run(&["config", "set", "ai.api_key", "-", "-o", "json"], &[("AI_API_KEY", "other")], "sk-canary\n");
     assert!(code == 0 && !out.contains("canary") && home.text().contains("sk-canary"), "{out}");
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["key"], "ai.api_key");
-    assert!(err.contains("AI_API_KEY in the environment comes before it"), "{err}");
+    assert!(err.contains("AI_API_KEY in the environment takes precedence"), "{err}");
     let before = home.text();
     for (arguments, told) in [
         (["thresholds.idel", "5"], "did you mean `thresholds.idle`?"),

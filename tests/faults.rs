@@ -368,7 +368,7 @@ fn a_create_that_fails_part_way_removes_what_it_made() {
     fails(
         &run,
         1,
-        "error: job/a could not be created\n  caused by: a policy came into force meanwhile\n  caused by: everything made before it was removed again\n",
+        "error: job/a could not be created\n  caused by: a policy came into force meanwhile\n  caused by: everything created before was removed again\n",
     );
     let deleted: Vec<String> = server.seen().into_iter().filter(|asked| asked.starts_with("DELETE")).collect();
     assert_eq!(deleted, ["DELETE /api/v1/namespaces/team-a/services/a"]);
@@ -702,7 +702,7 @@ fn a_session_that_breaks_ends_with_what_was_said_and_an_error() {
     let folder = server.folder.join("copies");
     std::fs::create_dir_all(&folder).unwrap();
     let run = server.gpuctl(&["cp", "a:/x", folder.to_str().unwrap()]);
-    fails(&run, 6, "the connection broke off while copying");
+    fails(&run, 6, "lost the connection while copying");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing half done");
 }
 

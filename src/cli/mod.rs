@@ -55,16 +55,16 @@ pub(crate) struct Global {
     /// Context of the kubeconfig
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub context: Option<String>,
-    /// Namespace to work in
+    /// Namespace to use
     #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options")]
     pub namespace: Option<String>,
-    /// User to act as
+    /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
     pub impersonate: Option<String>,
-    /// Group to act as; may be repeated
+    /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "impersonate", help_heading = "Global options")]
     pub impersonate_group: Vec<String>,
-    /// Longest time that one request may take
+    /// Timeout of a single request
     #[arg(long, global = true, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "Global options")]
     pub request_timeout: Duration,
     /// When to use colors
@@ -73,10 +73,10 @@ pub(crate) struct Global {
     /// Draw bars and boxes with ASCII characters
     #[arg(long, global = true, help_heading = "Global options")]
     pub plain: bool,
-    /// Say nothing but data and errors
+    /// Print only data and errors
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub quiet: bool,
-    /// Say more about what is done
+    /// Print more about what gpuctl does
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = "Global options")]
     pub verbose: bool,
 }

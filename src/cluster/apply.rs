@@ -1,4 +1,4 @@
-//! Writes: server-side apply from the first create on, dry runs, and deletes that do not orphan pods.
+//! Writes objects: server-side apply, dry runs, and deletes that also delete the pods.
 
 use bytes::Bytes;
 use http::Method;

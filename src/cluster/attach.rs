@@ -1,5 +1,4 @@
-//! Runs a command in a container, or joins the one that runs there: its input, output, window size and end. Knows
-//! channels, not terminals.
+//! Runs a command in a container or attaches to the running one, and carries its input, output, window size and exit code.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! What applying the objects of a document again would do to those that are there: nothing, a change in place, a conflict with
-//! another field manager, or what cannot be changed at all. The API server itself says so, by a dry run of each.
+//! Computes what applying a document again would change, from the API server's dry run of each object: nothing, a change in
+//! place, a conflict with another field manager, or an immutable field.
 
 use futures::future::join_all;
 use serde_json::Value;

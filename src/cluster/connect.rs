@@ -1,5 +1,6 @@
-//! Connects as kubectl would: `KUBECONFIG` lists, contexts, `--as`, in-cluster. Two clients come out of one configuration:
-//! one whose requests end, one for streams that may stay silent.
+//! Connects as kubectl does: `KUBECONFIG` lists, contexts, `--as`, in-cluster.
+//!
+//! Note: one configuration makes two clients, one whose requests time out, one for streams that may stay silent.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

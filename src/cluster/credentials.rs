@@ -1,5 +1,6 @@
-//! Runs the credential plugin of a kubeconfig, once, and keeps what it prints to ourselves. kube would run it three times
-//! and quote its output, tokens included, in the error of a failing one.
+//! Runs the credential plugin of a kubeconfig once and never prints its output.
+//!
+//! Note: kube itself would run it three times, and would quote the output of a failing plugin, tokens included.
 
 use std::collections::HashMap;
 use std::process::Stdio;

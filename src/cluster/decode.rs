@@ -1,5 +1,5 @@
-//! The few fields of Kubernetes objects that we read, borrowed from the bytes of a page. A field that is not named here
-//! costs nothing, and an object that lacks one is still read.
+//! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page. Unnamed fields cost
+//! nothing, and an object that lacks a field is still read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the cluster reported about a job and its parts, newest last.
+//! Reads the events of a job and its parts, newest last.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,5 +1,6 @@
-//! What can go wrong between us and the API server. No text here ever holds a credential: neither requests nor what a
-//! plugin printed are quoted.
+//! Defines what can fail between gpuctl and the API server.
+//!
+//! Note: no message holds a credential; neither requests nor the output of plugins are quoted.
 
 use thiserror::Error;
 

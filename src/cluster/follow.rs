@@ -1,5 +1,5 @@
-//! Follows the logs of a whole job: pods that appear later join, a retried rank goes on in its new pod, and the end of the
-//! job ends the stream.
+//! Follows the logs of a whole job: later pods join, a retried rank continues in its new pod, and the end of the job ends
+//! the stream.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ impl Connection {
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut restarts = Restarts::new();
         let mut last = None;
-        let patience = OutageRetry::new(|failure| sink.borrow_mut()(LogEvent::Note(format!("{failure}; trying again"))));
+        let patience = OutageRetry::new(|failure| sink.borrow_mut()(LogEvent::Note(format!("{failure}; retrying"))));
         let mut over_since = None;
         loop {
             // Lines go on while the list is read.
@@ -133,7 +133,7 @@ impl Connection {
                 Err(failure) if failure.is_not_found() => return Ok(()),
                 Err(failure) if matches!(failure.code(), Some(401 | 403)) || names_no_container(&failure) => return Err(failure),
                 Err(failure) if failure.code().is_some_and(|code| code != 400) && !std::mem::replace(&mut told, true) => {
-                    sink.borrow_mut()(LogEvent::Note(format!("{}: {failure}; trying again", pod.name)));
+                    sink.borrow_mut()(LogEvent::Note(format!("{}: {failure}; retrying", pod.name)));
                 }
                 // A container that ends again and again has nothing new to say for minutes.
                 Ok(()) if said.replace(false) => backoff = SOON,

@@ -1,5 +1,5 @@
-//! Leads a local port to a port of a job's pod. Each connection finds its way anew, so that one made after the pod was
-//! replaced reaches the new pod, and one made meanwhile waits for it.
+//! Forwards a local port to a port of a job's pod. Every connection looks up the pod again, so that connections made after a
+//! replacement reach the new pod.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;

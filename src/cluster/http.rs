@@ -1,5 +1,5 @@
-//! One request and its answer: sent with our own timeouts and retries, read into bytes, errors told apart. Lists come in
-//! pages that the caller decodes in place.
+//! Sends one request with timeouts and retries, reads the response into bytes, and tells errors apart. Lists come in pages
+//! that the caller decodes in place.
 
 use std::time::{Duration, Instant};
 

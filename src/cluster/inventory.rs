@@ -1,5 +1,5 @@
-//! Reads what the inventory is made of: nodes, the pods of every namespace, and the devices that drivers offer by dynamic
-//! resource allocation, all at the same time and in pages. Parts that may not be read are unknown.
+//! Reads what the inventory is made of at the same time: nodes, pods of every namespace, and devices of dynamic resource
+//! allocation. What the user may not read is unknown.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

@@ -1,5 +1,4 @@
-//! Jobs and their pods, read by our labels: a list for each kind of owner and one of pods, in parallel, whatever the number
-//! of jobs.
+//! Lists jobs and their pods by label: one list per kind of owner and one of pods, in parallel, however many jobs there are.
 
 use std::collections::{BTreeMap, HashMap};
 

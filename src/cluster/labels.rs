@@ -1,5 +1,6 @@
-//! Labels of nodes, written by merge patch against the version that was read: two people who write at once lose nothing. A
-//! server-side apply of one label would take away the others of its manager.
+//! Writes labels of nodes by merge patch against the version that was read, so that two writers at once lose nothing.
+//!
+//! Note: a server-side apply of one label would remove the other labels of its manager.
 
 use serde_json::{Value, json};
 

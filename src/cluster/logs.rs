@@ -1,5 +1,6 @@
-//! Logs of containers: read once, or followed over disconnects without losing or repeating a line. The kubelet resumes by
-//! the second only, so the lines of the last second are recognised by their times.
+//! Reads container logs once, or follows them across disconnects without losing or repeating a line.
+//!
+//! Note: the kubelet resumes by whole seconds, so lines of the last second are recognized by their timestamps.
 
 use std::time::Duration;
 

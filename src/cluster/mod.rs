@@ -1,5 +1,4 @@
-//! The Kubernetes API: connect, read in slim pages, apply, delete, follow logs. Knows requests and answers; not what they
-//! mean to a user.
+//! The Kubernetes API: connects, lists in slim pages, applies, deletes, follows logs.
 
 mod apply;
 mod attach;

@@ -1,4 +1,5 @@
-//! Whether a namespace of ours may go: only when nothing is left in it that anybody made, of any kind that the server has.
+//! Checks whether a namespace that gpuctl created is empty, over every kind that the API server serves, before it is
+//! deleted.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Nodes as far as placing a job goes, and how many GPUs are free on them.
+//! Reads nodes as far as placing a job needs them, and counts their free GPUs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

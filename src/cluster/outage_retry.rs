@@ -1,4 +1,4 @@
-//! For commands that go on for hours: an outage of the API server that passes is waited for, one that lasts is an error.
+//! Repeats requests of long-running commands during an outage of the API server, up to five minutes.
 
 use std::cell::RefCell;
 use std::future::Future;

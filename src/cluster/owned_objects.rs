@@ -1,4 +1,5 @@
-//! The objects of a job besides its pods: what describe names and delete takes away, and what is left while it goes.
+//! Finds the objects of a job besides its pods: those that `describe` names and `delete` removes, and those that are still
+//! being deleted.
 
 use futures::future::join_all;
 use serde::Deserialize;

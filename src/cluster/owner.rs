@@ -1,5 +1,5 @@
-//! The object that owns the pods of a job, by the job's kind: where it is in the API, and how its pods are told from those
-//! of a namesake.
+//! Maps a job's kind to the object that owns its pods: where it is in the API, and how its pods are told from those of a
+//! namesake.
 
 use super::decode::{ObjectMetadata, TEMPLATE_HASH};
 use crate::model::JobKind;

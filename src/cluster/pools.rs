@@ -1,5 +1,4 @@
-//! Definitions of pools in the cluster: read, written against the version that was read, and the facts published beside
-//! them.
+//! Reads and writes pool definitions against the version that was read, and the published facts beside them.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Judges the objects of one document before anything is written: what is in the way, and what the API server says of them
-//! and of a pod as they will be made. How they are written is known elsewhere.
+//! Checks the objects of one document before anything is written: what already exists, and what the API server's dry run
+//! says of them and of a pod.
 
 use serde_json::Value;
 

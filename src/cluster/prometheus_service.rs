@@ -1,5 +1,4 @@
-//! Finds Services that may be a Prometheus and carries requests to them: through the API server's proxy with the user's
-//! own rights, or through a port-forward to a pod. What is asked and answered is not known here.
+//! Finds Services that may be Prometheus, and carries requests to them through the API server's proxy or a port-forward.
 
 use bytes::Bytes;
 use futures::future::{join_all, select};

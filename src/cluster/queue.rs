@@ -1,5 +1,7 @@
-//! Jobs that Kueue admits. It owns `spec.suspend` of them and undoes what others write there; its own switch is on the
-//! Workload that it makes for each.
+//! Pauses and resumes jobs that Kueue admits.
+//!
+//! Note: Kueue owns `spec.suspend` and reverts other writers; its own switch is on the Workload that it creates for each
+//! job.
 
 use serde_json::{Value, json};
 

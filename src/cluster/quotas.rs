@@ -1,4 +1,4 @@
-//! Quotas as the cluster keeps them: what is hard and what is used, by namespace.
+//! Reads ResourceQuotas: what is hard and what is used, by namespace.
 
 use std::collections::BTreeMap;
 

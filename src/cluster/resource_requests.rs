@@ -1,5 +1,5 @@
-//! What a pod takes away from its node, as the scheduler counts it: sidecars, init containers, the runtime's overhead, and
-//! requests of the pod as a whole.
+//! Computes what a pod requests from its node as the scheduler does: sidecars, init containers, runtime overhead, and
+//! pod-level requests.
 
 use std::collections::BTreeMap;
 

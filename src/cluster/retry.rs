@@ -1,5 +1,6 @@
-//! When a request is worth sending again, and how long to wait. Every request of ours may be repeated: reads, server-side
-//! applies and deletes of one object mean the same the second time. Pure.
+//! Decides whether a request is sent again, and after which wait.
+//!
+//! Note: every request of gpuctl is idempotent, because it reads, applies or deletes one object.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Asks the API server what the user may do, right by right.
+//! Asks the API server which rights the user has, one SelfSubjectAccessReview per right.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,4 @@
-//! How a service is reached and what its autoscaler does, read from their objects; and which APIs beside the core the
-//! cluster serves for them.
+//! Reads how a service is reached, what its autoscaler does, and which optional APIs the cluster serves.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! How many pods a job has: scaled, paused, resumed. A pause remembers the size on the object itself, and a notebook that
-//! mounts folders of its node comes back to that node, for its files are there.
+//! Scales, pauses and resumes jobs. A pause stores the size on the object, and pins a notebook with node-local folders to
+//! its node.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! The WebSocket under exec, attach and port-forward. Both directions run by themselves, so that one that is full never
-//! holds up the other, and a peer that has gone silently is noticed.
+//! The WebSocket under exec, attach and port-forward. Both directions run independently, so that a full one never blocks the
+//! other, and a silent peer is noticed.
 
 use std::cell::Cell;
 use std::pin::Pin;

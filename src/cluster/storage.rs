@@ -1,5 +1,5 @@
-//! What the cluster's storage classes make of the claims of a job, told beforehand: a claim that nobody provisions waits
-//! for ever, and so does a second pod on a volume for one node.
+//! Predicts what the storage classes do with the claims of a job: a claim that nobody provisions waits forever, and so does
+//! a second pod on a volume for one node.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn warning(claim: &Object, classes: &[&Value]) -> Option<String> {
     };
     let Some(class) = found else {
         let names: Vec<String> = classes.iter().map(|class| name(class)).collect();
-        let there = if names.is_empty() { "there is none".to_owned() } else { format!("there are: {}", names.join(", ")) };
+        let there = if names.is_empty() { "there is none".to_owned() } else { format!("available: {}", names.join(", ")) };
         return Some(match asked {
             Some(asked) => format!("there is no storage class `{asked}` for claim {}; {there}", claim.name()),
             None => format!(

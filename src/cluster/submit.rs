@@ -1,5 +1,4 @@
-//! Puts the objects of one document into the cluster, in order, and takes them away again when one of them fails, so that
-//! nothing is left half done. Whether they may be written is judged elsewhere.
+//! Creates the objects of one document in order, and removes them again when one of them fails.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,5 @@
-//! Reads owners and pods of the whole cluster, or of one namespace: the kinds that everybody has in lists, custom ones by
-//! following the references of pods up, each kind found by discovery. What makes a workload is the model's.
+//! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by following owner references,
+//! each kind found by discovery.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -326,7 +326,7 @@ impl WireObject<'_> {
             "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
             _ => spec.replicas.unwrap_or(1),
         };
-        // What the size was before it was put to rest is not known here: one of it would ask for this.
+        // What the size was before it was put to rest is not known values: one of it would ask for this.
         let size = if wanted == 0 { 1 } else { wanted };
         let holds = |wanted: &str| status.conditions.iter().find(|condition| condition.kind == wanted && condition.holds());
         let verdict = match kind {

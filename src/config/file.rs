@@ -1,4 +1,4 @@
-//! The config file: found, read, asked by key, and changed without losing its comments. What keys mean is not known here.
+//! Finds and reads the config file, and changes it without losing comments.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! One key's value and who gave it: environment over file over default. Flags come on top, where they are known.
+//! Looks up a setting and its origin: environment over file over default. Flags are applied by the caller.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where metrics come from: flags over environment over file. Whether somebody answers there is not known here.
+//! Resolves the address and credentials of Prometheus: flags over environment over file.
 
 use std::path::PathBuf;
 

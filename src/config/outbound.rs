@@ -1,5 +1,5 @@
-//! Whom a score is told to: an AI, a chat, a control system. Environment over file; flags are not known here, and nothing
-//! here lets a control system act.
+//! Resolves who is told about scores: an AI, a chat, a control system. Nothing here can make a control system act; only
+//! `--execute` can.
 
 use std::path::PathBuf;
 use std::time::Duration;

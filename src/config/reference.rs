@@ -1,4 +1,4 @@
-//! The documentation of the config file, made from the table of keys, so that neither says what the other does not.
+//! Writes the reference of settings from the table of keys.
 
 use crate::config::KEYS;
 

@@ -1,4 +1,4 @@
-//! How scores are computed and told of: environment over file over the document's defaults. Flags are not known here.
+//! Resolves how scores are computed: environment over file over the document's defaults.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A Job of batch/v1, a Deployment with its Service, a PyTorchJob of Kubeflow.
+//! Converts batch/v1 Jobs, Deployments with their Services, and Kubeflow PyTorchJobs.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! Job files of others in, ours out: objects of Kubernetes and scripts of Slurm. What cannot be expressed is listed, never
-//! dropped. Knows no cluster and writes nothing.
+//! Converts job files of other tools into specification files, and lists what cannot be expressed.
 
 mod kubernetes;
 mod pod;

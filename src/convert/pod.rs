@@ -1,4 +1,4 @@
-//! A pod template of Kubernetes as the blocks of ours: environment, resources, storage, and the overlay for the rest.
+//! Converts a pod template into the blocks `environment`, `resources`, `storage`, and the overlay for the rest.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! A script of `sbatch` as a training: what its #SBATCH lines ask for, and its body as the command.
+//! Converts an `sbatch` script into a training: its #SBATCH options, and its body as the command.
 
 use std::sync::LazyLock;
 

@@ -142,7 +142,7 @@ async fn again(
     }
     let fixed: Vec<_> = effects.objects.iter().filter(|(_, effect)| matches!(effect, Effect::Fixed { .. })).collect();
     if let Some((claim, Effect::Fixed { live, wanted })) = fixed.iter().find(|(object, _)| object.kept) {
-        let message = format!("claim `{}` cannot be changed so", claim.name());
+        let message = format!("claim `{}` cannot be changed: this field is immutable or cannot shrink", claim.name());
         let error = Error::new(ErrorName::ClaimConflict, message).cause(changes::of_wanted(live, wanted, &masks).join("; "));
         return Err(error.hint(format!("ask for what it is, or `gpuctl delete job {full} --purge` to lose its files")));
     }
@@ -164,7 +164,7 @@ async fn again(
     let message = format!("{} `{}` {state}, and its pods cannot be changed", job.kind.word(), job.name);
     let error = differences.fold(Error::new(ErrorName::Immutable, message), Error::cause);
     let now = if job.suspended { "" } else { "; a paused training takes other resources" };
-    Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away and submits it anew{now}")))
+    Err(error.cause(lost(&job)).hint(format!("`--replace` deletes and resubmits it{now}")))
 }
 
 /// What applying a document again would change in the job that is there. Whoever submitted it stays its user, whoever applies

@@ -111,7 +111,7 @@ pub(crate) async fn end(
     }
     // What is there at the first look is ours; what a namesake makes later is not.
     let mut ours: Option<BTreeSet<String>> = None;
-    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
+    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let spinner = context.terminal.spinner();
     loop {
         let mut left = patience.ask(|| connection.remains(job)).await?;

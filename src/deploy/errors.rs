@@ -11,10 +11,10 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     match obstacle {
         Obstacle::Exists { kind, name, ours } => {
             let error =
-                Error::new(ErrorName::AlreadyExists, format!("{kind} `{name}` exists already in namespace `{namespace}`"));
+                Error::new(ErrorName::AlreadyExists, format!("{kind} `{name}` already exists in namespace `{namespace}`"));
             match ours {
                 Some(job) => error.hint(format!("`gpuctl delete job {namespace}/{job}` first, or submit with `--generate-name`")),
-                None => error.hint("it was not made by gpuctl; choose another `job.name`"),
+                None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
         }
         Obstacle::Terminating { label } => {
@@ -30,7 +30,7 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
         Obstacle::NoPriorityClass => {
             let class = plan.rendered.probe.text("/spec/priorityClassName");
             Error::new(ErrorName::PriorityClassNotFound, format!("there is no priority class `{class}`"))
-                .hint("`kubectl get priorityclasses` lists what there is; without `job.priority` the default one counts")
+                .hint("`kubectl get priorityclasses` lists them; without `job.priority` the default class is used")
         }
         Obstacle::Failure(failure) => refused(failure, namespace),
     }
@@ -50,7 +50,7 @@ fn refused(failure: Failure, namespace: &str) -> Error {
 pub(crate) fn broken(broken: Broken) -> Error {
     let error = Error::from(broken.failure).during(format!("{} could not be created", broken.object));
     match broken.taken {
-        true => error.cause("what had been made for it belongs to that job"),
+        true => error.cause("the objects created for it belong to that job"),
         false => with_left(error, &broken.left),
     }
 }
@@ -58,13 +58,13 @@ pub(crate) fn broken(broken: Broken) -> Error {
 /// Says what is there of a document that was not written whole.
 pub(crate) fn with_left(error: Error, left: &Left) -> Error {
     let error = match left.there.is_empty() {
-        true => error.cause("everything made before it was removed again"),
+        true => error.cause("everything created before was removed again"),
         false => error.cause(format!("still there: {}", left.there.join(", "))),
     };
     match &left.doubtful {
-        Some(object) => {
-            error.cause(format!("perhaps there, for nobody answered: {object}")).hint("run it again, or `gpuctl delete -f`")
-        }
+        Some(object) => error
+            .cause(format!("may exist, the server did not confirm the write: {object}"))
+            .hint("run it again, or `gpuctl delete -f`"),
         None => error,
     }
 }
@@ -98,7 +98,7 @@ fn blamed(object: &Object, fields: &[Blame]) -> Vec<String> {
 }
 
 fn in_conflict(conflicts: Vec<String>) -> Error {
-    let error = Error::new(ErrorName::FieldConflict, "somebody else set fields that this file sets otherwise");
+    let error = Error::new(ErrorName::FieldConflict, "another manager set these fields to other values");
     let error = conflicts.into_iter().fold(error, Error::cause);
-    error.hint("leave them out of the file, or take them over with `--force-conflicts`")
+    error.hint("remove them from the file, or take them over with `--force-conflicts`")
 }

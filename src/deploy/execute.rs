@@ -65,7 +65,7 @@ enum Phase {
     Deleted,
 }
 
-const GONE: &str = "the job that was there before is deleted";
+const GONE: &str = "the previous job was deleted";
 
 /// Longest time that the pods of a job that is replaced may take to end.
 const ENDING: Duration = Duration::from_secs(300);
@@ -180,20 +180,20 @@ impl<'w> Writing<'w> {
 
     /// What is there of the document in hand after an interruption. A second one ends the program at once.
     async fn stopped(&self) -> Error {
-        let mut error = Error::new(ErrorName::Interrupted, "interrupted while it was being written");
+        let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
         match self.phase.get() {
             Phase::Creating => {}
             Phase::Changing => {
-                return error.cause("some of its changes may be written").hint("`gpuctl apply` again goes on");
+                return error.cause("some changes may have been written").hint("`gpuctl apply` again goes on");
             }
             Phase::Deleting => {
-                return error.cause("the job that was there is being deleted").hint("`gpuctl apply` again submits the new one");
+                return error.cause("the previous job is being deleted").hint("`gpuctl apply` again submits the new one");
             }
             Phase::Deleted => error = error.cause(GONE),
         }
         tokio::select! {
             left = self.connection.take_back(&self.run, self.keep_partial, &self.progress) => with_left(error, &left),
-            () = self.interruption.times(2) => error.cause("what had been made of it is there").hint("`gpuctl delete -f` takes it away"),
+            () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` takes it away"),
         }
     }
 }

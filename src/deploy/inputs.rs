@@ -140,13 +140,13 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
 /// The text of a file: at most a mebibyte of UTF-8.
 fn text(file: &str) -> Result<String, Error> {
     let bytes = bytes(file).map_err(|error| match error.name {
-        ErrorName::FileTooLarge => error.hint("a job file has some thirty lines"),
+        ErrorName::FileTooLarge => error.hint("a specification file has about thirty lines"),
         _ => error,
     })?;
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),
-        _ => Err(invalid(format!("`{}` is not a text file", shown(file))).hint("a job file is YAML in UTF-8")),
+        _ => Err(invalid(format!("`{}` is not a text file", shown(file))).hint("a specification file is YAML in UTF-8")),
     }
 }
 

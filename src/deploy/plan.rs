@@ -173,7 +173,7 @@ fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<
     match (written, given) {
         (Some(written), Some(given)) if written != given => {
             let message = format!("`{}` is for namespace `{written}`, and `-n {given}` says another", document.name());
-            Err(Error::new(ErrorName::NamespaceConflict, message).hint("leave `-n` out, or change `job.namespace`"))
+            Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`, or change `job.namespace`"))
         }
         (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace),
         (None, None) => Ok(connection.map_or_else(|| "default".to_owned(), |connection| connection.namespace.clone())),

@@ -39,7 +39,7 @@ pub(crate) async fn set_label(
         Labelling::Conflict(there) => {
             let there = there.map_or_else(|| "none by now".to_owned(), |there| format!("`{there}` by now"));
             let error = Error::new(ErrorName::LabelConflict, format!("label {key} of node `{node}` is {there}"));
-            Err(error.hint("somebody else changed it: look again, or --force"))
+            Err(error.hint("somebody else changed it; check the node, or use --force"))
         }
         _ => Ok(()),
     }
@@ -68,7 +68,7 @@ pub(crate) fn fits(host: &NodeUsage, pool: &PoolDefinition, written: Option<&Gpu
         let same = |kind: &String| GpuType::parse(kind).is_some_and(|kind| kind.matches(written) || written.matches(&kind));
         if let Some(other) = there.iter().find(|kind| !same(kind)) {
             let message = format!("node `{node}` has {other} by its labels, and the file says {written}");
-            return Err(Error::new(ErrorName::LabelConflict, message).hint("--force writes what the file says"));
+            return Err(Error::new(ErrorName::LabelConflict, message).hint("--force writes the value of the file"));
         }
     }
     let kinds = written.map_or(there, |kind| vec![kind.to_string()]);
@@ -77,7 +77,7 @@ pub(crate) fn fits(host: &NodeUsage, pool: &PoolDefinition, written: Option<&Gpu
             ErrorName::GpuTypeNotAllowed,
             format!("node `{node}` has {kind}, which pool `{}` does not take", pool.name),
         );
-        return Err(error.hint(format!("allowed here: {}", pool.gpu_types.join(", "))));
+        return Err(error.hint(format!("this pool allows: {}", pool.gpu_types.join(", "))));
     }
     Ok(())
 }

@@ -107,7 +107,7 @@ pub(crate) async fn create(connection: &Connection, pool: &Pool, how: PoolOption
         return Err(error.hint("`gpuctl get nodes` lists what there is; --keep-partial makes the pool with the others"));
     }
     for node in &missing {
-        context.terminal.warn(&format!("there is no node {node}: the pool is made without it"));
+        context.terminal.warn(&format!("there is no node {node}: the pool is created without it"));
     }
     let made = |status, message| Ok(Made { kind: "pool", name: name.clone(), status, message, dry_run: how.dry_run });
     match &before {
@@ -115,8 +115,7 @@ pub(crate) async fn create(connection: &Connection, pool: &Pool, how: PoolOption
             return made("unchanged", "is as the file says".to_owned());
         }
         Some(_) if !how.force && !how.change => {
-            let error =
-                Error::new(ErrorName::AlreadyExists, format!("pool `{name}` exists already, and is not as the file says"));
+            let error = Error::new(ErrorName::AlreadyExists, format!("pool `{name}` already exists and differs from the file"));
             return Err(error.hint(format!("--force changes it; `gpuctl add node NODE --pool {name}` adds nodes")));
         }
         _ => {}
@@ -164,9 +163,9 @@ async fn write(
         let over = if how.force { LabelOverwrite::Anything } else { LabelOverwrite::Only(step.before.as_deref()) };
         if let Err(error) = set_label(connection, &step.node, &step.key, &step.value, over).await {
             let left = take_back(connection, wanted, before, &steps[..index]).await;
-            let error = error.during(format!("pool `{}` could not be made", wanted.name));
+            let error = error.during(format!("pool `{}` could not be created", wanted.name));
             return Err(match left.is_empty() {
-                true => error.cause("everything made before it was taken back"),
+                true => error.cause("everything created before was removed again"),
                 false => error.cause(format!("still there: {}", left.join(", "))),
             });
         }
@@ -179,7 +178,7 @@ pub(crate) fn tell_home(home: PoolNamespace, private: bool, context: &Context) {
     match home {
         PoolNamespace::Read => context
             .terminal
-            .note("every user may read the definitions of pools in namespace gpuctl-system (--private leaves that out)"),
+            .note("every user may read the definitions of pools in namespace gpuctl-system (--private prevents that)"),
         PoolNamespace::Unread if !private => context
             .terminal
             .lack("you may not create roles: other users cannot read the definitions of pools in namespace gpuctl-system"),
@@ -214,7 +213,7 @@ async fn take_back(
 /// Facts are a help for others: that they could not be written is told, and no more.
 pub(crate) async fn publish(connection: &Connection, begin: bool, context: &Context) {
     if let Err(failure) = connection.publish(begin).await {
-        context.terminal.warn(&format!("users who may not read nodes do not see this yet: {failure}"));
+        context.terminal.warn(&format!("users who may not read nodes will not see this change: {failure}"));
     }
 }
 
@@ -241,7 +240,7 @@ pub(crate) async fn delete(
         let stock = connection.stock().await?;
         if stock.inventory.pools().contains(name) {
             let error =
-                Error::new(ErrorName::NoDefinition, format!("pool `{name}` has no definition, only labels that others set"));
+                Error::new(ErrorName::NoDefinition, format!("pool `{name}` has no definition, only labels set by others"));
             return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
         }
         return Err(missing(name, &stock.inventory, connection).await);
@@ -284,13 +283,13 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
         .collect();
     if !alive.is_empty() {
         let error = Error::new(ErrorName::PoolInUse, format!("pool `{name}` has jobs: {}", alive.join(", ")));
-        return Err(error.hint("--force deletes the pool and lets them run on"));
+        return Err(error.hint("--force deletes the pool; the jobs continue"));
     }
     match found.unseen() {
         None => Ok(()),
         Some(unseen) => {
             let message = format!("{unseen}, so it is not known whether jobs are in pool `{name}`");
-            Err(Error::new(ErrorName::Forbidden, message).hint("--force deletes the pool all the same"))
+            Err(Error::new(ErrorName::Forbidden, message).hint("--force deletes the pool anyway"))
         }
     }
 }
@@ -305,6 +304,6 @@ pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Conn
     match crate::spec::nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None if names.is_empty() => error.hint("there is none yet: gpuctl create -f pool.yaml"),
-        None => error.hint(format!("there are: {}", names.join(", "))),
+        None => error.hint(format!("available: {}", names.join(", "))),
     }
 }

@@ -61,7 +61,7 @@ pub(crate) async fn create(
                     done.extend(applied.created.then_some((object, uid)));
                 }
                 Err(failure) => {
-                    let error = Error::from(failure).during(format!("quota `{}` could not be made", wanted.name));
+                    let error = Error::from(failure).during(format!("quota `{}` could not be created", wanted.name));
                     return Err(if keep_partial { error } else { error.cause(take_back(connection, done).await) });
                 }
             }
@@ -77,7 +77,7 @@ pub(crate) async fn create(
         tell_elsewhere(connection, wanted, context).await;
     }
     if wanted.namespaces.iter().any(|(_, limits)| limits.gpu.is_some()) {
-        context.terminal.note("GPUs that are claimed through dynamic resource allocation are not counted by a quota");
+        context.terminal.note("quotas do not count GPUs claimed through dynamic resource allocation");
     }
     let spaces: Vec<&str> = wanted.namespaces.iter().map(|(space, _)| space.as_str()).collect();
     let verb = match (status, dry_run) {
@@ -98,7 +98,7 @@ async fn resources(connection: &Connection, wanted: &Quota, context: &Context) -
     resources.extend(nodes.all().iter().filter_map(super::super::model::node::Node::whole_resource).map(ToOwned::to_owned));
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
-        context.terminal.warn(&format!("no node with GPUs is known: the quota is written for {}", WHOLE[0]));
+        context.terminal.warn(&format!("no node with GPUs was found: the quota is written for {}", WHOLE[0]));
     }
     let sliced: BTreeSet<&str> =
         nodes.all().iter().flat_map(|node| node.allocatable.keys()).filter_map(|name| mig_profile(name)).collect();
@@ -181,11 +181,11 @@ async fn plan(connection: &Connection, wanted: &Quota, making: QuotaOptions, con
                     continue;
                 }
                 let kind = if object.kind() == "LimitRange" { "limit range" } else { "quota" };
-                let message = format!("{kind} `{}` exists already in namespace `{space}`; nothing was written", object.name());
+                let message = format!("{kind} `{}` already exists in namespace `{space}`; nothing was written", object.name());
                 let error = Error::new(ErrorName::AlreadyExists, message);
                 return Err(match ours {
                     true => error.hint(format!("gpuctl delete quota {} first", wanted.name)),
-                    false => error.hint("somebody else made it: choose another `quota.name`"),
+                    false => error.hint("it was not created by gpuctl; choose another `quota.name`"),
                 });
             }
             plan.objects.push(object);
@@ -204,7 +204,7 @@ async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> Stri
         }
     }
     if left.is_empty() {
-        "everything made before it was removed again".to_owned()
+        "everything created before was removed again".to_owned()
     } else {
         format!("still there: {}", left.join(", "))
     }
@@ -237,7 +237,7 @@ pub(crate) async fn delete(
     }
     if unseen.is_some() {
         let home = &connection.namespace;
-        context.terminal.lack(&format!("you may not list quotas of all namespaces: it is taken out of `{home}` only"));
+        context.terminal.lack(&format!("you may not list quotas of all namespaces: it is deleted from `{home}` only"));
     }
     let (mut spaces, mut gone, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for quota in ours {
@@ -264,7 +264,7 @@ pub(crate) async fn delete(
 
 fn missing(name: &str, all: &[QuotaUse]) -> Error {
     let names: Vec<&str> = all.iter().filter_map(|quota| quota.quota.as_deref()).collect();
-    let error = Error::new(ErrorName::QuotaNotFound, format!("there is no quota `{name}` of gpuctl's"));
+    let error = Error::new(ErrorName::QuotaNotFound, format!("there is no quota `{name}` managed by gpuctl"));
     match crate::spec::nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("gpuctl get quotas"),

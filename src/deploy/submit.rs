@@ -39,7 +39,7 @@ pub(crate) async fn submit(
     let (connection, mut facts) = match known(context).await {
         Ok((connection, facts)) => (Some(connection), facts),
         Err(error) if how.dry_run == Some(DryRun::Client) && error.kind == ErrorKind::Unreachable => {
-            context.terminal.warn(&format!("{error}; the objects are shown as for a cluster whose nodes may not be seen"));
+            context.terminal.warn(&format!("{error}; objects are rendered without knowledge of the nodes"));
             (None, PlanningFacts::default())
         }
         Err(error) => return Err(error),
@@ -155,8 +155,8 @@ async fn write(
         let before = tokio::select! {
             made = shared::make(&fresh, how, format, false, context) => made?,
             () = interruption.times(1) => {
-                let error = Error::new(ErrorName::Interrupted, "interrupted while pools and quotas were written");
-                return Err(error.cause("one of them may be half made").hint("run it again, or `gpuctl delete -f`"));
+                let error = Error::new(ErrorName::Interrupted, "interrupted while writing pools and quotas");
+                return Err(error.cause("one of them may be incomplete").hint("run it again, or `gpuctl delete -f`"));
             }
         };
         made = before.created();

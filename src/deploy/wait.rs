@@ -38,7 +38,7 @@ pub(crate) async fn wait(
     };
     let result = tokio::select! {
         result = waited => result,
-        () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").cause("the jobs exist and go on")),
+        () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").cause("the jobs exist and continue")),
     };
     spinner.finish_and_clear();
     if let Some(job) = paused.take() {
@@ -59,12 +59,12 @@ async fn wait_for(
     context: &Context,
     spinner: &indicatif::ProgressBar,
 ) -> Result<(), Error> {
-    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
+    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let wanted = Wanted::one(&created.namespace, &created.job_id);
     let mut told = None;
     loop {
         let Some(job) = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() else {
-            return Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted meanwhile", created.job_id)));
+            return Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted in the meantime", created.job_id)));
         };
         let state = State::of(&job);
         state.status.word().clone_into(&mut created.status);
@@ -96,7 +96,7 @@ async fn wait_for(
             let error =
                 Error::new(ErrorName::Timeout, format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)));
             return Err(error
-                .cause("it exists and goes on")
+                .cause("the job exists and continues")
                 .hint(format!("gpuctl describe job {}/{}", created.namespace, created.job_id)));
         }
         gang.step(connection, &job, &state).await?;

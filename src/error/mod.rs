@@ -1,5 +1,4 @@
-//! Every failure as one value: what kind it is, what happened, why, and what to type next. The kind alone decides the
-//! exit code; no other module knows one.
+//! Every failure as one value: kind, name, message, causes and hints. The kind alone decides the exit code.
 
 mod name;
 
@@ -188,11 +187,11 @@ impl From<QueryError> for Error {
         let new = |name| Self::new(name, message);
         match trouble {
             QueryError::NotFound => new(ErrorName::PrometheusNotFound)
-                .hint("name one with `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` does without"),
+                .hint("set `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` disables metrics"),
             QueryError::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
             QueryError::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
-                .hint("name another one with `--prometheus URL`; `-v` says where it was found"),
+                .hint("set another address with `--prometheus URL`; `-v` prints where it was found"),
             QueryError::TimedOut { .. } => {
                 new(ErrorName::PrometheusTimeout).hint("try again, raise `--request-timeout`, or ask for less time")
             }
@@ -200,7 +199,7 @@ impl From<QueryError> for Error {
                 .hint("a login page or another program answers there; correct `--prometheus URL`, or log in with `--prometheus-header`"),
             QueryError::Redirected { to, .. } => new(ErrorName::PrometheusRedirect)
                 .cause(format!("credentials are not sent to {to}"))
-                .hint("name the host itself with `--prometheus URL`"),
+                .hint("use the target of the redirect: `--prometheus URL`"),
             QueryError::Forbidden { told, .. } => new(ErrorName::PrometheusForbidden).cause(told).hint(
                 "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
             ),

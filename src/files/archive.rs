@@ -1,5 +1,7 @@
-//! The tar archives in which `cp` carries files. What comes out of a container is not trusted: nothing is written outside
-//! a fresh folder beside the target, no link leads out of what was copied, and only a whole copy is put into place.
+//! Packs and unpacks the tar archives of `cp`.
+//!
+//! Note: archives from a container are not trusted: nothing is written outside a fresh folder beside the target, no link
+//! leads out of it, and only a complete copy is moved into place.
 #![expect(clippy::disallowed_methods, reason = "this is the edge that copies the user's files")]
 
 use std::fs::{self, DirBuilder, File};

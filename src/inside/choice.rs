@@ -42,7 +42,7 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
         };
         let names: Vec<String> = pods.iter().enumerate().map(name).collect();
         let error = Error::new(ErrorName::PodNotFound, format!("job `{}` has no {what}", job.name));
-        return Err(error.hint(format!("there are: {}", names.join(", "))));
+        return Err(error.hint(format!("available: {}", names.join(", "))));
     };
     if pod.phase != PodPhase::Running {
         let error = Error::new(

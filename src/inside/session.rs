@@ -32,7 +32,7 @@ pub(crate) async fn within(
     let pod = pod(&job, place)?;
     let tty = wants.tty && context.terminal.in_is_terminal();
     if wants.tty && !tty {
-        context.terminal.warn("stdin is no terminal, so the command gets none");
+        context.terminal.warn("stdin is not a terminal, so the command gets none");
     }
     let container = place.container.unwrap_or_else(|| pod.own_container()).to_owned();
     let call =
@@ -70,7 +70,7 @@ pub(crate) async fn within(
             Err(Error::new(ErrorName::CommandNotFound, message).cause(why))
         }
         SessionEnd::Refused(why) => {
-            Err(Error::new(ErrorName::CommandFailed, format!("the command could not be run in {}", pod.name)).cause(why))
+            Err(Error::new(ErrorName::CommandFailed, format!("cannot run the command in {}", pod.name)).cause(why))
         }
         SessionEnd::Broken => Err(Error::new(ErrorName::ConnectionLost, format!("the connection to {} broke off", pod.name))
             .hint(format!("the command may still run: gpuctl describe job {}/{}", job.namespace, job.name))),
@@ -82,7 +82,7 @@ fn refused(connection: &Connection, failure: crate::cluster::Failure, job: &Job,
     let names: Vec<&str> = job.pods.iter().flat_map(|pod| &pod.containers).map(|one| one.name.as_str()).collect();
     if failure.code() == Some(400) && text.contains("not valid for pod") {
         let message = format!("job `{}` has no container `{container}`", job.name);
-        return Error::new(ErrorName::ContainerNotFound, message).hint(format!("there are: {}", names.join(", ")));
+        return Error::new(ErrorName::ContainerNotFound, message).hint(format!("available: {}", names.join(", ")));
     }
     let _ = connection.take_warnings();
     failure.into()

@@ -1,5 +1,5 @@
-//! From owners and pods to workloads: who stands at the top of each chain, what stands below, and what all of it asks for and
-//! holds.
+//! Builds workloads from owners and pods: the owner at the top of each chain, what is below it, and the GPUs that all of it
+//! requests and holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! GPU types under one name, whatever a vendor, an exporter or a person calls them, and which extended resources are
-//! whole devices, slices or shares.
+//! Normalizes GPU types, however a vendor, an exporter or a person spells them, and classifies extended resources as whole
+//! devices, slices or shares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

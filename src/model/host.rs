@@ -1,5 +1,5 @@
-//! A node as the inventory needs it: what it offers, and whether it is well. What a unit of a resource is, a device or a
-//! part of one, is decided here and nowhere else.
+//! A node as the inventory needs it: what it offers and its health. Whether a unit of a resource is a device or a part of
+//! one is decided here alone.
 
 use std::collections::BTreeMap;
 

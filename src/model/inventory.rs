@@ -1,5 +1,5 @@
-//! Who holds which GPU: one function from nodes, pods and dynamically allocated devices to the truth that every command
-//! shows. Whole devices and slices are kept apart; what may not be seen is unknown, never free.
+//! Counts who holds which GPU, from nodes, pods and dynamically allocated devices; every command shows these counts. Whole
+//! devices and slices are counted separately; what may not be read is unknown, never free.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A job of gpuctl's and its pods, as the cluster tells them.
+//! A job of gpuctl and its pods, as the cluster reports them.
 
 use std::collections::BTreeMap;
 use std::fmt;

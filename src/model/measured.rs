@@ -1,4 +1,4 @@
-//! An inventory with what its devices measure: readings beside the nodes that they are of.
+//! Joins an inventory with the readings of its devices.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is true of the cluster, in our own words. Nothing here knows Kubernetes structs, clients or text layout.
+//! What is true of the cluster, in gpuctl's own types.
 
 pub(crate) mod device;
 pub(crate) mod forest;

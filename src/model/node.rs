@@ -1,4 +1,4 @@
-//! A node as far as placing a job on it goes. Published in the cluster's facts too, for users who may not read nodes.
+//! A node as far as placing a job needs it. It is also published in the cluster for users who may not list nodes.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What a pool is beyond the label on its nodes: its description, the types it allows, its quota, and which labels were set
-//! on which node for it, so that its end takes away exactly those.
+//! A pool beyond the label on its nodes: description, allowed types, quota, and the labels that were set on each node for
+//! it, so that deleting the pool removes exactly those.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl PoolDefinition {
         }
         let kind = kind.filter(|kind| gpus > 0 && !self.allows(kind))?;
         let message = format!("pool `{pool}` does not take jobs on {kind}");
-        Some(PoolRefusal { name: "GpuTypeNotAllowed", message, hint: format!("allowed here: {}", self.gpu_types.join(", ")) })
+        Some(PoolRefusal { name: "GpuTypeNotAllowed", message, hint: format!("this pool allows: {}", self.gpu_types.join(", ")) })
     }
 
     /// As it was at `before`, as far as the nodes of `wanted` and what is not about nodes go.

@@ -1,5 +1,4 @@
-//! Kubernetes quantities (`128Gi`, `500m`) and durations as people write them (`90m`, `2d`). Knows no file and no
-//! field: the caller says what was wanted.
+//! Parses Kubernetes quantities (`128Gi`, `500m`) and durations (`90m`, `2d`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A quota of a namespace as it stands.
+//! A quota of a namespace with its usage.
 
 use std::collections::BTreeMap;
 

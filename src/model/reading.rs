@@ -1,5 +1,5 @@
-//! What the devices of a cluster measure now, each once, with the node it is in and the pods that hold it. How metrics
-//! are called and labelled is not known here; a value that is not there is unknown, never zero.
+//! What the devices of a cluster measure now: each device once, with its node and the pods that hold it. A missing value is
+//! unknown, never zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Which rights in the cluster each command needs, and what is lost without those that it can do without. One list: what is
-//! checked, what is shown and what a role is made of. Verbs and resources are Kubernetes' own.
+//! Lists the rights that commands need in the cluster, and what is lost without the optional ones. `auth check` and the
+//! roles it prints are made from this.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Time series as a metrics server answers them: labels and points. What they mean is not known here.
+//! Time series as Prometheus returns them: labels and points.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How a service is reached, and what its autoscaler makes of it.
+//! How a service is reached, and what its autoscaler does.
 
 /// One way to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]

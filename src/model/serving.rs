@@ -1,5 +1,5 @@
-//! The state of what runs until it is deleted: services and notebooks. They run when their pods are ready; a pod that
-//! does not get there is named with what keeps it.
+//! The state of services and notebooks, read from the readiness of their pods, with the reason when a pod does not become
+//! ready.
 
 use super::job::{Container, Job, Pod, PodPhase};
 use super::state::{State, Status, Why, create_failure_reason, lost, scheduler_words, stuck, why};

@@ -1,4 +1,5 @@
-//! The state of a job, read from what its pods really do and never from the existence of an object.
+//! The state of a job: its status and the reasons that trainings and services share. It is read from the pods, never from
+//! the existence of an object.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,4 @@
-//! Workloads: the owners at the top of what requests GPUs, through whatever chain of owners, with what stands below them.
-//! How owners are read from the cluster is not known here.
+//! Workloads: the top-level owners of pods that request GPUs, with what is below them.
 
 use std::collections::BTreeMap;
 

@@ -47,8 +47,8 @@ const BESIDE: usize = 4;
 /// Which clusters are meant: the one of the context, or several.
 pub(crate) fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
     if all && context.metrics()?.url.is_some() {
-        let error = Error::usage("with one Prometheus for all, every context would tell of the same");
-        return Err(error.hint("leave its address out: it is found in each cluster"));
+        let error = Error::usage("`--all-contexts` cannot be combined with one Prometheus address for all");
+        return Err(error.hint("omit the address: Prometheus is found in each cluster"));
     }
     let (contexts, current) = Connection::contexts(&context.access)?;
     let of = |name: &String| (name.clone(), Access { context: Some(name.clone()), ..context.access.clone() });
@@ -69,7 +69,7 @@ impl<'c> ClusterHistory<'c> {
         // Which nodes share their devices is known of the present alone, and without rights to it not at all.
         let known = stock.is_ok();
         if let Err(failure) = &stock {
-            context.terminal.warn(&format!("which nodes share their GPUs is not known, so shares count as GPUs: {failure}"));
+            context.terminal.warn(&format!("nodes that share GPUs are unknown, so shares count as GPUs: {failure}"));
         }
         let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
         let shared = inventory.hosts.iter().filter(|host| host.gpus.total == 0 && !host.slices.is_empty());

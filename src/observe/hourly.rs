@@ -18,7 +18,7 @@ use crate::stats::usage::Usage;
 use crate::view::hourly::{self as view, Hour, HourlyRow, RowKind};
 
 /// When there is no such label.
-pub(crate) const NONE_SERVED: &str = "no pod with GPUs had it, as far as kube-state-metrics serves labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
+pub(crate) const NONE_SERVED: &str = "no pod with GPUs has it; kube-state-metrics must serve labels: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*]";
 
 /// Seconds of an hour.
 const HOUR: i64 = 3600;
@@ -176,6 +176,8 @@ async fn warn_of_many(past: &ClusterHistory<'_>, hours: usize, end: i64, context
     let per_hour = found.first().and_then(crate::model::Series::last).map_or(0.0, |point| point.value);
     let all = per_hour * hours as f64;
     if all > MANY {
-        context.terminal.note(&format!("about {:.0} million samples of {hours} hours are read; this takes a while", all / 1e6));
+        context
+            .terminal
+            .note(&format!("about {:.0} million samples of {hours} hours will be read; this takes a while", all / 1e6));
     }
 }

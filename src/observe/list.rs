@@ -144,7 +144,7 @@ impl Round<'_> {
     /// Sends a request; in a watch it waits out an outage.
     pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
         let Some(context) = self.watching else { return ask().await };
-        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again"))).ask(ask).await
+        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying"))).ask(ask).await
     }
 }
 

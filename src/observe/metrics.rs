@@ -36,7 +36,7 @@ pub(crate) async fn find<'c>(context: &Context, connection: &'c Connection, with
 pub(crate) fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
     let source = context.metrics()?;
     if source.is_off() {
-        return Err(Error::new(ErrorName::MetricsOff, "metrics are switched off by `--prometheus none`"));
+        return Err(Error::new(ErrorName::MetricsOff, "metrics are disabled by `--prometheus none`"));
     }
     let Some((url, origin)) = &source.url else { return Err(QueryError::NotFound.into()) };
     let address = PrometheusAddress::parse(url, source.credentials.clone())?;
@@ -63,7 +63,9 @@ enum Worth {
 
 async fn in_cluster<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
     if context.metrics()?.credentials.are_given() {
-        context.terminal.warn("credentials go to a Prometheus that `--prometheus URL` names, and to none that was only found");
+        context.terminal.warn(
+            "credentials are sent only to an address given by `--prometheus URL`, not to a Prometheus found in the cluster",
+        );
     }
     let (gates, listed) = connection.gates().await?;
     let probes = gates.into_iter().map(|gate| probe(connection, gate, within));
@@ -201,7 +203,7 @@ impl<'c> OptionalMetrics<'c> {
 
     fn tell(&self, why: &str) {
         if !self.told.replace(true) {
-            self.context.terminal.warn(&format!("what the GPUs do is not known: {why}"));
+            self.context.terminal.warn(&format!("GPU metrics are unavailable: {why}"));
         }
     }
 
@@ -210,7 +212,7 @@ impl<'c> OptionalMetrics<'c> {
         let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
         let readings = devices::read(moment?, &stock.inventory, &facts);
         if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
-            self.tell("Prometheus has no samples of this cluster's GPUs; is an exporter running and scraped?");
+            self.tell("Prometheus has no samples of this cluster's GPUs; is a GPU exporter running and scraped?");
         }
         stock.inventory.measure(&readings);
         Some(readings)

@@ -6,15 +6,15 @@ use crate::context::Context;
 /// What of the cluster could not be seen, once.
 pub(crate) fn warn_of(stock: &InventorySnapshot, context: &Context) {
     if stock.unreadable.contains(&"pods") {
-        context.terminal.lack("you may not list the pods of all namespaces: how many GPUs are held is not known");
+        context.terminal.lack("you may not list the pods of all namespaces: the number of held GPUs is unknown");
     }
     if stock.unreadable.contains(&"nodes") {
-        context.terminal.lack("you may not list nodes: they are shown as published, and how they are is not known");
+        context.terminal.lack("you may not list nodes: they are shown as published, without their status");
     }
     let claims: Vec<&str> = stock.unreadable.iter().copied().filter(|what| what.starts_with("resource")).collect();
     if !claims.is_empty() {
         context
             .terminal
-            .lack(&format!("you may not list {}: devices of dynamic allocation are not counted", claims.join(" and ")));
+            .lack(&format!("you may not list {}: devices of dynamic resource allocation are not counted", claims.join(" and ")));
     }
 }

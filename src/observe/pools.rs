@@ -37,10 +37,10 @@ impl PoolsFound {
 pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
     nodes::warn_of(&seen.stock, context);
     if !seen.definitions {
-        context.terminal.lack("you may not read the definitions of pools: descriptions and quotas are not known");
+        context.terminal.lack("you may not read the definitions of pools: descriptions and quotas are unknown");
     }
     if let Some(missing) = &seen.unseen_jobs {
-        context.terminal.lack(&format!("{missing}: how many jobs are in a pool is not known"));
+        context.terminal.lack(&format!("{missing}: the number of jobs in a pool is unknown"));
     }
 }
 

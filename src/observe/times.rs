@@ -53,13 +53,14 @@ impl TimeRange {
             Some(text) => {
                 let spelled = || quantity::duration(text).and_then(|span| i64::try_from(span.as_secs()).ok());
                 let step = text.parse().ok().or_else(spelled).filter(|step| *step > 0);
-                step.ok_or_else(|| Error::usage(format!("`{text}` is no step")).hint("such as 60, 30s or 5m"))?
+                step.ok_or_else(|| Error::usage(format!("`{text}` is not a valid step")).hint("such as 60, 30s or 5m"))?
             }
         };
         // A longer step has one point, as the longest that fits.
         let step = step.min((end - start).max(1));
         if (end - start) / step > MOST_POINTS {
-            return Err(Error::usage(format!("{} points are too many", (end - start) / step)).hint("ask for a larger `--step`"));
+            return Err(Error::usage(format!("{} points are more than the limit", (end - start) / step))
+                .hint("ask for a larger `--step`"));
         }
         Ok(Window { start, end, step })
     }
@@ -81,7 +82,7 @@ pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Re
     }
     if end - start > LONGEST {
         // Nobody would wait for it.
-        return Err(Error::usage("more than two years are too many hours").hint("ask for a later start"));
+        return Err(Error::usage("the range is longer than two years").hint("ask for a later start"));
     }
     Ok((start, end.min(now.as_second())))
 }
@@ -96,7 +97,7 @@ pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
         None => named(text, now).or_else(|| before(text, now)).or_else(|| text.parse().ok()).or_else(|| local(text)),
     };
     found.ok_or_else(|| {
-        Error::usage(format!("`{text}` is no time"))
+        Error::usage(format!("`{text}` is not a valid time"))
             .hint("such as 2026-01-31T10:00:00Z, 1769853600, 90m (before now), today or yesterday")
     })
 }

@@ -59,7 +59,7 @@ pub(crate) async fn read(
     let mut stock = match stock {
         Err(failure) if failure.is_forbidden() => {
             if round.first {
-                context.terminal.lack("you may not list nodes: how many GPUs are held is not known");
+                context.terminal.lack("you may not list nodes: the number of held GPUs is unknown");
             }
             None
         }
@@ -104,7 +104,7 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
         several => {
             let places: Vec<String> = several.iter().map(full).collect();
             let message = format!("{} workloads are called `{text}`: {}", several.len(), places.join(", "));
-            Err(Error::new(ErrorName::AmbiguousName, message).hint(format!("say which: {}", places[0])))
+            Err(Error::new(ErrorName::AmbiguousName, message).hint(format!("choose one: {}", places[0])))
         }
     }
 }

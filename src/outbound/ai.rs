@@ -1,5 +1,4 @@
-//! How AIs are asked: OpenAI's chat completions, which most others speak too, and Anthropic's messages. What is asked and
-//! whether the answer makes sense is not known here.
+//! Calls AIs: OpenAI's chat completions, which most others serve too, and Anthropic's messages.
 
 use anyhow::anyhow;
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
-//! Messages to chats: each with the body and the signature that its robots want, and what they answer when they do not take
-//! one, which most of them tell with status 200.
+//! Sends chat messages in the format and with the signature of each service.
+//!
+//! Note: most of them report a refused message with HTTP status 200.
 //!
 //! Sources: Feishu/Lark «custom bot usage guide», DingTalk «custom robot security settings», WeCom «group robot», Slack
 //! «incoming webhooks».

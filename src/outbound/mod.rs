@@ -1,5 +1,6 @@
-//! What is told to others on the user's word: an AI, a chat, a control system. Texts and JSON go out, answers come back;
-//! what they are about is not known here. Addresses of such systems are secrets below their host, and are never shown whole.
+//! Sends texts and JSON to an AI, a chat or a control system.
+//!
+//! Note: the path of such an address is a secret, so addresses are shown by their host alone.
 
 pub(crate) mod ai;
 pub(crate) mod chat;

@@ -1,5 +1,5 @@
-//! What was told already, so that nobody is told the same every five minutes: a small file per webhook, with the time of
-//! each. A file that cannot be read is as good as none; one that is lost costs a message too many.
+//! Remembers which messages were sent, in a small file per webhook, so that nobody gets the same message every five minutes.
+//! A file that cannot be read counts as empty.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

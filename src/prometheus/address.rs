@@ -1,4 +1,4 @@
-//! Where a Prometheus is and how to be let in: the address, what proves who we are, and the client that is made of both.
+//! The address of Prometheus, its credentials, and the HTTP client made of both.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The envelope of Prometheus' answers: whether it worked, what was warned of, and the series.
+//! Decodes the envelope of Prometheus' answers: status, warnings and series.
 
 use std::fmt;
 

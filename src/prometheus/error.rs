@@ -1,4 +1,6 @@
-//! What can go wrong between us and Prometheus. No text here holds a credential: URLs are shown without user and password.
+//! Defines what can fail between gpuctl and Prometheus.
+//!
+//! Note: URLs are shown without user and password.
 
 use thiserror::Error;
 

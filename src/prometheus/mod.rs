@@ -1,5 +1,4 @@
-//! The Prometheus API: sends queries straight or by whatever road the caller knows, and reads the answers. Knows neither
-//! metrics nor the cluster.
+//! The Prometheus API: sends queries directly or through a transport of the caller, and reads the answers.
 
 mod address;
 mod decode;

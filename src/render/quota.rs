@@ -1,5 +1,6 @@
-//! The objects of a quota in one namespace: a ResourceQuota that binds, and a LimitRange beside it, for a quota on CPU or
-//! memory refuses every pod that names none.
+//! Renders the objects of a quota in one namespace: a ResourceQuota, and a LimitRange beside it.
+//!
+//! Note: a quota on CPU or memory refuses every pod that names none, which the LimitRange prevents.
 
 use std::collections::BTreeSet;
 

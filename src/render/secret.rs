@@ -1,5 +1,4 @@
-//! Secrets that people need before their first job: tokens of hubs, logins of registries. The values go into the object and
-//! nowhere else.
+//! Renders Secrets for tokens of model hubs and logins of registries.
 
 use std::collections::BTreeMap;
 

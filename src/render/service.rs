@@ -1,5 +1,5 @@
-//! `kind: inference` and `kind: compute` as a Deployment behind a Service, with probes that leave a model time to load, a
-//! rollout that does not wait for GPUs which only its own old pods could free, and an autoscaler when asked for.
+//! Renders `kind: inference` and `kind: compute`: a Deployment behind a Service, with probes that leave a model time to load
+//! and a rollout that does not wait for GPUs which only its own old pods can free.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

@@ -1,5 +1,5 @@
-//! Volumes of the pod and the objects behind them: workdirs in all their forms, `/dev/shm`, the model's cache, and the
-//! small files that travel with the job.
+//! Renders the volumes of a pod and the objects behind them: workdirs, `/dev/shm`, the model cache, and the files that
+//! travel with the job.
 
 use std::collections::BTreeMap;
 

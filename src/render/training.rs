@@ -1,4 +1,4 @@
-//! `kind: training` as an Indexed Job behind a headless Service: one pod per node, retried rank by rank.
+//! Renders `kind: training`: an Indexed Job behind a headless Service, one pod per node, retried rank by rank.
 
 use k8s_openapi::api::batch::v1::{
     Job as BatchJob, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,

@@ -1,5 +1,5 @@
-//! What can be known of a document without a cluster: what its fields mean together. Each check has an id, says why it is
-//! made, and can be silenced by a comment in the file. What the reader itself refuses stands in the same list.
+//! Lists the checks of a document that need no cluster. Each has an id and a reason, and a comment in the file can silence
+//! it.
 
 use std::sync::LazyLock;
 

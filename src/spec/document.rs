@@ -1,4 +1,4 @@
-//! What a file can say, field by field. Only what the fields mean is here; how they are read is in their own files.
+//! What a file can say, field by field.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The `environment:` and `model:` blocks: what runs, with which variables.
+//! Reads the `environment:` and `model:` blocks.
 
 use super::document::{Command, EnvValue, EnvVariable, Model};
 use super::fields::{Fields, Reader};

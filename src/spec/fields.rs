@@ -1,5 +1,5 @@
-//! Takes a located tree apart field by field: unknown keys get the nearest known one, wrong types are named by what was
-//! expected, and nothing stops at the first problem.
+//! Reads a YAML tree field by field: an unknown key gets the nearest known one, a wrong type names what was expected, and
+//! reading continues after each problem.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl<'t> Fields<'t> {
             let nearest = nearest(&entry.key, &self.known);
             let note = match nearest {
                 Some(name) => format!("did you mean `{name}`?"),
-                None => format!("known here: {}", self.known.join(", ")),
+                None => format!("known values: {}", self.known.join(", ")),
             };
             reader.problems.push(Problem::error(entry.key_at, format!("unknown field `{}`", self.full(&entry.key)), note));
         }

@@ -1,4 +1,4 @@
-//! A job document of any kind: the `job:` and `resources:` blocks, and what the fields mean together.
+//! Reads the `job:` and `resources:` blocks of any kind of job.
 
 use super::document::{JobDocument, JobResources, Priority, Share, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
@@ -204,7 +204,7 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
     let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
     let gpu_type = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| reader.text(node, "gpu-type"));
     if let Some(bad) = gpu_type.as_ref().filter(|text| GpuType::parse(&text.value).is_none()) {
-        reader.problems.push(Problem::error(bad.at, format!("`{}` names no GPU type", bad.value), "such as a100-80g"));
+        reader.problems.push(Problem::error(bad.at, format!("`{}` is not a known GPU type", bad.value), "such as a100-80g"));
     }
     let gpu_share = fields.take(reader, &["gpu_share", "gpu-share", "gpuShare"]).and_then(|node| share(reader, node));
     let cpu = fields.take(reader, &["cpu"]).and_then(|node| reader.cpu(node, "cpu"));

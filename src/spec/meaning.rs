@@ -1,5 +1,4 @@
-//! What the fields of a job mean together: one function for each thing that is looked at. Which of them are asked, and what
-//! becomes of what they find, is in the list of checks.
+//! Checks what the fields of a job mean together, one function per check.
 
 use std::sync::LazyLock;
 

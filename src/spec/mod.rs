@@ -1,5 +1,4 @@
-//! What the user writes: YAML text in, documents or every problem out, each with its line and column. Pure; reads no
-//! file, knows no cluster.
+//! What the user writes: YAML in, documents or every problem out, each with line and column.
 
 pub mod checks;
 pub mod document;

@@ -1,5 +1,4 @@
-//! `--set path=value`: changes fields of a document before it is read, so that a value given on the command line is checked
-//! like one that was written. What was changed has no place in the file.
+//! Applies `--set path=value` to a document before it is read, so that such a value is checked like a written one.
 
 use super::problem::{FilePosition, Problem};
 use super::tree::{self, Entry, YamlNode, YamlValue};

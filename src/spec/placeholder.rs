@@ -1,5 +1,4 @@
-//! `{{model.name}}`: values of the document in other values of it. One pass; a placeholder in the value that it names is
-//! an error, not a loop.
+//! Resolves `{{model.name}}` in one pass. A placeholder within the value that it names is an error, not a loop.
 
 use super::problem::Problem;
 use super::tree::{YamlNode, YamlValue};

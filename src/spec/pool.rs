@@ -1,4 +1,4 @@
-//! `kind: resource` (alias `pool`) and `kind: quota`.
+//! Reads `kind: resource` (alias `pool`) and `kind: quota`.
 
 use super::document::Document;
 use super::fields::{Fields, Reader};
@@ -44,7 +44,7 @@ fn start<'t>(reader: &mut Reader, root: &'t YamlNode) -> Option<Fields<'t>> {
 fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     let text = reader.text(node, "gpu-type")?;
     if GpuType::parse(&text.value).is_none() {
-        reader.problems.push(Problem::error(text.at, format!("`{}` names no GPU type", text.value), "such as a100-80g"));
+        reader.problems.push(Problem::error(text.at, format!("`{}` is not a known GPU type", text.value), "such as a100-80g"));
         return None;
     }
     Some(text.value)

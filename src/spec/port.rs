@@ -1,4 +1,4 @@
-//! The port that a command makes its program listen on: named in a flag, or the program's own default.
+//! Finds the port that a command makes its program listen on: from a flag, or the program's default.
 
 use std::sync::LazyLock;
 

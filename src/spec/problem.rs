@@ -1,4 +1,4 @@
-//! What is wrong in a file, and where. Knows the file's name and text only to show the line.
+//! A problem of a file with its place.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Every field once, as data: its spellings, what it may hold, in which kinds, and what it means. `explain`, `init` and the JSON
-//! Schema are made from it; a proof in the tests holds it against the readers.
+//! The table of all fields: spellings, accepted values, kinds and meaning. `explain`, `init` and the JSON Schema are made
+//! from it, and a test holds it against the readers.
 
 use super::shape::Shape::{
     AbsolutePath, Block, Boolean, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, Labels, ModelPath,

@@ -1,6 +1,7 @@
-//! The JSON Schema (draft 2020-12) of the files, made from the table of fields: for editors, and for everybody who checks a file
-//! without us. It accepts what the readers accept, but for rules that compare two values of a file, which no schema can
-//! say: they are listed in `BEYOND`.
+//! Makes the JSON Schema (draft 2020-12) of the specification file from the table of fields.
+//!
+//! Note: it accepts what the readers accept, except for rules that compare two values, which no schema can express; they are
+//! listed in `BEYOND`.
 
 use serde_json::{Map, Value, json};
 

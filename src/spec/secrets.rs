@@ -1,5 +1,4 @@
-//! What a document holds that must not be shown: tokens in commands, passwords in variables. They belong into Secrets, but
-//! people write them, and a screen is shared more often than a file.
+//! Finds secrets in a document that must not be printed: tokens in commands, passwords in variables.
 
 use std::sync::LazyLock;
 

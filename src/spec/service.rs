@@ -1,4 +1,4 @@
-//! The `service:` and `autoscaling:` blocks.
+//! Reads the `service:` and `autoscaling:` blocks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a field of a file is, for the table of all fields: its spellings, what it may hold, in which kinds it stands.
+//! Types of the table of fields: what a field accepts and which kinds have it.
 
 /// Kinds that a field belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

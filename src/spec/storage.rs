@@ -1,5 +1,4 @@
-//! The `storage:` block and `files:`: what appears where in the container. Host paths that would give away the node are
-//! refused here, before any cluster is asked.
+//! Reads the `storage:` block and `files:`, and refuses host paths that would give away the node.
 
 use super::document::{VolumeAccess, Workdir, WorkdirSource};
 use super::fields::{Fields, Located, Reader};

@@ -1,4 +1,4 @@
-//! What files mean and how they fail, message by message. Every expected text was written by hand.
+//! Tests what files mean and how they fail, message by message. Every expected text was written by hand.
 
 use proptest::prelude::*;
 
@@ -180,7 +180,7 @@ fn each_mistake_has_its_message() {
         ("files: [*x]", "5:9: aliases (`*name`) are not read | write the value out"),
         (
             "zzz: 1",
-            "5:1: unknown field `zzz` | known here: kind, version, job, environment, model, resources, storage, files, pod",
+            "5:1: unknown field `zzz` | known values: kind, version, job, environment, model, resources, storage, files, pod",
         ),
         (
             "model: {name: '{{model.nam}}'}",

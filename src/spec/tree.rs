@@ -1,5 +1,6 @@
-//! A YAML document as a tree in which every key and value knows its place. Knows no field of ours. Aliases are refused
-//! rather than expanded, sizes and depths are bounded, so that no file can be a bomb.
+//! Parses YAML into a tree in which every key and value has its place.
+//!
+//! Note: aliases are refused, and size and depth are bounded, so that no file can exhaust memory.
 
 use serde_saphyr::granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan};
 

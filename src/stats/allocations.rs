@@ -1,5 +1,5 @@
-//! Who held which devices during a window, from kube-state-metrics' samples: pods that are gone included. Time is cut into
-//! slots as long as a scrape; what nobody saw is unknown and weighs nothing.
+//! Reconstructs who held which devices during a window from kube-state-metrics samples, deleted pods included. Time is cut
+//! into slots of one scrape; slots without samples are unknown and weigh nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Samples that several collectors scraped from the same device count once, and five minutes are a window.
+//! Removes duplicate samples of a device that several collectors scraped.
 
 use std::collections::BTreeMap;
 

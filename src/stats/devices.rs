@@ -1,5 +1,5 @@
-//! From the samples of one moment to devices: each device once, whatever copies of its series there are, garbage dropped
-//! and counted, and which of them a pod holds.
+//! Makes devices from the samples of one moment: each device once, invalid samples dropped and counted, with the pods that
+//! hold it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! How exporters call what they measure, and how they call devices, pods and nodes: one table each, nothing else in the
-//! program knows such a name. Units are turned into ours here, and what is physically impossible is refused.
+//! Names of exporters for metrics, devices, pods and nodes, one table each. Units are converted here, and physically
+//! impossible values are refused.
 //!
 //! Sources: dcgm-exporter's default-counters.csv and render_metrics.go, ROCm device-metrics-exporter's metricslist.md,
 //! HAMi's cmd/vGPUmonitor/metrics.go and cmd/scheduler/metrics.go, and the `nvidia_gpu_*` exporters before DCGM.

@@ -1,5 +1,5 @@
-//! Accounts of GPU-hours: what a group held, how much of it was measured, used and wasted, and what it drew. Sums over hours
-//! are sums of accounts. What is not measured is neither used nor wasted.
+//! Sums GPU-hours of a group: held, measured, used, wasted, and the energy drawn. What was not measured is neither used nor
+//! wasted.
 
 use std::collections::{BTreeMap, BTreeSet};
 

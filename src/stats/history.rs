@@ -1,4 +1,4 @@
-//! From the samples of a window to one curve per device and quantity, and to means over devices. A gap stays a gap.
+//! Makes one curve per device and quantity from the samples of a window. A gap stays a gap.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Who held one device at a time: what its labels name, as far as the ledger knows it to have held devices of that node.
+//! Decides who held a device at a time, from the labels of its samples and the allocations on its node.
 
 use std::collections::BTreeMap;
 

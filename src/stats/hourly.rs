@@ -1,5 +1,5 @@
-//! What an hour came to for a cluster, a namespace, the bearers of a label, a workload: devices held, weighted by time, and
-//! how much of them was used. Arithmetic alone.
+//! Computes hourly statistics of a cluster, a namespace, a label value or a workload: devices held, weighted by time, and
+//! their utilization.
 
 use std::collections::{BTreeMap, BTreeSet};
 

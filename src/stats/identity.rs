@@ -1,5 +1,5 @@
-//! Which device, on which node, held by which pod a series is of, whatever its exporter and the scrape configuration call
-//! them. What the API server knows of nodes and pods decides where labels leave it open.
+//! Decides which device, node and pod a series is about, whatever the exporter and the scrape configuration name them. The
+//! API server's view of nodes and pods decides where labels are ambiguous.
 
 use std::collections::{BTreeMap, BTreeSet};
 

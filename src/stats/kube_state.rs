@@ -1,5 +1,4 @@
-//! What kube-state-metrics remembers of pods: queries for it, and how its series name things. It is the only witness of pods
-//! that are gone. What pods come to is not computed here.
+//! Queries of kube-state-metrics, the only source for deleted pods, and the names of its series.
 //!
 //! Source: kube-state-metrics' docs/metrics/workload/pod-metrics.md and internal/store/utils.go for what becomes of names.
 

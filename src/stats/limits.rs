@@ -1,5 +1,5 @@
-//! What a device can draw at most and how much memory it has, where no exporter tells: the makers' figures by model. Sites
-//! set other limits, so a measured one always comes first.
+//! Power limits and memory sizes of GPU models, for devices whose exporter reports none. Measured limits take precedence,
+//! because sites set their own.
 
 /// Model, as a part of its normalised name, and watts. A longer name is tried before a shorter one.
 const WATTS: [(&str, f64); 49] = [

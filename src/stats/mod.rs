@@ -1,5 +1,4 @@
-//! What follows from samples and logs: which devices they are of, and what they come to. Arithmetic, patterns, and the text
-//! of the queries whose answers are read here; asks nobody.
+//! What follows from samples and logs: arithmetic, patterns, and the PromQL whose answers are read here.
 
 pub(crate) mod ai_question;
 pub(crate) mod allocations;

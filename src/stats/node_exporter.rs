@@ -1,4 +1,4 @@
-//! Storage and fabric of a cluster, as node-exporter, the kubelets and storage systems tell them, in one query.
+//! Storage and network of a cluster in one query: node-exporter, kubelets and storage systems.
 //!
 //! Sources: Ceph's manager module, Longhorn's manager, the kubelet's `kubelet_volume_stats_*`, node-exporter's filesystem
 //! and InfiniBand collectors.

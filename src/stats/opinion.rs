@@ -1,5 +1,4 @@
-//! An AI's opinion on a device: what it is told, condensed from the window's samples, and which of its answers is one. Who
-//! it is and how it is asked is not known here.
+//! Validates an AI's opinion on a device.
 
 use serde::Serialize;
 use serde_json::Value;

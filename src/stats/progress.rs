@@ -1,4 +1,4 @@
-//! How far a training is, from the lines that the common trainers print. A line of unknown shape says nothing.
+//! Reads the progress of a training from the lines of common trainers. Lines of unknown shape are ignored.
 
 use std::sync::LazyLock;
 

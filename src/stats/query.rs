@@ -1,5 +1,4 @@
-//! The text of queries. One place quotes what goes into them; every query that is made here is parsed by a PromQL parser
-//! in the tests and answered by a real Prometheus in others.
+//! Builds PromQL and quotes what goes into it. A PromQL parser reads every query in the tests.
 
 use crate::model::JobKind;
 

@@ -1,5 +1,6 @@
-//! The utilization score: how much of a device is used, as one number of 0 to 100, and when nothing can be said. A wrong
-//! «idle» costs somebody a training, so what was sampled too rarely is unknown and never low.
+//! Computes the utilization score from 0 to 100, and decides when it is unknown.
+//!
+//! Note: a wrong `idle` can cost somebody a training, so a GPU with too few samples is unknown and never low.
 
 use crate::model::Point;
 

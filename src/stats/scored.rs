@@ -1,5 +1,4 @@
-//! Which devices are scored, and from what: those that a pod holds, whether or not anything was measured of them, each from
-//! what it measured since its pod began. Asks nobody.
+//! Chooses the devices to score: those that a pod holds, each from its measurements since the pod started.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! What trainers and servers print about their work, by a table of named patterns. A line of unknown shape says nothing:
-//! there is no guess here.
+//! Reads what trainers and servers print about their work, by a table of named patterns. Lines of unknown shape are ignored.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! Samples of devices in a window of history, each with who held the device when it was taken. Garbage is dropped and
-//! counted; what nobody held is in no group.
+//! Assigns the samples of a history window to the pods that held the device at the time. Invalid samples are dropped and
+//! counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 

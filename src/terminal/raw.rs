@@ -1,5 +1,4 @@
-//! The keyboard and the window of a person who works inside a container: keys pass as they are typed, and the window tells
-//! when its size changes.
+//! Puts the terminal into raw mode for work inside a container, and reports its window size.
 
 use std::io::{self, Read};
 

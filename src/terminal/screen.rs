@@ -1,4 +1,4 @@
-//! A screen of its own for views that go on: the shell's lines come back when it ends, however it ends.
+//! Uses the terminal's alternate screen for refreshed views, and restores the shell's lines at the end.
 
 use std::io::{self, Write};
 

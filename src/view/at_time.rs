@@ -1,5 +1,5 @@
-//! Nodes, jobs and single devices at a moment of the past. Fields have the names of the present lists; what history does not
-//! tell is left out.
+//! Renders nodes, jobs and single devices at a moment of the past. Fields have the names of the present lists; what history
+//! does not record is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What is different between an object as it is and as it is wanted: field by field for a line of text, or as a unified diff.
-//! Values that look like secrets are not shown.
+//! Renders the difference between two objects, field by field or as a unified diff. Values that look like secrets are
+//! masked.
 
 use colored::Color;
 use serde_json::{Map, Value, json};

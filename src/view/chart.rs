@@ -1,4 +1,4 @@
-//! Curves on a terminal: braille dots under an axis, or `#` where only ASCII may be drawn. Knows points, not what they mean.
+//! Draws curves in a terminal: braille dots, or `#` in ASCII.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -1,4 +1,4 @@
-//! `config view`: settings with who gave them, secrets masked. Which settings there are is not known here.
+//! Renders `config view`: settings with their origin, secrets masked.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What `cp` did.
+//! Renders what `cp` did.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Numbers that were measured, as JSON and cells have them: rounded once, in one way, with what they rest on beside them.
+//! Rounds measured numbers in one way for JSON and cells, with the number of samples they rest on.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What `create` did.
+//! Renders what `create` and `apply` did.
 
 use std::fmt;
 

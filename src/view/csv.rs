@@ -1,4 +1,4 @@
-//! CSV as RFC 4180 has it, with line feeds alone: columns of a table, or every field of rows that are documents.
+//! Renders CSV as in RFC 4180, with line feeds: the columns of a table, or every field of rows.
 
 use csv::{Terminator, WriterBuilder};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What `delete` did.
+//! Renders what `delete` did.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! `describe job`: everything about one job.
+//! Renders `describe job`.
 
 use std::collections::BTreeSet;
 

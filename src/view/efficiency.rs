@@ -1,4 +1,4 @@
-//! `eff`: what a workload made of its GPUs, as JSON and for people: a bar for every device, and what to change.
+//! Renders `eff`: how a workload used its GPUs, a bar per device, and advice.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Errors, warnings and the problems of a file: text for people, one JSON object a line for programs.
+//! Renders errors, warnings and the problems of a file: text for people, one JSON object a line for programs.
 
 use colored::Color;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What happened to a job, in words for somebody who knows no Kubernetes, and as JSON.
+//! Renders the events of a job in words that need no knowledge of Kubernetes, and as JSON.
 
 use colored::Color;
 use jiff::Timestamp;

@@ -1,5 +1,4 @@
-//! `score -o prometheus`: scores in Prometheus' text format, under the names of the utilization monitor. What is unknown has
-//! no sample, for there is no number that says so.
+//! Renders scores in Prometheus' text format, under the names of the utilization monitor. Unknown values have no sample.
 
 use std::collections::VecDeque;
 

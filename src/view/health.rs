@@ -1,4 +1,4 @@
-//! How the pieces are that a score needs: the answer of `doctor -o json` and of `/health`, in the monitor's own words.
+//! Renders the answer of `doctor -o json` and of `/health`.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -70,7 +70,7 @@ pub(crate) fn text(report: &DoctorReport) -> String {
     text.push_str(&match (prometheus.has_gpus, &prometheus.error) {
         (Some(true), _) => line("ok", "prometheus", format!("{server}{}", milliseconds(prometheus.seconds))),
         (Some(false), _) => {
-            line("warn", "prometheus", format!("{server} has no metrics of GPUs; is an exporter running and scraped?"))
+            line("warn", "prometheus", format!("{server} has no metrics of GPUs; is a GPU exporter running and scraped?"))
         }
         (None, Some(error)) => line("warn", "prometheus", format!("{error}; what GPUs do is not known")),
         (None, None) => line("warn", "prometheus", "not asked: it is found through the cluster".to_owned()),

@@ -1,5 +1,4 @@
-//! `get heatmap`: the hottest devices in JSON, all of them as a grid of nodes and numbers for people. The axis ends where
-//! the devices themselves do, as far as that is known.
+//! Renders `get heatmap`: the highest values in JSON, a grid of all devices for people.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! `stats`: rows of hours in the aggregation document's own words, a table and a chart for people. Percent are 0 to 100, hours
-//! are in UTC, memory is in GiB; what is not known is null.
+//! The rows of `stats` with the field names of the aggregation document. Percentages are 0 to 100, hours are UTC, memory is
+//! in GiB, unknown is null.
 
 use std::collections::BTreeMap;
 

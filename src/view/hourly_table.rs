@@ -1,4 +1,4 @@
-//! Hourly rows for people: a table for each kind, and the curve of a cluster.
+//! Renders hourly rows for people: a table per kind, and the curve of a cluster.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `get jobs`: the list as a table and as JSON.
+//! Renders `get jobs`.
 
 use jiff::Timestamp;
 use serde::Serialize;

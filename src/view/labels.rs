@@ -1,4 +1,4 @@
-//! Labels of nodes: read, written, taken away.
+//! Renders labels of nodes: read, written, removed.
 
 use jiff::Timestamp;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Log lines of several pods on one screen: rank prefix, colors, and nothing in a line that moves the cursor.
+//! Renders log lines of several pods: rank prefix and colors, and nothing that moves the cursor.
 
 use colored::Color;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! `get metrics`: curves of a job or a workload, as each document has them, and as charts for people.
+//! Renders `get metrics`: curves as each document defines them, and charts for people.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! How an answer looks: tables, text, JSON. Values in, text out; no stream, no client. JSON structs are their own, so that
-//! a change inside changes no script.
+//! How an answer looks: tables, text, JSON, YAML, CSV. JSON structs are separate from the model, so that an internal change
+//! breaks no script.
 
 pub(crate) mod at_time;
 pub(crate) mod changes;

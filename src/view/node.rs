@@ -1,4 +1,4 @@
-//! `describe node`: as JSON, and for people the answer first, then who holds what, then the labels.
+//! Renders `describe node`.
 
 use std::collections::BTreeMap;
 

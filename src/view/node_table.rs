@@ -1,4 +1,4 @@
-//! Nodes for people: what is free is what they look for, and why it may not be. A count that is not known is `-`, never 0.
+//! Renders nodes for people: what is free, and why it may not be usable. Unknown is `-`, never 0.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Nodes as documents: what a node offers, who holds it, and whether it is well. A count that is not known is null, never 0.
+//! Renders nodes as documents. Unknown is null, never 0.
 
 use std::collections::BTreeMap;
 

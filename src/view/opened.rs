@@ -1,4 +1,4 @@
-//! Where `open` leads. The token stands in the URL only when it was asked for.
+//! Renders where `open` leads. The token is in the URL only with `--show-token`.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! `get overview`: the cluster in one answer. Rates are 0 to 1 in JSON; what nobody can tell is null, and `-` for people.
+//! Renders `get overview`. Rates are 0 to 1 in JSON; unknown is null, and `-` for people.
 
 use serde::Serialize;
 

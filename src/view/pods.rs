@@ -1,4 +1,4 @@
-//! The pods of a job: a table in describe, a list in JSON.
+//! Renders the pods of a job.
 
 use std::collections::BTreeMap;
 

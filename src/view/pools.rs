@@ -1,4 +1,4 @@
-//! Pools: lists, one in full, and what was made.
+//! Renders pools: lists, one in full, and what was created.
 
 use std::collections::{BTreeMap, BTreeSet};
 

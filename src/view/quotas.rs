@@ -1,4 +1,4 @@
-//! Quotas: what is hard, what is used, as bars for people.
+//! Renders quotas with bars.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The table of fields for people: one field in full, and a file to begin with.
+//! Renders the table of fields: `explain` and `init`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `report`: accounts of GPU-hours as JSON, a table, CSV and Markdown. Hours have two decimals; what is not known is null.
+//! Renders `report` as JSON, a table, CSV and Markdown. Hours have two decimals; unknown is null.
 
 use jiff::Timestamp;
 use serde::Serialize;

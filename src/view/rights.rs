@@ -1,4 +1,4 @@
-//! What a user may do with gpuctl: one command, or all of them as a table.
+//! Renders `auth check`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

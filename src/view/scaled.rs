@@ -1,4 +1,4 @@
-//! What `scale`, `pause` and `resume` did.
+//! Renders what `scale`, `pause` and `resume` did.
 
 use serde::Serialize;
 

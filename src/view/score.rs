@@ -1,4 +1,4 @@
-//! `score`: the answers of the utilization monitor, in its own words, and a table for people.
+//! Renders `score` with the field names of the utilization monitor, and a table.
 
 use std::collections::BTreeMap;
 

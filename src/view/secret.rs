@@ -1,4 +1,4 @@
-//! What `create secret` did. Has no place for a value.
+//! Renders what `create secret` did, without values.
 
 use serde::Serialize;
 

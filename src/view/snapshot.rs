@@ -1,4 +1,4 @@
-//! `snapshot`: who held what at one time, in the aggregation document's own words, and a table for people.
+//! Makes and renders snapshots: who held what at one time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Lists in columns: aligned for people, bare for pipes, quoted for CSV. Knows cells, not what they mean.
+//! Renders lists in columns: aligned for people, bare for pipes, CSV for programs.
 
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;

@@ -1,4 +1,4 @@
-//! Words and numbers as people read them, and the one place where text from the cluster loses what could steer a terminal.
+//! Formats words and numbers, and replaces control characters in text from the cluster.
 
 use std::borrow::Cow;
 

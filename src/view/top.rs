@@ -1,4 +1,4 @@
-//! `top`: what is busy now, the busiest first, with a bar and the last minutes of each.
+//! Renders `top`: what is busy now, the busiest first, with a bar and the last minutes of each.
 
 use std::collections::BTreeMap;
 

@@ -49,8 +49,8 @@ fn a_copy_that_cannot_be_says_why_and_leaves_nothing() {
     let local = |name: &str| here.join(name).display().to_string();
     scene.gpuctl(&["cp", "a:missing", &local("x")]).exits(4).says("there is no `missing` in the job");
     scene.gpuctl(&["cp", &local("missing"), "a:x"]).exits(4).says("there is no");
-    scene.gpuctl(&["cp", &local("missing"), &local("x")]).exits(2).says("neither is in a job");
-    scene.gpuctl(&["cp", "a:x", "b:y"]).exits(2).says("both are in a job");
+    scene.gpuctl(&["cp", &local("missing"), &local("x")]).exits(2).says("neither source nor destination is in a job");
+    scene.gpuctl(&["cp", "a:x", "b:y"]).exits(2).says("source and destination are both in a job");
     scene.gpuctl(&["cp", "a:..", &local("x")]).exits(2);
     fs::write(here.join("file"), "x").unwrap();
     scene.gpuctl(&["cp", &local("file"), "a:nowhere/"]).exits(4).says("there is no folder `nowhere/`");

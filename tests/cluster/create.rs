@@ -21,7 +21,7 @@ fn what_exists_already_says_so_and_a_generated_name_gets_around_it() {
     assert!(again.out.is_empty());
     assert_eq!(
         again.err,
-        "error: job `a` exists already in namespace `exists`\n\nhint: `gpuctl delete job exists/a` first, or submit with `--generate-name`\n"
+        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl delete job exists/a` first, or submit with `--generate-name`\n"
     );
     let other = scene.gpuctl_with(&["create", "-f", "-", "--generate-name", "-o", "json"], &scene.training("a", "")).ok().json();
     let id = other["jobId"].as_str().unwrap();
@@ -280,7 +280,7 @@ fn an_interrupted_wait_says_that_the_job_goes_on() {
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let run = finish(child, std::time::Duration::from_secs(20)).exits(130);
     assert_eq!(run.json()["jobId"], "a");
-    assert!(run.err.contains("the jobs exist and go on"), "{}", run.err);
+    assert!(run.err.contains("the jobs exist and continue"), "{}", run.err);
 }
 
 #[test]

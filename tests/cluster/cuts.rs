@@ -191,7 +191,7 @@ fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut perhaps = BTreeSet::new();
     for failed in report["failed"].as_array().into_iter().flatten() {
         let message = failed["message"].as_str().unwrap_or_default();
-        for (words, into) in [("still there: ", &mut sure), ("perhaps there, for nobody answered: ", &mut perhaps)] {
+        for (words, into) in [("still there: ", &mut sure), ("may exist, the server did not confirm the write: ", &mut perhaps)] {
             if let Some((_, list)) = message.split_once(words) {
                 let list = list.split(": ").next().unwrap_or_default();
                 into.extend(list.split(", ").map(ToOwned::to_owned));

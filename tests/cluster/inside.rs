@@ -167,7 +167,7 @@ fn opening_ends_with_the_job_and_the_browser_comes_only_when_asked() {
     scene.gpuctl(&["delete", "job", "web"]).ok();
     for child in [plain, shown] {
         let run = finish(child, Duration::from_secs(30)).exits(4);
-        assert!(run.err.contains("job `web` was deleted meanwhile"), "{}", run.err);
+        assert!(run.err.contains("job `web` was deleted in the meantime"), "{}", run.err);
     }
 }
 
@@ -237,7 +237,7 @@ fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
         assert!(run.out.contains("as before"), "{line}: {}", run.out);
     }
     let warned = scene.gpuctl(&["exec", "a", "-t", "--", "true"]).ok();
-    warned.says("stdin is no terminal, so the command gets none");
+    warned.says("stdin is not a terminal, so the command gets none");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn the_try_before_is_read_from_the_earlier_pod() {
     scene.until("a", "running", None);
     let first = pod_names(&scene, "a").remove(0);
     cluster().pod_log("previous", &first, "main").say("the first try");
-    scene.gpuctl(&["logs", "a", "--previous"]).exits(4).says("no pod of job `a` has had an earlier try");
+    scene.gpuctl(&["logs", "a", "--previous"]).exits(4).says("no pod of job `a` had an earlier attempt");
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| items(pods).len() == 2);
     let second = pod_names(&scene, "a").into_iter().find(|name| *name != first).unwrap();
     scene.get_until(&["pod", &second], |pod| pod["status"]["phase"] != "Pending");

@@ -48,7 +48,7 @@ nodes:
     let again = make(&scene, yaml, &["-o", "json"]).ok().json();
     assert_eq!((&again["status"], &again["message"]), (&json!("unchanged"), &json!("is as the file says")));
     let changed = yaml.replace("maxJobs: 2", "maxJobs: 3").replace("pool-life-1:", "pool-life-2:");
-    make(&scene, &changed, &[]).exits(1).says("pool `pool-life` exists already, and is not as the file says").says("--force");
+    make(&scene, &changed, &[]).exits(1).says("pool `pool-life` already exists and differs from the file").says("--force");
     assert_eq!(labels(&scene, "pool-life-2")["gpuctl/pool"], Value::Null);
     let updated = make(&scene, &changed, &["--force", "-o", "json"]).ok().json();
     assert_eq!((&updated["status"], &updated["message"]), (&json!("updated"), &json!("changed, now with 3 nodes")));

@@ -76,7 +76,7 @@ fn a_quota_that_fails_part_way_is_taken_back() {
     scene.admin.run(&["create", "quota", "half", "-n", "quota-back", "--hard=pods=3"]);
     let yaml = "kind: quota\nversion: v0.1\nquota: {name: half}\nnamespace: {quota-first: {gpu: 1}, quota-back: {gpu: 1}}\n";
     let run = scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1);
-    run.says("quota `half` exists already in namespace `quota-back`; nothing was written").says("somebody else made it");
+    run.says("quota `half` already exists in namespace `quota-back`; nothing was written").says("somebody else made it");
     assert!(!scene.admin.try_run(&["get", "namespace", "quota-first"], "").status.success());
     let left = scene.get(&["resourcequota", "half"]);
     assert_eq!(left["spec"]["hard"], json!({"pods": "3"}), "what others made stays");
@@ -89,7 +89,7 @@ fn a_quota_that_fails_part_way_is_taken_back() {
     scene.admin.run(&["create", "role", "writes", "--verb=create,patch,delete", quotas, "-n", "quota-first"]);
     scene.admin.run(&["create", "rolebinding", "writes", "--role=writes", "--user=erin", "-n", "quota-first"]);
     let run = scene.seen_by(Persona::Erin).gpuctl_with(&["create", "-f", "-"], &yaml.replace("half", "part")).exits(5);
-    run.says("quota `part` could not be made").says("everything made before it was removed again");
+    run.says("quota `part` could not be created").says("everything created before was removed again");
     assert!(items(&scene.admin.json(&["get", "resourcequota", "-n", "quota-first"])).is_empty());
     for kind in ["clusterrole", "clusterrolebinding"] {
         scene.admin.run(&["delete", kind, "quota-looks"]);

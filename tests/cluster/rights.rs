@@ -46,7 +46,7 @@ fn two_jobs_of_one_name_are_both_named() {
     one.gpuctl_anywhere(&["describe", "job", "twin"])
         .exits(4)
         .says("2 jobs are called `twin`: twin-one/twin, twin-two/twin")
-        .says("say which: twin-one/twin");
+        .says("choose one: twin-one/twin");
     let one_of_them = one.gpuctl_anywhere(&["describe", "job", "twin-two/twin", "-o", "json"]).ok().json();
     assert_eq!(one_of_them["namespace"], "twin-two");
 }

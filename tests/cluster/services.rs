@@ -272,7 +272,7 @@ fn a_name_is_one_job_whatever_its_kind() {
     let scene = Scene::with_nodes("one-name", 1);
     scene.create("same", "");
     let run = scene.gpuctl_with(&["create", "-f", "-"], &scene.service("same", "vllm", 1, "")).exits(1);
-    assert!(run.err.starts_with("error: job `same` exists already in namespace `one-name`\n"), "{}", run.err);
+    assert!(run.err.starts_with("error: job `same` already exists in namespace `one-name`\n"), "{}", run.err);
     assert!(items(&scene.get(&["deployments"])).is_empty());
     let warned = scene.serve("web", "vllm", 1, "").err;
     assert!(!warned.contains("port"), "{warned}");

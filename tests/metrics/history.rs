@@ -46,7 +46,7 @@ fn curves_of_a_job_and_of_its_workload() {
     assert!(!long["GPU Utilization"]["series"][0]["points"].as_array().unwrap().is_empty());
     let text = scene.gpuctl(&["get", "metrics", "job", "work", "--per-gpu", "--start", "10s", "--step", "1"]).ok().out;
     assert!(text.contains("gpu-0  90%"), "{text}");
-    scene.gpuctl(&["get", "metrics", "job", "work", "--start", "whenever"]).exits(2).says("`whenever` is no time");
+    scene.gpuctl(&["get", "metrics", "job", "work", "--start", "whenever"]).exits(2).says("`whenever` is not a valid time");
     scene.gpuctl(&["get", "metrics", "job", "nobody"]).exits(4).says("there is no job `nobody`");
     scene.gpuctl(&["get", "metrics", "workload", "Job/wrok"]).exits(4).says("did you mean `curves/Job/work`?");
 }

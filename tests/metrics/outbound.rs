@@ -93,7 +93,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     assert_eq!(headers(control.take()), [Some("canary-2".to_owned()), Some("canary-2".to_owned())]);
     score(&scene, &["--config", config, "--control-api", &control.url("/else"), "--execute"], &[]).ok();
     assert_eq!(headers(control.take()), [None, None]);
-    score(&scene, &["--execute"], &[]).exits(2).says("no control system is named");
+    score(&scene, &["--execute"], &[]).exits(2).says("no control system is configured");
 
     // Every way to fail: the list is printed, the rest is told, and the exit code says so.
     let elsewhere = Other::saying(200, "{}");
@@ -236,12 +236,12 @@ fn chats_are_told_once_in_their_own_formats() {
             );
         let url = bad.url("/b");
         let arguments = ["stats", "--notify", &url, "--notify-format", format, "-o", "json"];
-        let run = score(&scene, &arguments, &[home]).exits(1).says(told).says("no message was sent");
+        let run = score(&scene, &arguments, &[home]).exits(1).says(told).says("the message was not sent");
         assert_eq!(run.json()["total_gpus"], 4);
         score(&scene, &arguments, &[home]).ok();
         assert_eq!(bad.take().len(), 2, "{format}: {told}");
     }
-    score(&scene, &["--notify"], &[home]).exits(2).says("no webhook is named");
+    score(&scene, &["--notify"], &[home]).exits(2).says("no webhook is configured");
     let run = score(&scene, &["--notify", "low"], &[home]).exits(2);
     assert!(run.err.contains("an address"), "{}", run.err);
 }
@@ -353,7 +353,7 @@ fn an_ai_is_asked_and_changes_no_score() {
     let elsewhere = Other::saying(200, &choice(&verdict("idle", 1.0)));
     score(&scene, &[&config[..], &["--ai", "--ai-url", &elsewhere.url("/v1/chat/completions")]].concat(), &[]).ok();
     assert_eq!(keys(elsewhere.take()), ["none"; 4]);
-    score(&scene, &["--ai"], &[KEY]).exits(2).says("no AI is named");
+    score(&scene, &["--ai"], &[KEY]).exits(2).says("no AI is configured");
 
     // Anthropic's way.
     let claude = Other::saying(200, &json!({"content": [{"type": "text", "text": verdict("idle", 0.8)}]}).to_string());

@@ -740,7 +740,7 @@ fn hours_that_are_over_in_every_telling() {
     // Nothing of it without Prometheus, and nothing for a wrong time.
     let none = ask("http://127.0.0.1:1", &cluster().folder().join("nothing"), &["stats", "cluster", "-o", "json"]).exits(6);
     assert_eq!(none.out, "");
-    ask(&plain, &cache, &["stats", "cluster", "--start", "soon"]).exits(2).says("`soon` is no time");
+    ask(&plain, &cache, &["stats", "cluster", "--start", "soon"]).exits(2).says("`soon` is not a valid time");
     ask(&plain, &cache, &["stats", "cluster", "--start", &end, "--end", &start]).exits(2).says("the start is after the end");
     ask(&plain, &cache, &["snapshot", "list", "--step", "7m"]).exits(2).says("a multiple of 5m");
     ask(&plain, &cache, &["snapshot", "latest"]).exits(4).says("knows nothing of pods");

@@ -72,8 +72,8 @@ fn scores_low_ones_and_sums() {
     assert_eq!(all.as_array().unwrap().len(), 4, "a namespace was named: free ones are in none");
     let table = scene.gpuctl(&arguments("results")).ok().out;
     assert!(table.contains("high") && table.contains("80.0"), "{table}");
-    scene.gpuctl(&["score", "--window", "10s", "--step", "20s"]).exits(2).says("the step is longer than the window");
-    scene.gpuctl(&["score", "--threshold", "5"]).exits(2).says("idle, low and high are in this order");
+    scene.gpuctl(&["score", "--window", "10s", "--step", "20s"]).exits(2).says("the step cannot be longer than the window");
+    scene.gpuctl(&["score", "--threshold", "5"]).exits(2).says("thresholds must satisfy idle ≤ low ≤ high");
 
     // The text format: valid by Prometheus' own tool, with the same numbers.
     let text = scene.gpuctl(&[&["score", "-o", "prometheus"], &SHORT[..]].concat()).ok().out;

@@ -206,7 +206,7 @@ fn each_variable_and_the_file_of_the_document() {
     assert_eq!((&low["count"], &low["threshold"]), (&json!(1), &json!(15.0)), "a flag comes before the environment");
     score(&short, &[at, ("THRESHOLD", "many")]).exits(2).says("THRESHOLD is `many`, which is not a number of 0 to 100");
     score(&short, &[at, ("INTERVAL", "soon")]).exits(2).says("INTERVAL is `soon`");
-    score(&short, &[at, ("AI_ENABLED", "true")]).exits(2).says("no AI is named");
+    score(&short, &[at, ("AI_ENABLED", "true")]).exits(2).says("no AI is configured");
     score(&short, &[at, ("AI_ENABLED", "perhaps")]).exits(2).says("AI_ENABLED is `perhaps`, which is not true or false");
     // What only `score` reads disturbs nobody else.
     let mut command = gpuctl(scene.cluster, gpuctl_sandbox::Persona::Admin);

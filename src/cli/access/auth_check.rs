@@ -11,13 +11,13 @@ use crate::cli::candidates;
 use crate::model::rights::Task;
 use crate::verbs::tasks;
 
-/// Ask what you may do
+/// Check your permissions
 #[derive(Debug, Subcommand)]
 pub(crate) enum Auth {
     Check(AuthCheck),
 }
 
-/// Which commands you may use, here and everywhere, and what is missing
+/// Check which commands you may use, in this namespace and in all
 ///
 /// Without a verb: every command. With one: exit code 0 when it is allowed, 5 when it is not.
 #[derive(Args, Debug)]
@@ -27,19 +27,19 @@ pub(crate) enum Auth {
   gpuctl auth check -n team-a --emit-role > role.yaml
   gpuctl auth check logs jobs -A --emit-role=full")]
 pub(crate) struct AuthCheck {
-    /// What would be done: create, get, describe, logs, delete, …
+    /// Verb, such as create, get, describe, logs, delete
     #[arg(value_parser = PossibleValuesParser::new(verbs()), hide_possible_values = true, requires = "resource")]
     pub verb: Option<String>,
-    /// To what: jobs, services, notebooks, secrets, nodes, pools, quotas
+    /// Resource, such as jobs, services, notebooks, secrets, nodes, pools, quotas
     #[arg(value_parser = PossibleValuesParser::new(resources()), hide_possible_values = true)]
     pub resource: Option<String>,
-    /// Also whether this pool is there and takes one more job
+    /// Also check that this pool exists and accepts another job
     #[arg(long, value_name = "NAME", requires = "verb", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// In all namespaces instead of one
+    /// Check all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
-    /// Print roles that allow it: what is needed at least, or with =full also what makes the answers complete
+    /// Print RBAC roles that allow it: minimal, or full for complete answers
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
     pub emit_role: Option<RoleExtent>,
     #[command(flatten)]

@@ -7,22 +7,22 @@ use crate::config::MetricsFlags;
 /// Options of every command that may show metrics
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct MetricsArgs {
-    /// Prometheus to ask instead of the one found in the cluster; `none` asks nobody
+    /// URL of Prometheus, instead of the one found in the cluster; `none` disables metrics
     #[arg(long, global = true, value_name = "URL", help_heading = "Metrics options")]
     pub prometheus: Option<String>,
-    /// Header to send to it, as NAME: VALUE; may be repeated
+    /// Header to send to the Prometheus server, as NAME: VALUE; may be repeated
     #[arg(long, global = true, value_name = "HEADER", help_heading = "Metrics options")]
     pub prometheus_header: Vec<String>,
-    /// File with a bearer token for it
+    /// File with a bearer token for the Prometheus server
     #[arg(long, global = true, value_name = "FILE", help_heading = "Metrics options")]
     pub prometheus_token_file: Option<std::path::PathBuf>,
-    /// File with the certificates that sign its certificate
+    /// PEM file of CA certificates that verify the Prometheus server
     #[arg(long, global = true, value_name = "FILE", help_heading = "Metrics options")]
     pub prometheus_ca_file: Option<std::path::PathBuf>,
-    /// Fail when metrics cannot be had, instead of leaving their cells empty
+    /// Fail when metrics are unavailable, instead of leaving their cells empty
     #[arg(long, global = true, help_heading = "Metrics options")]
     pub require_metrics: bool,
-    /// Config file instead of gpuctl/config.yaml in your config folder
+    /// Config file to use instead of gpuctl/config.yaml in your config folder
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub config: Option<std::path::PathBuf>,
 }

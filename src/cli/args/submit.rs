@@ -13,22 +13,22 @@ use super::value::duration;
 /// How jobs are submitted
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SubmitArgs {
-    /// Only show what would be sent (client), or let the server judge it too (server)
+    /// Print the objects without sending them (client), or let the API server validate them too (server)
     #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub dry_run: Option<DryRun>,
-    /// Keep the objects of a document that fails part way
+    /// Keep the objects of a document that fails half way
     #[arg(long)]
     pub keep_partial: bool,
-    /// Move nodes that are in another pool, for pools
+    /// For pools: move nodes that are in another pool
     #[arg(long)]
     pub force: bool,
-    /// Let nobody but administrators read the definitions of pools
+    /// Make pool definitions readable by administrators only
     #[arg(long)]
     pub private: bool,
-    /// Wait until the jobs run, or until they are complete
+    /// Wait until the jobs are running, or until they are complete
     #[arg(long, value_parser = goal(), value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
     pub wait: Option<WaitGoal>,
-    /// Longest time to wait; the jobs stay
+    /// Timeout of --wait; the jobs are kept
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
     pub timeout: Option<Duration>,
 }

@@ -7,10 +7,10 @@ use crate::observe::times::TimeRange;
 /// Which time is meant
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TimeRangeArgs {
-    /// Begin: RFC 3339, Unix seconds, a span before now such as 1h, or yesterday
+    /// Start time: RFC 3339, Unix seconds, a span before now such as 1h, or yesterday
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
-    /// End, in the same forms; now without it
+    /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
     /// Time between two points, such as 60 or 5m

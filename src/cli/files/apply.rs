@@ -6,10 +6,10 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::submit::SubmitArgs;
 use crate::spec::Override;
 
-/// Make the cluster as files say: submit what is missing, change what differs
+/// Apply files: submit what is missing, change what differs
 ///
-/// Replicas, autoscaling, labels, and the image of services change in place. The pods of a training cannot be changed: it
-/// says what differs, and --replace submits it anew. What an autoscaler has scaled and what is paused stays so.
+/// Replicas, autoscaling, labels and the image of a service change in place. The pods of a training are immutable: apply
+/// prints what differs, and --replace resubmits the job. Sizes set by an autoscaler and pauses are kept.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl apply -f service.yaml
@@ -24,10 +24,10 @@ pub(crate) struct Apply {
     /// Change a field of every document, as resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
-    /// Take a job that cannot be changed away, wait for its end, and submit it anew
+    /// Delete and resubmit a job whose changes cannot be applied in place
     #[arg(long)]
     pub replace: bool,
-    /// Overwrite fields that somebody else has set otherwise
+    /// Overwrite fields that are managed by somebody else
     #[arg(long)]
     pub force_conflicts: bool,
     #[command(flatten)]

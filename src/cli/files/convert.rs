@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-/// Turn job files of others into gpuctl's: Jobs, Deployments, PyTorchJobs, Slurm scripts
+/// Convert job files of other tools: Jobs, Deployments, PyTorchJobs, Slurm scripts
 ///
-/// What cannot be expressed stands as a comment in the result and as a warning on stderr; nothing is dropped silently.
+/// What cannot be converted is listed as a comment in the result and as a warning on stderr.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl convert -f job.yaml > train.yaml

@@ -7,11 +7,11 @@ use crate::cli::args::submit::SubmitArgs;
 use crate::cli::files::create_secret;
 use crate::spec::Override;
 
-/// Submit what files describe
+/// Submit the jobs, pools and quotas that files describe
 ///
-/// Every document is checked as a whole before anything is written: all problems of the YAML at once, then the API
-/// server's own judgement of the objects and of a pod as they will be made. A document whose objects fail part way is
-/// taken away again.
+/// Every document is validated before anything is written: first all problems of the YAML, then by the API
+/// server in a dry run of the objects and of a pod. A document whose objects fail half way is
+/// removed again.
 #[derive(Args, Debug)]
 #[command(
     subcommand_negates_reqs = true,

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::object_name;
 
-/// Store tokens and registry logins in a Secret of the namespace, for jobs to use
+/// Store tokens or a registry login in a Secret
 ///
 /// With --from-env and --from-file a job reads the keys as `env: [{name: HF_TOKEN, secret: NAME}]`; with --registry it
 /// pulls private images by `imagePullSecret: NAME`. No value is ever printed.
@@ -35,7 +35,7 @@ pub(crate) struct CreateSecret {
     /// Environment variable that holds the registry's password
     #[arg(long, value_name = "VARIABLE", requires = "registry", conflicts_with = "password_stdin")]
     pub password_env: Option<String>,
-    /// Write over a secret that is there
+    /// Overwrite an existing secret
     #[arg(long)]
     pub replace: bool,
     /// Output format

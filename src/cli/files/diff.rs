@@ -5,10 +5,10 @@ use clap::Args;
 use crate::cli::args::format::OneFormat;
 use crate::spec::Override;
 
-/// Show what `apply` would change in the cluster
+/// Show what `apply` would change
 ///
-/// The API server is asked by a dry run, so what it fills in by itself is no difference. Values that look like secrets are
-/// not shown. Ends with 0 when there is no difference and with 1 when there is one; an error leaves stdout empty.
+/// The API server computes the result in a dry run, so its defaults are not shown as differences. Values that look like secrets are
+/// masked. Exits with 0 when nothing differs and with 1 otherwise; stdout is empty on errors.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl diff -f service.yaml

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Say what a field of the files means
+/// Describe a field of the specification file
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl explain training

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::files::kinds;
 
-/// Print the JSON Schema of the files, for editors
+/// Print the JSON Schema of the specification file
 ///
 /// Draft 2020-12. It accepts what gpuctl accepts, but for rules that compare two values of a file.
 #[derive(Args, Debug)]

@@ -5,10 +5,10 @@ use clap::Args;
 use crate::cli::args::format::OneFormat;
 use crate::spec::checks::{self};
 
-/// Say what is wrong with files, without a cluster
+/// Validate files without a cluster
 ///
 /// Everything at once, with line and column. A finding that is meant is silenced by the comment `# gpuctl: ignore ID` in its
-/// document. Ends with 3 when something is wrong.
+/// document. Exits with 3 when a file is invalid.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl validate -f job.yaml
@@ -22,10 +22,10 @@ pub(crate) struct Validate {
     /// Ask the cluster as well: what `create` would be told
     #[arg(long)]
     pub server: bool,
-    /// Take warnings for errors
+    /// Treat warnings as errors
     #[arg(long)]
     pub strict: bool,
-    /// Say why a check is made
+    /// Explain a check
     #[arg(long, value_name = "ID", conflicts_with_all = ["files", "server", "strict"], value_parser = clap::builder::PossibleValuesParser::new(checks::CHECKS.iter().map(|check| check.id)))]
     pub explain: Option<String>,
     /// Output format

@@ -9,7 +9,7 @@ use crate::observe::hourly::Dimension;
 /// Where and how far back names are looked for
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LookbackArgs {
-    /// Context of the kubeconfig whose cluster is meant
+    /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     /// How far to look back
@@ -20,7 +20,7 @@ pub(crate) struct LookbackArgs {
     pub output: OneFormat,
 }
 
-/// List namespaces whose pods requested GPUs lately
+/// List namespaces with recent pods that requested GPUs
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get namespaces --since 7d -o json")]
@@ -29,7 +29,7 @@ pub(crate) struct GetNamespaces {
     pub back: LookbackArgs,
 }
 
-/// List keys of labels or annotations that pods with GPUs had lately, as kube-state-metrics writes them
+/// List label or annotation keys of recent pods with GPUs, as kube-state-metrics spells them
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get dimension-keys --type annotation -o json")]
@@ -41,7 +41,7 @@ pub(crate) struct GetDimensionKeys {
     pub back: LookbackArgs,
 }
 
-/// List values of a label or annotation that pods with GPUs had lately
+/// List values of a label or annotation of recent pods with GPUs
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl get dimension-values team -o json")]

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Show what a job or workload made of its GPUs, also after it is gone
+/// Show how well a job or workload used its GPUs, also after it was deleted
 ///
 /// GPU-hours held, used and wasted, every device, memory, energy, how long it waited, and what to change. All of it is
 /// from Prometheus' history.
@@ -17,13 +17,13 @@ pub(crate) struct Eff {
     /// Job or workload: NAME, NAMESPACE/NAME, or the UID of one that still exists
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// How far back it is looked for: RFC 3339, Unix seconds, a span before now such as 7d
+    /// How far back to look for it: RFC 3339, Unix seconds, a span before now such as 7d
     #[arg(long, value_name = "TIME", default_value = "7d")]
     pub start: String,
-    /// End, in the same forms; now without it
+    /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
-    /// Context of the kubeconfig whose cluster is meant
+    /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     /// Output format

@@ -8,8 +8,8 @@ use crate::cli::args::value::Expected;
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
-/// Held is what pods were bound to, also while they pulled their image. Used is held time by utilization: an hour at 40 % is 0.4.
-/// Wasted is what was measured and not used; what nobody measured is neither, and stands apart.
+/// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD times utilization: an hour at 40 % is 0.4.
+/// WASTED was measured and not used. UNKNOWN was not measured and counts as neither.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report
@@ -25,25 +25,25 @@ pub(crate) struct Report {
     /// Group by namespace, team, user, pool, label=KEY or annotation=KEY
     #[arg(long, value_name = "WHAT", default_value = "namespace", value_parser = by)]
     pub by: GroupBy,
-    /// Begin: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
+    /// Start time: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
     #[arg(long, value_name = "TIME", default_value = "7d")]
     pub from: String,
-    /// End, in the same forms; now without it
+    /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// What a GPU-hour and a kWh cost
+    /// File with the prices of a GPU-hour and a kWh
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Print the queries behind the columns, and ask nobody
+    /// Print the PromQL behind the columns without running it
     #[arg(long)]
     pub explain: bool,
-    /// Context of the kubeconfig whose cluster is meant
+    /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     /// Sort the groups by this key; without it by name
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<ReportSortKey>,
-    /// Leave the titles out
+    /// Omit the header row
     #[arg(long)]
     pub no_headers: bool,
     /// Output format

@@ -7,20 +7,20 @@ use crate::cli::args::list::ListArgs;
 use crate::cli::args::value::Expected;
 use crate::model::quantity;
 
-/// Show who held which GPUs at a time
+/// Show who held which GPUs at a point in time
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
     Latest(Latest),
     List(SnapshotList),
 }
 
-/// The newest snapshot: every namespace with its workloads
+/// The latest snapshot: namespaces with their workloads
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl snapshot latest
   gpuctl snapshot latest --annotation cost-center -o json")]
 pub(crate) struct Latest {
-    /// Context of the kubeconfig whose cluster is meant
+    /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     /// Group by this annotation of pods as well
@@ -31,28 +31,28 @@ pub(crate) struct Latest {
     pub output: OneFormat,
 }
 
-/// Snapshots of the last day, or of any time, every five minutes
+/// Snapshots every five minutes, of the last day or any range
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl snapshot list --start 6h
   gpuctl snapshot list --start yesterday --end today --step 1h --details -o json")]
 pub(crate) struct SnapshotList {
-    /// Begin: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday; 24h without it
+    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
-    /// End, in the same forms; now without it
+    /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
     /// Time between two snapshots, a multiple of 5m
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = step)]
     pub step: i64,
-    /// Say of each who held what
+    /// Include who held what
     #[arg(long)]
     pub details: bool,
     /// Group by this annotation of pods as well
     #[arg(long, value_name = "KEY", requires = "details")]
     pub annotation: Option<String>,
-    /// Context of the kubeconfig whose cluster is meant
+    /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     #[command(flatten)]

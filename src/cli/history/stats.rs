@@ -6,7 +6,7 @@ use crate::cli::args::list::{PageArgs, PrintArgs};
 use crate::cli::args::value::dimension;
 use crate::observe::hourly::Dimension;
 
-/// Show what hours came to: GPUs held, weighted by time, and how much of them was used
+/// Show hourly statistics: GPUs held, weighted by time, and their utilization
 #[derive(Debug, Subcommand)]
 pub(crate) enum StatsCommand {
     Cluster(HourStatsArgs),
@@ -20,19 +20,19 @@ pub(crate) enum StatsCommand {
 /// Which hours of which clusters
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HourArgs {
-    /// Begin: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday; 24h without it
+    /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default: 24h]
     #[arg(long, value_name = "TIME")]
     pub start: Option<String>,
-    /// End, in the same forms; now without it
+    /// End time, in the same formats [default: now]
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
-    /// Context of the kubeconfig whose cluster is meant
+    /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME", conflicts_with = "all_contexts")]
     pub cluster: Option<String>,
-    /// Every context of the kubeconfig; one that does not answer is told and left out
+    /// Query every context of the kubeconfig; a cluster that does not answer is skipped with a warning
     #[arg(long)]
     pub all_contexts: bool,
-    /// Neither read nor keep what hours came to
+    /// Do not use the cache of closed hours
     #[arg(long)]
     pub no_cache: bool,
     /// Sort the rows by this key; without it they are in order of time
@@ -44,10 +44,10 @@ pub(crate) struct HourArgs {
     pub print: PrintArgs,
 }
 
-/// The cluster, or its namespaces, hour by hour
+/// Hourly statistics of the cluster or its namespaces
 ///
-/// Utilization is of the GPUs that a pod held: the mean of each five minutes, of which an hour has twelve. An hour of which
-/// nothing is known is there, and empty; the present one is marked.
+/// Utilization covers GPUs held by a pod: an hour has twelve five-minute means. An hour without data
+/// is listed with empty cells; the current hour is marked.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl stats cluster
@@ -58,9 +58,9 @@ pub(crate) struct HourStatsArgs {
     pub hours: HourArgs,
 }
 
-/// GPUs of pods by the value of one of their labels or annotations
+/// Hourly statistics by the value of a label or annotation of pods
 ///
-/// kube-state-metrics has to serve them: --metric-labels-allowlist=pods=[*], --metric-annotations-allowlist=pods=[*].
+/// Requires kube-state-metrics with --metric-labels-allowlist=pods=[*] and --metric-annotations-allowlist=pods=[*].
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl stats labels --dimension-type label --dimension-key team --start 7d -o json")]
@@ -78,7 +78,7 @@ pub(crate) struct LabelStatsArgs {
     pub hours: HourArgs,
 }
 
-/// Workloads hour by hour, those that are gone included
+/// Hourly statistics of workloads, deleted ones included
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl stats workloads --start 24h --order-by utilization --page-size 10
@@ -93,7 +93,7 @@ pub(crate) struct WorkloadStatsArgs {
     /// Sort by this key: the aggregation document's name for --sort-by [default: time]
     #[arg(long, value_enum, value_name = "KEY", conflicts_with = "sort_by")]
     pub order_by: Option<StatsOrder>,
-    /// Direction of the order: the newest hour first, the lowest utilization first
+    /// Sort direction [default: newest hour first, lowest utilization first]
     #[arg(long, value_enum, value_name = "DIRECTION")]
     pub order_direction: Option<Direction>,
     #[command(flatten)]

@@ -6,13 +6,13 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::Expected;
 use crate::model::DeviceId;
 
-/// Say who has or had a GPU
+/// Show which pod has or had a GPU
 #[derive(Debug, Subcommand)]
 pub(crate) enum Who {
     Gpu(WhoGpu),
 }
 
-/// Say who has or had one GPU
+/// Show which pod has or had a GPU
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl who gpu gpu-a-01/3
@@ -21,7 +21,7 @@ pub(crate) struct WhoGpu {
     /// Node and number of the GPU
     #[arg(value_name = "NODE/INDEX", value_parser = place)]
     pub gpu: (String, DeviceId),
-    /// Time: RFC 3339, Unix seconds, a span before now such as 2h, or yesterday; now without it
+    /// Time: RFC 3339, Unix seconds, a span before now such as 2h, or yesterday [default: now]
     #[arg(long, value_name = "TIME")]
     pub at: Option<String>,
     /// Output format

@@ -4,9 +4,9 @@ use clap::Args;
 
 use crate::cli::args::container::ContainerArgs;
 
-/// Join the process that a job runs
+/// Attach to the output of a running job
 ///
-/// Shows what it says from now on, output and errors as they come. Ctrl-C leaves, and the job goes on.
+/// Prints stdout and stderr from now on. Ctrl-C detaches; the job continues.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl attach qwen2-7b-sft

@@ -14,9 +14,9 @@ use crate::cli::args::format::OneFormat;
   gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100
   gpuctl cp ./data.jsonl team-a/data-prep:/home/jovyan/work/")]
 pub(crate) struct Copy {
-    /// What to copy
+    /// Source
     pub from: String,
-    /// Where to; a folder that is there gets the copy inside
+    /// Destination; an existing folder receives the copy
     pub to: String,
     /// Rank of a training, or number of a service's pod, from 0
     #[arg(long, value_name = "N", conflicts_with = "pod")]

@@ -10,9 +10,9 @@ use crate::cli::args::value::duration;
 use crate::cli::candidates;
 use crate::deploy::delete::DeleteOptions;
 
-/// Delete jobs and free their GPUs
+/// Delete jobs, pools and quotas
 ///
-/// Waits until the pods are gone, for only then are the GPUs free. Claims that `size:` made are kept unless --purge.
+/// Waits until the pods have ended, because only then their GPUs are free. Claims created by `size:` are kept unless --purge is given.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -24,7 +24,7 @@ use crate::deploy::delete::DeleteOptions;
 pub(crate) struct Delete {
     #[command(subcommand)]
     pub what: Option<DeleteTarget>,
-    /// Delete what these files describe; - is stdin
+    /// Delete what these files describe; - reads stdin
     #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     #[command(flatten)]
@@ -84,22 +84,22 @@ pub(crate) struct JobNames {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeleteArgs {
-    /// End the containers at once, without their grace period; of a pool, also with jobs in it
+    /// Skip the grace period of the containers; delete a pool even if jobs use it
     #[arg(long)]
     pub force: bool,
-    /// Delete the job's claims and their data too; of a quota, namespaces that gpuctl made and that are empty
+    /// Also delete the job's volume claims and their data; for quotas, also the empty namespaces that gpuctl created
     #[arg(long)]
     pub purge: bool,
-    /// Leave the labels of a pool on its nodes
+    /// Keep the pool's labels on its nodes
     #[arg(long)]
     pub keep_labels: bool,
-    /// Return before the pods are gone
+    /// Do not wait for the pods to end
     #[arg(long)]
     pub no_wait: bool,
-    /// A job that is not there is no error
+    /// Do not fail if the job does not exist
     #[arg(long)]
     pub ignore_not_found: bool,
-    /// Longest time to wait for the pods
+    /// Timeout of waiting for the pods to end
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
     /// Output format

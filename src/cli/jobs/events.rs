@@ -6,9 +6,9 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 
-/// Show what happened to a job: placing, pulling, restarts, refusals
+/// Show the events of a job: scheduling, image pulls, restarts, refusals
 ///
-/// The cluster keeps events for an hour or so.
+/// Clusters keep events for about an hour.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl events llama3-8b
@@ -18,10 +18,10 @@ pub(crate) struct Events {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Only what went wrong
+    /// Only warnings
     #[arg(long)]
     pub warnings: bool,
-    /// Go on with what happens, one event a line
+    /// Keep watching and print new events, one a line
     #[arg(short, long)]
     pub watch: bool,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use crate::cli::args::container::ContainerArgs;
 
 /// Run a command inside a job
 ///
-/// Without a command it is a shell, with this terminal. The exit code is the command's own.
+/// Without a command it opens a shell. The exit code is that of the command.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl exec qwen2-7b-sft
@@ -15,7 +15,7 @@ use crate::cli::args::container::ContainerArgs;
 pub(crate) struct Exec {
     #[command(flatten)]
     pub target: ContainerArgs,
-    /// Pass stdin on
+    /// Forward stdin
     #[arg(short = 'i', long)]
     pub stdin: bool,
     /// Give the command this terminal

@@ -6,10 +6,10 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::ListArgs;
 use crate::cli::candidates;
 
-/// List jobs and what they really do
+/// List jobs with their state
 ///
-/// The state is read from the pods: a job runs when all its pods run. The reason stands behind the status. Without -n
-/// every namespace that you may read is listed.
+/// The state comes from the pods: a job is running when all its pods are running. Without -n
+/// all namespaces that you may read are listed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get jobs
@@ -17,7 +17,7 @@ use crate::cli::candidates;
   gpuctl get jobs -o custom-columns=NAME:.jobId,GPUS:.gpuHeld --no-headers
   gpuctl get jobs --mine -o json | jq '.items[] | select(.status == \"failed\")'")]
 pub(crate) struct GetJobs {
-    /// All namespaces, also when the context names one
+    /// List all namespaces (the default without -n)
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     /// Only jobs of this kind
@@ -29,13 +29,13 @@ pub(crate) struct GetJobs {
     /// Only jobs in this state
     #[arg(long, value_name = "STATUS", value_parser = ["pending", "running", "succeeded", "failed", "paused", "terminating", "unknown"])]
     pub status: Option<String>,
-    /// Only jobs that I submitted
+    /// Only jobs submitted by you
     #[arg(long)]
     pub mine: bool,
-    /// Do not look into logs for the progress
+    /// Do not read logs for the PROGRESS column
     #[arg(long)]
     pub no_progress: bool,
-    /// All workloads as they were at a time, from Prometheus' history: RFC 3339, Unix seconds, a span before now such as 2h
+    /// Show all workloads at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]

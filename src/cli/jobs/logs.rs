@@ -10,9 +10,9 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::duration;
 use crate::cli::candidates;
 
-/// Read what a job says, all its pods merged by time
+/// Print the logs of a job, all pods merged by time
 ///
-/// With -f the log is followed until the job ends, over restarts and broken connections, without losing or repeating a
+/// With -f the logs are followed until the job ends, across restarts and broken connections, without losing or repeating a
 /// line; pods that appear later join.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -26,13 +26,13 @@ pub(crate) struct Logs {
     /// Follow until the job ends
     #[arg(short, long)]
     pub follow: bool,
-    /// Last lines to show; with --grep the last that match
+    /// Number of last lines to print; with --grep, of last matching lines
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub tail: u32,
-    /// Only lines younger than this
+    /// Only lines newer than this
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub since: Option<Duration>,
-    /// Only lines that match
+    /// Only lines that match this regular expression
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<Regex>,
     /// Only this pod
@@ -44,13 +44,13 @@ pub(crate) struct Logs {
     /// Container to read instead of the job's own
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Show when each line was written
+    /// Prefix each line with its timestamp
     #[arg(long)]
     pub timestamps: bool,
-    /// Read the try before the present one: the earlier pod of each rank
+    /// Print the previous attempt: the earlier pod of each rank
     #[arg(short, long, conflicts_with = "follow")]
     pub previous: bool,
-    /// Print lines as they were written, with carriage returns and every escape sequence
+    /// Print raw lines, with carriage returns and all escape sequences
     #[arg(long)]
     pub raw: bool,
     /// Output format

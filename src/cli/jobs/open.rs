@@ -20,10 +20,10 @@ pub(crate) struct Open {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Port on this machine; 0 takes any that is free
+    /// Local port; 0 chooses a free one
     #[arg(long, value_name = "PORT")]
     pub local_port: Option<u16>,
-    /// Port in the pod, where it is not the job's own
+    /// Port of the pod, if not the job's own
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub target_port: Option<u16>,
     /// Rank of a training, or number of a service's pod, from 0
@@ -32,7 +32,7 @@ pub(crate) struct Open {
     /// Only this pod
     #[arg(long, value_name = "NAME")]
     pub pod: Option<String>,
-    /// Print the URL with the notebook's token
+    /// Print the URL including the notebook's token
     #[arg(long)]
     pub show_token: bool,
     /// Open the URL in a browser; with --show-token other users of this machine may see it while the browser starts

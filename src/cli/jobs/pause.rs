@@ -9,7 +9,7 @@ use crate::cli::candidates;
 /// Pause a job and free its GPUs
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pause {
-    /// Pause a job: its pods end, its files, claims and addresses stay
+    /// Pause a job: its pods end; files, claims and addresses are kept
     ///
     /// A training goes on from its last checkpoint when it is resumed; whatever a pod kept in memory or in its own
     /// folders is lost, its log included.

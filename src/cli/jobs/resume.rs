@@ -9,7 +9,7 @@ use crate::cli::candidates;
 /// Resume a paused job
 #[derive(Debug, Subcommand)]
 pub(crate) enum Resume {
-    /// Resume a paused job with the size that it had
+    /// Resume a paused job with its previous size
     ///
     /// A notebook that mounts folders of its node comes back to that node, for its files are there.
     #[command(
@@ -26,7 +26,7 @@ pub(crate) struct Resumed {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// On any node, without the files that a notebook left on its last one
+    /// Resume on any node, without the files that a notebook left on its last node
     #[arg(long)]
     pub anywhere: bool,
     /// Output format

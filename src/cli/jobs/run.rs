@@ -38,7 +38,7 @@ pub(crate) struct Run {
     /// Memory per node, such as 64Gi
     #[arg(long, value_name = "AMOUNT")]
     pub memory: Option<String>,
-    /// Local file to bring along; it is in /workspace, where the command starts. May be repeated
+    /// Local file to copy to /workspace, where the command starts; may be repeated
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     pub file: Vec<String>,
     /// Environment variable, as NAME=VALUE; may be repeated
@@ -50,7 +50,7 @@ pub(crate) struct Run {
     /// Priority: high, medium, low, or an existing class
     #[arg(long, value_name = "PRIORITY")]
     pub priority: Option<String>,
-    /// Retries per node
+    /// Retries of each pod
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
     /// Append a random suffix to the name, so that a command can be run many times

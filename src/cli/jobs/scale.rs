@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// Set the number of replicas of a service
 ///
-/// With 0 it is paused and its GPUs are free. An autoscaler moves any other number again.
+/// With 0 the service is paused and its GPUs are freed. An autoscaler may change any other number again.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl scale llama3-8b --replicas 4
@@ -17,7 +17,7 @@ pub(crate) struct Scale {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Pods that shall run
+    /// Number of replicas
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub replicas: u32,
     /// Output format

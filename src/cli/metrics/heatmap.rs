@@ -5,9 +5,9 @@ use clap::{Args, ValueEnum};
 use crate::cli::args::format::OneFormat;
 use crate::view::heatmap::HeatmapMetric;
 
-/// Show the hottest GPUs: utilization, power, temperature
+/// Show the GPUs with the highest utilization, power or temperature
 ///
-/// For people every device in a grid of nodes; with -o json the highest of each metric.
+/// Prints a grid of all devices by node; with -o json the highest of each metric.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get heatmap

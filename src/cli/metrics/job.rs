@@ -21,7 +21,7 @@ pub(crate) struct JobMetrics {
     /// Only this metric; may be repeated
     #[arg(long, value_enum, value_name = "METRIC", value_delimiter = ',')]
     pub metric: Vec<JobMetricArg>,
-    /// Show every GPU by itself
+    /// Show every GPU separately
     #[arg(long)]
     pub per_gpu: bool,
     #[command(flatten)]

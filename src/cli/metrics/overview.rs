@@ -4,9 +4,9 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Show the cluster at a glance: nodes, GPUs held and used, storage, fabric
+/// Show an overview of the cluster: nodes, GPUs held and used, storage, network
 ///
-/// Utilization is the mean over the GPUs that a pod holds; free ones do not lower it.
+/// Utilization is the mean over GPUs held by pods; free GPUs do not lower it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get overview

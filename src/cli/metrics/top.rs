@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 use crate::cli::args::value::duration;
 use crate::view::top::TopOrder;
 
-/// Watch nodes, jobs or GPUs by how busy they are
+/// Watch the utilization of nodes, jobs or GPUs
 ///
-/// Redraws until `q` or Ctrl-C on a terminal; prints once in a pipe. Jobs are workloads of anybody's that hold GPUs.
+/// Redraws until `q` or Ctrl-C on a terminal; prints once in a pipe. Jobs are all workloads that hold GPUs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top
@@ -19,13 +19,13 @@ pub(crate) struct Top {
     /// What to show
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
     pub what: TopView,
-    /// Order: the highest first
+    /// Sort by this key, the highest first
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]
     pub sort_by: TopSortKey,
-    /// Time between two looks
+    /// Refresh interval
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub interval: Duration,
-    /// Print once, also on a terminal
+    /// Print once, even on a terminal
     #[arg(long)]
     pub once: bool,
 }

@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// List nodes, their GPUs, and how many of them are free
 ///
-/// Whole devices and slices (MIG, shares) are counted apart. A pod holds its GPUs from its placement to its end.
+/// Whole devices and slices (MIG, shares) are counted apart. A pod holds its GPUs from the moment it is scheduled until it ends.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get nodes
@@ -19,19 +19,19 @@ pub(crate) struct GetNodes {
     /// Only nodes of this pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Only nodes with GPUs of this type, in any spelling; a label's key lists its values instead
+    /// Only nodes with GPUs of this type, in any spelling; given a label key, list its values
     #[arg(long, value_name = "TYPE")]
     pub gpu_type: Option<String>,
     /// Only nodes in this state
     #[arg(long, value_name = "STATUS", value_parser = ["active", "maintaining", "faulty"])]
     pub status: Option<String>,
-    /// List the devices one by one
+    /// List every GPU
     #[arg(long, conflicts_with = "label")]
     pub gpu_detail: bool,
-    /// List the values of this label instead
+    /// List the values of this label
     #[arg(long, value_name = "KEY")]
     pub label: Option<String>,
-    /// As they were at a time, from Prometheus' history: RFC 3339, Unix seconds, a span before now such as 2h
+    /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]

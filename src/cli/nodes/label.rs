@@ -9,7 +9,7 @@ use crate::cli::candidates;
 /// Set labels
 #[derive(Debug, Subcommand)]
 pub(crate) enum Label {
-    /// Set a label on nodes, or take it away
+    /// Set or remove a label of nodes
     ///
     /// A label with another value is left alone unless --overwrite. Kubernetes' own labels and the pool's need --force.
     #[command(
@@ -27,10 +27,10 @@ pub(crate) struct LabelNode {
     /// Nodes, then KEY=VALUE, or KEY with --delete
     #[arg(required = true, num_args = 2.., value_names = ["NODE", "KEY=VALUE"], add = ArgValueCandidates::new(candidates::node_names))]
     pub words: Vec<String>,
-    /// Write over another value
+    /// Overwrite an existing value
     #[arg(long, conflicts_with = "delete")]
     pub overwrite: bool,
-    /// Take the label away
+    /// Remove the label
     #[arg(long)]
     pub delete: bool,
     /// Also where the key belongs to Kubernetes or to pools

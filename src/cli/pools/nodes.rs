@@ -9,7 +9,7 @@ use crate::cli::candidates;
 /// Add nodes to a pool
 #[derive(Debug, Subcommand)]
 pub(crate) enum Add {
-    /// Put nodes into a pool
+    /// Add nodes to a pool
     ///
     /// A node that is in another pool stays there unless --force.
     #[command(
@@ -20,10 +20,10 @@ pub(crate) enum Add {
     Node(PoolNodes),
 }
 
-/// Take nodes out of a pool
+/// Remove nodes from a pool
 #[derive(Debug, Subcommand)]
 pub(crate) enum Remove {
-    /// Take nodes out of a pool; what runs there goes on
+    /// Remove nodes from a pool; running pods continue
     #[command(
         visible_alias = "nodes",
         after_help = "Examples:

@@ -2,13 +2,13 @@
 
 use clap::{Args, ValueEnum};
 
-/// Print the completion script of a shell; it offers the names of live jobs
+/// Print the completion script of a shell, which completes live names
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   source <(gpuctl completion bash)
   gpuctl completion fish > ~/.config/fish/completions/gpuctl.fish")]
 pub(crate) struct Completion {
-    /// Shell to complete in
+    /// Shell
     pub shell: Shell,
 }
 

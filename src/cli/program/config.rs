@@ -13,14 +13,14 @@ pub(crate) enum ConfigCommand {
     Set(Set),
 }
 
-/// Show every setting as it is now: flags over environment over file over default
+/// Show the current settings: flags over environment over file over default
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl config view
   gpuctl config view --show-origin
   gpuctl config view -o json --config monitor.yaml")]
 pub(crate) struct View {
-    /// Say who gave each value
+    /// Show the origin of each value
     #[arg(long)]
     pub show_origin: bool,
     /// Output format
@@ -28,7 +28,7 @@ pub(crate) struct View {
     pub output: OneFormat,
 }
 
-/// Write a setting into the config file; its comments stay
+/// Write a setting to the config file, keeping its comments
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl config set prometheus.url http://prometheus.example.com:9090
@@ -38,7 +38,7 @@ pub(crate) struct Set {
     /// Setting, such as prometheus.url
     #[arg(value_name = "KEY", add = ArgValueCandidates::new(keys))]
     pub key: String,
-    /// Its value; - reads it from stdin, so that a secret is in no history
+    /// Value; - reads it from stdin, which keeps secrets out of the shell history
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     pub value: String,
     /// Output format

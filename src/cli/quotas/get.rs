@@ -6,14 +6,14 @@ use crate::cli::args::list::ListArgs;
 
 /// List quotas of namespaces: what is allowed and what is used
 ///
-/// Of all namespaces, or of the one that -n names.
+/// Lists all namespaces, or the one that -n names.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get quotas
   gpuctl get quotas --sort-by used
   gpuctl get quotas -n team-a -o json")]
 pub(crate) struct GetQuotas {
-    /// Of all namespaces, as without -n
+    /// List all namespaces (the default without -n)
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     #[command(flatten)]

@@ -11,11 +11,11 @@ use crate::cli::args::value::{Expected, duration};
 use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
 use crate::view::Format;
 
-/// Score how much of every held GPU is used: idle, low, normal, high, or unknown
+/// Score the utilization of every held GPU: idle, low, normal, high or unknown
 ///
 /// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each the mean over the window in percent of what
-/// the GPU has. Below 10 is idle, below 20 low, above 70 high. A GPU with less than half of the expected samples is unknown,
-/// never idle; a term that is not measured is shared among the others, and named.
+/// the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A GPU with less than half of the expected samples is unknown,
+/// never idle; the weight of a term without data is spread over the others, and the term is named.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl score
@@ -27,27 +27,27 @@ use crate::view::Format;
   gpuctl score low --ai --notify https://hooks.slack.com/services/…
   gpuctl score --control-api https://reclaim.example.com/api/optimize --control-status idle")]
 pub(crate) struct ScoreArgs {
-    /// All of them, those below the threshold, or sums
+    /// All scores, those below the threshold, or totals
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
     pub what: ScoreView,
-    /// GPUs that no pod holds too; never in `low` and `stats`
+    /// Include GPUs that no pod holds; never in `low` and `stats`
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
     pub scoring: ScoringArgs,
-    /// Order of the list: the lowest score first
+    /// Sort the list by this key; `score` has the lowest first
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<ScoreSortKey>,
-    /// Analyze again and again, every 5m without an interval, until SIGTERM; a changed config file is read again
+    /// Repeat the analysis until SIGTERM, every 5m unless an interval is given; a changed config file is reloaded
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "INTERVAL", value_parser = seconds)]
     pub watch: Option<Option<Duration>>,
     /// Serve /metrics, /health, /results, /results/low and /results/stats at this address
     #[arg(long, value_name = "HOST:PORT", requires = "watch")]
     pub listen: Option<String>,
-    /// Write what `-o prometheus` prints to a file at once, for node-exporter's textfile collector
+    /// Write the output of `-o prometheus` to a file atomically, for node-exporter's textfile collector
     #[arg(long, value_name = "PATH")]
     pub textfile: Option<PathBuf>,
-    /// Leave the titles out
+    /// Omit the header row
     #[arg(long)]
     pub no_headers: bool,
     /// Output format; prometheus is the text format that it scrapes

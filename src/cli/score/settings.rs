@@ -11,19 +11,19 @@ use crate::outbound::OutboundUrl;
 /// How scores are computed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScoringArgs {
-    /// Time that is looked at, up to now; 10m without it
+    /// Window to analyze, up to now [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub window: Option<Duration>,
-    /// Time between two samples; 30s without it
+    /// Time between two samples [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub step: Option<Duration>,
-    /// Score below which utilization is low; 20 without it
+    /// GPUs scoring below this are `low` [default: 20]
     #[arg(long, value_name = "SCORE", value_parser = points)]
     pub threshold: Option<f64>,
-    /// Score below which a GPU is idle; 10 without it
+    /// GPUs scoring below this are `idle` [default: 10]
     #[arg(long, value_name = "SCORE", value_parser = points)]
     pub idle: Option<f64>,
-    /// Score above which utilization is high; 70 without it
+    /// GPUs scoring above this are `high` [default: 70]
     #[arg(long, value_name = "SCORE", value_parser = points)]
     pub high: Option<f64>,
     /// Weights of utilization, memory copy, memory used and power
@@ -34,43 +34,43 @@ pub(crate) struct ScoringArgs {
 /// Whom scores are told to.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OutboundArgs {
-    /// Ask an AI for its opinion on the lowest; its key comes from AI_API_KEY or the config file
+    /// Ask an AI about the lowest scores; the key comes from AI_API_KEY or the config file
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "AI options")]
     pub ai: Option<bool>,
-    /// Address for chat completions, or for Anthropic's messages
+    /// URL of a chat completions API, or of Anthropic's messages API
     #[arg(long, value_name = "URL", value_parser = url, help_heading = "AI options")]
     pub ai_url: Option<String>,
     /// Model to ask
     #[arg(long, value_name = "NAME", help_heading = "AI options")]
     pub ai_model: Option<String>,
-    /// Language of its reasons; zh without it
+    /// Language of the reasons [default: zh]
     #[arg(long, value_name = "LANGUAGE", help_heading = "AI options")]
     pub ai_language: Option<String>,
-    /// GPUs to ask about at most, the lowest scores first
+    /// Maximum number of GPUs to ask about, the lowest scores first
     #[arg(long, value_name = "N", help_heading = "AI options")]
     pub ai_max: Option<usize>,
-    /// Leave names of pods, namespaces and nodes out of the question
+    /// Do not send names of pods, namespaces and nodes to the AI
     #[arg(long, help_heading = "AI options")]
     pub ai_redact: bool,
-    /// Send a message about low GPUs to a webhook, else to the one of the config file
+    /// Send a message about low GPUs to this webhook, or to that of the config file
     #[arg(long, num_args = 0..=1, value_name = "URL", value_parser = url, help_heading = "Message options")]
     pub notify: Option<Option<String>>,
-    /// Whose format; auto goes by the host
+    /// Format of the message; auto derives it from the host
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Message options")]
     pub notify_format: Option<RobotName>,
-    /// Local time in which nothing is sent, such as 22:00-08:00
+    /// Local hours in which nothing is sent, such as 22:00-08:00
     #[arg(long, value_name = "HOURS", value_parser = hours, help_heading = "Message options")]
     pub notify_quiet_hours: Option<QuietHours>,
-    /// Time after which a GPU that is still low is named again
+    /// Time after which a GPU that is still low is reported again
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Message options")]
     pub notify_repeat: Option<Duration>,
-    /// Post every low GPU to a control system; says what it would post, unless --execute
+    /// POST every low GPU to this URL; prints what it would post unless --execute is given
     #[arg(long, value_name = "URL", value_parser = url, help_heading = "Control options")]
     pub control_api: Option<String>,
-    /// Low GPUs, idle ones among them, or idle ones alone
+    /// Post low GPUs (idle ones included), or only idle ones
     #[arg(long, value_enum, value_name = "STATUS", help_heading = "Control options")]
     pub control_status: Option<ControlStatus>,
-    /// Post for real
+    /// Really post
     #[arg(long, help_heading = "Control options")]
     pub execute: bool,
 }

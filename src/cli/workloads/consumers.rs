@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List who holds GPUs or waits for them, the biggest first, with how busy they keep them
+/// List workloads that hold or wait for GPUs, the largest first, with their utilization
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get consumers

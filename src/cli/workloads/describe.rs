@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show everything about one workload, whoever made it
+/// Show everything about one workload
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe workload PyTorchJob/llama-sft

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List everything that requests GPUs, whoever made it: the owner at the top of each chain
+/// List all workloads that request GPUs, by their top-level owner
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get workloads --status Running

@@ -68,7 +68,7 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
     .await?;
     if !format.is_document() && !args.all_namespaces {
         let user = user.map_or_else(String::new, |user| format!("; you are {user}"));
-        context.terminal.note(&format!("here is namespace {home}{user}"));
+        context.terminal.note(&format!("HERE is namespace {home}{user}"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
     let found = convert(&text, args.image.as_deref())
         .map_err(|refused| invalid(format!("`{}` cannot be converted: {}", args.file, refused.message)).hint(refused.hint))?;
     for one in &found {
-        one.lost.iter().for_each(|lost| context.terminal.warn(&format!("{}: not carried over: {lost}", one.from)));
+        one.lost.iter().for_each(|lost| context.terminal.warn(&format!("{}: not converted: {lost}", one.from)));
         // What the reader would say of it is better heard now.
         match spec::parse(&one.from, &yaml(&one.document)) {
             Ok(_) => {}

@@ -52,7 +52,9 @@ async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> R
             match connection.live(object).await? {
                 Some(live) if object.kept => drop(live),
                 Some(_) => {
-                    context.terminal.warn(&format!("{} in {space} is there and not of this job: `apply` refuses", label(object)));
+                    context
+                        .terminal
+                        .warn(&format!("{} in {space} exists and does not belong to this job: `apply` refuses", label(object)));
                 }
                 None => found.push(new(object, &masks)),
             }

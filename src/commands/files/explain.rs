@@ -15,8 +15,8 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
         let error = Error::new(ErrorName::FieldNotFound, format!("there is no field `{part}` in `{}`", args.field));
         match (nearest(&part, &known), known.is_empty()) {
             (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
-            (None, false) => error.hint(format!("known here: {}", known.join(", "))),
-            (None, true) => error.hint("what stands before it has no fields of its own"),
+            (None, false) => error.hint(format!("known values: {}", known.join(", "))),
+            (None, true) => error.hint("the part before it has no fields"),
         }
     })?;
     let text = document(format, &reference::value(&args.field, found));

@@ -118,7 +118,10 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         context.terminal.warn(NONE_SERVED);
     }
     if known < hours {
-        context.terminal.warn(&format!("of {} of {hours} hours nobody told who held what; they are in no sum", hours - known));
+        context.terminal.warn(&format!(
+            "{} of {hours} hours have no kube-state-metrics data and are excluded from the totals",
+            hours - known
+        ));
     }
     let cost = |account: &GpuHours| {
         let prices = prices.as_ref()?;
@@ -163,7 +166,7 @@ fn read(path: &std::path::Path) -> Result<Prices, Error> {
         Error::usage(format!("{} has no prices", path.display())).cause(error.to_string()).hint("currency, gpu_hour and kwh")
     })?;
     let fine = |price: f64| price.is_finite() && price >= 0.0;
-    if fine(prices.gpu_hour) && fine(prices.kwh) { Ok(prices) } else { Err(Error::usage("a price is not negative")) }
+    if fine(prices.gpu_hour) && fine(prices.kwh) { Ok(prices) } else { Err(Error::usage("prices cannot be negative")) }
 }
 
 /// Devices that namespaces may request, at the end.

@@ -63,7 +63,7 @@ async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
 
 /// Without kube-state-metrics nobody knows who held what.
 fn silent(past: &ClusterHistory<'_>) -> Error {
-    let error = Error::new(ErrorName::NoHistory, format!("Prometheus at {} knows nothing of pods", past.prometheus.server));
+    let error = Error::new(ErrorName::NoHistory, format!("Prometheus at {} has no data about pods", past.prometheus.server));
     error.hint("it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it")
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
         match of_cluster(&question, cluster.clone(), &access, (first, last, now), hours.no_cache, context).await {
             Ok(found) => rows.extend(found),
             Err(error) if several => {
-                context.terminal.warn(&format!("{cluster} is left out: {error}"));
+                context.terminal.warn(&format!("{cluster} is skipped: {error}"));
                 failed = Some(error);
             }
             Err(error) => return Err(error),

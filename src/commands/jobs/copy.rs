@@ -44,12 +44,13 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
         (Some((job, path)), None) => (job, path, true),
         (None, Some((job, path))) => (job, path, false),
         (Some(_), Some(_)) => {
-            return Err(Error::usage("both are in a job").hint("copy to this machine first, or write a local path as `./NAME`"));
+            return Err(Error::usage("source and destination are both in a job")
+                .hint("copy to this machine first, or write the local path as `./NAME`"));
         }
-        (None, None) => return Err(Error::usage("neither is in a job").hint("gpuctl cp JOB:/path ./path")),
+        (None, None) => return Err(Error::usage("neither source nor destination is in a job").hint("gpuctl cp JOB:/path ./path")),
     };
     if path.is_empty() {
-        return Err(Error::usage(format!("`{job}:` names no path")).hint(format!("{job}:/workspace")));
+        return Err(Error::usage(format!("`{job}:` has no path")).hint(format!("{job}:/workspace")));
     }
     let connection = context.connect().await?;
     let job = lookup::job(&connection, job, Purpose::Change).await?;
@@ -148,7 +149,7 @@ impl Inside<'_> {
             (SessionEnd::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
             // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
             (SessionEnd::Exit(1), Ok(staged)) if said.contains("changed as we read it") => {
-                self.context.terminal.warn(&format!("it changed while it was copied: {said}"));
+                self.context.terminal.warn(&format!("the file changed while it was copied: {said}"));
                 staged.place(&to).map_err(|error| failed().cause(error.to_string()))
             }
             (_, Err(error)) if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other) => {
@@ -176,7 +177,7 @@ impl Inside<'_> {
         let (folder, name) = match (is_folder, own_name) {
             (true, Some(name)) => (path.trim_end_matches('/'), name),
             (true, None) => {
-                let error = Error::usage(format!("`{from}` has no name of its own"));
+                let error = Error::usage(format!("`{from}` ends in no file name"));
                 return Err(error.hint("name the copy: JOB:/path/NAME"));
             }
             (false, _) => parts(path)?,
@@ -196,7 +197,7 @@ impl Inside<'_> {
             };
             let moved = tokio::time::timeout(LAST_WORDS, self.command(&last, None, |_| true)).await;
             if sent.is_ok() {
-                let lost = || Error::new(ErrorName::ConnectionLost, "the connection broke off while copying");
+                let lost = || Error::new(ErrorName::ConnectionLost, "lost the connection while copying");
                 let (ending, said) = moved.map_err(|_| lost())??;
                 if ending != SessionEnd::Exit(0) {
                     return Err(of_tar(ending, said, path));
@@ -244,7 +245,7 @@ impl Inside<'_> {
         match packed {
             Some(Ok(Ok(copied))) => Ok(copied),
             Some(Ok(Err(error))) => Err(failed().cause(error.to_string())),
-            _ => Err(failed().cause("tar in the container ended before it had read all")),
+            _ => Err(failed().cause("tar in the container exited before it read everything")),
         }
     }
 }
@@ -259,7 +260,7 @@ fn parts(path: &str) -> Result<(&str, &str), Error> {
     let (folder, name) =
         trimmed.rsplit_once('/').map_or((".", trimmed), |(folder, name)| (if folder.is_empty() { "/" } else { folder }, name));
     if name.is_empty() || name == "." || name == ".." {
-        return Err(Error::usage(format!("`{path}` names no file or folder of its own")).hint("name one: JOB:/path/NAME"));
+        return Err(Error::usage(format!("`{path}` ends in no file or folder name")).hint("name one: JOB:/path/NAME"));
     }
     Ok((folder, name))
 }
@@ -273,9 +274,7 @@ fn of_tar(ending: SessionEnd, said: String, path: &str) -> Error {
             failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
         }
         SessionEnd::Refused(why) => failed(why),
-        SessionEnd::Unread | SessionEnd::Broken => {
-            Error::new(ErrorName::ConnectionLost, "the connection broke off while copying")
-        }
+        SessionEnd::Unread | SessionEnd::Broken => Error::new(ErrorName::ConnectionLost, "lost the connection while copying"),
     }
 }
 

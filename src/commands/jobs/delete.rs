@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let format: Format = how.output.into();
     context.terminal.set_format(format);
     if args.what.is_none() && args.files.is_empty() {
-        return Err(Error::usage("nothing to delete is named").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
+        return Err(Error::usage("nothing to delete was given").hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
     }
     let items = if args.what.is_some() { items } else { items_in(&args.files, context)? };
     for item in &items {
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
             (namespace, context.access.namespace.as_deref().filter(|given| Some(*given) != namespace))
         {
             let message = format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
-            return Err(Error::new(ErrorName::NamespaceConflict, message).hint("leave `-n` out"));
+            return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
         }
     }
     let connection = context.connect().await?;

@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         join5(said, connection.job_events(&job), connection.objects_of(&job), reached, work).await;
     let events = match events {
         Err(failure) if failure.is_forbidden() => {
-            context.terminal.lack("you may not list events, so none are shown");
+            context.terminal.lack("you may not list events: none are shown");
             Vec::new()
         }
         other => other?,

@@ -21,14 +21,14 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
     let wanted = Wanted::one(&job.namespace, &job.name);
-    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; trying again")));
+    let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let mut seen = BTreeSet::new();
     let mut first = true;
     loop {
         let mut found = patience.ask(|| connection.job_events(&job)).await?;
         found.retain(|event| event.warning || !args.warnings);
         if first && found.is_empty() {
-            context.terminal.note("no events; the cluster forgets them after an hour or so");
+            context.terminal.note("no events; clusters keep them for about an hour");
         }
         if !args.watch {
             return list::run(&options, context, async |_: Round<'_>| {

@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     let user = match args.mine {
         false => None,
         true => Some(connection.user().await?.ok_or_else(|| {
-            Error::new(ErrorName::UserUnknown, "the API server does not tell who you are").hint("leave `--mine` out")
+            Error::new(ErrorName::UserUnknown, "the API server does not report your user name").hint("omit `--mine`")
         })?),
     };
     let wanted = Wanted {

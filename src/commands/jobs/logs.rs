@@ -69,7 +69,7 @@ fn no_container(name: &str, job: &Job) -> Error {
     let names: Vec<&str> =
         job.pods.first().map_or_else(Vec::new, |pod| pod.containers.iter().map(|one| one.name.as_str()).collect());
     let error = Error::new(ErrorName::ContainerNotFound, format!("job `{}` has no container `{name}`", job.name));
-    error.hint(format!("there are: {}", names.join(", ")))
+    error.hint(format!("available: {}", names.join(", ")))
 }
 
 /// The pods to read: those of the present try, or of the one before.
@@ -102,10 +102,10 @@ fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
             job.current_pods().iter().enumerate().map(label).collect()
         };
         let error = Error::new(ErrorName::PodNotFound, format!("job `{}` has no {what}", job.name));
-        return Err(error.hint(format!("there are: {}", names.join(", "))));
+        return Err(error.hint(format!("available: {}", names.join(", "))));
     }
     if pods.is_empty() && args.previous {
-        let error = Error::new(ErrorName::NoPreviousTry, format!("no pod of job `{}` has had an earlier try", job.name));
+        let error = Error::new(ErrorName::NoPreviousTry, format!("no pod of job `{}` had an earlier attempt", job.name));
         return Err(error.hint(format!("gpuctl logs {}/{}", job.namespace, job.name)));
     }
     Ok(pods)

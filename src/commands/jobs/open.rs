@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         return Err(error.hint(format!("gpuctl resume job {full}")));
     }
     let Some(port) = args.target_port.or(job.port) else {
-        let error = Error::usage(format!("job `{}` names no port", job.name));
+        let error = Error::usage(format!("job `{}` has no port", job.name));
         return Err(error.hint(format!("gpuctl open {full} --target-port 6006")));
     };
     let route = route(args, &job, port)?;
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let ended_from_outside = raw::ended_from_outside();
     context.terminal.print(&document(args.output.into(), &opened).unwrap_or_else(|| opened::text(&opened)))?;
     if token.is_some() && !args.show_token {
-        context.terminal.note("it asks for a token, which `--show-token` prints");
+        context.terminal.note("the notebook asks for a token; `--show-token` prints it");
     }
     if token.is_none() && args.show_token {
         let note =
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     if args.browser
         && let Err(error) = open::that_detached(&opened.url)
     {
-        context.terminal.warn(&format!("no browser could be started: {error}"));
+        context.terminal.warn(&format!("cannot start a browser: {error}"));
     }
     context.terminal.note("Ctrl-C ends it");
     let sink = RefCell::new(|event: RouteEvent| match event {
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
             context.terminal.note(&format!("── {} {} ──", job.name, text::state(&state)));
             Ok(ExitCode::SUCCESS)
         }
-        None => Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted meanwhile", job.name))),
+        None => Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted in the meantime", job.name))),
     }
 }
 
@@ -108,7 +108,7 @@ async fn listen(asked: Option<u16>, own: u16) -> Result<TcpListener, Error> {
 
 fn taken(port: u16, error: &std::io::Error) -> Error {
     let message = format!("cannot listen on port {port} of this machine");
-    Error::new(ErrorName::PortTaken, message).cause(error.to_string()).hint("leave `--local-port` out to take one that is free")
+    Error::new(ErrorName::PortTaken, message).cause(error.to_string()).hint("omit `--local-port` to use a free port")
 }
 
 fn token(job: &Job) -> Option<String> {

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
     context.terminal.warn_about(&parsed.warnings);
     if args.output == RunFormat::Spec {
         if args.submit.dry_run != Some(DryRun::Client) {
-            return Err(Error::usage("`-o spec` only shows").hint("add `--dry-run=client`"));
+            return Err(Error::usage("`-o spec` only prints").hint("add `--dry-run=client`"));
         }
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);

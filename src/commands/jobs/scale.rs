@@ -34,7 +34,9 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
     }
     if let Some(autoscaler) = autoscaler.filter(|_| args.replicas > 0) {
         let (low, high) = (autoscaler.min_replicas, autoscaler.max_replicas);
-        context.terminal.warn(&format!("its autoscaler keeps between {low} and {high} replicas and moves this number again"));
+        context
+            .terminal
+            .warn(&format!("the autoscaler keeps between {low} and {high} replicas and will change this number again"));
     }
     let message = match (before, args.replicas) {
         (before, after) if before == after => format!("{} already", count(after.into(), "replica")),

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
         .unwrap_or_else(|| heatmap::grid(&readings.devices, &inventory.hosts, args.metric.into(), context.terminal.look()));
     context.terminal.print(&text)?;
     if readings.devices.is_empty() {
-        context.terminal.warn("Prometheus has no samples of GPUs; is an exporter running and scraped?");
+        context.terminal.warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
         .unwrap_or_else(|| view::performance_text(&told, window.start * 1000, window.end * 1000, context.terminal.look()));
     context.terminal.print(&text)?;
     if told.is_empty() {
-        context.terminal.note("it tells nothing about a training in this time, or in no way that is understood");
+        context.terminal.note("no known training metrics or log lines were found in this time");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -77,7 +77,7 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsa
         None => None,
         Some(text) => {
             let kind = GpuType::parse(text);
-            Some(kind.ok_or_else(|| Error::usage(format!("`{text}` names no GPU type")).hint("such as a100-80g"))?)
+            Some(kind.ok_or_else(|| Error::usage(format!("`{text}` is not a known GPU type")).hint("such as a100-80g"))?)
         }
     };
     let status = NodeHealth::ALL.into_iter().find(|health| Some(health.word()) == args.status.as_deref());

@@ -23,7 +23,7 @@ pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Er
     let (key, value) = wanted(last, args)?;
     for node in nodes {
         crate::cli::args::value::object_name(node)
-            .map_err(|why| Error::usage(format!("`{node}` is no name of a node: {why}")))?;
+            .map_err(|why| Error::usage(format!("`{node}` is not a valid node name: {why}")))?;
     }
     let connection = context.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
@@ -77,12 +77,12 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     let own = prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io");
     if key == POOL_LABEL && !args.force {
-        let error = Error::new(ErrorName::ProtectedLabel, format!("`{key}` says which pool a node is in"));
+        let error = Error::new(ErrorName::ProtectedLabel, format!("`{key}` sets the pool of a node"));
         return Err(error.hint("`gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL`, or --force"));
     }
     if own && !args.force {
         let error = Error::new(ErrorName::ProtectedLabel, format!("`{key}` belongs to Kubernetes"));
-        return Err(error.hint("--force writes it all the same"));
+        return Err(error.hint("--force writes it anyway"));
     }
     Ok((key, value))
 }

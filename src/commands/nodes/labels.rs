@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
         return list::run(&options, context, async |round: Round<'_>| {
             let stock = round.ask(|| connection.stock()).await?;
             if stock.unreadable.contains(&"nodes") && round.first {
-                context.terminal.lack("you may not list nodes: of their labels only those are shown that were published");
+                context.terminal.lack("you may not list nodes: only published labels are shown");
             }
             let mut hosts: Vec<&NodeDetails> = stock.inventory.hosts.iter().map(|host| &host.details).collect();
             match args.list.sort_by {

@@ -83,7 +83,7 @@ async fn put_in(connection: &Connection, host: &NodeUsage, pool: &PoolDefinition
         let wanted = PoolDefinition { labels: [(node, set)].into(), ..PoolDefinition::default() };
         return Err(match connection.change_pool(&pool.name, |known| *known = known.changed_back(&wanted, pool)).await {
             Ok(_) => error,
-            Err(_) => error.cause(format!("pool `{}` still has a note of it", pool.name)),
+            Err(_) => error.cause(format!("pool `{}` still lists it", pool.name)),
         });
     }
     leave_other(connection, host, &pool.name).await

@@ -64,21 +64,21 @@ fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
 fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let Some(key) = SettingKey::find(&args.key) else {
-        let error = Error::usage(format!("`{}` is no setting", args.key));
+        let error = Error::usage(format!("`{}` is not a setting", args.key));
         return Err(match nearest(&args.key, KEYS.iter().map(|key| key.name)) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error.hint("gpuctl config view lists them"),
         });
     };
     if key.kind == Wants::Map {
-        return Err(Error::usage(format!("`{}` holds several names and is written by hand", key.name)));
+        return Err(Error::usage(format!("`{}` holds several names; edit the file by hand", key.name)));
     }
     let typed = if args.value == "-" { stdin()? } else { args.value.clone() };
     // Nothing takes a setting back.
     let value = if typed.is_empty() { Some(Value::String(String::new())) } else { key.kind.parse(&typed) };
     let value = value.ok_or_else(|| {
         let shown = if key.secret { String::new() } else { format!("`{typed}` ") };
-        Error::usage(format!("{shown}is not what `{}` wants: {}", key.name, key.kind.wants()))
+        Error::usage(format!("{shown}is not valid for `{}`: expected {}", key.name, key.kind.wants()))
     })?;
     let path = set(context.config_file(), key, &value).map_err(Error::usage)?;
     let (_, origin) = context.config()?.find(key).map_err(Error::usage)?;
@@ -86,7 +86,7 @@ fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
     let text = format!("{} set to {} in {}\n", key.name, setting.shown(), path.display());
     context.terminal.print(&document(args.output.into(), &view::one(&setting)).unwrap_or(text))?;
     if let Origin::Environment(variable) = origin {
-        context.terminal.warn(&format!("{variable} in the environment comes before it"));
+        context.terminal.warn(&format!("{variable} in the environment takes precedence"));
     }
     if key.secret
         && let [variable, ..] = key.variables
@@ -98,5 +98,5 @@ fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
 
 fn stdin() -> Result<String, Error> {
     let text = String::from_utf8(inputs::bytes("-")?);
-    Ok(text.map_err(|_| Error::usage("stdin is no text"))?.trim().to_owned())
+    Ok(text.map_err(|_| Error::usage("stdin is not text"))?.trim().to_owned())
 }

@@ -50,7 +50,7 @@ fn exit_codes() -> Roff {
 #[expect(clippy::disallowed_methods, reason = "writing the pages is what was asked for")]
 pub(crate) async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error> {
     let failed =
-        |error: std::io::Error| Error::new(ErrorName::ManFailed, "the manual pages cannot be written").cause(error.to_string());
+        |error: std::io::Error| Error::new(ErrorName::ManFailed, "cannot write the manual pages").cause(error.to_string());
     let pages = pages().map_err(failed)?;
     match &args.dir {
         None => context.terminal.print(&pages[0].1)?,

@@ -83,7 +83,7 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
     };
     let pods = stock.consumers.as_deref().or(own.as_deref());
     if stock.consumers.is_none() {
-        context.terminal.warn("since when other namespaces' pods run is not known, so their GPUs are unknown");
+        context.terminal.warn("start times of pods in other namespaces are unknown, so their GPUs are not scored");
     }
     let mut devices = scored(&readings, &history, &stock.inventory, pods, &rules);
     if connection.namespace_is_explicit {

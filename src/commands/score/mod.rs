@@ -89,7 +89,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
         if analysis.devices.is_empty() {
             context.terminal.note("no GPU is held");
         } else if args.what == ScoreView::Low && !analysis.devices.iter().any(Scored::is_low) {
-            context.terminal.note("no GPU that is held is low");
+            context.terminal.note("no held GPU is low");
         }
     }
     // All of it is tried, whatever became of the first.

@@ -35,7 +35,7 @@ pub(crate) async fn ask(settings: &Settings, analysis: &mut Analysis, within: Op
         .collect();
     asked.sort_by(|a, b| a.score.value.unwrap_or(f64::MAX).total_cmp(&b.score.value.unwrap_or(f64::MAX)));
     if asked.len() > plan.most {
-        context.terminal.detail(&format!("{} of {} GPUs are asked about; --ai-max says how many", plan.most, asked.len()));
+        context.terminal.detail(&format!("{} of {} GPUs are sent to the AI; --ai-max sets the limit", plan.most, asked.len()));
         asked.truncate(plan.most);
     }
     let caller = match Caller::new() {
@@ -97,13 +97,13 @@ pub(crate) async fn notify(
     let local = analysis.at.to_zoned(TimeZone::system());
     let minute = u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
     let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
-        context.terminal.detail("quiet hours: nothing is sent");
+        context.terminal.detail("nothing is sent during quiet hours");
         Vec::new()
     } else if new.is_empty() {
         Vec::new()
     } else {
         let sent = send(plan, &new, analysis, context).await;
-        let named = sent.map_err(|told| Error::new(ErrorName::NotifyFailed, "no message was sent").cause(told))?;
+        let named = sent.map_err(|told| Error::new(ErrorName::NotifyFailed, "the message was not sent").cause(told))?;
         // Those that the message had no room for are named by the next one.
         new.iter().take(named).map(|device| about(device)).collect()
     };
@@ -111,7 +111,7 @@ pub(crate) async fn notify(
         return Ok(());
     }
     if let Err(told) = memory.keep(&told, now, repeat) {
-        context.terminal.warn(&format!("the next run will send the same message again: {told}"));
+        context.terminal.warn(&format!("cannot remember the message, the next run will send it again: {told}"));
     }
     Ok(())
 }
@@ -149,13 +149,13 @@ pub(crate) async fn control(
     if !doubtful.is_empty() {
         context
             .terminal
-            .warn(&format!("{} low GPUs are left alone: their data are incomplete or younger than the window", doubtful.len()));
+            .warn(&format!("{} low GPUs are skipped: their data are incomplete or shorter than the window", doubtful.len()));
     }
     let bodies: Vec<String> = certain.iter().map(|device| view::control_body(device, analysis.at)).collect();
     if !plan.execute {
         bodies.iter().for_each(|body| context.terminal.report(&format!("would post to {shown}: {body}")));
         if !bodies.is_empty() {
-            context.terminal.warn(&format!("nothing was posted to {shown}: {} calls are for --execute", bodies.len()));
+            context.terminal.warn(&format!("nothing was posted to {shown}: --execute posts {} calls", bodies.len()));
         }
         return Ok(());
     }
@@ -174,7 +174,7 @@ pub(crate) async fn control(
     match failed.into_iter().collect::<std::collections::BTreeSet<_>>() {
         none if none.is_empty() => Ok(()),
         failed => {
-            let error = Error::new(ErrorName::ControlFailed, "not every low GPU could be posted");
+            let error = Error::new(ErrorName::ControlFailed, "some low GPUs could not be posted");
             Err(failed.into_iter().fold(error, Error::cause))
         }
     }

@@ -112,12 +112,12 @@ fn span(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<(i64, i64), Error>
         if (1.0..=31_536_000.0).contains(&found) {
             Ok(found as i64)
         } else {
-            Err(Error::usage("window and step are at least a second"))
+            Err(Error::usage("window and step must be at least one second"))
         }
     };
     let (window, step) = (seconds(scoring.window, set.window_seconds)?, seconds(scoring.step, set.step_seconds)?);
     if step > window {
-        return Err(Error::usage("the step is longer than the window"));
+        return Err(Error::usage("the step cannot be longer than the window"));
     }
     Ok((window, step))
 }
@@ -127,7 +127,7 @@ fn weights(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Weights, Error>
     let weight = |index: usize| found[index];
     let weights = Weights { utilization: weight(0), memory_copy: weight(1), memory_used: weight(2), power: weight(3) };
     if (0..4).any(|index| !(weight(index) >= 0.0 && weight(index).is_finite())) || weights.utilization <= 0.0 {
-        return Err(Error::usage("weights are not negative, and that of the utilization is more than 0"));
+        return Err(Error::usage("weights cannot be negative, and the weight of utilization must be above 0"));
     }
     Ok(weights)
 }
@@ -139,7 +139,7 @@ fn thresholds(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Thresholds, 
         high: scoring.high.unwrap_or(set.high),
     };
     if thresholds.idle > thresholds.low || thresholds.low > thresholds.high {
-        return Err(Error::usage("idle, low and high are in this order"));
+        return Err(Error::usage("thresholds must satisfy idle ≤ low ≤ high"));
     }
     Ok(thresholds)
 }
@@ -155,7 +155,7 @@ impl OutboundArgs {
             return Ok(None);
         }
         let Some(url) = self.ai_url.clone().or(set.url.clone()) else {
-            let error = Error::usage("no AI is named");
+            let error = Error::usage("no AI is configured");
             return Err(
                 error.hint("--ai-url URL, or `ai.api_url` of the config file: https://api.openai.com/v1/chat/completions")
             );
@@ -180,7 +180,7 @@ impl OutboundArgs {
             return Ok(None);
         }
         let Some(url) = self.notify.clone().flatten().or(set.url) else {
-            return Err(Error::usage("no webhook is named").hint("--notify URL, or `notify.url` of the config file"));
+            return Err(Error::usage("no webhook is configured").hint("--notify URL, or `notify.url` of the config file"));
         };
         let format = self.notify_format.and_then(|name| Some(name.to_possible_value()?.get_name().to_owned()));
         Ok(Some(NotifyPlan {
@@ -199,7 +199,7 @@ impl OutboundArgs {
         let url = self.control_api.clone().or(set.url);
         let Some(url) = url.filter(|_| wanted) else {
             if wanted || self.execute {
-                return Err(Error::usage("no control system is named")
+                return Err(Error::usage("no control system is configured")
                     .hint("--control-api URL, or `control.enabled` and `control.api_url` of the config file"));
             }
             return Ok(None);

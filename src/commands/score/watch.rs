@@ -241,12 +241,12 @@ impl ScoreWatch<'_> {
         let settings = self.args.settings(self.context).and_then(|settings| self.context.read_again().map(|()| settings));
         match settings {
             Ok(settings) => {
-                self.context.terminal.note("the config file has changed and is read again");
+                self.context.terminal.note("the config file has changed and was reloaded");
                 self.settings.replace(settings);
                 true
             }
             Err(error) => {
-                self.context.terminal.warn(&format!("the config file has changed and is wrong, so nothing changes: {error}"));
+                self.context.terminal.warn(&format!("the changed config file is invalid, the previous settings stay: {error}"));
                 false
             }
         }

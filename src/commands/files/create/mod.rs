@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
     if let Some(CreateTarget::Secret(secret)) = &args.what {
         if !args.files.is_empty() || !args.sets.is_empty() || args.name.is_some() || args.generate_name || args.submit.is_given()
         {
-            return Err(Error::usage("`create secret` takes its options behind its name").hint("gpuctl create secret --help"));
+            return Err(Error::usage("`create secret` takes its options after its name").hint("gpuctl create secret --help"));
         }
         return secret::run(secret, context).await;
     }

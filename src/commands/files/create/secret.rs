@@ -32,8 +32,8 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
     if let Some(live) = &live {
         let ours = live["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US;
         if !args.replace {
-            let message = format!("secret `{}` exists already in namespace `{namespace}`", args.name);
-            return Err(Error::new(ErrorName::AlreadyExists, message).hint("`--replace` writes over it"));
+            let message = format!("secret `{}` already exists in namespace `{namespace}`", args.name);
+            return Err(Error::new(ErrorName::AlreadyExists, message).hint("`--replace` overwrites it"));
         }
         if !ours {
             let message = format!("secret `{}` in namespace `{namespace}` was not made by gpuctl", args.name);
@@ -56,7 +56,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut put = |key: &str, value: Vec<u8>| {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if key.is_empty() || key.len() > 253 || !key.chars().all(plain) {
-            return Err(Error::usage(format!("`{key}` is no key of a secret")).hint("letters, digits, `-`, `_` and `.`"));
+            return Err(Error::usage(format!("`{key}` is not a valid key of a secret")).hint("letters, digits, `-`, `_` and `.`"));
         }
         match values.insert(key.to_owned(), value) {
             Some(_) => Err(Error::usage(format!("the key `{key}` is given twice"))),
@@ -91,7 +91,7 @@ fn variable_value(variable: &str) -> Result<String, Error> {
             let error = Error::usage(format!("the environment variable `{variable}` is not set"));
             return error.hint(format!("export {variable}=…, or read it from a file with `--from-file {variable}=PATH`"));
         }
-        let error = Error::usage("an environment variable that is named is not set");
+        let error = Error::usage("an environment variable is not set");
         error.hint("name the variable that holds the value, such as `--from-env HF_TOKEN`, not the value itself")
     })
 }
@@ -101,7 +101,7 @@ fn password(args: &CreateSecret) -> Result<String, Error> {
         return variable_value(variable);
     }
     if !args.password_stdin {
-        return Err(Error::usage("where the registry's password comes from is not said")
+        return Err(Error::usage("the source of the registry password is missing")
             .hint("`--password-stdin`, or `--password-env VARIABLE`"));
     }
     let text = String::from_utf8(inputs::bytes("-")?).map_err(|_| Error::usage("the password on stdin is not text"))?;
