@@ -8,6 +8,7 @@ use crate::cli::program::completion::Shell;
 use crate::commands::program::{completion, man};
 use crate::config;
 pub use crate::config::{KEYS, SettingKey, ValueKind};
+use crate::view::reference;
 
 /// Returns the command line that clap parses.
 #[must_use]
@@ -35,4 +36,10 @@ pub fn manual_pages() -> std::io::Result<Vec<(String, String)>> {
 #[must_use]
 pub fn configuration() -> String {
     config::reference::text()
+}
+
+/// Returns the reference of the specification file as Markdown.
+#[must_use]
+pub fn specification() -> String {
+    reference::markdown()
 }

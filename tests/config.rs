@@ -171,7 +171,7 @@ fn a_setting_is_written_and_nothing_else_changes() {
         (["thresholds.idel", "5"], "did you mean `thresholds.idle`?"),
         (["thresholds.idle", "500"], "a number of 0 to 100"),
         (["ai.enabled", "maybe"], "true or false"),
-        (["prometheus.headers", "x"], "written by hand"),
+        (["prometheus.headers", "x"], "edit the file by hand"),
     ] {
         let (code, out, err) = home.run(&["config", "set", arguments[0], arguments[1]], &[], "");
         assert!((code, out.as_str()) == (2, "") && err.contains(told), "{err}");

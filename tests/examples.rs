@@ -72,4 +72,29 @@ fn every_example_runs() {
         assert_eq!(difference.status.code(), Some(0), "{file}: {}", String::from_utf8_lossy(&difference.stdout));
         ok(&["delete", "-f", file, "--purge", "--force"]);
     }
+    the_readme_s_session_is_real(&ok);
+}
+
+/// Output of the README's commands, word by word; ages differ from run to run.
+fn the_readme_s_session_is_real(ok: &dyn Fn(&[&str]) -> String) {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let session = |text: &str| -> Vec<Vec<String>> {
+        let word = |word: &str| {
+            let age = word.strip_suffix(['s', 'm', 'h']).is_some_and(|number| number.parse::<u32>().is_ok());
+            if age { "AGE".to_owned() } else { word.to_owned() }
+        };
+        text.lines().map(|line| line.split_whitespace().map(word).collect()).collect()
+    };
+    let shown = |command: &str| {
+        let begin = readme.find(&format!("$ gpuctl {command}\n")).unwrap_or_else(|| panic!("the README has no `{command}`"));
+        let block = &readme[begin..];
+        session(block[..block.find("```").unwrap()].split_once('\n').unwrap().1)
+    };
+    let run = |command: &str| session(&ok(&command.split(' ').collect::<Vec<_>>()));
+    let submit = "create -f examples/training.yaml --wait --timeout 1m";
+    assert_eq!(run(submit), shown(submit));
+    ok(&["create", "-f", "examples/inference.yaml", "-f", "examples/notebook.yaml", "--wait", "--timeout", "1m"]);
+    for command in ["get jobs", "get nodes --gpu-type a100-80g"] {
+        assert_eq!(run(command), shown(command));
+    }
 }

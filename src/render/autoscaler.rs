@@ -1,6 +1,6 @@
-//! The HorizontalPodAutoscaler of a service. GPUs are no resource metric: their figures come from the custom metrics API,
-//! under names that the cluster's adapter chooses. An autoscaler whose metric nobody serves is accepted and never scales,
-//! so that is said beforehand.
+//! Builds the HorizontalPodAutoscaler of a service. Kubernetes has no resource metric for GPUs: their figures come from the
+//! custom metrics API, under names that the cluster's adapter chooses. The API server accepts an autoscaler whose metric nobody
+//! serves, and it never scales; therefore the caller looks the metric up first and warns.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The container's command: a string becomes a shell line that passes signals on, and the launchers of distributed
-//! trainings get the flags that they do not read from the environment.
+//! Builds the container's command. A string runs in a shell that passes signals on; launchers of distributed trainings get
+//! the flags that they do not read from the environment.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,5 @@
-//! Variables of the container: the job's figures, the rendezvous of its ranks, the model. What the user sets wins.
+//! Builds the container's environment variables: the job's figures, the rendezvous of its ranks, the model. A variable that
+//! the user sets replaces ours.
 
 use k8s_openapi::api::core::v1::{ConfigMapKeySelector, EnvVar, EnvVarSource, ObjectFieldSelector, SecretKeySelector};
 

@@ -1,4 +1,4 @@
-//! How a service is reached: its Service, and an Ingress where the file names a host.
+//! Builds what makes a service reachable: its Service, and an Ingress when the file names a host.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Names, labels and annotations by which describe, list and delete find what was made.
+//! Sets the names, labels and annotations of objects, by which describe, list and delete find them later.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a document becomes: a job and what is known of the cluster in, Kubernetes objects in apply order out. Pure and
+//! Turns a document and what is known of the cluster into Kubernetes objects, in the order in which to apply them. Pure and
 //! deterministic: no client, no clock, no randomness.
 
 mod autoscaler;

@@ -1,4 +1,4 @@
-//! `kind: notebook` as a StatefulSet of one behind a Service: the pod keeps its name and its claims over pauses.
+//! Builds `kind: notebook`: a StatefulSet of one pod behind a Service. The pod keeps its name and its claims while paused.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

@@ -1,5 +1,5 @@
-//! Merges the `pod:` block of a document into the pod spec that was made from the rest, and tells what it overrode.
-//! Maps merge key by key; lists of named things merge by name; other lists are appended to.
+//! Merges the `pod:` block of a document into the pod spec made from the other fields, and lists what it replaced.
+//! Maps merge key by key; lists whose items have names merge by name; other lists are appended to.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Which nodes a job may run on, and by which resource it asks for GPUs there. Decided from the nodes that the cluster
-//! has; for a user who may not see them, from the labels that are known to exist.
+//! Decides on which nodes a job may run and which resource it requests for GPUs there. It reads the nodes of the cluster; for
+//! a user who may not list nodes, it uses the labels that are known to exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 

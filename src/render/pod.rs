@@ -1,5 +1,5 @@
-//! The pod template of any kind, and the bare pod that the API server judges before anything is written: a dry run of a
-//! Job says nothing about its pods.
+//! Builds the pod template of every kind of job, and the bare pod for the API server's dry run: a dry run of a Job does not
+//! check its pods.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The objects of pools: a definition each, the namespace that they live in with a role by which everybody may read it, and
-//! the facts that it publishes for users who may not read nodes.
+//! Builds the objects of pools: a definition each, the namespace of the definitions, a role that lets everybody read
+//! them, and the facts published for users who may not read nodes.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! `job.queue`: hands a job of any kind over to the queueing system that the cluster serves. Where none is served the field
-//! is an error, for a job that gets around its team's quota unnoticed is worse than none.
+//! Hands a job over to the queueing system of the cluster (`job.queue`). Where the cluster has none, the field is an error:
+//! otherwise the job would run past its team's quota unnoticed.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Roles that grant what commands need: one for the namespace, one for the namespace of pools, one for the cluster.
+//! Builds the roles that grant what commands need: one for the namespace, one for the namespace of pools, one for the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 

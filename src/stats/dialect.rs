@@ -176,9 +176,11 @@ pub const EXPORTERS: [&str; 8] = [
     "vgpu-monitor",
 ];
 
-/// Labels with the node, the surest first.
-pub const NODE_LABELS: [&str; 8] =
-    ["Hostname", "hostname", "nodeid", "node", "node_name", "kubernetes_node", "exported_instance", "instance"];
+/// Labels with the name of the node, the surest first.
+pub(crate) const NODE_NAME_LABELS: [&str; 6] = ["Hostname", "hostname", "nodeid", "node", "node_name", "kubernetes_node"];
+
+/// Labels with an address of the node, which counts only where no name is told.
+pub(crate) const NODE_ADDRESS_LABELS: [&str; 2] = ["exported_instance", "instance"];
 
 /// Labels with the device's identity.
 pub const UUID_LABELS: [&str; 5] = ["UUID", "uuid", "gpu_uuid", "device_uuid", "deviceuuid"];
@@ -196,8 +198,15 @@ const OTHER_LABELS: [&str; 6] =
 /// Every label that is read, so that a server may leave the others out.
 pub fn labels() -> impl Iterator<Item = &'static str> {
     let pods = POD_LABELS.iter().flat_map(|(namespace, pod)| [*namespace, *pod]);
-    let rest =
-        [&CONTAINER_LABELS[..], &NODE_LABELS[..], &UUID_LABELS[..], &INDEX_LABELS[..], &MODEL_LABELS[..], &OTHER_LABELS[..]];
+    let rest = [
+        &CONTAINER_LABELS[..],
+        &NODE_NAME_LABELS[..],
+        &NODE_ADDRESS_LABELS[..],
+        &UUID_LABELS[..],
+        &INDEX_LABELS[..],
+        &MODEL_LABELS[..],
+        &OTHER_LABELS[..],
+    ];
     let mut seen = std::collections::BTreeSet::new();
     pods.chain(rest.into_iter().flatten().copied()).filter(move |label| seen.insert(*label))
 }

@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::reading::PodKey;
 use crate::model::{Consumer, Inventory, Series};
 
-use super::dialect::{CONTAINER_LABELS, EXPORTERS, INDEX_LABELS, MODEL_LABELS, NODE_LABELS, POD_LABELS, Quantity, UUID_LABELS};
+use super::dialect::{
+    CONTAINER_LABELS, EXPORTERS, INDEX_LABELS, MODEL_LABELS, NODE_ADDRESS_LABELS, NODE_NAME_LABELS, POD_LABELS, Quantity,
+    UUID_LABELS,
+};
 
 /// What the API server knows, as far as labels need it.
 #[derive(Debug, Default)]
@@ -65,9 +68,6 @@ impl ApiFacts {
     }
 }
 
-/// How many of the labels with the node hold its name; the others hold an address.
-const NAMED: usize = NODE_LABELS.len() - 2;
-
 /// A device as a series names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SeriesDevice {
@@ -105,12 +105,12 @@ impl<'f> IdentityReader<'f> {
     /// The device; `None` when it is in no node of this cluster, or is not told.
     #[must_use]
     pub(crate) fn place(&self, series: &Series) -> Option<SeriesDevice> {
-        let node = match (&self.facts.nodes, series.first(&NODE_LABELS[..NAMED])) {
-            (None, _) => series.first(&NODE_LABELS)?.to_owned(),
+        let node = match (&self.facts.nodes, series.first(&NODE_NAME_LABELS)) {
+            (None, name) => name.or_else(|| series.first(&NODE_ADDRESS_LABELS))?.to_owned(),
             // A host with a name that is none of ours is another cluster's, unless the name is that of the exporter's pod.
             (Some(_), Some(name)) => self.facts.node(name).map(ToOwned::to_owned).or_else(|| self.own_pod(series))?,
             (Some(_), None) => {
-                let mut addresses = NODE_LABELS[NAMED..].iter().filter_map(|label| series.label(label));
+                let mut addresses = NODE_ADDRESS_LABELS.iter().filter_map(|label| series.label(label));
                 let known = addresses.find_map(|text| self.facts.node(text));
                 known.map(ToOwned::to_owned).or_else(|| self.own_pod(series))?
             }

@@ -40,6 +40,8 @@ pub(crate) mod score;
 pub(crate) mod secret;
 pub(crate) mod snapshot;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 pub(crate) mod text;
 pub(crate) mod top;
 pub(crate) mod tree;

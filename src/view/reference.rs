@@ -1,5 +1,7 @@
 //! Renders the table of fields: `explain` and `init`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::spec::reference::{HEALTH_CHECK, KINDS, of_kind};
@@ -180,6 +182,53 @@ fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: us
             }
             _ => text.push_str(&format!("{indent}{mark}{}: {}\n", field.name(), sample(field, kind))),
         }
+    }
+}
+
+/// The reference of all fields as Markdown.
+#[must_use]
+pub(crate) fn markdown() -> String {
+    const JOBS: [&str; 4] = ["training", "inference", "notebook", "compute"];
+    let mut text = String::from(
+        "# The specification file\n\nThis page is made from the table of fields behind `gpuctl explain`, `gpuctl init` and `gpuctl \
+         schema`; `gpuctl explain FIELD` prints one of them with an example. Several documents may stand in a file, separated by \
+         `---`.\n",
+    );
+    for (title, kinds) in [("Jobs", &JOBS[..]), ("Pools", &["pool"][..]), ("Quotas", &["quota"][..])] {
+        text.push_str(&format!("\n## {title}\n\n"));
+        for (kind, about) in KINDS.iter().filter(|(kind, _)| kinds.contains(kind)) {
+            text.push_str(&format!("- `kind: {kind}`: {about}\n"));
+        }
+        text.push_str("\n| Field | Value | Meaning |\n|---|---|---|\n");
+        let mut seen = BTreeSet::new();
+        for kind in kinds {
+            rows(of_kind(kind), "", kind, kinds, &mut seen, &mut text);
+        }
+    }
+    text
+}
+
+/// A row for each field that `seen` does not have yet, and below it those that it holds.
+fn rows(
+    fields: &[Field],
+    prefix: &str,
+    kind: &'static str,
+    kinds: &[&'static str],
+    seen: &mut BTreeSet<String>,
+    text: &mut String,
+) {
+    for field in fields.iter().filter(|field| field.is_of(kind)) {
+        let path = format!("{prefix}{}", field.name());
+        if seen.insert(path.clone()) {
+            let only: Vec<&str> = kinds.iter().copied().filter(|kind| field.is_of(kind)).collect();
+            let only = if only.len() == kinds.len() { String::new() } else { format!(" Only {}.", only.join(", ")) };
+            let others = &field.names[1..];
+            let also = if others.is_empty() { String::new() } else { format!(" (also `{}`)", others.join("`, `")) };
+            let cell = |text: &str| text.replace('|', "\\|");
+            let about = cell(field.about);
+            text.push_str(&format!("| `{path}`{also} | {} | {about}{only} |\n", cell(&what(&field.shape))));
+        }
+        rows(inner(field), &format!("{path}."), kind, kinds, seen, text);
     }
 }
 

@@ -624,7 +624,7 @@ fn hours_that_are_over_in_every_telling() {
     );
     assert_eq!(then(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"], 1);
     assert_eq!(rows(&then(&["get", "jobs"], 3000).ok().json()["items"]).len(), 3, "two have ended by then");
-    then(&["get", "nodes"], 3 * HOUR).exits(4).says("knows nothing of that time");
+    then(&["get", "nodes"], 3 * HOUR).exits(4).says("has no data about pods of that time");
     ask(&plain, &cache, &["get", "nodes", "--at", "2100-01-01T00:00:00Z"]).exits(2).says("has not come yet");
     let who = then(&["who", "gpu", "n1/1"], 600).ok().json();
     assert_eq!(

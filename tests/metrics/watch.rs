@@ -218,7 +218,7 @@ fn it_survives_restarts_and_serves_what_it_knows() {
     config(&settings, &scene.prometheus, "thresholds: {low_utilization: 60}\n");
     until("the new threshold counts", || (get(&address, "/results/low")["count"] == 2).then_some(()));
     config(&settings, &scene.prometheus, "thresholds: {low_utilization: many}\n");
-    watch.says("and is wrong, so nothing changes");
+    watch.says("is invalid, the previous settings stay");
     assert_eq!(get(&address, "/results/low")["threshold"], 60.0);
     config(&settings, &scene.prometheus, "thresholds: {low_utilisation: 30}\n");
     watch.says("did you mean `thresholds.low_utilization`?");

@@ -1,0 +1,215 @@
+//! Tables of the lists as they look on terminals of 80 and 120 columns and in a pipe, kept as snapshots.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::model::workload::{OwnerObject, Standing};
+use crate::model::{
+    Count, Event, Figures, Job, JobKind, Node, NodeDetails, NodeHealth, NodeUsage, PoolDefinition, QuotaUse, State, Workload,
+};
+use crate::stats::allocations::TopOwner;
+use crate::stats::hourly::{OfWorkload, Sum, Summary};
+
+use super::hourly::{self, Hour, HourlyRow, RowKind};
+use super::jobs::JobRow;
+use super::pools::PoolUse;
+use super::workloads::ConsumerRow;
+use super::{Format, TextStyle, events, hourly_table, jobs, node_table, pools, quotas, workloads};
+
+fn now() -> Timestamp {
+    "2026-01-31T12:00:00Z".parse().unwrap()
+}
+
+/// The same table at 80 and at 120 columns, in a pipe, and with every column.
+fn at_widths(table: impl Fn(Format, TextStyle) -> String) -> String {
+    let style = |width| TextStyle { width, color: false, plain: false };
+    let views = [
+        ("80 columns", Format::Table, style(Some(80))),
+        ("120 columns", Format::Table, style(Some(120))),
+        ("pipe", Format::Table, style(None)),
+        ("wide", Format::Wide, style(Some(120))),
+        ("csv", Format::Csv, style(None)),
+    ];
+    views.map(|(title, format, style)| format!("── {title}\n{}", table(format, style))).concat()
+}
+
+fn figures(utilization: f64) -> Figures {
+    Figures {
+        devices: 8,
+        sampled: 8,
+        utilization: Some(utilization),
+        memory_used_mib: Some(61_440.0),
+        memory_total_mib: Some(81_920.0),
+        ..Figures::default()
+    }
+}
+
+fn job(name: &str, kind: JobKind, gpus: u64) -> Job {
+    Job {
+        namespace: "ml-research".to_owned(),
+        name: name.to_owned(),
+        display_name: name.to_owned(),
+        kind,
+        pool: Some("training-pool".to_owned()),
+        gpu_type: Some("a100-80g".to_owned()),
+        user: Some("alice@example.com".to_owned()),
+        created_at: "2026-01-31T09:00:00Z".parse().ok(),
+        pods_wanted: 2,
+        gpus_per_pod: gpus,
+        ..Job::default()
+    }
+}
+
+fn node(name: &str, used: Option<u64>, health: NodeHealth) -> NodeUsage {
+    let labels = [("gpuctl/pool".to_owned(), "training-pool".to_owned())].into();
+    NodeUsage {
+        details: NodeDetails {
+            node: Node { name: name.to_owned(), labels, ..Node::default() },
+            capacity: [("cpu".to_owned(), "96".to_owned()), ("memory".to_owned(), "1Ti".to_owned())].into(),
+            created_at: "2026-01-01T00:00:00Z".parse().ok(),
+            ..NodeDetails::default()
+        },
+        health,
+        reason: (health == NodeHealth::Faulty).then(|| "gpu-3: XID 79".to_owned()),
+        gpus: Count { total: 8, used },
+        slices: BTreeMap::new(),
+        types: [("a100-80g".to_owned(), 8)].into(),
+        cpu_used_milli: used.map(|_| 32_000),
+        memory_used_bytes: used.map(|_| 137_438_953_472),
+        holders: Vec::new(),
+        devices: None,
+    }
+}
+
+fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
+    Workload {
+        top: OwnerObject {
+            kind: kind.to_owned(),
+            namespace: "ml-research".to_owned(),
+            name: name.to_owned(),
+            uid: "7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51".to_owned(),
+            started_at: "2026-01-31T09:00:00Z".parse().ok(),
+            ..OwnerObject::default()
+        },
+        pods: Vec::new(),
+        standing,
+        requested: 16,
+        held: [("NVIDIA-A100-SXM4-80GB".to_owned(), held)].into_iter().filter(|(_, held)| *held > 0).collect(),
+        slices: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn jobs_fit() {
+    let rows: Vec<JobRow> = [("qwen2-7b-sft", JobKind::Training, 8, Some(64.5)), ("llama3-8b", JobKind::Inference, 1, None)]
+        .into_iter()
+        .map(|(name, kind, gpus, progress)| {
+            let job = job(name, kind, gpus);
+            JobRow { state: State::of(&job), job, progress, figures: Some(figures(93.4)) }
+        })
+        .collect();
+    insta::assert_snapshot!(at_widths(|format, style| jobs::table(&rows, format, true, style, now())));
+}
+
+#[test]
+fn nodes_fit() {
+    let hosts = [
+        node("gpu-a-01", Some(4), NodeHealth::Active),
+        node("gpu-a-02", None, NodeHealth::Maintaining),
+        node("gpu-a-03", Some(8), NodeHealth::Faulty),
+    ];
+    let hosts: Vec<&NodeUsage> = hosts.iter().collect();
+    insta::assert_snapshot!(at_widths(|format, style| node_table::table(&hosts, format, true, style, now())));
+}
+
+#[test]
+fn pools_fit() {
+    let pool = |name: &str, description: Option<&str>| PoolUse {
+        name: name.to_owned(),
+        hosts: vec![node("gpu-a-01", Some(4), NodeHealth::Active), node("gpu-a-02", Some(0), NodeHealth::Active)],
+        definition: description.map(|text| PoolDefinition { description: Some(text.to_owned()), ..PoolDefinition::default() }),
+        defined: true,
+        jobs: vec![job("a", JobKind::Training, 4)],
+        all_jobs: true,
+    };
+    let pools = [pool("training-pool", Some("for trainings of up to two nodes, until further notice")), pool("dev", None)];
+    insta::assert_snapshot!(at_widths(|format, style| pools::table(&pools, format, true, style)));
+}
+
+#[test]
+fn quotas_fit() {
+    let map = |gpus: &str| [("requests.nvidia.com/gpu".to_owned(), gpus.to_owned())].into();
+    let quota = |namespace: &str, hard: &str, used: BTreeMap<String, String>| QuotaUse {
+        namespace: namespace.to_owned(),
+        name: "gpus".to_owned(),
+        quota: None,
+        hard: map(hard),
+        used,
+    };
+    let quotas = [quota("ml-research", "16", map("12")), quota("web", "8", BTreeMap::new())];
+    insta::assert_snapshot!(at_widths(|format, style| quotas::table(&quotas, format, true, style)));
+}
+
+#[test]
+fn workloads_fit() {
+    let found = [
+        workload("PyTorchJob", "llama3-70b-pretrain", Standing::Running, 16),
+        workload("Deployment", "a-service-with-quite-a-long-name", Standing::Pending, 0),
+    ];
+    let all: Vec<&Workload> = found.iter().collect();
+    insta::assert_snapshot!("workloads", at_widths(|format, style| workloads::table(&all, format, true, style, now())));
+    let rows: Vec<ConsumerRow<'_>> =
+        found.iter().map(|workload| ConsumerRow { workload, figures: Some(figures(41.0)) }).collect();
+    insta::assert_snapshot!("consumers", at_widths(|format, style| workloads::consumer_table(&rows, format, true, style)));
+}
+
+#[test]
+fn events_fit() {
+    let event = |warning: bool, reason: &str, message: &str| Event {
+        at: "2026-01-31T11:58:00Z".parse().ok(),
+        warning,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        object: "Pod/qwen2-7b-sft-0-2gsvl".to_owned(),
+        count: 3,
+    };
+    let found = [
+        event(false, "Scheduled", "Successfully assigned ml-research/qwen2-7b-sft-0-2gsvl to gpu-a-01"),
+        event(true, "Failed", "Failed to pull image \"registry.example.com/llama-factory:v9\": not found"),
+    ];
+    insta::assert_snapshot!(at_widths(|format, style| events::table(&found, format, true, style, now())));
+}
+
+#[test]
+fn hourly_rows_fit() {
+    let summary = Summary { count: 12, mean: 91.25, max: 97.0, min: 80.5, p50: 92.0, p95: 96.5 };
+    let sum = Sum { allocated: 23.99, requested: 24.0, windows: Some(summary), samples: Some(summary), workloads: 4 };
+    let start: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
+    let end: Timestamp = "2026-01-31T11:00:00Z".parse().unwrap();
+    let hour = Hour { cluster: "lab", start, end, partial: false };
+    let present = Hour { partial: true, ..hour.clone() };
+    let of = OfWorkload {
+        top: TopOwner { namespace: "ml-research".to_owned(), kind: "Job".to_owned(), name: "qwen2-7b-sft".to_owned() },
+        sum: sum.clone(),
+        memory_used: Some(summary),
+        memory_total: Some(summary),
+        replicas: Some(summary),
+        status: Some("Running"),
+        labels: None,
+        annotations: None,
+    };
+    let tables: [(&str, RowKind, Vec<HourlyRow>); 4] = [
+        (
+            "cluster",
+            RowKind::Cluster,
+            vec![hourly::of_cluster(&hour, Some(68), Some(&sum), 0), hourly::of_cluster(&present, None, None, 3)],
+        ),
+        ("namespaces", RowKind::Namespaces, vec![hourly::of_namespace(&hour, Some(68), "ml-research", &sum)]),
+        ("labels", RowKind::Labels, vec![hourly::of_dimension(&hour, ["label", "team", "research"], &sum)]),
+        ("workload_hours", RowKind::Workloads, vec![hourly::of_workload(&hour, &of)]),
+    ];
+    for (name, kind, rows) in tables {
+        insta::assert_snapshot!(name, at_widths(|format, style| hourly_table::table(kind, &rows, format, true, style)));
+    }
+}
