@@ -19,13 +19,13 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
 pub(crate) struct Cache(Option<PathBuf>);
 
 impl Cache {
-    /// In the user's cache folder.
+    /// Uses the user's cache folder.
     #[must_use]
     pub(crate) fn usual() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
     }
 
-    /// That keeps nothing.
+    /// Makes a cache that keeps nothing.
     #[must_use]
     pub(crate) fn none() -> Self {
         Self(None)
@@ -37,7 +37,7 @@ impl Cache {
         Some(self.0.as_deref()?.join(format!("{name}.json")))
     }
 
-    /// What was answered to the same question.
+    /// Returns what was answered to the same question.
     #[must_use]
     pub(crate) fn get(&self, question: &str) -> Option<Value> {
         let path = self.path(question)?;

@@ -59,7 +59,7 @@ impl Environment {
         }
     }
 
-    /// A variable that the user names, such as the token that goes into a secret.
+    /// Returns a variable that the user names, such as the token that goes into a secret.
     #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the environment")]
     #[must_use]
     pub(crate) fn variable(name: &str) -> Option<String> {

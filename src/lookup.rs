@@ -28,7 +28,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
 }
 
-/// The job called `text`.
+/// Returns the job called `text`.
 pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Result<Job, Error> {
     let (namespace, name) = split(text)?;
     let explicit =
@@ -69,7 +69,7 @@ async fn missing(connection: &Connection, name: &str, home: &str, one_namespace:
     }
 }
 
-/// What may not be seen may be there.
+/// Returns the error for a job that was not found among the kinds that the user may list: it may still exist.
 fn unknown(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
     let message = format!("you may not list {kinds}s, so it is not known whether there is a job `{name}`");

@@ -65,12 +65,12 @@ impl Terminal {
         Self { wishes, talk: Cell::new(wishes.talk), format: RefCell::default(), task: Cell::default(), told: Cell::default() }
     }
 
-    /// From now on stdout carries this format, and talk follows it.
+    /// Sets the format of stdout; messages on stderr follow it.
     pub(crate) fn set_format(&self, format: Format) {
         self.format.replace(format);
     }
 
-    /// From now on this much is said, unless a flag said how much.
+    /// Sets how much is said, unless a flag said how much.
     pub(crate) fn set_talk(&self, talk: Verbosity) {
         if self.wishes.talk == Verbosity::default() {
             self.talk.set(talk);
@@ -86,7 +86,7 @@ impl Terminal {
         self.talk.get() >= talk
     }
 
-    /// The command that rights would be needed for.
+    /// Sets the command that rights would be needed for.
     pub(crate) fn set_task(&self, task: Option<&'static str>) {
         self.task.set(task);
     }
@@ -96,7 +96,7 @@ impl Terminal {
         io::stdout().is_terminal()
     }
 
-    /// True when a person can answer questions.
+    /// Returns true when a person can answer questions.
     #[must_use]
     pub(crate) fn is_interactive(&self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
@@ -107,7 +107,7 @@ impl Terminal {
         io::stdin().is_terminal()
     }
 
-    /// How text on stdout may look.
+    /// Returns how text on stdout may look.
     #[must_use]
     pub(crate) fn look(&self) -> TextStyle {
         self.look_of(self.out_is_terminal())
@@ -214,7 +214,7 @@ impl Terminal {
         }
     }
 
-    /// The command to type next; for people only.
+    /// Prints the command to type next; for people only.
     pub(crate) fn hint(&self, text: &str) {
         if io::stderr().is_terminal() && self.says(Verbosity::Notes) && !self.is_document() {
             let word = crate::view::text::paint("hint:", Some(colored::Color::Cyan), self.error_look());
@@ -222,7 +222,7 @@ impl Terminal {
         }
     }
 
-    /// What people are told when there is no data: «no jobs».
+    /// Prints what people are told when there is no data: «no jobs».
     pub(crate) fn note(&self, text: &str) {
         if self.says(Verbosity::Notes) && !self.is_document() {
             self.say(&format!("{}\n", crate::view::text::clean(text)));
@@ -234,19 +234,19 @@ impl Terminal {
         if self.is_document() { self.warn(text) } else { self.note(text) }
     }
 
-    /// What people are told, and a program with `-v`.
+    /// Prints for people, and for a program with `-v`.
     pub(crate) fn announce(&self, text: &str) {
         if self.is_document() { self.detail(text) } else { self.note(text) }
     }
 
-    /// What only `-v` asks for.
+    /// Prints with `-v` only.
     pub(crate) fn detail(&self, text: &str) {
         if self.says(Verbosity::Details) {
             self.say(&format!("{}\n", crate::view::text::clean(text)));
         }
     }
 
-    /// How far something long is; drawn on a terminal only.
+    /// Returns how far something long is; drawn on a terminal only.
     #[must_use]
     pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
         if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() || steps < 2 {
@@ -256,7 +256,7 @@ impl Terminal {
         ProgressBar::new(steps).with_style(style).with_message(what)
     }
 
-    /// A line that changes while something is awaited; drawn on a terminal only.
+    /// Returns a line that changes while something is awaited; drawn on a terminal only.
     #[must_use]
     pub(crate) fn spinner(&self) -> ProgressBar {
         if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() {

@@ -156,12 +156,12 @@ macro_rules! define_tasks {
 
 verbs!(define_tasks);
 
-/// What each command needs, in the order of the table.
+/// Returns what each command needs, in the order of the table.
 pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
     ROWS.iter().copied().flatten()
 }
 
-/// The task of these words; the resource may be written in the singular.
+/// Returns the task of these words; the resource may be written in the singular.
 #[must_use]
 pub(crate) fn task(verb: &str, resource: &str) -> Option<&'static Task> {
     tasks()

@@ -72,7 +72,7 @@ pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     })
 }
 
-/// What `ask` finds in the cluster, in time for the next keystroke.
+/// Returns what `ask` finds in the cluster, in time for the next keystroke.
 pub(crate) fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
     let access = Access { kubeconfig: Environment::read().kubeconfig, request_timeout: WITHIN, ..Access::default() };

@@ -36,7 +36,8 @@ macro_rules! define_commands {
             }
 
             impl $group {
-                /// The words that `auth check` has for this command line; `None` when it needs no rights, or when files decide.
+                /// Returns the words that `auth check` has for this command line; `None` when it needs no rights, or when files
+                /// decide.
                 #[must_use]
                 pub(crate) fn task(&self) -> Option<&'static str> {
                     match self {

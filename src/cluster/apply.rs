@@ -44,14 +44,14 @@ pub(crate) struct Deletion<'a> {
 }
 
 impl<'a> Deletion<'a> {
-    /// Of the object with this UID, with the grace that its containers have.
+    /// Selects the object with this UID, with the grace period that its containers have.
     #[must_use]
     pub(crate) fn of(uid: &'a str) -> Self {
         Self { uid: Some(uid), ..Self::default() }
     }
 }
 
-/// The path of an object's collection.
+/// Returns the path of an object's collection.
 fn collection(object: &Object) -> String {
     let group = match object.api_version() {
         "v1" => "/api/v1".to_owned(),
@@ -64,7 +64,7 @@ fn collection(object: &Object) -> String {
 }
 
 impl Connection {
-    /// The live object of that name.
+    /// Returns the live object of that name.
     pub(crate) async fn live(&self, object: &Object) -> Result<Option<Value>, Failure> {
         self.find(&format!("{}/{}", collection(object), object.name())).await
     }
@@ -90,7 +90,7 @@ impl Connection {
         self.apply_with(object, dry_run, false).await
     }
 
-    /// The same; `force` takes over fields that others own.
+    /// Returns the same; `force` takes over fields that others own.
     pub(crate) async fn apply_with(&self, object: &Object, dry_run: bool, force: bool) -> Result<Applied, Failure> {
         let mut parameters = vec![("fieldManager", MANAGER), ("fieldValidation", "Strict")];
         if dry_run {
@@ -153,7 +153,7 @@ impl Connection {
         self.post(&collection(object), &object.body, true).await.map(|_| ())
     }
 
-    /// Who we are to the API server; `None` on servers that do not tell.
+    /// Returns who we are to the API server; `None` on servers that do not tell.
     pub(crate) async fn user(&self) -> Result<Option<String>, Failure> {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         match self.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review, false).await {
@@ -163,13 +163,13 @@ impl Connection {
         }
     }
 
-    /// True when the cluster serves this API group.
+    /// Returns true when the cluster serves this API group.
     pub(crate) async fn serves(&self, group: &str) -> Result<bool, Failure> {
         Ok(self.find::<Value>(&format!("/apis/{group}")).await?.is_some())
     }
 }
 
-/// True when this run made it.
+/// Returns true when this run made it.
 pub(super) fn is_of(live: &Value, run: &str) -> bool {
     live.pointer("/metadata/annotations").and_then(|all| all.get(RUN)).and_then(Value::as_str) == Some(run)
 }

@@ -62,13 +62,13 @@ pub(crate) struct HalfChanged {
 }
 
 impl Connection {
-    /// The live owner of the document's pods, when it is a job of ours and of the same kind.
+    /// Returns the live owner of the document's pods, when it is a job of ours and of the same kind.
     pub(crate) async fn live_owner(&self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
 
-    /// What applying the objects would do. `owner` is what is there.
+    /// Returns what applying the objects would do. `owner` is what is there.
     pub(crate) async fn effects(&self, rendered: &Rendered, owner: &Value, force: bool) -> Result<Effects, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         let mut objects: Vec<Object> = rendered.objects.iter().filter(|object| !object.shared && object.kept).cloned().collect();
@@ -92,7 +92,7 @@ impl Connection {
         Ok(Effects { stale, force, scaled, same_source, objects: objects.into_iter().zip(effects).collect() })
     }
 
-    /// What applying one object would do.
+    /// Returns what applying one object would do.
     pub(crate) async fn effect(&self, object: &Object, force: bool) -> Result<Effect, Failure> {
         self.effect_of(object, force, false).await
     }
@@ -149,7 +149,7 @@ impl Connection {
     }
 }
 
-/// The owner as it is to be applied: what others decide about it meanwhile is left to them.
+/// Returns the owner as it is to be applied: what others decide about it meanwhile is left to them.
 fn settled(root: &Object, live: &Value, rendered: &Rendered, same_source: bool) -> Object {
     let mut root = root.clone();
     if same_source {
@@ -191,7 +191,7 @@ fn keep_placement(body: &mut Value, live: &Value) {
     }
 }
 
-/// The type of GPU is told by a label where it is known.
+/// Keeps the label with the type of GPU where it is known.
 fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
     let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else { return };
     match owner.pointer(labels).and_then(|labels| labels.get(GPU_TYPE)) {
@@ -200,13 +200,13 @@ fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
     };
 }
 
-/// True when an autoscaler has taken over the number of pods.
+/// Returns true when an autoscaler has taken over the number of pods.
 fn size_is_of_others(live: &Value) -> bool {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
     entries.filter(|entry| entry["manager"] != "gpuctl").any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
 }
 
-/// A conflict in which nobody else has a part.
+/// Returns true for a conflict in which nobody else has a part.
 fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
     failure.reason() == "Conflict" && !failure.fields().is_empty() && of_others(failure, scaled).is_empty()
 }
@@ -219,14 +219,14 @@ fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
     failure.fields().iter().filter(|blame| !(ours(blame) || scaled && of_scaler(blame))).cloned().collect()
 }
 
-/// True when the server says that what is there can never become that.
+/// Returns true when the server says that what is there can never become that.
 fn is_fixed(failure: &Failure) -> bool {
     const WORDS: [&str; 4] = ["immutable", "is forbidden", "are forbidden", "can not be less than"];
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
     failure.code() == Some(422) && !failure.fields().is_empty() && failure.fields().iter().all(|blame| fixed(&blame.message))
 }
 
-/// What of an object tells of what was wanted: not who wrote it when, nor what became of it.
+/// Returns what of an object tells of what was wanted: not who wrote it when, nor what became of it.
 fn told(live: &Value) -> Value {
     let mut told = live.clone();
     if let Some(object) = told.as_object_mut() {

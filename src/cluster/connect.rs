@@ -93,7 +93,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// The client for streams, and since when its credentials are in use.
+    /// Returns the client for streams, and since when its credentials are in use.
     pub(super) fn streaming(&self) -> (Client, Instant) {
         let clients = self.clients.borrow();
         (clients.streams.clone(), clients.since)
@@ -105,19 +105,19 @@ impl Connection {
         Ok((kubeconfig.contexts.into_iter().map(|context| context.name).collect(), kubeconfig.current_context))
     }
 
-    /// Where the API server is.
+    /// Returns where the API server is.
     #[must_use]
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    /// The version of the API server.
+    /// Returns the version of the API server.
     pub(crate) async fn version(&self) -> Result<String, Failure> {
         let version: serde_json::Value = self.get("/version").await?;
         Ok(version["gitVersion"].as_str().unwrap_or("of no version").to_owned())
     }
 
-    /// The `Warning:` headers of all answers so far, each once.
+    /// Returns the `Warning:` headers of all answers so far, each once.
     #[must_use]
     pub(crate) fn take_warnings(&self) -> BTreeSet<String> {
         self.warnings.take()
@@ -188,7 +188,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     })
 }
 
-/// The merged kubeconfig; `None` when there is no file at all.
+/// Returns the merged kubeconfig; `None` when there is no file at all.
 fn read(access: &Access) -> Result<Option<Kubeconfig>, Failure> {
     let mut merged: Option<Kubeconfig> = None;
     for path in &access.kubeconfig {

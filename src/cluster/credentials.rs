@@ -91,7 +91,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
     Ok(status)
 }
 
-/// RFC 4648 with padding: what a kubeconfig holds.
+/// Encodes by RFC 4648 with padding, as a kubeconfig holds it.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

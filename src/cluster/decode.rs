@@ -54,7 +54,7 @@ pub(super) struct OwnerReference {
 }
 
 impl ObjectMetadata<'_> {
-    /// Who made the object and keeps it as it should be; where nobody says so, the first owner.
+    /// Returns who made the object and keeps it as it should be; where nobody says so, the first owner.
     pub(super) fn controller(&self) -> Option<&OwnerReference> {
         let owners = &self.owner_references;
         owners.iter().find(|owner| owner.controller).or_else(|| owners.first())
@@ -241,7 +241,7 @@ impl PodStatus<'_> {
 }
 
 impl WirePod<'_> {
-    /// The pod in our words.
+    /// Returns the pod as the model knows it.
     pub(super) fn pod(&self) -> Pod {
         let status = &self.status;
         let condition = |kind: &str| status.conditions.iter().find(|condition| condition.kind == kind);

@@ -113,7 +113,7 @@ impl Connection {
     }
 }
 
-/// The owner itself, a ReplicaSet of the Deployment's, or what carries the job's name beside it.
+/// Returns true for the owner itself, a ReplicaSet of the Deployment's, or what carries the job's name beside it.
 fn beside(job: &Job, about: &Involved<'_>) -> bool {
     let hash = about.name.strip_prefix(job.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
     match about.kind.as_ref() {

@@ -39,7 +39,7 @@ pub(crate) struct Blame {
 }
 
 impl Failure {
-    /// A conflict of ours, in the API server's terms.
+    /// Returns a conflict of ours, in the API server's terms.
     #[must_use]
     pub(crate) fn conflict(reason: &str, message: String) -> Self {
         Self::Api { code: 409, reason: reason.to_owned(), message, resume: None, fields: Vec::new() }
@@ -70,7 +70,7 @@ impl Failure {
         }
     }
 
-    /// True for what time may heal: a server that restarts, a network that comes back.
+    /// Returns true for what time may heal: a server that restarts, a network that comes back.
     #[must_use]
     pub(crate) fn is_transient(&self) -> bool {
         match self {

@@ -168,13 +168,13 @@ impl Connection {
     }
 }
 
-/// The API server's 400 for a container that the pod does not have; other 400s mean that it has not begun.
+/// Returns true for the API server's 400 for a container that the pod does not have; other 400s mean that it has not begun.
 #[must_use]
 pub(crate) fn names_no_container(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.to_string().contains("is not valid for pod")
 }
 
-/// A container that has not begun has no log yet.
+/// Returns true when a container has begun: before that it has no log.
 fn has_spoken(pod: &Pod) -> bool {
     let spoken = |container: &Container| container.running || container.terminated.is_some() || container.last_ended.is_some();
     pod.ended() || pod.containers.iter().any(spoken)
@@ -197,8 +197,8 @@ fn why(pods: &[Pod], earlier: &str) -> String {
     ended.unwrap_or_else(|| format!("{earlier} is gone"))
 }
 
-/// What happened to the pods since the last look, for people: containers that were restarted in place, and pods of a service
-/// that came and went.
+/// Returns what happened to the pods since the last look, for people: containers that were restarted in place, and pods of a
+/// service that came and went.
 fn changes(pods: &[Pod], present: &BTreeSet<String>, first: bool, serves: bool, restarts: &mut Restarts) -> Vec<String> {
     let mut notes = Vec::new();
     for pod in pods.iter().filter(|pod| present.contains(&pod.name)) {

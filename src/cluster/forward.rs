@@ -53,7 +53,7 @@ impl Route {
         meant && pod.phase == PodPhase::Running && !pod.deleting
     }
 
-    /// The pod to use: a ready one before one that only runs, for a notebook may be opened while it is not ready.
+    /// Returns the pod to use: a ready one before one that only runs, for a notebook may be opened while it is not ready.
     fn pod_of(&self, job: &Job) -> Option<String> {
         let mut pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| self.wants(pod)).collect();
         pods.sort_by_key(|pod| !pod.ready);
@@ -62,7 +62,7 @@ impl Route {
 }
 
 impl Connection {
-    /// True when a pod takes connections now, which also shows that we may make them.
+    /// Returns true when a pod takes connections now, which also shows that we may make them.
     pub(crate) async fn try_route(&self, route: &Route, job: &Job) -> Result<bool, Failure> {
         match route.pod_of(job) {
             Some(pod) => self.tunnel(&route.namespace, &pod, route.port).await.map(|_| true),
@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// One connection. A failure that ends all of them is an error, such as rights that are missing.
+    /// Returns one connection. A failure that ends all of them is an error, such as rights that are missing.
     async fn carry(
         &self,
         route: &Route,

@@ -68,7 +68,7 @@ impl Connection {
         self.send(&Method::GET, path, "", Bytes::new()).await?.json(&self.server)
     }
 
-    /// The object, or `None` when it does not exist.
+    /// Returns the object, or `None` when it does not exist.
     pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -196,7 +196,7 @@ impl Connection {
         Ok(ApiReply { code, media, body, after })
     }
 
-    /// What the server's refusal says.
+    /// Returns what the server's refusal says.
     pub(super) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
         if let Some(status) = serde_json::from_slice::<Value>(body).ok().filter(|status| status["kind"] == "Status") {
             let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -254,7 +254,7 @@ impl Connection {
         self.broken(plain.unwrap_or(text))
     }
 
-    /// `299 - "text"`: admission warnings and deprecations.
+    /// Notes `299 - "text"`: admission warnings and deprecations.
     fn note_warnings(&self, response: &Response<Body>) {
         for header in response.headers().get_all("warning") {
             let text = header.to_str().unwrap_or_default();

@@ -28,7 +28,7 @@ pub(crate) struct InventorySnapshot {
 }
 
 impl InventorySnapshot {
-    /// For what needs the nodes as they are: those that were published are an error.
+    /// Refuses nodes that are only known from what the cluster publishes, for callers that need them as they are.
     pub(crate) fn listed(self) -> Result<Self, Failure> {
         match self.refused {
             Some(failure) => Err(failure),
@@ -106,7 +106,7 @@ struct Values {
 }
 
 impl Connection {
-    /// Everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
+    /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
     pub(crate) async fn stock(&self) -> Result<InventorySnapshot, Failure> {
         let mut hosts = Vec::new();
         let nodes = self.list("/api/v1/nodes", &[], |page| {
@@ -188,7 +188,7 @@ impl Connection {
         }
     }
 
-    /// One node with the times of its labels, and its version for a careful write.
+    /// Returns one node with the times of its labels, and its version for a careful write.
     pub(crate) async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
         let Some(found) = self.find::<Value>(&format!("/api/v1/nodes/{name}")).await? else { return Ok(None) };
         let text = found.to_string();
@@ -273,7 +273,7 @@ fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
     written
 }
 
-/// How many fields a manager has.
+/// Returns how many fields a manager has.
 fn leaves(fields: &Value) -> usize {
     match fields.as_object() {
         Some(map) if !map.is_empty() => map.iter().filter(|(key, _)| *key != ".").map(|(_, value)| leaves(value)).sum(),

@@ -39,7 +39,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Which of the jobs that were asked for may not be seen; `None` when all of them are here.
+    /// Returns which of the jobs that were asked for may not be seen; `None` when all of them are here.
     #[must_use]
     pub(crate) fn unseen(&self) -> Option<String> {
         match (&self.narrowed_to, &self.unreadable[..]) {
@@ -91,7 +91,7 @@ struct OwnerStatus<'a> {
 }
 
 impl Wanted {
-    /// The job of this name in this namespace.
+    /// Returns the job of this name in this namespace.
     #[must_use]
     pub(crate) fn one(namespace: &str, name: &str) -> Self {
         Self { namespace: Some(namespace.to_owned()), name: Some(name.to_owned()), ..Self::default() }
@@ -113,7 +113,7 @@ impl Wanted {
 }
 
 impl Connection {
-    /// The jobs that `wanted` describes, with their pods, by namespace and name.
+    /// Returns the jobs that `wanted` describes, with their pods, by namespace and name.
     pub(crate) async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
         let namespace = wanted.namespace.as_deref();
         match self.jobs_in(wanted, namespace).await {
@@ -126,7 +126,7 @@ impl Connection {
         }
     }
 
-    /// The jobs, and the kinds of objects that may not be listed. It fails when none may, or when pods may not.
+    /// Returns the jobs, and the kinds of objects that may not be listed. It fails when none may, or when pods may not.
     async fn jobs_in(&self, wanted: &Wanted, namespace: Option<&str>) -> Result<(Vec<Job>, Vec<&'static str>), Failure> {
         let selector = wanted.selector();
         let parameters = [("labelSelector", selector.as_str())];

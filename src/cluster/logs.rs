@@ -46,18 +46,18 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// The second to resume from.
+    /// Returns the second to resume from.
     fn since(&self) -> Option<String> {
         self.last.map(|last| format!("{:.0}", Timestamp::from_second(last.as_second()).unwrap_or(last)))
     }
 
-    /// Call before each further connection.
+    /// Prepares for a further connection; call it before each.
     fn resume(&mut self) {
         self.resuming = self.last.is_some();
         self.skip = self.at_last;
     }
 
-    /// True when `line` is new.
+    /// Returns true when `line` is new.
     fn take(&mut self, line: &LogLine) -> bool {
         let Some(at) = line.at else { return true };
         if self.resuming {
@@ -108,7 +108,7 @@ impl Connection {
         with_query(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/log"), &borrowed)
     }
 
-    /// The lines that are there now.
+    /// Returns the lines that are there now.
     pub(crate) async fn log(&self, namespace: &str, pod: &str, query: &LogQuery) -> Result<Vec<LogLine>, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
         let (mut tries, mut waited) = (0, Duration::ZERO);

@@ -41,7 +41,7 @@ impl Connection {
         Ok(Namespace::Deleted)
     }
 
-    /// A kind of object that is in the namespace, or that may not be looked for.
+    /// Returns a kind of object that is in the namespace, or that may not be looked for.
     async fn holds(&self, namespace: &str) -> Result<Option<String>, Failure> {
         let groups: Value = self.get("/apis").await?;
         let mut versions = vec!["/api/v1".to_owned()];
@@ -79,7 +79,7 @@ impl Connection {
         Ok(kinds.map(|kind| (version.clone(), kind.to_owned())).collect())
     }
 
-    /// The kind, when there is an object of it.
+    /// Returns the kind, when there is an object of it.
     async fn one_of(&self, version: &str, namespace: &str, kind: &str) -> Result<Option<String>, Failure> {
         let mut any = false;
         let listed = self

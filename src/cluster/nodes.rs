@@ -56,7 +56,7 @@ struct FactsMap {
 }
 
 impl Connection {
-    /// All nodes, by name. For a user who may not list them, what the cluster publishes.
+    /// Returns all nodes, by name. For a user who may not list them, what the cluster publishes.
     pub(crate) async fn nodes(&self) -> Result<Nodes, Failure> {
         match self.listed_nodes().await {
             Ok(nodes) => Ok(Nodes::Listed(nodes)),
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// All nodes as they are.
+    /// Returns all nodes as they are.
     pub(super) async fn listed_nodes(&self) -> Result<Vec<Node>, Failure> {
         let mut nodes = Vec::new();
         self.list("/api/v1/nodes", &[], |page| {
@@ -82,7 +82,7 @@ impl Connection {
         serde_json::from_str(facts.data.get("nodes")?).ok()
     }
 
-    /// Free units of `resource` on nodes that take new pods. `None` when the user may not see all pods.
+    /// Counts the free units of `resource` on nodes that take new pods. `None` when the user may not see all pods.
     pub(crate) async fn free_gpus(&self, resource: &str, nodes: &[Node]) -> Result<Option<FreeGpus>, Failure> {
         let mut free: FreeGpus = nodes
             .iter()

@@ -20,7 +20,7 @@ impl<N: FnMut(&Failure)> OutageRetry<N> {
         Self { note: RefCell::new(note) }
     }
 
-    /// The answer of `ask`, which is asked again while the failure is one that time may heal.
+    /// Returns the answer of `ask`, which is asked again while the failure is one that time may heal.
     pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(&self, ask: impl Fn() -> F) -> Result<T, Failure> {
         let (start, mut wait) = (Instant::now(), Duration::from_millis(500));
         let mut told = false;

@@ -34,19 +34,19 @@ pub(crate) struct OwnedObject {
 }
 
 impl OwnedObject {
-    /// True for what goes with the object of this UID.
+    /// Returns true for what goes with the object of this UID.
     #[must_use]
     pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| owner == uid)
     }
 
-    /// `collection/name`, as in URLs.
+    /// Formats as `collection/name`, as in URLs.
     #[must_use]
     pub(crate) fn address(&self) -> String {
         self.path.rsplitn(3, '/').take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("/")
     }
 
-    /// `kind/name`.
+    /// Formats as `kind/name`.
     #[must_use]
     pub(crate) fn label(&self) -> String {
         format!("{}/{}", self.kind, self.name)
@@ -69,7 +69,7 @@ struct NamedObject<'a> {
 }
 
 impl Connection {
-    /// The objects labelled as this job's. Kinds that the user may not list are left out.
+    /// Returns the objects labelled as this job's. Kinds that the user may not list are left out.
     pub(crate) async fn belongings(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
@@ -104,7 +104,7 @@ impl Connection {
         Ok(all)
     }
 
-    /// `kind/name` of everything of the job but its pods, the owner first.
+    /// Returns `kind/name` of everything of the job but its pods, the owner first.
     pub(crate) async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
         let owner = format!("{}/{}", OwnerKind::of(job.kind).word(), job.name);
@@ -121,7 +121,7 @@ impl Connection {
         self.delete_at(&path, Deletion::of(&job.uid)).await
     }
 
-    /// The kind of an object that could own pods of that name and is not a job of ours.
+    /// Returns the kind of an object that could own pods of that name and is not a job of ours.
     pub(crate) async fn foreign(&self, namespace: &str, name: &str) -> Result<Option<&'static str>, Failure> {
         for owner in OwnerKind::ALL {
             if self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await?.is_some() {
@@ -166,7 +166,7 @@ impl EndingObject<'_> {
 }
 
 impl Connection {
-    /// What is left of a deleted job: the owner and its pods. Pods of a Deployment are known by its name only: a namesake
+    /// Returns what is left of a deleted job: the owner and its pods. Pods of a Deployment are known by its name only: a namesake
     /// made since then has others.
     pub(crate) async fn remains(&self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job.kind));

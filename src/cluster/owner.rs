@@ -24,7 +24,7 @@ impl OwnerKind {
         }
     }
 
-    /// The kind of an object of ours; its label tells a compute service from an inference one.
+    /// Returns the kind of an object of ours; its label tells a compute service from an inference one.
     pub(crate) fn job_kind(self, label: Option<&str>) -> JobKind {
         let told = label.and_then(|label| label.parse().ok()).filter(|kind| Self::of(*kind) == self);
         told.unwrap_or(match self {
@@ -34,7 +34,7 @@ impl OwnerKind {
         })
     }
 
-    /// The word before the slash: `deployment/web`.
+    /// Returns the word before the slash: `deployment/web`.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl OwnerKind {
         }
     }
 
-    /// The path of the collection, in one namespace or in all.
+    /// Returns the path of the collection, in one namespace or in all.
     pub(crate) fn collection(self, namespace: Option<&str>) -> String {
         let (group, plural) = match self {
             Self::Job => ("/apis/batch/v1", "jobs"),

@@ -68,7 +68,7 @@ fn contended(what: &str) -> Failure {
 const TRIES: u32 = 8;
 
 impl Connection {
-    /// All definitions, by name.
+    /// Returns all definitions, by name.
     pub(crate) async fn pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
         let mut found = Vec::new();
@@ -82,7 +82,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// One definition.
+    /// Returns one definition.
     pub(crate) async fn pool(&self, name: &str) -> Result<Option<Known>, Failure> {
         Ok(self.find::<Stored>(&path(name)).await?.and_then(Stored::known))
     }
@@ -116,7 +116,7 @@ impl Connection {
         })
     }
 
-    /// True when the object was made now.
+    /// Returns true when the object was made now.
     async fn opened(&self, object: &Object, older: bool) -> Result<bool, Failure> {
         if older && self.live(object).await?.is_some() {
             return Ok(false);

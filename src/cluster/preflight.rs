@@ -125,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// A name is one job, whatever its kind: two would share a Service and its pods.
+    /// Requires that no job of any kind has the name: two would share a Service and its pods.
     async fn name_is_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
         let wanted = Wanted::one(root.namespace().unwrap_or_default(), root.name());
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Image pull secrets that are not there. Whoever may not look is not warned.
+    /// Lists the image pull secrets that do not exist; none when the user may not read secrets.
     async fn missing_secrets(&self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
         let named = pod.body.pointer("/spec/imagePullSecrets").and_then(Value::as_array).into_iter().flatten();
@@ -157,7 +157,7 @@ impl Connection {
         missing
     }
 
-    /// A live object of that name is in the way unless it is a leftover or a kept claim of this very job.
+    /// Refuses a live object of that name unless it is a leftover or a kept claim of this very job.
     fn may_use(&self, rendered: &Rendered, object: &Object, live: &Value, warnings: &mut Vec<String>) -> Result<(), Obstacle> {
         let label_of = |key: &str| live.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str);
         let ours = label_of(MANAGED_BY) == Some(MANAGED_BY_US);
@@ -204,7 +204,7 @@ impl Connection {
     }
 }
 
-/// A webhook with side effects cannot take part in a dry run; the API server says so instead of judging.
+/// Returns true when the API server refuses a dry run because a webhook with side effects would take part in it.
 pub(super) fn refuses_dry_runs(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.to_string().contains("does not support dry run")
 }
@@ -220,7 +220,7 @@ enum Shared {
     Imagined,
 }
 
-/// What of a claim cannot be changed any more, where it matters.
+/// Returns what of a claim cannot be changed any more, where it matters.
 fn differs(wanted: &Object, live: &Value) -> Option<String> {
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let mode = wanted.text("/spec/accessModes/0");

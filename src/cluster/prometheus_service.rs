@@ -49,7 +49,7 @@ const WELL_KNOWN: [(&str, &str, u16); 7] = [
 ];
 
 impl PrometheusService {
-    /// `monitoring/prometheus-operated`.
+    /// Formats as `monitoring/prometheus-operated`.
     #[must_use]
     pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.namespace, self.service)
@@ -82,7 +82,7 @@ impl Connection {
         Ok((found, true))
     }
 
-    /// The usual names, in the usual namespaces and in the user's own.
+    /// Returns the usual names, in the usual namespaces and in the user's own.
     fn usual_gates(&self) -> Vec<PrometheusService> {
         let gate = |namespace: &str, service: &str, port| PrometheusService {
             namespace: namespace.to_owned(),
@@ -114,7 +114,7 @@ impl Connection {
         Ok(ProxiedResponse { code: reply.code, media: reply.media, body: reply.body })
     }
 
-    /// A pod behind a Service and its port.
+    /// Returns a pod behind a Service and its port.
     pub(crate) async fn pod_behind(&self, gate: &PrometheusService) -> Result<Option<(String, u16)>, Failure> {
         let selector = format!("kubernetes.io/service-name={}", gate.service);
         let path = format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices", gate.namespace);

@@ -13,7 +13,7 @@ use crate::model::labels::PAUSED;
 const GROUP: &str = "kueue.x-k8s.io";
 
 impl Connection {
-    /// The path of the Workload of a job; `None` where Kueue serves none or has made none yet.
+    /// Returns the path of the Workload of a job; `None` where Kueue serves none or has made none yet.
     async fn workload(&self, job: &Job) -> Result<Option<String>, Failure> {
         let Some(group) = self.find::<Value>(&format!("/apis/{GROUP}")).await? else { return Ok(None) };
         let Some(version) = group["preferredVersion"]["groupVersion"].as_str() else { return Ok(None) };

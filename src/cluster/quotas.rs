@@ -42,7 +42,7 @@ pub(crate) struct QuotaPart {
 }
 
 impl QuotaPart {
-    /// Its kind and name, for people.
+    /// Returns its kind and name, for people.
     #[must_use]
     pub(crate) fn label(&self) -> String {
         format!("{}/{}", self.plural.trim_end_matches('s'), self.name)
@@ -81,7 +81,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// What a quota of ours has in a namespace, what binds last: as long as that is there the rest is found.
+    /// Returns what a quota of ours has in a namespace, what binds last: as long as that is there the rest is found.
     pub(crate) async fn quota_parts(&self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
         let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {

@@ -15,7 +15,7 @@ impl PodSpec<'_> {
         self.sum(|container| container.requested(resource))
     }
 
-    /// The most that runs at a time: sidecars run beside the containers, other init containers before them.
+    /// Returns the most that runs at a time: sidecars run beside the containers, other init containers before them.
     fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
         let (mut sidecars, mut starting) = (0, 0);
         for init in &self.init_containers {
@@ -29,7 +29,7 @@ impl PodSpec<'_> {
         starting.max(running + sidecars)
     }
 
-    /// The container that asks for devices, else the first.
+    /// Returns the container that asks for devices, else the first.
     pub(super) fn main_container(&self) -> &str {
         let asks = |container: &&WireContainer<'_>| {
             container.resources.limits.keys().chain(container.resources.requests.keys()).any(|name| is_device(name))
@@ -38,7 +38,7 @@ impl PodSpec<'_> {
         found.map_or("", |container| container.name.as_ref())
     }
 
-    /// Devices, whole or slices.
+    /// Counts devices, whole or slices.
     pub(super) fn devices(&self) -> u64 {
         let names = |container: &WireContainer<'_>| {
             container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
@@ -60,7 +60,7 @@ pub(super) struct Total {
 }
 
 impl PodSpec<'_> {
-    /// Everything that the scheduler counts for this pod.
+    /// Returns everything that the scheduler counts for this pod.
     pub(super) fn total(&self) -> Total {
         let mut extended = BTreeMap::new();
         for container in self.containers.iter().chain(&self.init_containers) {
@@ -73,7 +73,7 @@ impl PodSpec<'_> {
         Total { extended, cpu_milli: self.of_node("cpu"), memory_bytes: self.of_node("memory").div_ceil(1000) }
     }
 
-    /// CPU or memory in thousandths: the pod's own request where it has one, else its containers', and the overhead.
+    /// Returns CPU or memory in thousandths: the pod's own request where it has one, else its containers', and the overhead.
     fn of_node(&self, resource: &str) -> u64 {
         let milli = |text: &String| quantity::milli(text).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0);
         let own = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource)).map(milli);

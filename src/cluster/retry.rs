@@ -18,7 +18,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// All waits of one request together.
 const ALL_WAITS: Duration = Duration::from_secs(30);
 
-/// The wait before the next try, or `None` to give up. `tries` have been made, `waited` has passed between them.
+/// Returns the wait before the next try, or `None` to give up. `tries` have been made, `waited` has passed between them.
 #[must_use]
 pub(super) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
     let (most, asked) = match outcome {

@@ -13,7 +13,7 @@ use crate::model::rights::{Right, RightScope};
 const AT_ONCE: usize = 16;
 
 impl Connection {
-    /// The answer to each right. `namespace` is where those of a namespace are asked for; `None` asks for all namespaces.
+    /// Returns the answer to each right. `namespace` is where those of a namespace are asked for; `None` asks for all namespaces.
     pub(crate) async fn may(&self, rights: &BTreeSet<Right>, namespace: Option<&str>) -> Result<BTreeMap<Right, bool>, Failure> {
         let ask = |right: Right| async move {
             let (resource, subresource) = right.resource.split_once('/').unwrap_or((right.resource, ""));

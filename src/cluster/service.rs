@@ -11,7 +11,7 @@ use crate::render::{IngressClass, Served};
 use super::{Connection, Failure};
 
 impl Connection {
-    /// What the cluster serves that a service may need. Whoever may not look at ingress classes is not told of them.
+    /// Returns what the cluster serves that a service may need. Whoever may not look at ingress classes is not told of them.
     pub(crate) async fn served(&self) -> Result<Served, Failure> {
         let classes = self.find::<Value>("/apis/networking.k8s.io/v1/ingressclasses");
         let (custom, resource, classes) = join3(self.custom_metrics(), self.serves("metrics.k8s.io"), classes).await;
@@ -37,7 +37,7 @@ impl Connection {
         Ok(Some(names.filter_map(|name| name.strip_prefix("pods/")).map(ToOwned::to_owned).collect()))
     }
 
-    /// Where the service or notebook answers. What the user may not read is left out.
+    /// Returns where the service or notebook answers. What the user may not read is left out.
     pub(crate) async fn addresses(&self, job: &Job) -> Result<Vec<Endpoint>, Failure> {
         let (namespace, name) = (&job.namespace, &job.name);
         let service = format!("/api/v1/namespaces/{namespace}/services/{name}");
@@ -55,7 +55,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// The job's autoscaler, when it has one.
+    /// Returns the job's autoscaler, when it has one.
     pub(crate) async fn autoscaler(&self, job: &Job) -> Result<Option<Autoscaler>, Failure> {
         let path = format!("/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers/{}", job.namespace, job.name);
         Ok(readable(self.find::<Value>(&path).await)?.map(|found| autoscaler(&found)))
@@ -101,7 +101,7 @@ fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
     found
 }
 
-/// An address of IPv6 in a URL.
+/// Returns an address of IPv6 in a URL.
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
@@ -135,7 +135,7 @@ fn metric_name(metric: &Value) -> String {
     name.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The figure of a metric in percent: an average value, or the utilization of a resource.
+/// Returns the figure of a metric in percent: an average value, or the utilization of a resource.
 fn value(metric: &Value, which: &str) -> Option<f64> {
     let average = metric.pointer(&format!("/pods/{which}/averageValue")).and_then(Value::as_str);
     let utilization = metric.pointer(&format!("/resource/{which}/averageUtilization")).and_then(Value::as_f64);

@@ -49,7 +49,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The value of the node's host name label, which some clouds make differ from its name. Whoever may not read nodes
+    /// Returns the value of the node's host name label, which some clouds make differ from its name. Whoever may not read nodes
     /// gets the name.
     async fn hostname(&self, node: &str) -> String {
         let found: Option<Value> = self.find(&format!("/api/v1/nodes/{node}")).await.ok().flatten();
@@ -58,7 +58,7 @@ impl Connection {
     }
 }
 
-/// A notebook whose files are on its node.
+/// Returns true for a notebook whose files are on its node.
 fn stays(job: &Job) -> bool {
     job.kind == crate::model::JobKind::Notebook && job.on_host
 }

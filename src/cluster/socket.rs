@@ -78,7 +78,7 @@ impl Connection {
 }
 
 impl Receiver {
-    /// The channel and the content of the next message; `None` when the connection has ended, in whatever way.
+    /// Returns the channel and the content of the next message; `None` when the connection has ended, in whatever way.
     pub(super) async fn next(&mut self) -> Option<(u8, Bytes)> {
         loop {
             let silence = self.heard.get().map(|heard| heard + GONE);
@@ -102,7 +102,7 @@ impl Receiver {
     }
 }
 
-/// A message for a channel.
+/// Returns a message for a channel.
 pub(super) fn framed(channel: u8, content: &[u8]) -> Message {
     let mut bytes = Vec::with_capacity(content.len() + 1);
     bytes.push(channel);

@@ -46,7 +46,7 @@ pub(crate) struct Submitted {
     pub warnings: Vec<String>,
 }
 
-/// `kind/name` as people write it.
+/// Formats as `kind/name`.
 #[must_use]
 pub(crate) fn label(object: &Object) -> String {
     format!("{}/{}", object.kind().to_lowercase(), object.name())
@@ -163,7 +163,7 @@ impl Connection {
     }
 }
 
-/// What a job's owner owns, as it is written then.
+/// Returns what a job's owner owns, as it is written then.
 #[must_use]
 pub(super) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
     let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -181,7 +181,7 @@ pub(super) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
     others.map(owned).collect()
 }
 
-/// True for an object of gpuctl's that is of the same job.
+/// Returns true for an object of gpuctl's that is of the same job.
 pub(super) fn belongs(object: &Object, live: &Value) -> bool {
     let of = |body: &Value, key: &str| {
         body.pointer("/metadata/labels").and_then(|labels| labels.get(key)).and_then(Value::as_str).map(ToOwned::to_owned)

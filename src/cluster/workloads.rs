@@ -229,7 +229,7 @@ impl Connection {
         }
     }
 
-    /// Plural names of a version's kinds; none where it is not served or may not be seen.
+    /// Returns the plural names of a version's kinds; none where the version is not served or may not be seen.
     async fn kinds_of(&self, version: String) -> (String, BTreeMap<String, Option<String>>) {
         let root = if version.contains('/') { "/apis" } else { "/api" };
         let found = if is_plain(&version) { self.find::<Value>(&format!("{root}/{version}")).await } else { Ok(None) };
@@ -245,7 +245,7 @@ impl Connection {
         (version, kinds)
     }
 
-    /// An owner and the reference to its own.
+    /// Returns an owner and the reference to its own.
     async fn object(&self, reference: &Reference, plural: Option<&str>) -> (OwnerObject, Option<Reference>) {
         let Reference { api_version, kind, namespace, name, uid } = reference;
         let told = || OwnerObject {
@@ -286,12 +286,12 @@ impl Connection {
     }
 }
 
-/// What can stand in a path as it is: references are anybody's words.
+/// Returns true for what can stand in a path as it is: references are anybody's words.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'/' | b'_')) && !text.contains("..")
 }
 
-/// How a custom object says that it has ended: by a condition, or by a phase under one of several names.
+/// Returns how a custom object says that it has ended: by a condition, or by a phase under one of several names.
 fn verdict(status: &Value) -> Option<Standing> {
     let word = |text: &str| match text.to_ascii_lowercase().as_str() {
         "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),
@@ -304,7 +304,7 @@ fn verdict(status: &Value) -> Option<Standing> {
     holds.chain(phases).find_map(word)
 }
 
-/// The controller of an object. A pod that a kubelet runs by itself is owned by its node, which is no workload.
+/// Returns the controller of an object. A pod that a kubelet runs by itself is owned by its node, which is no workload.
 fn reference(metadata: &ObjectMetadata<'_>) -> Option<Reference> {
     let owner = metadata.controller()?;
     (owner.kind != "Node").then(|| Reference {

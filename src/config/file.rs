@@ -19,7 +19,7 @@ pub(crate) struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// The file that was named, which has to be there, or the one in the user's folder, which need not.
+    /// Returns the file that was named, which has to be there, or the one in the user's folder, which need not.
     pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = named.map(Path::to_path_buf).or_else(|| usual().filter(|path| path.exists())) else {
             return Ok(Self::default());
@@ -28,13 +28,13 @@ impl ConfigFile {
         Ok(Self { content, path: Some(path) })
     }
 
-    /// Where it is; `None` when there is none.
+    /// Returns where it is; `None` when there is none.
     #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// What it says of a key; an error says what the key wants.
+    /// Returns what it says of a key; an error says what the key wants.
     pub(crate) fn value(&self, key: &SettingKey) -> anyhow::Result<Option<Value>> {
         let (section, name) = key.path();
         match &self.content[section][name] {
@@ -46,18 +46,18 @@ impl ConfigFile {
         }
     }
 
-    /// A text that is not empty.
+    /// Returns a text that is not empty.
     pub(crate) fn text(&self, section: &str, key: &str) -> Option<String> {
         self.content[section][key].as_str().filter(|text| !text.is_empty()).map(ToOwned::to_owned)
     }
 
-    /// A path, meant from where the file is.
+    /// Returns a path, meant from where the file is.
     pub(crate) fn file(&self, section: &str, key: &str) -> Option<PathBuf> {
         let folder = self.path.as_deref().and_then(Path::parent).map(Path::to_path_buf).unwrap_or_default();
         self.text(section, key).map(|path| folder.join(path))
     }
 
-    /// What nobody reads, each with the nearest key.
+    /// Returns what nobody reads, each with the nearest key.
     #[must_use]
     pub(crate) fn unknown(&self) -> Vec<String> {
         let place = self.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
@@ -104,7 +104,7 @@ impl ConfigFile {
 /// Mode of a file that comes to be: it may get a key.
 const PRIVATE: u32 = 0o600;
 
-/// The file in the user's folder.
+/// Returns the file in the user's folder.
 #[must_use]
 pub(crate) fn usual() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))

@@ -22,7 +22,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// For people, in a sentence.
+    /// Formats it for people, in a sentence.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Config {
         Ok(Self { file: ConfigFile::read(named)? })
     }
 
-    /// A key's value, null when nobody gives one; an error names the variable or the key that holds something else.
+    /// Returns a key's value, null when nobody gives one; an error names the variable or the key that holds something else.
     pub(crate) fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
         let set = |name: &&'static str| Some((*name, Environment::variable(name).filter(|text| !text.trim().is_empty())?));
         if let Some((variable, text)) = key.variables.iter().find_map(set) {
@@ -64,17 +64,17 @@ impl Config {
         Ok(self.find(SettingKey::named(name))?.0)
     }
 
-    /// A text or a word; `None` when nobody gives one.
+    /// Returns a text or a word; `None` when nobody gives one.
     pub(crate) fn text(&self, name: &str) -> anyhow::Result<Option<String>> {
         Ok(self.value(name)?.as_str().map(ToOwned::to_owned))
     }
 
-    /// A number of a key with a default.
+    /// Returns a number of a key with a default.
     pub(crate) fn number(&self, name: &str) -> anyhow::Result<f64> {
         Ok(self.value(name)?.as_f64().expect("a key of numbers has a default"))
     }
 
-    /// A whole number of a key with a default.
+    /// Returns a whole number of a key with a default.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the table bounds it")]
     pub(crate) fn whole(&self, name: &str) -> anyhow::Result<usize> {
         Ok(self.number(name)? as usize)
@@ -84,7 +84,7 @@ impl Config {
         Ok(self.value(name)?.as_bool().unwrap_or(false))
     }
 
-    /// A time of a key with a default.
+    /// Returns a time of a key with a default.
     pub(crate) fn duration(&self, name: &str) -> anyhow::Result<Duration> {
         let value = self.value(name)?;
         let seconds = value.as_f64().or_else(|| value.as_str()?.parse().ok()).map(Duration::from_secs_f64);

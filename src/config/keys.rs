@@ -115,7 +115,7 @@ pub const KEYS: [SettingKey; 41] = [
 ];
 
 impl SettingKey {
-    /// The key of this name.
+    /// Returns the key of this name.
     ///
     /// # Panics
     /// When there is none, for names in the program come from the table.
@@ -130,7 +130,7 @@ impl SettingKey {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// Section and name within it.
+    /// Splits the key into its section and the name within it.
     #[must_use]
     pub fn path(&self) -> (&'static str, &'static str) {
         self.name.split_once('.').expect("a key is in a section")
@@ -144,14 +144,14 @@ impl SettingKey {
         sections
     }
 
-    /// The value where nobody says anything; null when there is none.
+    /// Returns the value where nobody says anything; null when there is none.
     #[must_use]
     pub fn usual(&self) -> Value {
         if self.default.is_empty() { Value::Null } else { self.kind.parse(self.default).expect("a default is valid") }
     }
 }
 
-/// What is nearest to a word that is none of these.
+/// Returns what is nearest to a word that is none of these.
 #[must_use]
 pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let close = |other: &&str| strsim::damerau_levenshtein(word, other) <= (other.len() / 3).max(1);
@@ -159,7 +159,7 @@ pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> O
 }
 
 impl ValueKind {
-    /// What the key wants, for people.
+    /// Returns what the key wants, for people.
     #[must_use]
     pub fn wants(self) -> String {
         match self {
@@ -174,7 +174,7 @@ impl ValueKind {
         }
     }
 
-    /// A value as somebody types it, in a variable or after `config set`. `None` when it is not what the key wants.
+    /// Returns a value as somebody types it, in a variable or after `config set`. `None` when it is not what the key wants.
     #[must_use]
     pub fn parse(self, text: &str) -> Option<Value> {
         let text = text.trim();
@@ -200,7 +200,7 @@ impl ValueKind {
         }
     }
 
-    /// A value of the file. `None` when it is not what the key wants.
+    /// Returns a value of the file. `None` when it is not what the key wants.
     #[must_use]
     pub fn accept(self, value: &Value) -> Option<Value> {
         match (self, value) {
@@ -235,7 +235,7 @@ impl ValueKind {
     }
 }
 
-/// A number as people write it: 5 and not 5.0.
+/// Returns a number as people write it: 5 and not 5.0.
 fn number(value: f64) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
     if value.fract() == 0.0 && value.abs() < 1e15 { json!(value as i64) } else { json!(value) }

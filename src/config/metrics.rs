@@ -53,7 +53,7 @@ pub(crate) struct MetricsSource {
 }
 
 impl MetricsSource {
-    /// True when nobody shall be asked.
+    /// Returns true when nobody shall be asked.
     #[must_use]
     pub(crate) fn is_off(&self) -> bool {
         self.url.as_ref().is_some_and(|(url, _)| url == "none")
@@ -89,7 +89,7 @@ impl MetricsSource {
     }
 }
 
-/// What the file has to let us in, when its address is the one that is asked.
+/// Returns what the file has to let us in, when its address is the one that is asked.
 fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials> {
     let file = &config.file;
     if !asked {

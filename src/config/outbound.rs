@@ -60,7 +60,7 @@ pub(crate) struct QuietHours {
 }
 
 impl QuietHours {
-    /// `22:00-08:00`.
+    /// Parses `22:00-08:00`.
     #[must_use]
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let minutes = |text: &str| {
@@ -72,7 +72,7 @@ impl QuietHours {
         Some(Self { from: minutes(from)?, to: minutes(to)? })
     }
 
-    /// Whether a minute of the day is within.
+    /// Returns whether a minute of the day is within.
     #[must_use]
     pub(crate) fn hold(self, minute: u16) -> bool {
         match self.from <= self.to {
@@ -133,7 +133,7 @@ impl NotifySettings {
     }
 }
 
-/// Where what is known from one run to the next may be kept.
+/// Returns where what is known from one run to the next may be kept.
 #[must_use]
 pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("gpuctl"))

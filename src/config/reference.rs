@@ -20,7 +20,7 @@ Times are `30s`, `5m`, `2h`, or a number of seconds; `prometheus.time_window_min
 |---|---|---|---|---|
 ";
 
-/// All of it, as Markdown.
+/// Returns all of it, as Markdown.
 #[must_use]
 pub(crate) fn text() -> String {
     let mut text = OPENING.to_owned();

@@ -29,7 +29,7 @@ const WEIGHTS: [&str; 4] =
     ["scoring.gpu_util_weight", "scoring.mem_copy_weight", "scoring.mem_used_weight", "scoring.power_weight"];
 
 impl ScoreSettings {
-    /// What environment and file say; an error names the key or variable.
+    /// Returns what environment and file say; an error names the key or variable.
     pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         let mut weights = [0.0; 4];
         for (weight, key) in weights.iter_mut().zip(WEIGHTS) {

@@ -42,7 +42,7 @@ fn name_of(object: &Value) -> Result<String, ConvertError> {
     name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "give it one"))
 }
 
-/// The `job:` block from metadata.
+/// Returns the `job:` block from metadata.
 fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
     let mut job = FieldMap::default();
     job.put("name", Some(name_of(object)?.into()));
@@ -87,7 +87,7 @@ fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut Vec<String>)
     }
 }
 
-/// Where a Service sends requests: a number, or the name of a container's port.
+/// Returns where a Service sends requests: a number, or the name of a container's port.
 fn target(service: &Value, ports: &[Value]) -> Value {
     let target = &service["spec"]["ports"][0]["targetPort"];
     match target.as_str() {
@@ -146,7 +146,7 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
     Ok(Converted { document, from: format!("Job/{}", name_of(object)?), lost })
 }
 
-/// The Service that leads to a Deployment's pods.
+/// Returns the Service that leads to a Deployment's pods.
 fn service_of<'o>(deployment: &Value, objects: &'o [Value]) -> Option<&'o Value> {
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
     objects.iter().filter(|object| object["kind"] == "Service").find(|service| {

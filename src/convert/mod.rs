@@ -30,7 +30,7 @@ impl ConvertError {
     }
 }
 
-/// Every document of a text. `image` is for scripts, which name none.
+/// Converts every document of a text. `image` is for scripts, which name none.
 pub(crate) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     if text.lines().any(|line| line.trim_start().starts_with("#SBATCH")) || text.starts_with("#!") {
         return slurm::convert(text, image).map(|one| vec![one]);

@@ -58,7 +58,7 @@ fn options(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// `gpu:a100:4`, `a100:4`, `4`.
+/// Parses `gpu:a100:4`, `a100:4`, `4`.
 fn gpus(text: &str) -> Option<(Option<String>, u64)> {
     let text = text.strip_prefix("gpu:").unwrap_or(text);
     match text.rsplit_once(':') {
@@ -88,7 +88,7 @@ fn time(text: &str) -> Option<u64> {
     seconds.checked_add(days.unwrap_or(0).checked_mul(86_400)?)
 }
 
-/// `64G`, `4096` (megabytes): in mebibytes.
+/// Parses `64G`, `4096` (megabytes) into mebibytes.
 fn memory(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
@@ -222,7 +222,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Converted, Conv
     Ok(Converted { document, from: format!("sbatch/{name}"), lost })
 }
 
-/// How many pods, and what each of them gets.
+/// Returns how many pods, and what each of them gets.
 fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
     let per_node = asked.tasks_per_node;
     let nodes =
@@ -250,7 +250,7 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
     Ok(())
 }
 
-/// The lines that run, without what only a Slurm cluster understands.
+/// Returns the lines that run, without what only a Slurm cluster understands.
 fn body(text: &str, lost: &mut Vec<String>) -> Result<String, ConvertError> {
     static SRUN: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:(?:-[nNcGptwxJDoeim]\s+\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)")
@@ -294,7 +294,7 @@ fn body(text: &str, lost: &mut Vec<String>) -> Result<String, ConvertError> {
     Ok(body)
 }
 
-/// The nearest name that Kubernetes takes.
+/// Returns the nearest name that Kubernetes takes.
 fn dns_label(text: &str) -> String {
     let plain: String = text.to_ascii_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let name: String = plain.trim_start_matches(|c: char| !c.is_ascii_lowercase()).chars().take(50).collect();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::spec;
 
-/// The one document that a text becomes, which our own reader takes.
+/// Returns the one document that a text becomes, which our own reader takes.
 #[track_caller]
 fn one(text: &str) -> Converted {
     let mut found = convert(text, Some("image:1")).unwrap_or_else(|refused| panic!("{refused:?}"));

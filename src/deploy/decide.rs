@@ -26,7 +26,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// True when what is there already is changed.
+    /// Returns true when what is there already is changed.
     pub(crate) fn changes(self) -> bool {
         self != Self::Create
     }
@@ -88,7 +88,7 @@ pub(crate) async fn judge(
     Ok(Decision { plan, step, live, warnings })
 }
 
-/// Nothing may be in the way, and the server must agree with the objects and with a pod.
+/// Requires that nothing is in the way, and that the API server accepts the objects and a pod.
 async fn preflight(plan: &mut Plan, connection: &Connection, dry_run: bool) -> Result<Vec<String>, Error> {
     match connection.preflight(&plan.rendered, dry_run).await {
         Err(Obstacle::NoPriorityClass) => {
@@ -109,7 +109,7 @@ fn render_again(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// What applying a document does to the job that is there; `None` when there is none.
+/// Returns what applying a document does to the job that is there; `None` when there is none.
 async fn again(
     plan: &mut Plan,
     (force, replace, dry_run): (bool, bool, bool),
@@ -167,8 +167,8 @@ async fn again(
     Err(error.cause(lost(&job)).hint(format!("`--replace` deletes and resubmits it{now}")))
 }
 
-/// What applying a document again would change in the job that is there. Whoever submitted it stays its user, whoever applies
-/// it; a priority class that may not be made is left out, as it was when it was created.
+/// Returns what applying a document again would change in the job that is there. Whoever submitted it stays its user, whoever
+/// applies it; a priority class that may not be made is left out, as it was when it was created.
 pub(crate) async fn compare(
     plan: &mut Plan,
     live: &Value,
@@ -195,8 +195,8 @@ pub(crate) async fn compare(
     }
 }
 
-/// A refusal of the pods, or of their owner, keeps a change from being written. What is there counts against quotas as well, so
-/// of those it is only told.
+/// Refuses a change when the API server refuses its pods or their owner. An exceeded quota is only a warning: the pods that the
+/// change replaces still count against it.
 fn is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Error> {
     match judged {
         Ok(found) => warnings.extend(found),
@@ -218,7 +218,7 @@ pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
     Masks::of(&source(live), &source(&root.body))
 }
 
-/// What goes with a job that is replaced.
+/// Returns what goes with a job that is replaced.
 pub(crate) fn lost(job: &Job) -> String {
     let pods = job.current_pods().len() as u64;
     match (pods, job.gpus_held()) {
@@ -232,7 +232,7 @@ pub(crate) fn lost(job: &Job) -> String {
     }
 }
 
-/// Without a gang scheduler a half-placed job holds GPUs and waits for ever: better to know beforehand.
+/// Warns where there is no gang scheduler: a half-placed job would hold GPUs and wait for ever.
 async fn gang_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let Document::Job(job) = &plan.input.document else { return None };
     let (resource, per_pod) = plan.rendered.choice.resources.iter().next()?;

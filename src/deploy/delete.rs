@@ -64,12 +64,12 @@ pub(crate) async fn begin(connection: &Connection, name: &str, how: &DeleteOptio
     Ok(Some(job))
 }
 
-/// No job of ours: a foreign one of that name stays, leftovers of an interrupted create go.
+/// Handles a name without a job: an object of somebody else stays, leftovers of an interrupted create are deleted.
 async fn absent(connection: &Connection, name: &str, error: Error, how: &DeleteOptions) -> Result<Option<Job>, Error> {
     let (namespace, name) = lookup::split(name)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
     if let Some(kind) = connection.foreign(namespace, name).await? {
-        let message = format!("{kind} `{name}` in namespace `{namespace}` was not made by gpuctl");
+        let message = format!("{kind} `{name}` in namespace `{namespace}` was not created by gpuctl");
         return Err(Error::new(ErrorName::NotOurs, message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
     let mut removed = false;

@@ -5,7 +5,7 @@ use crate::deploy::plan::Plan;
 use crate::error::{Error, ErrorName};
 use crate::render::Object;
 
-/// What was there before anything was written.
+/// Returns what was there before anything was written.
 pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     let namespace = &plan.target.namespace;
     match obstacle {
@@ -36,7 +36,7 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     }
 }
 
-/// The API server's refusal, with what to do about the usual ones.
+/// Returns the API server's refusal, with what to do about the usual ones.
 fn refused(failure: Failure, namespace: &str) -> Error {
     let text = failure.to_string();
     let (code, error) = (failure.code(), Error::from(failure));
@@ -46,7 +46,7 @@ fn refused(failure: Failure, namespace: &str) -> Error {
     error
 }
 
-/// What failed on the way, and what is left of it.
+/// Returns what failed on the way, and what is left of it.
 pub(crate) fn broken(broken: Broken) -> Error {
     let error = Error::from(broken.failure).during(format!("{} could not be created", broken.object));
     match broken.taken {
@@ -69,7 +69,7 @@ pub(crate) fn with_left(error: Error, left: &Left) -> Error {
     }
 }
 
-/// An update that ended half way: nothing can be taken back, for what was there before is gone.
+/// Returns the error for an update that ended half way: nothing is undone, because the previous state is gone.
 pub(crate) fn half_changed(half: HalfChanged) -> Error {
     let error = Error::from(half.failure).during(format!("{} could not be changed", half.object));
     match half.written.is_empty() {
@@ -88,7 +88,7 @@ pub(crate) fn conflicting(effects: &Effects) -> Option<Error> {
     (!conflicts.is_empty()).then(|| in_conflict(conflicts))
 }
 
-/// The same of one object.
+/// Returns the same of one object.
 pub(crate) fn conflict(object: &Object, fields: &[Blame]) -> Error {
     in_conflict(blamed(object, fields))
 }

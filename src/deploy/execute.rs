@@ -29,7 +29,7 @@ pub(crate) struct RunSummary {
 }
 
 impl RunSummary {
-    /// How the run ends, if not well: an interruption is told from a failure.
+    /// Returns how the run ends, if not well: an interruption is told from a failure.
     pub(crate) fn kind(&self) -> Option<ErrorKind> {
         let worst = |failed: &FailedDocument| match failed.error.kind {
             ErrorKind::Interrupted => ErrorKind::Interrupted,
@@ -178,7 +178,7 @@ impl<'w> Writing<'w> {
         Ok(submitted.owner)
     }
 
-    /// What is there of the document in hand after an interruption. A second one ends the program at once.
+    /// Returns what is there of the document in hand after an interruption. A second one ends the program at once.
     async fn stopped(&self) -> Error {
         let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
         match self.phase.get() {
@@ -215,7 +215,7 @@ pub(crate) fn told(plan: &Plan, live: &Value, effects: &crate::cluster::Effects)
     found
 }
 
-/// A document as it is reported.
+/// Returns a document as it is reported.
 pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
     let job = job(&plan.input).expect("only jobs are rendered");
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());

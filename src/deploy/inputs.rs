@@ -98,7 +98,7 @@ pub(crate) fn read(names: &[String], overrides: &[Override]) -> Result<Inputs, U
     }
 }
 
-/// The files that names stand for, folders opened.
+/// Returns the files that names stand for, folders opened.
 pub(crate) fn names(names: &[String]) -> Result<Vec<String>, Error> {
     let found: Result<Vec<Vec<String>>, Error> = names.iter().map(|name| expand(name)).collect();
     Ok(found?.into_iter().flatten().collect())
@@ -112,7 +112,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorName::InvalidSpecification, message)
 }
 
-/// A folder stands for every YAML file in it, by name; links out of it are not followed.
+/// Expands a folder to its YAML files, by name; links that lead out of it are not followed.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
 fn expand(name: &str) -> Result<Vec<String>, Error> {
     if name == "-" || !Path::new(name).is_dir() {
@@ -137,7 +137,7 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// The text of a file: at most a mebibyte of UTF-8.
+/// Returns the text of a file: at most a mebibyte of UTF-8.
 fn text(file: &str) -> Result<String, Error> {
     let bytes = bytes(file).map_err(|error| match error.name {
         ErrorName::FileTooLarge => error.hint("a specification file has about thirty lines"),
@@ -150,7 +150,7 @@ fn text(file: &str) -> Result<String, Error> {
     }
 }
 
-/// The content of a file, or of stdin: at most a mebibyte.
+/// Returns the content of a file, or of stdin: at most a mebibyte.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
 pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();

@@ -29,7 +29,7 @@ pub(crate) fn named(mut inputs: Vec<InputDocument>, generate: bool) -> Result<Ve
     Ok(inputs)
 }
 
-/// Five characters that no other run has chosen; letters that make no words.
+/// Makes five characters that no other run has chosen, from letters that make no words.
 pub(crate) fn suffix() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";

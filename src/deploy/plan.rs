@@ -130,7 +130,7 @@ pub(crate) async fn plan(
     if errors.is_empty() { Ok(plans) } else { Err(all(context, errors)) }
 }
 
-/// What rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.
+/// Returns what rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.
 pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error>, Error> {
     let facts = PlanningFacts::default();
     let Document::Job(job) = &input.document else { return Ok(Ok(())) };
@@ -163,7 +163,7 @@ async fn served_queueing(connection: &Connection) -> Result<Option<Queueing>, Er
     Ok(connection.serves("scheduling.volcano.sh").await?.then_some(Queueing::Volcano))
 }
 
-/// `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an error.
+/// Chooses `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an error.
 fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
     let written = match document {
         Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),

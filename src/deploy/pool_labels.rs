@@ -7,7 +7,7 @@ use crate::lookup;
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GpuType, Inventory, NodeUsage, Noted, Notes, PoolDefinition};
 
-/// The labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.
+/// Returns the labels of a node that comes into `pool`: the pool's own, and what the pool that it comes from set on it.
 pub(crate) async fn taken_over(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<Notes, Error> {
     let mut set = match host.details.node.pool().filter(|other| *other != pool) {
         None => Notes::new(),
@@ -19,7 +19,7 @@ pub(crate) async fn taken_over(connection: &Connection, host: &NodeUsage, pool: 
     Ok(set)
 }
 
-/// The pool that a node comes from no longer answers for it.
+/// Returns the pool that a node comes from no longer answers for it.
 pub(crate) async fn leave_other(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<(), Error> {
     if let Some(other) = host.details.node.pool().filter(|other| *other != pool) {
         connection.change_pool(other, |pool| drop(pool.labels.remove(host.name()))).await?;

@@ -27,7 +27,7 @@ pub(crate) struct PoolOptions {
     pub dry_run: bool,
 }
 
-/// What a file says of a pool, without its nodes.
+/// Returns what a file says of a pool, without its nodes.
 pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
     PoolDefinition {
         name: pool.name.value.clone(),
@@ -52,7 +52,7 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// By the file alone, with the names of its nodes.
+    /// Plans from the file alone, with the names of its nodes.
     pub(crate) fn without_nodes(pool: &Pool, before: Option<PoolDefinition>) -> Self {
         let labels = pool.nodes.iter().map(|node| (node.name.value.clone(), BTreeMap::new())).collect();
         let wanted = PoolDefinition { labels, ..definition(pool) };
@@ -271,7 +271,7 @@ pub(crate) async fn delete(
     Ok(Some(if how.keep_labels { "its labels stay".to_owned() } else { format!("labels taken from {taken}") }))
 }
 
-/// A pool with jobs stays; so does one of which it is not known.
+/// Refuses to delete a pool that has jobs, or whose jobs cannot be counted.
 async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error> {
     let wanted = Wanted { pool: Some(name.to_owned()), ..Wanted::default() };
     let found = connection.jobs(&wanted).await?;
@@ -294,7 +294,7 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
     }
 }
 
-/// There is no such pool.
+/// Returns the error for a pool that does not exist.
 pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
     let defined = connection.pools().await.unwrap_or_default();
     let mut names: Vec<&str> = inventory.pools().into_iter().chain(defined.iter().map(|pool| pool.name.as_str())).collect();

@@ -88,7 +88,7 @@ pub(crate) async fn create(
     Ok(Made { kind: "quota", name: wanted.name.clone(), status, message: format!("{verb} in {}", spaces.join(", ")), dry_run })
 }
 
-/// The names under which the cluster offers whole GPUs.
+/// Returns the names under which the cluster offers whole GPUs.
 async fn resources(connection: &Connection, wanted: &Quota, context: &Context) -> Result<BTreeSet<String>, Error> {
     let mut resources = BTreeSet::new();
     if wanted.namespaces.iter().all(|(_, limits)| limits.gpu.is_none()) {
@@ -114,7 +114,7 @@ async fn resources(connection: &Connection, wanted: &Quota, context: &Context) -
     Ok(resources)
 }
 
-/// What a quota is in each of its namespaces.
+/// Returns what a quota is in each of its namespaces.
 pub(crate) async fn objects(
     connection: &Connection,
     wanted: &Quota,

@@ -34,7 +34,7 @@ impl SharedOutcome {
     }
 }
 
-/// What stands in the way of making them, looked up before anything is written.
+/// Returns what stands in the way of making them, looked up before anything is written.
 pub(crate) async fn judge(
     inputs: &[InputDocument],
     how: &SubmitOptions,
@@ -43,7 +43,7 @@ pub(crate) async fn judge(
     Ok(refusals(inputs, how, context).await?.into_iter().map(|(_, failed)| failed).collect())
 }
 
-/// The same, with the documents.
+/// Returns the same, with the documents.
 pub(crate) async fn refusals<'i>(
     inputs: &'i [InputDocument],
     how: &SubmitOptions,

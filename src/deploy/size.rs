@@ -10,7 +10,7 @@ use crate::model::Job;
 use crate::view::scaled::{Scaled, text};
 use crate::view::{Format, document};
 
-/// The job, unless it is going away.
+/// Finds the job, and refuses one that is being deleted.
 pub(crate) async fn changeable(connection: &Connection, name: &str) -> Result<Job, Error> {
     let job = lookup::job(connection, name, Purpose::Change).await?;
     if job.deleting {

@@ -64,7 +64,7 @@ async fn known(context: &Context) -> Result<(Connection, PlanningFacts), Error> 
     Ok((connection, facts))
 }
 
-/// True when the document is among the failed ones.
+/// Returns true when the document is among the failed ones.
 fn is_among(failed: &[FailedDocument], input: &InputDocument) -> bool {
     failed.iter().any(|failed| failed.document == input.name())
 }
@@ -98,7 +98,7 @@ async fn shared_alone(
     Ok(before.exit_code())
 }
 
-/// The objects themselves: exactly what would be sent.
+/// Returns the objects themselves: exactly what would be sent.
 fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> {
     plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| context.terminal.warn(warning));
     let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();
@@ -256,7 +256,7 @@ fn tell_done(done: &[Created], format: Format, context: &Context) -> Result<(), 
     Ok(())
 }
 
-/// What would become of a document.
+/// Returns what would become of a document.
 fn foreseen(judged: &Decision, mode: Mode) -> Created {
     let (action, changes) = match &judged.step {
         Action::Create | Action::Later => ("created", Vec::new()),
@@ -267,7 +267,7 @@ fn foreseen(judged: &Decision, mode: Mode) -> Created {
     Created { action: mode.changes().then_some(action), changes, ..outcome(&judged.plan, &judged.live, true) }
 }
 
-/// A job of a pool that could not be made would wait for nobody knows what.
+/// Returns the job's pool when that could not be created: the job's pods would wait without an explanation.
 fn lost_pool<'p>(plan: &'p Plan, lost: &[String]) -> Option<&'p str> {
     job(&plan.input)?.resources.pool.as_ref().map(|pool| pool.value.as_str()).filter(|pool| lost.iter().any(|lost| lost == pool))
 }

@@ -104,7 +104,7 @@ async fn wait_for(
     }
 }
 
-/// Scheduling, pulling, running 3/4: where most pods are.
+/// Describes where most pods are: scheduling, pulling, running 3/4.
 fn doing(job: &Job, state: &State) -> String {
     if state.status != Status::Pending {
         return text::state(state);

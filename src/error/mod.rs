@@ -50,7 +50,7 @@ impl ErrorKind {
         }
     }
 
-    /// The word in JSON.
+    /// Returns the word in JSON.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl ErrorKind {
         }
     }
 
-    /// One sentence for the manual.
+    /// Returns one sentence for the manual.
     #[must_use]
     pub(crate) fn sentence(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl Error {
         Self::new(ErrorName::Usage, message)
     }
 
-    /// True when a right is missing, and not a login.
+    /// Returns true when a right is missing, and not a login.
     #[must_use]
     pub(crate) fn is_forbidden(&self) -> bool {
         self.name == ErrorName::Forbidden
@@ -129,7 +129,7 @@ impl Error {
         self
     }
 
-    /// A refusal of the renderer, at its place in the file.
+    /// Returns a refusal of the renderer, at its place in the file.
     #[must_use]
     pub(crate) fn refused(refusal: Refusal, file: &str, text: &str) -> Self {
         let Refusal { name, message, hints, at } = refusal;
@@ -213,7 +213,7 @@ impl From<QueryError> for Error {
     }
 }
 
-/// The API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
+/// Returns the API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
 /// quotas, webhooks and Pod Security refuse with the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
     const REFUSALS: [(&str, ErrorName, &str); 9] = [

@@ -23,7 +23,7 @@ pub(crate) struct Copied {
 /// What tar reads at once. An archive that fills its last record is read to its end without waiting for more.
 const RECORD: u64 = 20 * 512;
 
-/// True for a file, false for a folder, an error for what is neither or not there. A link stands for what it leads to.
+/// Returns true for a file, false for a folder, an error for what is neither or not there. A link stands for what it leads to.
 pub(crate) fn is_file(path: &str) -> io::Result<bool> {
     let kind = fs::metadata(path)?;
     match (kind.is_file(), kind.is_dir()) {
@@ -140,7 +140,7 @@ impl Staged {
         self.copied.skipped.push(format!("{}: {why}", path.display()));
     }
 
-    /// One entry. No link is made while there are entries to come, so none can be followed.
+    /// Returns one entry. No link is made while there are entries to come, so none can be followed.
     fn take(&mut self, entry: &mut tar::Entry<'_, impl Read>, links: &mut Vec<(PathBuf, PathBuf)>) -> io::Result<()> {
         let shown = entry.path()?.into_owned();
         let Some(path) = inside(&shown, &self.name) else {
@@ -218,7 +218,7 @@ impl Staged {
     }
 }
 
-/// `path` without detours; `None` when it is not `name` or below it.
+/// Returns `path` without detours; `None` when it is not `name` or below it.
 fn inside(path: &Path, name: &str) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -243,7 +243,7 @@ fn merge(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Where a copy of something called `name` goes: into `path` when that is a folder, else to `path` itself.
+/// Returns where a copy of something called `name` goes: into `path` when that is a folder, else to `path` itself.
 #[must_use]
 pub(crate) fn target(path: &str, name: &str) -> PathBuf {
     let path = Path::new(path);
@@ -268,7 +268,7 @@ mod tests {
         names
     }
 
-    /// An archive as a hostile container would send it; the library itself refuses to write such names.
+    /// Returns an archive as a hostile container would send it; the library itself refuses to write such names.
     fn hostile(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut archive = Builder::new(Vec::new());
         for (path, kind, link) in entries {

@@ -12,7 +12,7 @@ pub(crate) struct ContainerChoice<'a> {
     pub container: Option<&'a str>,
 }
 
-/// The pod that is meant: by name, by rank, else the first that runs.
+/// Returns the pod that is meant: by name, by rank, else the first that runs.
 pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
     let mut pods = job.current_pods();
     if job.kind.serves() {

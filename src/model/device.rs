@@ -14,7 +14,7 @@ pub(crate) struct DeviceId {
 }
 
 impl DeviceId {
-    /// A device that is not cut.
+    /// Returns a device that is not cut.
     #[must_use]
     pub(crate) fn whole(index: u32) -> Self {
         Self { index, slice: None }

@@ -28,7 +28,7 @@ pub(crate) struct Branch {
 const DEEPEST: usize = 16;
 
 impl Forest {
-    /// The last owner that is known on the way up.
+    /// Returns the last owner that is known on the way up.
     fn top<'f>(&'f self, parent: Option<&'f str>) -> Option<&'f OwnerObject> {
         let mut found = None;
         let mut next = parent;
@@ -40,7 +40,7 @@ impl Forest {
         found
     }
 
-    /// Everything that requests devices, in any phase, by namespace and name.
+    /// Returns everything that requests devices, in any phase, by namespace and name.
     #[must_use]
     pub(crate) fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
         let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
@@ -92,7 +92,7 @@ impl Forest {
         found
     }
 
-    /// An object with all that is known below it.
+    /// Returns an object with all that is known below it.
     #[must_use]
     pub(crate) fn branch(&self, top: &OwnerObject) -> Branch {
         self.branch_within(top, DEEPEST)
@@ -120,7 +120,7 @@ impl Forest {
     }
 }
 
-/// A pod that nobody owns is its own workload.
+/// Makes a pod without an owner a workload of its own.
 fn alone(pod: &WorkPod) -> OwnerObject {
     OwnerObject {
         api_version: "v1".to_owned(),
@@ -164,7 +164,7 @@ fn workload(
     Workload { top, pods, standing, requested, held, slices }
 }
 
-/// What the object says of its own end counts; else what its pods do.
+/// Returns the verdict of the object itself; an object without one has the state of its pods.
 fn standing(top: &OwnerObject, pods: &[WorkPod]) -> Standing {
     if let Some(verdict) = top.verdict {
         return verdict;

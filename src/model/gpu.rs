@@ -136,7 +136,7 @@ impl GpuType {
         Some(Self { model, gigabytes })
     }
 
-    /// True when both may be the same device: a memory size that one of them does not tell is no difference.
+    /// Returns true when both may be the same device: a memory size that one of them does not tell is no difference.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.model == other.model
@@ -146,7 +146,7 @@ impl GpuType {
             }
     }
 
-    /// Node labels by which nodes with this type are known, with the values that vendors and clouds give them.
+    /// Returns the node labels by which nodes with this type are known, with the values that vendors and clouds give them.
     #[must_use]
     pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
         let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
@@ -158,7 +158,7 @@ impl GpuType {
         labels
     }
 
-    /// The resource that counts devices of this type, by the vendor that makes them.
+    /// Returns the resource that counts devices of this type, by the vendor that makes them.
     #[must_use]
     pub fn resource(&self) -> &'static str {
         let amd = self.model.strip_prefix("mi").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -191,7 +191,7 @@ pub(crate) const TYPE_LABELS: [&str; 7] = [
     "aliyun.accelerator/nvidia_name",
 ];
 
-/// True for every label that can tell a type: the vendors' keys, and whatever people call `gpu-type` or `gpu-model`.
+/// Returns true for every label that can tell a type: the vendors' keys, and whatever people call `gpu-type` or `gpu-model`.
 #[must_use]
 pub(crate) fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
@@ -215,20 +215,20 @@ pub(crate) const WHOLE: [&str; 11] = [
 /// GPU memory in GiB where Aliyun's gpushare hands out parts of devices.
 pub(crate) const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
 
-/// The MIG profile of an extended resource: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
+/// Returns the MIG profile of an extended resource: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
 #[must_use]
 pub(crate) fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
-/// The memory of one slice of a MIG profile in GB: `3g.40gb` → 40.
+/// Returns the memory of one slice of a MIG profile in GB: `3g.40gb` → 40.
 #[must_use]
 pub(crate) fn mig_gigabytes(profile: &str) -> Option<u64> {
     let memory = profile.split('.').find_map(|part| part.strip_suffix("gb"))?;
     memory.parse().ok()
 }
 
-/// True for every extended resource of which one unit occupies a device or a slice of one.
+/// Returns true for every extended resource of which one unit occupies a device or a slice of one.
 #[must_use]
 pub(crate) fn is_device(resource: &str) -> bool {
     WHOLE.contains(&resource) || resource == "nvidia.com/gpu.shared" || mig_profile(resource).is_some()

@@ -63,7 +63,7 @@ impl NodeHealth {
         }
     }
 
-    /// The contract's word; `None` for what is not known.
+    /// Returns the contract's word; `None` for what is not known.
     #[must_use]
     pub(crate) fn known(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
@@ -77,7 +77,7 @@ pub(super) enum Unit {
     Slice(String),
 }
 
-/// What one unit of `resource` is on `node`; `None` for what is no GPU. Sharing multiplies what a node advertises, so its
+/// Returns what one unit of `resource` is on `node`; `None` for what is no GPU. Sharing multiplies what a node advertises, so its
 /// units are shares and not devices.
 pub(super) fn unit(node: &Node, resource: &str) -> Option<Unit> {
     let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
@@ -111,7 +111,7 @@ pub(super) fn unit(node: &Node, resource: &str) -> Option<Unit> {
     }
 }
 
-/// Active, cordoned or broken, and why.
+/// Tells active, cordoned and broken nodes apart, with the reason.
 pub(super) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     if host.published {
         return (NodeHealth::Unknown, None);
@@ -139,7 +139,7 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
     }
 }
 
-/// A vendor's taint that dedicates a node is none that condemns it.
+/// Tells a vendor's taint that dedicates a node from one that marks it as broken.
 fn taint_fault(host: &NodeDetails) -> Option<String> {
     const WORDS: [&str; 5] = ["unhealthy", "error", "fault", "xid", "unreachable"];
     let bad = host.node.taints.iter().find(|taint| {
@@ -149,7 +149,7 @@ fn taint_fault(host: &NodeDetails) -> Option<String> {
     bad.map(|taint| taint.key.clone())
 }
 
-/// A device that the kubelet has taken out of service.
+/// Returns a device that the kubelet has taken out of service.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
     let amount = |map: &BTreeMap<String, String>, resource: &str| map.get(resource).and_then(|text| quantity::whole(text));
     host.capacity.keys().filter(|resource| unit(&host.node, resource).is_some()).find_map(|resource| {

@@ -107,13 +107,13 @@ impl NodeUsage {
         }
     }
 
-    /// The one type of the node's devices; `None` without devices, with several types, or where no label tells.
+    /// Returns the one type of the node's devices; `None` without devices, with several types, or where no label tells.
     #[must_use]
     pub(crate) fn gpu_type(&self) -> Option<String> {
         self.kinds().pop().filter(|_| self.kinds().len() == 1 && self.types.len() < 2)
     }
 
-    /// Total of a resource in thousandths of its unit.
+    /// Sums a resource over all nodes, in thousandths of its unit.
     #[must_use]
     pub(crate) fn capacity_milli(&self, resource: &str) -> Option<i128> {
         self.details.capacity.get(resource).and_then(|text| quantity::milli(text))
@@ -156,7 +156,7 @@ impl Inventory {
         Self { hosts }
     }
 
-    /// Whole devices of all nodes.
+    /// Counts the whole devices of all nodes.
     #[must_use]
     pub(crate) fn gpus(&self) -> Count {
         total(self.hosts.iter().map(|host| host.gpus))
@@ -167,14 +167,14 @@ impl Inventory {
         self.hosts.iter().filter(move |host| host.details.node.pool() == Some(pool))
     }
 
-    /// Every pool that a node is in.
+    /// Returns every pool that a node is in.
     #[must_use]
     pub(crate) fn pools(&self) -> BTreeSet<&str> {
         self.hosts.iter().filter_map(|host| host.details.node.pool()).collect()
     }
 }
 
-/// The sum of counts; one that is not known makes the sum unknown.
+/// Returns the sum of counts; one that is not known makes the sum unknown.
 pub(crate) fn total(counts: impl Iterator<Item = Count>) -> Count {
     let mut sum = Count { total: 0, used: Some(0) };
     counts.for_each(|count| sum.add(count));

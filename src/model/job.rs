@@ -34,7 +34,7 @@ impl JobKind {
         matches!(self, Self::Inference | Self::Compute)
     }
 
-    /// The word in files, labels and JSON.
+    /// Returns the word in files, labels and JSON.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -116,25 +116,25 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// What the job requests in all, in any state.
+    /// Returns what the job requests in all, in any state.
     #[must_use]
     pub(crate) fn gpus(&self) -> u64 {
         self.gpus_per_pod.saturating_mul(self.pods_wanted.into())
     }
 
-    /// What the job holds now: bound pods that have not ended.
+    /// Returns what the job holds now: bound pods that have not ended.
     #[must_use]
     pub(crate) fn gpus_held(&self) -> u64 {
         self.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.gpus).sum()
     }
 
-    /// When its first pod began to run; `status.startTime` of a Job is set while pods still wait.
+    /// Returns when its first pod began to run; `status.startTime` of a Job is set while pods still wait.
     #[must_use]
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
         self.pods.iter().filter_map(|pod| pod.started_at).min()
     }
 
-    /// When it ended. The controller writes that down a moment after the last pod has succeeded.
+    /// Returns when it ended. The controller writes that down a moment after the last pod has succeeded.
     #[must_use]
     pub(crate) fn ended_at(&self) -> Option<Timestamp> {
         let pods = self.current_pods();
@@ -144,7 +144,7 @@ impl Job {
         self.finished_at.or_else(|| pods.iter().filter_map(|pod| pod.ended_at).max().filter(|_| succeeded))
     }
 
-    /// The newest pod of each rank, in rank order; pods without a rank all.
+    /// Returns the newest pod of each rank, in rank order; pods without a rank all.
     #[must_use]
     pub(crate) fn current_pods(&self) -> Vec<&Pod> {
         let mut pods: Vec<&Pod> = self.pods.iter().collect();
@@ -198,7 +198,7 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// Bound to a node and not ended: its devices are taken, also while it pulls its image or terminates.
+    /// Returns true while bound to a node and not ended: its devices are taken, also while it pulls its image or terminates.
     #[must_use]
     pub(crate) fn holds(&self) -> bool {
         self.node.is_some() && !self.ended()
@@ -209,20 +209,20 @@ impl Pod {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// The container that runs the job; the kubelet sorts them by name, and a sidecar may come first.
+    /// Returns the container that runs the job; the kubelet sorts them by name, and a sidecar may come first.
     #[must_use]
     pub(crate) fn own_container(&self) -> &str {
         let own = self.containers.iter().find(|container| container.name == OWN_CONTAINER);
         own.or(self.containers.first()).map_or(OWN_CONTAINER, |container| container.name.as_str())
     }
 
-    /// The job's own container has ended, whatever others do.
+    /// Returns true when the job's own container has ended, whatever sidecars do.
     #[must_use]
     pub(crate) fn own_ended(&self) -> bool {
         self.containers.iter().any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
     }
 
-    /// A container that keeps a pod alive whose own one has ended.
+    /// Returns a container that keeps a pod alive whose own one has ended.
     #[must_use]
     pub(crate) fn sidecar_left(&self) -> Option<&str> {
         let left = self.containers.iter().find(|container| container.running)?;

@@ -51,7 +51,7 @@ pub enum Nodes {
 }
 
 impl Nodes {
-    /// The nodes that are known of.
+    /// Returns the nodes that are known of.
     #[must_use]
     pub fn all(&self) -> &[Node] {
         match self {
@@ -62,20 +62,20 @@ impl Nodes {
 }
 
 impl Node {
-    /// The pool that the node is in.
+    /// Returns the pool that the node is in.
     #[must_use]
     pub fn pool(&self) -> Option<&str> {
         self.labels.get(POOL_LABEL).map(String::as_str)
     }
 
-    /// The product of the node's devices as its vendor's label says it, whatever people call their type.
+    /// Returns the product of the node's devices as its vendor's label says it, whatever people call their type.
     #[must_use]
     pub fn product(&self) -> &str {
         let vendor = TYPE_LABELS.iter().skip(1).find_map(|key| self.labels.get(*key));
         vendor.map(String::as_str).or_else(|| self.type_label().map(|(_, value)| value)).unwrap_or("unknown")
     }
 
-    /// The label that tells the type of the node's GPUs, as (key, value).
+    /// Returns the label that tells the type of the node's GPUs, as (key, value).
     #[must_use]
     pub fn type_label(&self) -> Option<(&str, &str)> {
         let known = TYPE_LABELS.iter().find_map(|key| self.labels.get_key_value(*key));
@@ -83,39 +83,39 @@ impl Node {
         found.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The type of the node's GPUs; `None` without GPUs or without a label that tells it.
+    /// Returns the type of the node's GPUs; `None` without GPUs or without a label that tells it.
     #[must_use]
     pub fn gpu_type(&self) -> Option<GpuType> {
         self.has_gpus().then(|| self.type_label().and_then(|(_, value)| GpuType::parse(value)))?
     }
 
-    /// How many units of an extended resource may be requested.
+    /// Returns how many units of an extended resource may be requested.
     #[must_use]
     pub fn allocatable(&self, resource: &str) -> u64 {
         self.allocatable.get(resource).and_then(|text| quantity::whole(text)).unwrap_or(0)
     }
 
-    /// The resource that counts the node's whole GPUs.
+    /// Returns the resource that counts the node's whole GPUs.
     #[must_use]
     pub fn whole_resource(&self) -> Option<&'static str> {
         WHOLE.into_iter().find(|resource| self.allocatable(resource) > 0)
     }
 
-    /// Whole devices, slices or shares, free or not.
+    /// Returns true for whole devices, slices or shares, free or not.
     #[must_use]
     pub fn has_gpus(&self) -> bool {
         let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
         self.allocatable.keys().any(|resource| counts(resource) && self.allocatable(resource) > 0)
     }
 
-    /// True when something may add nodes like this one: a node group of a cloud, or Karpenter.
+    /// Returns true when something may add nodes like this one: a node group of a cloud, or Karpenter.
     #[must_use]
     pub fn is_autoscaled(&self) -> bool {
         self.labels.keys().any(|label| is_group_label(label))
     }
 }
 
-/// True for labels of node groups that something may add nodes to.
+/// Returns true for labels of node groups that something may add nodes to.
 #[must_use]
 pub(crate) fn is_group_label(key: &str) -> bool {
     const GROUPS: [&str; 5] = [

@@ -44,7 +44,7 @@ pub struct PoolRefusal {
 }
 
 impl PoolDefinition {
-    /// Why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not ended.
+    /// Returns why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not ended.
     #[must_use]
     pub fn refuses(&self, gpus: u64, kind: Option<&str>, jobs: usize) -> Option<PoolRefusal> {
         let pool = &self.name;
@@ -89,7 +89,7 @@ impl PoolDefinition {
         Self { labels, ..wanted.clone() }
     }
 
-    /// True when devices of this type belong into the pool.
+    /// Returns true when devices of this type belong into the pool.
     #[must_use]
     pub fn allows(&self, kind: &str) -> bool {
         let Some(kind) = GpuType::parse(kind) else { return true };

@@ -19,7 +19,7 @@ const SUFFIXES: [(&str, i128); 13] = [
     ("", 1000),
 ];
 
-/// The value in thousandths of the base unit; `None` when `text` is no quantity or is negative.
+/// Returns the value in thousandths of the base unit; `None` when `text` is no quantity or is negative.
 #[must_use]
 pub(crate) fn milli(text: &str) -> Option<i128> {
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
@@ -41,13 +41,13 @@ pub(crate) fn milli(text: &str) -> Option<i128> {
     if shift >= 0 { value.checked_mul(power) } else { Some(value.div_euclid(power)) }
 }
 
-/// Whole units, rounded up as Kubernetes does; `None` when unreadable or beyond `u64`.
+/// Parses into whole units, rounded up as Kubernetes does; `None` when unreadable or beyond `u64`.
 #[must_use]
 pub(crate) fn whole(text: &str) -> Option<u64> {
     u64::try_from(milli(text)?.checked_add(999)? / 1000).ok()
 }
 
-/// True when `text` says its unit (`128Gi`), not only a number.
+/// Returns true when `text` says its unit (`128Gi`), not only a number.
 #[must_use]
 pub(crate) fn has_unit(text: &str) -> bool {
     text.ends_with(|c: char| c.is_ascii_alphabetic())
@@ -65,7 +65,7 @@ pub(crate) fn binary(bytes: u64) -> String {
     format!("{value}{}", units[unit])
 }
 
-/// `30s`, `5m`, `1h30m`, `2d`; `None` for anything else. No unit is no duration.
+/// Parses `30s`, `5m`, `1h30m`, `2d`; `None` for anything else. A number without a unit is no duration.
 #[must_use]
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;

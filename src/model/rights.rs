@@ -37,7 +37,7 @@ pub struct Right {
 }
 
 impl Right {
-    /// `list jobs.batch`.
+    /// Formats as `list jobs.batch`.
     #[must_use]
     pub fn text(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };
@@ -46,7 +46,7 @@ impl Right {
 }
 
 impl Rule {
-    /// The rights one by one.
+    /// Returns the rights one by one.
     pub(crate) fn rights(self) -> impl Iterator<Item = Right> {
         let Self { place, group, resource, verbs, .. } = self;
         verbs.iter().map(move |verb| Right { place, group, resource, verb })
@@ -73,7 +73,7 @@ impl Task {
         self.words.split_once(' ').map_or(self.words, |(verb, _)| verb)
     }
 
-    /// What it is done to: `jobs`.
+    /// Returns what it is done to: `jobs`.
     #[must_use]
     pub(crate) fn resource(&self) -> &'static str {
         self.words.split_once(' ').map_or("", |(_, resource)| resource)
@@ -89,7 +89,7 @@ impl Task {
         self.rules().filter(|rule| rule.lost.is_none() == needed).flat_map(Rule::rights).collect()
     }
 
-    /// The command that creates a document of this kind, or applies it again.
+    /// Returns the command that creates a document of this kind, or applies it again.
     #[must_use]
     pub(crate) fn writing(kind: &str, again: bool) -> &'static str {
         match (kind, again) {

@@ -20,7 +20,7 @@ pub struct Point {
 pub struct Labels(Vec<(String, String)>);
 
 impl Labels {
-    /// The value of a name, empty ones included.
+    /// Returns the value of a name, empty ones included.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
@@ -73,25 +73,25 @@ pub struct Series {
 }
 
 impl Series {
-    /// A label's value; an empty one is none, as in Prometheus.
+    /// Returns a label's value; an empty one is none, as in Prometheus.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).filter(|value| !value.is_empty())
     }
 
-    /// The first of these labels that has a value.
+    /// Returns the first of these labels that has a value.
     #[must_use]
     pub fn first(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.label(name))
     }
 
-    /// The metric's name, empty where an operation took it away.
+    /// Returns the metric's name, empty where an operation took it away.
     #[must_use]
     pub fn name(&self) -> &str {
         self.label("__name__").unwrap_or_default()
     }
 
-    /// The newest value.
+    /// Returns the newest value.
     #[must_use]
     pub fn last(&self) -> Option<Point> {
         self.points.last().copied()

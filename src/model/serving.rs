@@ -29,13 +29,13 @@ pub(super) fn state(job: &Job) -> State {
     State { status, reason, message, running: ready, wanted: job.pods_wanted, counted: job.kind.is_replicated() }
 }
 
-/// Some pods serve, others cannot.
+/// Describes a service of which some pods serve and others cannot.
 fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
     let what = if message.is_empty() { reason } else { format!("{reason}: {message}") };
     why("Degraded", format!("{ready} of {} pods are ready; {what}", job.pods_wanted))
 }
 
-/// What time alone does not mend.
+/// Returns the reason that waiting alone does not remove, if there is one.
 fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         return Some(why);
@@ -62,7 +62,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     Some(why("Unhealthy", format!("{} runs, but does not answer its health check", pod.name)))
 }
 
-/// A container that ends again and again, with what ended it last.
+/// Returns a container that ends again and again, with what ended it last.
 fn crashing(pod: &Pod) -> Option<Why> {
     let ends = |container: &&Container| {
         let waits = container.waiting.as_ref().is_some_and(|(reason, _)| reason == "CrashLoopBackOff");
@@ -92,7 +92,7 @@ fn rollout(pods: &[&Pod]) -> Option<Why> {
     (revisions.len() > 1).then(|| why("RollingOut", "a new version is replacing the old one"))
 }
 
-/// What a pod that is not ready yet is at.
+/// Returns what a pod that is not ready yet is at.
 fn beginning(job: &Job, pods: &[&Pod]) -> Why {
     let present: Vec<&&Pod> = pods.iter().filter(|pod| !pod.deleting && !pod.ready).collect();
     let waiting = present.iter().find_map(|pod| pod.containers.iter().find_map(|container| container.waiting.clone()));

@@ -35,7 +35,7 @@ impl Status {
         }
     }
 
-    /// True when nothing of the job will run any more.
+    /// Returns true when nothing of the job will run any more.
     #[must_use]
     pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
@@ -107,7 +107,7 @@ pub(super) fn pod_name(pod: &Pod) -> String {
     pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
-/// A pod whose node does not answer: what it does is not known.
+/// Returns a pod whose node does not answer: what it does is not known.
 pub(super) fn lost(pod: &Pod) -> Option<Why> {
     let node = pod.node.as_deref()?;
     let message = || format!("{}'s node {node} does not answer", pod_name(pod));
@@ -116,21 +116,21 @@ pub(super) fn lost(pod: &Pod) -> Option<Why> {
     (pod.phase == PodPhase::Unknown || pod.silent || given_up).then(|| why("NodeLost", message()))
 }
 
-/// The scheduler's sentence without what follows about preemption, which never is tried here.
+/// Returns the scheduler's sentence without what follows about preemption, which never is tried here.
 #[must_use]
 pub(crate) fn scheduler_words(message: &str) -> &str {
     let end = [". no new claims", ". preemption:", ", preemption:"].iter().filter_map(|tail| message.find(tail)).min();
     message[..end.unwrap_or(message.len())].trim_end_matches('.')
 }
 
-/// Waiting for something that time alone does not mend.
+/// Returns why a pod waits for something that waiting alone does not bring.
 pub(super) fn stuck(pod: &Pod) -> Option<Why> {
     const BENIGN: [&str; 2] = ["ContainerCreating", "PodInitializing"];
     let waits = |container: &Container| container.waiting.clone().filter(|(reason, _)| !BENIGN.contains(&reason.as_str()));
     pod.containers.iter().find_map(waits)
 }
 
-/// The API server's refusal of a pod in one word.
+/// Returns the API server's refusal of a pod in one word.
 pub(super) fn create_failure_reason(message: &str) -> &'static str {
     const WORDS: [(&str, &str); 5] = [
         ("exceeded quota", "QuotaExceeded"),

@@ -45,7 +45,7 @@ fn holds(job: &Job, conditions: &[&str]) -> Option<Why> {
     conditions.iter().find_map(|condition| job.conditions.get(*condition).cloned())
 }
 
-/// What ended a pod says more than `BackoffLimitExceeded`.
+/// Returns the reason why a pod failed, which says more than the Job's own `BackoffLimitExceeded`.
 fn failure(job: &Job, condition: Why) -> Why {
     // The present try comes first: what ended an earlier one was overcome.
     let present = job.current_pods();
@@ -58,7 +58,7 @@ fn failure(job: &Job, condition: Why) -> Why {
     told.cloned().unwrap_or(condition)
 }
 
-/// Why a job that should run does not: what keeps the first pod that does not run.
+/// Returns why a job that should run does not: what keeps the first pod that does not run.
 fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     if let Some((pod, sidecar)) = pods.iter().find_map(|pod| Some((pod, pod.sidecar_left()?))) {
         let message = format!("{} has ended, but its container {sidecar} still runs and keeps the GPUs", pod_name(pod));

@@ -81,7 +81,7 @@ impl Standing {
         }
     }
 
-    /// The document's color for it.
+    /// Returns the document's color for it.
     #[must_use]
     pub(crate) fn color(self) -> &'static str {
         match self {
@@ -109,20 +109,20 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Whole devices that it holds.
+    /// Counts the whole devices that it holds.
     #[must_use]
     pub(crate) fn gpus_held(&self) -> u64 {
         self.held.values().sum()
     }
 
-    /// When its first pod began; the object's own word where no pod is left to tell.
+    /// Returns when its first pod began; the object's own time where no pod is left.
     #[must_use]
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
         let pods = self.pods.iter().filter_map(|pod| pod.started_at).min();
         pods.into_iter().chain(self.top.started_at).min().or(self.top.created_at)
     }
 
-    /// When it ended; `None` while it goes on, or where nobody wrote it down.
+    /// Returns when it ended; `None` while it goes on, or where nothing recorded it.
     #[must_use]
     pub(crate) fn ended_at(&self) -> Option<Timestamp> {
         matches!(self.standing, Standing::Completed | Standing::Failed)

@@ -38,7 +38,7 @@ pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millisecond)
 }
 
-/// When the job's pods lived, as far as they are still there to tell.
+/// Returns when the job's pods lived, as far as the pods still exist.
 pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
     let pods = job.pods.iter();
     pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), (milliseconds(pod.started_at.or(pod.created_at)), None))).collect()

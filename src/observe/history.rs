@@ -44,7 +44,7 @@ const AT_ONCE: usize = 150;
 /// Queries about pods at the same time.
 const BESIDE: usize = 4;
 
-/// Which clusters are meant: the one of the context, or several.
+/// Returns which clusters are meant: the one of the context, or several.
 pub(crate) fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
     if all && context.metrics()?.url.is_some() {
         let error = Error::usage("`--all-contexts` cannot be combined with one Prometheus address for all");
@@ -86,13 +86,13 @@ impl<'c> ClusterHistory<'c> {
         Ok(Self { cluster, prometheus, nodes, standing: known.then_some(standing) })
     }
 
-    /// The name under which an answer may be kept; `None` when it is not to be kept.
+    /// Returns the name under which an answer may be kept; `None` when it is not to be kept.
     #[must_use]
     pub(crate) fn key(&self, question: &str, start: i64) -> Option<String> {
         Some(serde_json::json!([self.standing.as_ref()?, self.cluster, question, start]).to_string())
     }
 
-    /// Who held what between two times in Unix seconds, and what it did; the end is not a part of it.
+    /// Returns who held what between two times in Unix seconds, and what it did; the end is not a part of it.
     pub(crate) async fn look(&self, start: i64, end: i64, want: HistoryScope) -> Result<(AllocationHistory, Usage), Error> {
         let seconds = (end - start).max(1);
         let at = async |query: String| Ok::<_, Error>(self.prometheus.at(&query, end).await?);
@@ -132,7 +132,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(found.iter().filter_map(place).collect())
     }
 
-    /// Everything but the capacity.
+    /// Asks for everything but the capacity.
     async fn ask_about_pods(&self, seconds: i64, end: i64, want: HistoryScope) -> Result<Witness, Error> {
         let requests = self.prometheus.at(&kube_state::requests(seconds), end).await?;
         let mut witness = Witness { requests, ..Witness::default() };
@@ -156,7 +156,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(witness)
     }
 
-    /// What is known of these pods, ReplicaSets or Jobs, by the label that holds their names.
+    /// Returns what is known of these pods, ReplicaSets or Jobs, by the label that holds their names.
     pub(crate) async fn about(
         &self,
         what: About,
@@ -172,7 +172,7 @@ impl<'c> ClusterHistory<'c> {
     }
 }
 
-/// What all series have under a label.
+/// Returns what all series have under a label.
 fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
     answer.iter().filter_map(|series| kube_state::label(series, label)).map(ToOwned::to_owned).collect()
 }

@@ -135,7 +135,7 @@ pub(crate) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// The only look of a command that is no list.
+    /// Returns the only look of a command that is no list.
     #[must_use]
     pub(crate) fn single() -> Self {
         Self { first: true, watching: None }

@@ -24,7 +24,7 @@ const CELLS_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time for a Service to show what it is.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
-/// The Prometheus to ask.
+/// Returns the Prometheus to ask.
 pub(crate) async fn find<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
     match context.metrics()?.url {
         Some(_) => named(context, within),
@@ -32,7 +32,7 @@ pub(crate) async fn find<'c>(context: &Context, connection: &'c Connection, with
     }
 }
 
-/// The Prometheus whose address was given.
+/// Returns the Prometheus whose address was given.
 pub(crate) fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
     let source = context.metrics()?;
     if source.is_off() {
@@ -167,7 +167,7 @@ impl<'c> OptionalMetrics<'c> {
         Self { context, connection, found: OnceCell::new(), told: Cell::new(false) }
     }
 
-    /// What devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
+    /// Returns what devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
     pub(crate) async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
         if quantities.is_empty() {
             return Ok(None);
@@ -218,7 +218,7 @@ impl<'c> OptionalMetrics<'c> {
         Some(readings)
     }
 
-    /// The inventory with what its devices measure.
+    /// Returns the inventory with what its devices measure.
     pub(crate) async fn stock(&self, quantities: &[Quantity]) -> Result<(InventorySnapshot, Option<Readings>), Error> {
         let (stock, moment) = join(self.connection.stock(), self.now(quantities)).await;
         let (mut stock, moment) = (stock?, moment?);
@@ -254,14 +254,14 @@ pub(crate) const OF_DEVICES: [Quantity; 11] = [
     Quantity::Share,
 ];
 
-/// What a server says about now.
+/// Returns what a server says about now.
 pub(crate) async fn moment(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
     let (gauges, ages, counted) = (query::gauges(quantities, pods), query::ages(), query::samples_counted());
     let (values, ages, counted) = join3(prometheus.now(&gauges), prometheus.now(&ages), prometheus.now(&counted)).await;
     Ok(Moment { values: values?, ages: ages?, counted: counted? })
 }
 
-/// What the server itself warned of: partial answers above all.
+/// Prints what Prometheus itself warned of: partial answers above all.
 pub(crate) fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
     for warning in prometheus.take_warnings() {
         context.terminal.warn(&format!("Prometheus at {}: {warning}", prometheus.server));

@@ -3,7 +3,7 @@
 use crate::cluster::InventorySnapshot;
 use crate::context::Context;
 
-/// What of the cluster could not be seen, once.
+/// Warns once of what could not be read of the cluster.
 pub(crate) fn warn_of(stock: &InventorySnapshot, context: &Context) {
     if stock.unreadable.contains(&"pods") {
         context.terminal.lack("you may not list the pods of all namespaces: the number of held GPUs is unknown");

@@ -33,7 +33,7 @@ impl PoolsFound {
     }
 }
 
-/// Once per missing right.
+/// Warns once per missing right.
 pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
     nodes::warn_of(&seen.stock, context);
     if !seen.definitions {
@@ -44,7 +44,7 @@ pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
     }
 }
 
-/// Every pool, or the one called `only`.
+/// Returns every pool, or the one called `only`.
 pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<PoolsFound, Failure> {
     let wanted = Wanted { pool: only.map(ToOwned::to_owned), ..Wanted::default() };
     let (stock, definitions, jobs) = join3(connection.stock(), connection.pools(), connection.jobs(&wanted)).await;
@@ -71,7 +71,7 @@ pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<
     Ok(PoolsFound { pools, definitions: definitions.is_some(), unseen_jobs, stock })
 }
 
-/// `None` for what the user may not see.
+/// Turns a refusal for missing rights into `None`.
 fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match answer {
         Err(failure) if failure.is_forbidden() => Ok(None),

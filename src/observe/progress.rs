@@ -16,7 +16,7 @@ const PROGRESS_WITHIN: Duration = Duration::from_secs(1);
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
 
-/// Percent by index: one tail of rank 0's log per running training, all within a second.
+/// Returns percent by index: reads one tail of rank 0's log per running training, all within a second.
 pub(crate) async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap<usize, f64> {
     let deadline = tokio::time::Instant::now() + PROGRESS_WITHIN;
     let running =
@@ -28,7 +28,7 @@ pub(crate) async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) 
     stream::iter(tails).buffer_unordered(AT_ONCE).filter_map(|found| async move { found }).collect().await
 }
 
-/// The newest lines of the first rank; none where they cannot be had.
+/// Returns the newest lines of the first rank; none where they cannot be had.
 pub(crate) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
     let pods = job.current_pods();
     let Some(pod) = pods.first() else { return Vec::new() };

@@ -33,14 +33,14 @@ impl TimeRange {
         if self.start.is_some() { self.window(now, (now, now), None).map(|_| ()) } else { Ok(()) }
     }
 
-    /// The hour before the end, or what was asked for.
+    /// Returns the hour before the end, or what was asked for.
     pub(crate) fn window_of_an_hour(&self, now: Timestamp, step: Option<i64>) -> Result<Window, Error> {
         let end = self.end.as_ref().map_or(Ok(now), |text| instant(text, now))?;
         let start = end.checked_sub(SignedDuration::from_hours(1)).unwrap_or(end);
         self.window(now, (start, end), step)
     }
 
-    /// The window between two times, or what was asked for, with `step` seconds unless others were.
+    /// Returns the window between two times, or what was asked for, with `step` seconds unless others were.
     pub(crate) fn window(&self, now: Timestamp, usual: (Timestamp, Timestamp), step: Option<i64>) -> Result<Window, Error> {
         let at = |text: &Option<String>, default: Timestamp| text.as_ref().map_or(Ok(default), |text| instant(text, now));
         let (start, end) = (at(&self.start, usual.0)?.as_second(), at(&self.end, usual.1)?.as_second());
@@ -72,7 +72,7 @@ const LONGEST: i64 = 2 * 366 * 86_400;
 /// Seconds of history that are read where nobody says from when.
 const DAY: i64 = 86_400;
 
-/// A stretch of the past in Unix seconds: the last day, or what was asked for, as far as it has come.
+/// Returns a stretch of the past in Unix seconds: the last day, or what was asked for, as far as it has come.
 pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(i64, i64), Error> {
     let at = |text: Option<&str>, usual: i64| text.map_or(Ok(usual), |text| instant(text, now).map(Timestamp::as_second));
     let end = at(end, now.as_second())?;
@@ -87,7 +87,7 @@ pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Re
     Ok((start, end.min(now.as_second())))
 }
 
-/// The moment that a text means.
+/// Returns the moment that a text means.
 pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     let number = text.parse::<i64>().ok();
     let found = match number {
@@ -117,7 +117,7 @@ fn before(text: &str, now: Timestamp) -> Option<Timestamp> {
     now.checked_sub(SignedDuration::try_from(span).ok()?).ok()
 }
 
-/// A date, or a date with a time, as it is here.
+/// Returns a date, or a date with a time, as it is here.
 fn local(text: &str) -> Option<Timestamp> {
     let at: jiff::civil::DateTime =
         text.parse().ok().or_else(|| text.parse::<jiff::civil::Date>().ok().map(jiff::civil::DateTime::from))?;

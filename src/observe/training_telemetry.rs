@@ -42,7 +42,7 @@ pub(crate) struct LogSource {
 /// Lines of one log that are looked at.
 const LINES: u32 = 20_000;
 
-/// What logs tell within a window. Trainers speak at one rank, the first or the last: the first of these that tells
+/// Returns what logs tell within a window. Trainers speak at one rank, the first or the last: the first of these that tells
 /// anything counts. A log that cannot be read tells nothing.
 pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Window, now: i64) -> TrainingCurves {
     let ends = speakers.first().into_iter().chain(speakers.last().filter(|_| speakers.len() > 1));
@@ -67,7 +67,7 @@ pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], win
     TrainingCurves::new()
 }
 
-/// What a workload exposes itself; the mean where several of its pods do. Logs say more about when, so what both tell is
+/// Returns what a workload exposes itself; the mean where several of its pods do. Logs say more about when, so what both tell is
 /// taken from the metrics.
 #[must_use]
 pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> TrainingCurves {

@@ -55,7 +55,7 @@ pub(crate) async fn watch(
     }
 }
 
-/// The last line of an item that is gone, marked so.
+/// Returns the last line of an item that is gone, marked so.
 fn gone(line: &str) -> String {
     let mut item: serde_json::Value = serde_json::from_str(line).expect("our own line");
     item["deleted"] = true.into();

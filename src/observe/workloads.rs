@@ -72,7 +72,7 @@ pub(crate) async fn read(
     Ok(WorkloadsFound { workloads, forest: owners.forest, readings })
 }
 
-/// The workload that was meant: by UID, KIND/NAME, NAMESPACE/KIND/NAME, or NAME where it is the only one.
+/// Returns the workload that was meant: by UID, KIND/NAME, NAMESPACE/KIND/NAME, or NAME where it is the only one.
 pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
     if let Some(workload) = found.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);

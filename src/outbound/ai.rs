@@ -41,7 +41,7 @@ impl Ai {
             .any(|end| host.ends_with(end))
     }
 
-    /// A question as a call.
+    /// Returns a question as a call.
     #[must_use]
     pub(crate) fn call(&self, instruction: &str, question: &str) -> OutboundCall {
         let user = json!({"role": "user", "content": question});
@@ -66,7 +66,7 @@ impl Ai {
         OutboundCall { address: self.address.clone(), headers, body: body.to_string() }
     }
 
-    /// What it said. An error tells what came instead, without quoting what was sent.
+    /// Returns what it said. An error tells what came instead, without quoting what was sent.
     pub(crate) fn said(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
         let shown = self.address.shown();
         if answer.code != 200 {

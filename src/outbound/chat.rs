@@ -23,7 +23,7 @@ pub(crate) enum Robot {
 }
 
 impl Robot {
-    /// By its name in the configuration; `auto` goes by the host.
+    /// Chooses the chat by its name in the configuration; `auto` goes by the host.
     #[must_use]
     pub(crate) fn named(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
@@ -53,7 +53,7 @@ impl Robot {
         }
     }
 
-    /// A message as a call at a time in Unix milliseconds. `payload` is for whoever takes JSON and gets the text too.
+    /// Returns a message as a call at a time in Unix milliseconds. `payload` is for whoever takes JSON and gets the text too.
     #[must_use]
     pub(crate) fn call(
         self,
@@ -96,7 +96,7 @@ impl Robot {
         OutboundCall { address, headers: Vec::new(), body: body.to_string() }
     }
 
-    /// Whether it took the message; an error says what it answered.
+    /// Returns whether it took the message; an error says what it answered.
     pub(crate) fn took(self, address: &OutboundUrl, answer: &OutboundResponse) -> anyhow::Result<()> {
         let shown = address.shown();
         if !(200..300).contains(&answer.code) {

@@ -18,7 +18,7 @@ use reqwest::{Client, Response, Url};
 pub(crate) struct OutboundUrl(Url);
 
 impl OutboundUrl {
-    /// Of `http` or `https`; an error does not quote it.
+    /// Parses an address of `http` or `https`; an error does not quote it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let url = Url::parse(text.trim()).map_err(|error| anyhow!("an address that is none: {error}"))?;
         match (url.scheme(), url.host_str()) {
@@ -27,7 +27,7 @@ impl OutboundUrl {
         }
     }
 
-    /// Without what may be a secret: `https://hooks.example.com`.
+    /// Formats it without what may be a secret: `https://hooks.example.com`.
     #[must_use]
     pub(crate) fn shown(&self) -> String {
         self.0.origin().ascii_serialization()
@@ -43,13 +43,13 @@ impl OutboundUrl {
         self.0.path()
     }
 
-    /// All of it, for what has to tell it from others and shows it to nobody.
+    /// Returns all of it, for what has to tell it from others and shows it to nobody.
     #[must_use]
     pub(crate) fn whole(&self) -> &str {
         self.0.as_str()
     }
 
-    /// With parameters added.
+    /// Adds parameters.
     #[must_use]
     fn with(&self, parameters: &[(&str, &str)]) -> Self {
         let mut url = self.0.clone();
@@ -195,7 +195,7 @@ fn asked_wait(response: &Response) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// The layers above quote the URL.
+/// Returns the layers above quote the URL.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut source = error;
     while let Some(inner) = source.source() {
@@ -204,7 +204,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
     source.to_string()
 }
 
-/// HMAC-SHA256 in Base64.
+/// Computes HMAC-SHA256 in Base64.
 fn signature(key: &str, message: &str) -> String {
     use aws_lc_rs::hmac;
     use base64::prelude::{BASE64_STANDARD, Engine};

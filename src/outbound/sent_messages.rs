@@ -24,7 +24,7 @@ const KEPT: i64 = 7 * 86_400;
 const VERSION: u64 = 1;
 
 impl SentMessages {
-    /// Of an address, in a folder; without one it lasts as long as the program.
+    /// Opens the record of an address, in a folder; without a folder it lasts as long as the program.
     #[must_use]
     pub(crate) fn of(address: &OutboundUrl, folder: Option<&Path>) -> Self {
         let hash = digest(&SHA256, address.whole().as_bytes());
@@ -34,7 +34,7 @@ impl SentMessages {
         Self { path, told }
     }
 
-    /// True when it was told less than `seconds` ago. A time to come is a clock that was wrong.
+    /// Returns true when it was told less than `seconds` ago. A time to come is a clock that was wrong.
     #[must_use]
     pub(crate) fn knows(&self, what: &str, now: i64, seconds: i64) -> bool {
         self.told.get(what).is_some_and(|at| *at <= now && now - at < seconds)

@@ -30,13 +30,13 @@ enum HeaderError {
 }
 
 impl Credentials {
-    /// True when somebody has to be let in.
+    /// Returns true when somebody has to be let in.
     #[must_use]
     pub(crate) fn are_given(&self) -> bool {
         self.user.is_some() || self.token.is_some() || !self.headers.is_empty()
     }
 
-    /// The same for the same credentials, and nothing that tells of them: whom one is let in as decides what one sees.
+    /// Returns the same for the same credentials, and nothing that tells of them: whom one is let in as decides what one sees.
     #[must_use]
     pub(crate) fn fingerprint(&self) -> String {
         use aws_lc_rs::digest::{SHA256, digest};
@@ -77,7 +77,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const MOST_REDIRECTS: usize = 5;
 
 impl PrometheusAddress {
-    /// User and password in the URL are credentials and no part of the address.
+    /// Parses an address. User and password in the URL become credentials and are no part of the address.
     pub(crate) fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let hidden = || whole.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| rest.to_owned());
@@ -95,7 +95,7 @@ impl PrometheusAddress {
         Ok(Self { url, credentials })
     }
 
-    /// Without credentials.
+    /// Formats it without credentials.
     #[must_use]
     pub(crate) fn shown(&self) -> String {
         let mut url = self.url.clone();
@@ -134,13 +134,13 @@ impl PrometheusAddress {
     }
 }
 
-/// `p%40ss` as it was meant.
+/// Decodes percent escapes: `p%40ss`.
 fn decoded(text: &str) -> String {
     let pair = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
     form_urlencoded::parse(pair.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
-/// The host of an address, without what could be a secret.
+/// Returns the host of an address, without what could be a secret.
 pub(super) fn host_of(location: &str) -> String {
     let url = Url::parse(location).ok();
     url.and_then(|url| url.host_str().map(ToOwned::to_owned)).unwrap_or_else(|| "an address that is not told".to_owned())

@@ -186,7 +186,7 @@ pub(super) enum DecodeError {
 }
 
 impl Envelope {
-    /// From what a server answered; `None` when that is no answer of Prometheus.
+    /// Reads an answer; `None` when it is not one of Prometheus.
     #[must_use]
     pub(super) fn read(answer: &str) -> Option<Self> {
         let Cut { rest, lists } = Cut::of(answer);
@@ -194,7 +194,7 @@ impl Envelope {
         Some(Self { lists: lists.into_iter().map(Some).collect(), ..envelope })
     }
 
-    /// What the server says of its own answer.
+    /// Returns what the server says of its own answer.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         let partial = self.is_partial.then(|| "the answer is partial: not every store took part".to_owned());
         self.warnings.iter().flatten().cloned().chain(partial)

@@ -88,30 +88,30 @@ impl Window {
 }
 
 impl<'a> Prometheus<'a> {
-    /// At an address of its own.
+    /// Asks an address directly.
     pub(crate) fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
         let road = Road::Straight(address.client()?);
         Ok(Self { road, server: address.shown(), timeout, warnings: RefCell::default() })
     }
 
-    /// By a road of the caller's.
+    /// Asks through a function of the caller's.
     #[must_use]
     pub(crate) fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
         Self { road: Road::Through(ask), server, timeout, warnings: RefCell::default() }
     }
 
-    /// True when it warned of something: its answers may be partial.
+    /// Returns true when it warned of something: its answers may be partial.
     #[must_use]
     pub(crate) fn has_warned(&self) -> bool {
         !self.warnings.borrow().is_empty()
     }
 
-    /// What the server warned of so far, each once.
+    /// Returns what the server warned of so far, each once.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.borrow_mut()).into_iter().collect()
     }
 
-    /// The series of a query as of now, by the server's own clock.
+    /// Returns the series of a query as of now, by the server's own clock.
     pub(crate) async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
         let reply = self.within(async {
             match &self.road {
@@ -126,7 +126,7 @@ impl<'a> Prometheus<'a> {
         self.read(&reply.await?)
     }
 
-    /// The series of a query at a time in Unix seconds; of a range its samples as they were scraped.
+    /// Returns the series of a query at a time in Unix seconds; of a range its samples as they were scraped.
     pub(crate) async fn at(&self, query: &str, time: i64) -> Result<Vec<Series>, QueryError> {
         let reply = self.within(async {
             match &self.road {
@@ -141,7 +141,7 @@ impl<'a> Prometheus<'a> {
         self.read(&reply.await?)
     }
 
-    /// The series of a query over a window, whatever its length.
+    /// Returns the series of a query over a window, whatever its length.
     pub(crate) async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
         let pieces = stream::iter(window.pieces()).map(|piece| self.piece(query, piece)).buffered(AT_ONCE);
         let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
@@ -172,7 +172,7 @@ impl<'a> Prometheus<'a> {
         tokio::time::timeout(self.timeout, reply).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// The library's response as bytes.
+    /// Returns the library's response as bytes.
     async fn straight(&self, sent: Result<Response, QueryError>) -> Result<HttpReply, QueryError> {
         let response = sent?;
         let code = response.status().as_u16();

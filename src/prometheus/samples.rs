@@ -19,7 +19,7 @@ const BEFORE: &str = "\"values\":";
 const TENS: [f64; 16] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
 impl Cut {
-    /// The samples out of an answer in JSON.
+    /// Returns the samples out of an answer in JSON.
     #[must_use]
     pub(super) fn of(answer: &str) -> Self {
         let mut cut = Self::default();
@@ -75,17 +75,17 @@ fn pair(text: &[u8]) -> Option<(Point, &[u8])> {
     Some((Point { at, value }, after(after(rest, b'"')?, b']')?))
 }
 
-/// What comes after this byte.
+/// Returns what comes after this byte.
 fn after(text: &[u8], byte: u8) -> Option<&[u8]> {
     text.split_first().filter(|(first, _)| **first == byte).map(|(_, rest)| rest)
 }
 
-/// A number and what comes after its digits; of more than sixteen not all are read.
+/// Returns a number and what comes after its digits; of more than sixteen not all are read.
 fn digits(text: &[u8]) -> (u64, &[u8]) {
     more_digits(0, text, text)
 }
 
-/// The same, where `number` stands before the rest of the text.
+/// Returns the same, where `number` stands before the rest of the text.
 fn more_digits<'t>(mut number: u64, text: &[u8], mut rest: &'t [u8]) -> (u64, &'t [u8]) {
     while let [digit @ b'0'..=b'9', behind @ ..] = rest
         && text.len() - rest.len() < 16

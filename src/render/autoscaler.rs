@@ -23,7 +23,7 @@ const MEMORY: [&str; 1] = ["gpu_memory_utilization"];
 /// Programs that take most of the GPU's memory when they start, whatever the load.
 const PREALLOCATING: [&str; 6] = ["vllm", "sglang", "tensorrt_llm", "trtllm", "lmdeploy", "text-generation-launcher"];
 
-/// The autoscaler of `job`.
+/// Returns the autoscaler of `job`.
 pub(super) fn autoscaler(
     job: &JobDocument,
     target: &Target,
@@ -80,13 +80,13 @@ pub(super) fn autoscaler(
     Object::new(&body, "horizontalpodautoscalers")
 }
 
-/// The first of `names` that the cluster serves; else ours, and that nobody serves it.
+/// Returns the first of `names` that the cluster serves; else ours, and that nobody serves it.
 fn served_name<'n>(names: &[&'n str], served: &Served) -> Result<&'n str, &'n str> {
     let there = |name: &&&str| served.custom_metrics.as_ref().is_some_and(|metrics| metrics.contains(**name));
     names.iter().find(there).copied().ok_or(names[0])
 }
 
-/// What to know before the autoscaler is made.
+/// Returns what to know before the autoscaler is made.
 fn unserved(missing: &[&str], served: &Served) -> String {
     let names = missing.join(" and ");
     if served.custom_metrics.is_some() {

@@ -34,7 +34,7 @@ pub(super) struct Words {
     pub warnings: Vec<String>,
 }
 
-/// The command of `job`, made fit for several nodes.
+/// Returns the command of `job`, made fit for several nodes.
 pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
     let (mut command, mut args) = together(&job.command, &job.args)?;
     let found = programs(command.iter().chain(&args).flatten());
@@ -136,7 +136,7 @@ struct Program {
     rest: Vec<String>,
 }
 
-/// Every program in command position: the words themselves, or each part of a shell line.
+/// Returns every program in command position: the words themselves, or each part of a shell line.
 fn programs<'w>(words: impl Iterator<Item = &'w String>) -> Vec<Program> {
     let words: Vec<&str> = words.map(String::as_str).collect();
     let is_shell = words.first().is_some_and(|first| matches!(base(first), "sh" | "bash" | "dash" | "zsh"));
@@ -184,7 +184,7 @@ fn deepspeed(rest: &[String]) -> Refusal {
     Refusal::new("LauncherConflict", message, hint)
 }
 
-/// The flags that are not written yet. Processes are counted over all nodes.
+/// Returns the flags that are not written yet. Processes are counted over all nodes.
 fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<String> {
     let nodes = job.training.node_count;
     let processes = u64::from(job.resources.gpu.max(1)) * u64::from(nodes);

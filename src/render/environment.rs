@@ -15,7 +15,7 @@ const MASTER_PORT: &str = "29500";
 /// controller appends that variable last.
 const INDEX: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 
-/// All variables, the made ones first so that the user's may refer to them.
+/// Returns all variables, the made ones first so that the user's may refer to them.
 pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
     let mut made = Variables::default();
     if job.kind == JobKind::Training {

@@ -19,7 +19,7 @@ pub(super) const PORT: &str = "main";
 
 type ObjectLabels = BTreeMap<String, String>;
 
-/// The Service. `listens` is the container's port.
+/// Returns the Service. `listens` is the container's port.
 pub(super) fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels, service: &Service, listens: u16) -> Object {
     let body = KubernetesService {
         metadata: metadata(job, target, job.id(), labels),
@@ -40,7 +40,7 @@ pub(super) fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels,
     Object::new(&body, "services")
 }
 
-/// The Ingress of `service.host`. Limits are written as ingress-nginx reads them: nothing in Kubernetes itself counts
+/// Returns the Ingress of `service.host`. Limits are written as ingress-nginx reads them: nothing in Kubernetes itself counts
 /// requests, and a Service has no limit.
 pub(super) fn ingress(
     job: &JobDocument,
@@ -81,7 +81,7 @@ pub(super) fn ingress(
     Some(Object::new(&Ingress { metadata: meta, spec: Some(spec), status: None }, "ingresses"))
 }
 
-/// The class to name: none where the cluster has a default, else the only one.
+/// Returns the class to name: none where the cluster has a default, else the only one.
 fn class(target: &Target, host: &str, warnings: &mut Vec<String>) -> Option<String> {
     let classes = target.served.as_ref()?.ingress_classes.as_ref()?;
     if classes.iter().any(|class| class.default) {

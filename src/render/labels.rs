@@ -31,7 +31,7 @@ pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&str>)
     labels
 }
 
-/// The user's annotations, for every object and pod.
+/// Returns the user's annotations, for every object and pod.
 pub(super) fn annotations(job: &JobDocument) -> LabelMap {
     job.annotations.iter().cloned().collect()
 }
@@ -73,7 +73,7 @@ pub fn label_value(text: &str) -> String {
     value.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
 }
 
-/// The PriorityClass that a priority asks for.
+/// Returns the PriorityClass that a priority asks for.
 #[must_use]
 pub fn priority_class_name(priority: &Priority) -> &str {
     match priority {
@@ -84,7 +84,7 @@ pub fn priority_class_name(priority: &Priority) -> &str {
     }
 }
 
-/// Its value, when the class is ours to make.
+/// Returns its value, when the class is ours to make.
 pub(super) fn priority_value(priority: &Priority) -> Option<i32> {
     match priority {
         Priority::High => Some(1000),

@@ -14,7 +14,7 @@ use crate::spec::{JobDocument, Service, port};
 /// Where a notebook listens when nothing says so.
 const JUPYTER: u16 = 8888;
 
-/// The objects of a notebook.
+/// Returns the objects of a notebook.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job.service.clone().unwrap_or_default();
     let mut warnings = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     Ok(Rendered { objects, probe, choice, warnings })
 }
 
-/// The port that the command really listens on. Where the file names another one, that is the Service's.
+/// Returns the port that the command really listens on. Where the file names another one, that is the Service's.
 fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let of_command = port::of_command(job);
     let listens = service.target_port.or(of_command).or(service.port).unwrap_or(JUPYTER);

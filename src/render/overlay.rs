@@ -79,7 +79,7 @@ fn by(
     }
 }
 
-/// Every pair of terms as one term that asks for both.
+/// Returns every pair of terms as one term that asks for both.
 fn both(ours: &[Value], theirs: &[Value]) -> Vec<Value> {
     let pair = |our: &Value, their: &Value| {
         let mut term = our.clone();

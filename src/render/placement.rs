@@ -56,7 +56,7 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
     }
 }
 
-/// The job's pool, when it is defined and nothing is in it.
+/// Returns the job's pool, when it is defined and nothing is in it.
 fn without_nodes<'w>(wanted: &'w JobResources, nodes: &[Node], target: &Target) -> Option<&'w str> {
     let pool = wanted.pool.as_ref()?.value.as_str();
     (target.pools.contains(pool) && nodes.iter().all(|node| node.pool() != Some(pool))).then_some(pool)
@@ -142,7 +142,7 @@ fn no_such_type(text: &Located<String>, wanted: &JobResources, nodes: &[&Node]) 
 /// Extended resources of one pod, and the nodes that offer them.
 type PodRequest<'n> = (BTreeMap<String, Quantity>, Vec<&'n Node>);
 
-/// What one pod asks for.
+/// Returns what one pod asks for.
 fn resources<'n>(wanted: &JobResources, nodes: &[&'n Node], warnings: &mut Vec<String>) -> Result<PodRequest<'n>, Refusal> {
     if let Some(shared) = wanted.gpu_share.as_ref().and_then(|share| share_of(wanted, &share.value, nodes)) {
         return Ok(shared);
@@ -188,7 +188,7 @@ fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
     BTreeMap::from([(resource.to_owned(), Quantity(amount.to_string()))])
 }
 
-/// A share through the mechanism that the nodes have: HAMi, Aliyun's gpushare, or MIG.
+/// Returns a share through the mechanism that the nodes have: HAMi, Aliyun's gpushare, or MIG.
 fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Option<(BTreeMap<String, Quantity>, Vec<&'n Node>)> {
     let with = |test: &dyn Fn(&Node) -> bool| nodes.iter().copied().filter(|node| test(node)).collect::<Vec<&Node>>();
     let bytes = match share {
@@ -234,7 +234,7 @@ fn is_in(key: &str, values: Vec<String>) -> NodeSelectorRequirement {
     NodeSelectorRequirement { key: key.to_owned(), operator: "In".to_owned(), values: Some(values) }
 }
 
-/// One requirement per label that tells the type, with the values that the nodes really carry.
+/// Returns one requirement per label that tells the type, with the values that the nodes really carry.
 fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
     let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (key, value) in nodes.iter().filter_map(|node| node.type_label()) {
@@ -271,7 +271,7 @@ fn affinity(
     })
 }
 
-/// A job without GPUs leaves the nodes that have some to others.
+/// Keeps a job without GPUs off the nodes that have GPUs.
 fn without_gpus() -> Option<PreferredSchedulingTerm> {
     let absent = |key: &str| NodeSelectorRequirement { key: key.to_owned(), operator: "DoesNotExist".to_owned(), values: None };
     let preference =

@@ -45,8 +45,8 @@ impl RenderedTemplate {
     }
 }
 
-/// The template of `job`, of which `pods` will run. `more` are fields of the kind's own pod spec; the user's overlay comes
-/// after them.
+/// Returns the template of `job`, of which `pods` will run. `more` are fields of the kind's own pod spec; the user's overlay
+/// comes after them.
 pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
     let words = words(job)?;
@@ -123,7 +123,7 @@ fn resources(job: &JobDocument, choice: &NodeChoice) -> ResourceRequirements {
     ResourceRequirements { claims: None, requests: some(requests), limits: some(limits) }
 }
 
-/// The class behind a priority word. It never preempts: a training in the queue may not end one that runs.
+/// Returns the class behind a priority word. It never preempts: a training in the queue may not end one that runs.
 fn priority_class(priority: &Priority) -> Option<Object> {
     let class = PriorityClass {
         metadata: ObjectMeta {
@@ -139,7 +139,7 @@ fn priority_class(priority: &Priority) -> Option<Object> {
     Some(Object { shared: true, ..Object::new(&class, "priorityclasses") })
 }
 
-/// The template as a pod of its own, under a name that no pod has.
+/// Returns the template as a pod of its own, under a name that no pod has.
 pub(super) fn probe(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> Object {
     let pod = Pod {
         metadata: ObjectMeta {

@@ -18,7 +18,7 @@ fn object(plural: &'static str, body: Value) -> Object {
     Object { body, plural, shared: true, kept: true }
 }
 
-/// The definition of a pool.
+/// Returns the definition of a pool.
 #[must_use]
 pub fn definition(pool: &PoolDefinition) -> Object {
     let text = serde_json::to_string_pretty(pool).expect("a definition is JSON");
@@ -35,7 +35,7 @@ pub fn definition(pool: &PoolDefinition) -> Object {
     )
 }
 
-/// The namespace, and unless `private` the right of every user to read what is in it.
+/// Returns the namespace, and unless `private` the right of every user to read what is in it.
 #[must_use]
 pub fn home(private: bool) -> Vec<Object> {
     let ours = json!({MANAGED_BY: MANAGED_BY_US});
@@ -65,13 +65,13 @@ pub fn home(private: bool) -> Vec<Object> {
     objects
 }
 
-/// True for labels that users who may not read nodes are told.
+/// Returns true for labels that users who may not read nodes are told.
 #[must_use]
 pub fn is_published(key: &str) -> bool {
     is_type_label(key) || key == POOL_LABEL || key == "nvidia.com/gpu.replicas" || is_group_label(key)
 }
 
-/// What users who may not read nodes need of them: GPUs, types, pools, taints; no other label of anybody's.
+/// Returns what users who may not read nodes need of them: GPUs, types, pools, taints; no other label of anybody's.
 #[must_use]
 pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Object {
     let slim: Vec<Node> = nodes

@@ -13,7 +13,7 @@ use crate::spec::QuotaLimits;
 /// The value of the kind's label.
 pub(super) const QUOTA_KIND: &str = "quota";
 
-/// A namespace of ours.
+/// Returns a namespace labelled as made by gpuctl.
 #[must_use]
 pub fn namespace(name: &str) -> Object {
     let body =
@@ -21,7 +21,7 @@ pub fn namespace(name: &str) -> Object {
     Object { body, plural: "namespaces", shared: true, kept: true }
 }
 
-/// What a quota writes into `namespace`. `resources` are the names under which the cluster's nodes offer whole GPUs: a
+/// Returns what a quota writes into `namespace`. `resources` are the names under which the cluster's nodes offer whole GPUs: a
 /// quota counts each by itself.
 #[must_use]
 pub fn quota(

@@ -9,7 +9,7 @@ use crate::model::rights::{Right, RightScope, merged};
 
 const VERSION: &str = "rbac.authorization.k8s.io/v1";
 
-/// The roles called `name` for the rights; those of a namespace go into `namespace`, or with `None` into the cluster's.
+/// Returns the roles called `name` for the rights; those of a namespace go into `namespace`, or with `None` into the cluster's.
 #[must_use]
 pub fn roles(name: &str, rights: &BTreeSet<Right>, namespace: Option<&str>) -> Vec<Value> {
     let placed = rights.iter().map(|right| match (right.place, namespace) {

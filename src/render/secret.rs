@@ -20,13 +20,13 @@ pub struct Registry<'a> {
     pub password: &'a str,
 }
 
-/// A Secret with these keys and values.
+/// Returns a Secret with these keys and values.
 #[must_use]
 pub fn opaque(namespace: &str, name: &str, values: BTreeMap<String, Vec<u8>>) -> Object {
     secret(namespace, name, "Opaque", values)
 }
 
-/// A Secret that `imagePullSecret` can name.
+/// Returns a Secret that `imagePullSecret` can name.
 #[must_use]
 pub fn registry(namespace: &str, name: &str, login: &Registry<'_>) -> Object {
     let auth = ByteString(format!("{}:{}", login.username, login.password).into_bytes());

@@ -22,7 +22,7 @@ const PLAIN_START: u64 = 600;
 const PLACEMENT: u64 = 900;
 const PERIOD: u64 = 10;
 
-/// The objects of a service.
+/// Returns the objects of a service.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job.service.as_ref().expect("the reader demands a service of this kind");
     let mut warnings = Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn replicas(job: &JobDocument) -> u32 {
     }
 }
 
-/// One pod at a time may have what it mounts or holds, so the old one has to go first.
+/// Returns true when only one pod at a time may have what it mounts or holds, so that the old one has to go first.
 fn exclusive(job: &JobDocument, pods: u32) -> bool {
     let one_node = |access: VolumeAccess| matches!(access, VolumeAccess::ReadWriteOnce | VolumeAccess::ReadWriteOncePod);
     job.resources.gpu > 0
@@ -73,7 +73,7 @@ fn exclusive(job: &JobDocument, pods: u32) -> bool {
         })
 }
 
-/// The container's port: what the file says, for a program may be told its port in many ways.
+/// Returns the container's port: what the file says, for a program may be told its port in many ways.
 fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let said = service.target_port.or(service.port).expect("the reader demands a port");
     if let Some(other) = port::of_command(job).filter(|other| *other != said && service.target_port.is_none()) {
@@ -84,7 +84,7 @@ fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> 
     said
 }
 
-/// A request that has begun may end: the service's own timeout, but no less than Kubernetes grants anybody.
+/// Returns the seconds that a request in progress gets to end: the service's own timeout, at least Kubernetes' default.
 fn grace(job: &JobDocument, service: &Service) -> u64 {
     let timeout = service.timeout.map_or(30, |timeout| timeout.as_secs().max(30));
     job.grace_period.map_or(timeout, |period| period.as_secs())

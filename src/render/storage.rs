@@ -29,7 +29,7 @@ pub(super) struct PodStorage {
     pub warnings: Vec<String>,
 }
 
-/// Everything that `job` mounts. `pods` mount the same claims; `nodes` qualify for them.
+/// Returns everything that `job` mounts. `pods` mount the same claims; `nodes` qualify for them.
 pub(super) fn storage(
     job: &JobDocument,
     target: &Target,
@@ -56,7 +56,7 @@ pub(super) fn storage(
     Ok(storage)
 }
 
-/// The claim that `size:` makes for a path: stable, so that re-creating the job adopts what was kept.
+/// Returns the claim that `size:` makes for a path: stable, so that re-creating the job adopts what was kept.
 pub(super) fn claim_name(job: &str, path: &str) -> String {
     let slug: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     format!("{job}-{}", slug.trim_matches('-'))
@@ -203,7 +203,7 @@ fn host(name: &str, path: &str, kind: &str) -> Volume {
     Volume { name: name.to_owned(), host_path: Some(source), ..Volume::default() }
 }
 
-/// A claim of its own: claim templates cannot be changed later.
+/// Returns a claim of its own: claim templates cannot be changed later.
 fn claim(
     job: &JobDocument,
     target: &Target,

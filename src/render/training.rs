@@ -13,7 +13,7 @@ use super::{Object, Queueing, Refusal, Rendered, Target};
 use crate::model::labels::{JOB, RETRIES};
 use crate::spec::JobDocument;
 
-/// The objects of a training.
+/// Returns the objects of a training.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.training.node_count;
     let template = template(job, target, nodes, pod_fields(job, target))?;
@@ -34,7 +34,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     Ok(Rendered { objects, probe, choice: template.choice, warnings })
 }
 
-/// What only the pods of a training have.
+/// Returns what only the pods of a training have.
 fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     let mut fields = json!({"restartPolicy": "Never", "subdomain": job.id()});
     if let Some(limit) = job.training.max_runtime {

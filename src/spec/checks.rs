@@ -161,7 +161,7 @@ pub const CHECKS: [Check; 20] = [
     ),
 ];
 
-/// The check of this id.
+/// Returns the check of this id.
 #[must_use]
 pub fn by_id(id: &str) -> Option<&'static Check> {
     CHECKS.iter().find(|check| check.id == id)
@@ -178,13 +178,13 @@ pub fn silenced(text: &str) -> Vec<String> {
     ids.collect()
 }
 
-/// True for what a comment may silence.
+/// Returns true for what a comment may silence.
 #[must_use]
 pub fn can_be_silenced(check: &Check) -> bool {
     check.find.is_some() || check.severity == Warning
 }
 
-/// What the checks find in the documents of one file, silenced ones left out.
+/// Returns what the checks find in the documents of one file, silenced ones left out.
 #[must_use]
 pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     let trees = tree::read(text, &mut Vec::new());
@@ -200,7 +200,7 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     all
 }
 
-/// Where a field stands, or the nearest field above it that is there. Spellings do not matter.
+/// Returns where a field stands, or the nearest field above it that is there. Spellings do not matter.
 fn place(root: &YamlNode, field: &str) -> FilePosition {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let mut at = FilePosition { width: 1, ..root.at };

@@ -29,7 +29,7 @@ pub enum Document {
 }
 
 impl Document {
-    /// The name under which it is created.
+    /// Returns the name under which it is created.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -39,7 +39,7 @@ impl Document {
         }
     }
 
-    /// The word behind `kind:`.
+    /// Returns the word behind `kind:`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -129,7 +129,7 @@ impl JobDocument {
         format!("{} {}", words(&self.command), words(&self.args))
     }
 
-    /// The name of the objects that are made, and the contract's `jobId`.
+    /// Returns the name of the objects that are made, and the contract's `jobId`.
     #[must_use]
     pub fn id(&self) -> &str {
         self.generated.as_deref().unwrap_or(&self.name.value)
@@ -331,7 +331,7 @@ impl Default for Training {
     }
 }
 
-/// The longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-` and the highest index to a
+/// Returns the longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-` and the highest index to a
 /// name of 63, a StatefulSet beyond 52 is accepted and never gets a pod.
 #[must_use]
 pub fn longest_name(kind: JobKind, node_count: u32) -> usize {

@@ -75,7 +75,7 @@ impl<'t> Fields<'t> {
         });
     }
 
-    /// Where a field stands that has not been taken yet.
+    /// Returns where a field stands that has not been taken yet.
     pub(super) fn place_of(&self, name: &str) -> Option<FilePosition> {
         self.entries.iter().find(|entry| entry.key == name).map(|entry| entry.key_at)
     }
@@ -97,7 +97,7 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// The known word that `word` was probably meant to be.
+/// Returns the known word that `word` was probably meant to be.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
@@ -118,7 +118,7 @@ impl Reader {
         self.problems.push(Problem::error(node.at, format!("`{name}` must be {wanted}, not {found}"), ""));
     }
 
-    /// The entries of a map.
+    /// Returns the entries of a map.
     pub(super) fn map<'t>(&mut self, node: &'t YamlNode, path: &'static str) -> Option<Fields<'t>> {
         match &node.value {
             YamlValue::Map(entries) => Some(Fields { path, entries: entries.iter().collect(), known: Vec::new(), at: node.at }),
@@ -140,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// A list, or one value that stands for a list of one.
+    /// Returns a list, or one value that stands for a list of one.
     pub(super) fn list_or_one<'t>(&mut self, node: &'t YamlNode) -> Vec<&'t YamlNode> {
         match &node.value {
             YamlValue::List(items) => items.iter().collect(),
@@ -161,7 +161,7 @@ impl Reader {
         self.list(node, name).into_iter().filter_map(|item| Some(self.text(item, name)?.value)).collect()
     }
 
-    /// A map of text to text.
+    /// Returns a map of text to text.
     pub(super) fn text_map(&mut self, node: &YamlNode, name: &'static str) -> Vec<(Located<String>, Located<String>)> {
         let Some(fields) = self.map(node, name) else { return Vec::new() };
         let pair = |entry: &&Entry| {
@@ -185,7 +185,7 @@ impl Reader {
         found
     }
 
-    /// A whole number in `range`.
+    /// Returns a whole number in `range`.
     pub(super) fn whole(&mut self, node: &YamlNode, name: &str, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
         let found = match &node.value {
             YamlValue::Scalar { text, .. } => text.parse::<u32>().ok().filter(|number| range.contains(number)),
@@ -201,7 +201,7 @@ impl Reader {
         found
     }
 
-    /// One of a few words.
+    /// Returns one of a few words.
     pub(super) fn word(&mut self, node: &YamlNode, name: &str, words: &[&'static str]) -> Option<&'static str> {
         let text = match &node.value {
             YamlValue::Scalar { text, .. } => text.as_str(),
@@ -214,7 +214,7 @@ impl Reader {
         found
     }
 
-    /// An amount of CPU, as written.
+    /// Returns an amount of CPU, as written.
     pub(super) fn cpu(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let cpus = |text: &str| text.strip_suffix('m').unwrap_or(text).ends_with(|c: char| c.is_ascii_digit() || c == '.');
         let text = scalar(node).filter(|text| cpus(&text.value) && quantity::milli(&text.value).is_some());
@@ -224,7 +224,7 @@ impl Reader {
         text
     }
 
-    /// An amount of bytes with its unit, as written.
+    /// Returns an amount of bytes with its unit, as written.
     pub(super) fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let Some(text) = scalar(node) else {
             self.wrong(node, name, "an amount such as 128Gi");
@@ -271,7 +271,7 @@ impl Reader {
         Some(text)
     }
 
-    /// The name of something that is there already: labels joined by dots, which may begin with a digit.
+    /// Returns the name of something that is there already: labels joined by dots, which may begin with a digit.
     pub(super) fn object_name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         let label = |part: &str| {
@@ -288,7 +288,7 @@ impl Reader {
         Some(text)
     }
 
-    /// A DNS label: what Kubernetes names may be, at most `longest` characters.
+    /// Returns a DNS label: what Kubernetes names may be, at most `longest` characters.
     pub(super) fn dns_label(&mut self, node: &YamlNode, name: &str, longest: usize) -> Option<Located<String>> {
         let text = self.name(node, name)?;
         if let Some((message, suggestion)) = not_a_label(&text.value, longest) {
@@ -307,7 +307,7 @@ fn scalar(node: &YamlNode) -> Option<Located<String>> {
     }
 }
 
-/// Why `text` is no DNS label with a leading letter, and one that would be.
+/// Returns why `text` is no DNS label with a leading letter, and one that would be.
 fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let message = if text.is_empty() {

@@ -174,7 +174,7 @@ fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
     found
 }
 
-/// What Kubernetes accepts as the key of a label, with or without a prefix.
+/// Returns true for what Kubernetes accepts as the key of a label, with or without a prefix.
 #[must_use]
 pub fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
@@ -184,7 +184,7 @@ pub fn is_label_key(key: &str) -> bool {
         && is_label_value(name)
 }
 
-/// What Kubernetes accepts as the value of a label.
+/// Returns true for what Kubernetes accepts as the value of a label.
 #[must_use]
 pub fn is_label_value(value: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();

@@ -20,7 +20,7 @@ fn finding(field: &'static str, message: String, note: impl Into<String>) -> Fin
     Finding { field, message, note: note.into() }
 }
 
-/// The field that says what runs.
+/// Returns the field that says what runs.
 fn words_at(job: &JobDocument) -> &'static str {
     if job.command == Command::Image { "environment.args" } else { "environment.command" }
 }
@@ -29,7 +29,7 @@ fn gpus_of(count: u64) -> String {
     if count == 1 { "1 GPU".to_owned() } else { format!("{count} GPUs") }
 }
 
-/// The number behind a flag.
+/// Returns the number behind a flag.
 fn number(line: &str, flags: &str) -> Option<u64> {
     let pattern = Regex::new(&format!(r#"(?:^|[\s"'])(?:{flags})[= ]"?(\d+)\b"#)).expect("the pattern is tested");
     pattern.captures(line)?[1].parse().ok()

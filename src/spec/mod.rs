@@ -47,7 +47,7 @@ pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
     parse_with(file, text, &[])
 }
 
-/// The same with fields of every document changed beforehand.
+/// Returns the same with fields of every document changed beforehand.
 pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Parsed, Problems> {
     let mut reader = Reader::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -38,7 +38,7 @@ impl Override {
         Ok(Self { path, value })
     }
 
-    /// The same for a value that is text whatever it looks like.
+    /// Returns the same for a value that is text whatever it looks like.
     #[must_use]
     pub fn text(path: &[&str], text: &str) -> Self {
         let path = path.iter().map(ToString::to_string).collect();
@@ -112,7 +112,7 @@ fn field<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlValue> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value.value)
 }
 
-/// The document as YAML again: what was submitted, without the comments.
+/// Returns the document as YAML again: what was submitted, without the comments.
 pub(super) fn write(root: &YamlNode) -> String {
     let mut text = String::new();
     block(root, 0, &mut text);

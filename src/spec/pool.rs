@@ -50,7 +50,7 @@ fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     Some(text.value)
 }
 
-/// A map node → {gpu-type}, or a list of names.
+/// Returns a map node → {gpu-type}, or a list of names.
 fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     let mut found = Vec::new();
     match &node.value {

@@ -25,7 +25,7 @@ const DEFAULTS: [(&str, u16); 8] = [
     ("marimo", 2718),
 ];
 
-/// The port that the command names, or that its program is known for.
+/// Returns the port that the command names, or that its program is known for.
 #[must_use]
 pub fn of_command(job: &JobDocument) -> Option<u16> {
     of_text(&job.line())
@@ -45,7 +45,7 @@ fn of_text(words: &str) -> Option<u16> {
     })
 }
 
-/// True when the command starts Jupyter without telling it to listen beyond the pod.
+/// Returns true when the command starts Jupyter without telling it to listen beyond the pod.
 #[must_use]
 pub fn only_inside(job: &JobDocument) -> bool {
     let words = job.line();

@@ -43,7 +43,7 @@ impl Problem {
         Self { at, severity: Severity::Error, message: message.into(), note: note.into(), id: "form" }
     }
 
-    /// The same, found by this check.
+    /// Returns the same, found by this check.
     #[must_use]
     pub fn of(self, id: &'static str) -> Self {
         Self { id, ..self }
@@ -67,7 +67,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// The source line of a problem.
+    /// Returns the source line of a problem.
     #[must_use]
     pub fn line(&self, problem: &Problem) -> Option<&str> {
         self.text.lines().nth(problem.at.line.checked_sub(1)?)

@@ -21,7 +21,7 @@ pub const BEYOND: [&str; 7] = [
     "numbers in scientific notation, with a sign, or whole ones with a fraction such as 1.0",
 ];
 
-/// The schema of one kind, or of all.
+/// Returns the schema of one kind, or of all.
 #[must_use]
 pub fn schema(kind: Option<&str>) -> Value {
     let mut schema = match kind {
@@ -35,7 +35,7 @@ pub fn schema(kind: Option<&str>) -> Value {
     schema
 }
 
-/// A list of rules must have one.
+/// Removes empty lists of rules: JSON Schema requires at least one rule in `allOf`.
 fn without_empty_rules(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -63,7 +63,7 @@ fn of(kind: &str) -> Value {
     schema
 }
 
-/// A map with these fields and no others.
+/// Returns a map with these fields and no others.
 fn block(fields: &[Field], kind: &str) -> Value {
     let (mut properties, mut required, mut rules) = (Map::new(), Vec::new(), Vec::new());
     for field in fields.iter().filter(|field| field.is_of(kind)) {
@@ -99,7 +99,7 @@ fn pattern(pattern: &str) -> Value {
     json!({"type": "string", "pattern": pattern})
 }
 
-/// What is text with a pattern that numbers fit as well, unless they are negative.
+/// Returns a schema for text with a pattern, or for a number that is not negative.
 fn also_number(pattern: &str) -> Value {
     json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
 }
@@ -177,7 +177,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
     }
 }
 
-/// A word in whatever case: a schema has no flag for that.
+/// Returns a word in whatever case: a schema has no flag for that.
 fn any_case(word: &str) -> String {
     let one = |c: char| match c {
         '.' => r"\.".to_owned(),
@@ -187,7 +187,7 @@ fn any_case(word: &str) -> String {
     word.chars().map(one).collect()
 }
 
-/// A whole number, or its digits in quotes.
+/// Returns a whole number, or its digits in quotes.
 fn whole(low: u32, high: u32) -> Value {
     let below = if low == 0 { String::new() } else { format!("(?!0*{}$)", up_to(low - 1)) };
     json!({"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, pattern(&format!(r"^\+?{below}0*{}$", up_to(high)))]})
@@ -211,12 +211,12 @@ fn up_to(most: u32) -> String {
     format!("(?:{})", ways.join("|"))
 }
 
-/// A path from the root that does not go up.
+/// Returns a path from the root that does not go up.
 fn absolute() -> String {
     format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
 }
 
-/// The same, of the node, without what would give the node away.
+/// Returns the same, of the node, without what would give the node away.
 fn host_path() -> String {
     // Slashes and dots that mean nothing.
     const SEP: &str = r"/(?:\.?/)*";
@@ -256,13 +256,13 @@ fn one_spelling(names: &[&str]) -> Vec<Value> {
     pairs.map(|(one, other)| json!({"not": {"required": [one, other]}})).collect()
 }
 
-/// One of these spellings is there and says something.
+/// Requires that one of these spellings is there and is not empty.
 fn says(names: &[&str]) -> Value {
     let one = |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
     json!({"anyOf": names.iter().map(one).collect::<Vec<_>>()})
 }
 
-/// Of these fields one at most says something.
+/// Allows one of these fields at most.
 fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
     let pairs = fields.iter().enumerate().flat_map(|(index, one)| fields[index + 1..].iter().map(move |other| (*one, *other)));
     pairs.map(|(one, other)| json!({"not": {"allOf": [says(one), says(other)]}})).collect()

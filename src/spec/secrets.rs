@@ -69,7 +69,7 @@ pub fn of_source(source: &str) -> Vec<String> {
     jobs.flat_map(|job| secrets(job)).collect()
 }
 
-/// The text of a document with its secrets masked; text that is no document of ours stays as it is.
+/// Returns the text of a document with its secrets masked; text that is no document of ours stays as it is.
 #[must_use]
 pub fn masked(source: &str) -> String {
     let secrets = of_source(source);
@@ -95,7 +95,7 @@ fn hide_in(node: &mut YamlNode, hide: &impl Fn(&str) -> String) {
     }
 }
 
-/// What opens a notebook: Jupyter's token from its flag or from the variable that it reads.
+/// Returns what opens a notebook: Jupyter's token from its flag or from the variable that it reads.
 #[must_use]
 pub fn notebook_token(job: &JobDocument) -> Option<String> {
     static FLAG: LazyLock<Regex> =
@@ -110,7 +110,7 @@ pub fn notebook_token(job: &JobDocument) -> Option<String> {
     FLAG.captures(&job.line()).map(|found| found[1].to_owned()).or(variable)
 }
 
-/// True for the name of a variable whose value is not for eyes.
+/// Returns true for the name of a variable whose value is not for eyes.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();

@@ -109,19 +109,19 @@ impl Field {
         Self { needed_to_serve: true, ..self }
     }
 
-    /// True when a document of this kind must have it.
+    /// Returns true when a document of this kind must have it.
     #[must_use]
     pub fn is_needed(&self, kind: &str) -> bool {
         self.needed || (self.needed_to_serve && matches!(kind, "inference" | "compute"))
     }
 
-    /// The canonical spelling.
+    /// Returns the canonical spelling.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.names[0]
     }
 
-    /// True when a document of this kind may have it.
+    /// Returns true when a document of this kind may have it.
     #[must_use]
     pub fn is_of(&self, kind: &str) -> bool {
         match self.of {

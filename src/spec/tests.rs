@@ -33,7 +33,7 @@ fn problems(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A training with more lines.
+/// Returns a training with more lines.
 fn training(more: &str) -> String {
     format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{more}")
 }

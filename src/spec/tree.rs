@@ -48,7 +48,7 @@ pub(super) struct YamlDocument {
 }
 
 impl YamlNode {
-    /// What the value is, for messages.
+    /// Returns what the value is, for messages.
     #[must_use]
     pub(super) fn what(&self) -> &'static str {
         match self.value {
@@ -59,7 +59,7 @@ impl YamlNode {
         }
     }
 
-    /// The value as JSON, typed as YAML's core schema types it.
+    /// Returns the value as JSON, typed as YAML's core schema types it.
     #[must_use]
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
@@ -147,7 +147,7 @@ impl<'t> Builder<'t, '_> {
         }
     }
 
-    /// The next document that is not empty.
+    /// Returns the next document that is not empty.
     fn document(&mut self) -> Result<Option<YamlDocument>, StopReading> {
         loop {
             let Some((event, span)) = self.next()? else { return Ok(None) };

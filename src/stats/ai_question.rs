@@ -9,7 +9,7 @@ use crate::model::Point;
 /// Points of a curve that are told: enough to see epochs and pauses, few enough to pay for.
 const POINTS: usize = 20;
 
-/// What is asked of it.
+/// Returns what is asked of it.
 #[must_use]
 pub(crate) fn instruction(language: &str) -> String {
     format!(
@@ -22,7 +22,7 @@ pub(crate) fn instruction(language: &str) -> String {
     )
 }
 
-/// What it is told about a device; without names when they are to be kept.
+/// Returns what it is told about a device; without names when they are to be kept.
 #[must_use]
 pub(crate) fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     let (namespace, pod) = device.holder();
@@ -65,7 +65,7 @@ fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-/// A curve in a few numbers.
+/// Returns a curve in a few numbers.
 fn condensed(points: &[Point], rules: &Rules) -> Value {
     let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
     values.sort_by(f64::total_cmp);

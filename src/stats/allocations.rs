@@ -87,7 +87,7 @@ impl Stretch {
     }
 }
 
-/// The most common time between two samples.
+/// Returns the most common time between two samples.
 #[must_use]
 pub(crate) fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
@@ -118,7 +118,7 @@ type Containers = BTreeMap<(bool, String, String), f64>;
 type PodOnNode = (PodKey, String, String);
 
 impl AllocationHistory {
-    /// From what was answered. `shared` are nodes whose units are parts of devices.
+    /// Builds it from answers. `shared` are nodes whose units are parts of devices.
     #[must_use]
     pub(crate) fn of(witness: &Witness, stretch: Stretch, shared: &BTreeSet<String>) -> Self {
         let all = || witness.capacity.iter().chain(&witness.requests);
@@ -209,13 +209,13 @@ impl AllocationHistory {
         self.capacity = self.capacities.iter().flatten().max().copied();
     }
 
-    /// The slot of a time; `None` outside the window.
+    /// Returns the slot of a time; `None` outside the window.
     #[must_use]
     pub(crate) fn slot_of(&self, at: i64) -> Option<usize> {
         usize::try_from((at - self.stretch.start).div_euclid(self.slot)).ok().filter(|slot| *slot < self.observed.len())
     }
 
-    /// For each slot the nearest in which somebody looked: one before, else one after.
+    /// Finds for each slot the nearest in which somebody looked: one before, else one after.
     #[must_use]
     pub(crate) fn nearest_looks(&self) -> Vec<Option<usize>> {
         let mut last = self.observed.iter().position(|observed| *observed);
@@ -284,18 +284,18 @@ struct Phases(Vec<Option<usize>>);
 /// Phases of pods. In the slot of a change both were true; the later one counts.
 const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 
-/// The phase that a series tells of, as its place in [`PHASES`].
+/// Returns the phase that a series tells of, as its place in [`PHASES`].
 fn phase(series: &Series) -> Option<usize> {
     PHASES.iter().position(|known| series.label("phase") == Some(known))
 }
 
 impl Phases {
-    /// The same up to a slot.
+    /// Returns the same up to a slot.
     fn until(last: usize, count: usize, phase: usize) -> Self {
         Self((0..count).map(|slot| (slot <= last).then_some(phase)).collect())
     }
 
-    /// What it was last seen in, else what it was seen in first.
+    /// Returns what it was last seen in, else what it was seen in first.
     fn at(&self, slot: usize) -> Option<&'static str> {
         let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
         before.or_else(|| self.0[slot..].iter().find_map(|phase| *phase)).map(|phase| PHASES[phase])

@@ -35,7 +35,7 @@ struct Slot {
 /// Slots by (node, uuid or number, slice).
 type Slots = BTreeMap<SeriesDevice, Slot>;
 
-/// The devices of the cluster as they are at that moment.
+/// Returns the devices of the cluster as they are at that moment.
 #[must_use]
 pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> Readings {
     let reader = IdentityReader::new(facts, &moment.values);
@@ -104,7 +104,7 @@ fn slot<'s>(slots: &'s mut Slots, place: SeriesDevice, numbers: &DeviceNumbers) 
 }
 
 impl Slot {
-    /// The value of the best metric. Of copies that several pods get, the device's own counts; else the highest, for
+    /// Returns the value of the best metric. Of copies that several pods get, the device's own counts; else the highest, for
     /// copies of one value differ by the time of their scrape alone.
     fn value(&self, quantity: Quantity) -> Option<f64> {
         let found = self.values.get(&quantity)?;
@@ -202,7 +202,7 @@ mod tests {
         Series { labels, points: vec![Point { at: 0, value }] }
     }
 
-    /// A node with eight devices, of which the pod `train` holds two.
+    /// Returns a node with eight devices, of which the pod `train` holds two.
     fn read_on_node(values: Vec<Series>) -> Readings {
         let resources: BTreeMap<String, String> = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
         let node = Node { name: "n".into(), schedulable: true, ..Node::default() };

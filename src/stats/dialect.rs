@@ -114,14 +114,14 @@ pub const METRICS: [ExporterMetric; 54] = [
     metric("hami_gpu_shared_count", Quantity::Share, 5, 1.0),
 ];
 
-/// The metric of this name.
+/// Returns the metric of this name.
 #[must_use]
 pub fn metric_of(name: &str) -> Option<&'static ExporterMetric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
 impl ExporterMetric {
-    /// A sample in our unit; `None` when no device can have it: NaN, infinities, sentinels, a utilization over 100.
+    /// Returns a sample in our unit; `None` when no device can have it: NaN, infinities, sentinels, a utilization over 100.
     #[must_use]
     pub fn read(&self, value: f64) -> Option<f64> {
         let (lowest, highest) = self.quantity.range();
@@ -132,7 +132,7 @@ impl ExporterMetric {
 }
 
 impl Quantity {
-    /// What is physically possible, in our unit.
+    /// Returns what is physically possible, in our unit.
     fn range(self) -> (f64, f64) {
         match self {
             Self::Utilization | Self::MemoryCopy => (0.0, 100.0),
@@ -195,7 +195,7 @@ pub const MODEL_LABELS: [&str; 6] = ["modelName", "card_series", "card_model", "
 const OTHER_LABELS: [&str; 6] =
     ["GPU_I_PROFILE", "GPU_I_ID", "gpu_partition_id", "gpu_compute_partition_type", "gpu_memory_partition_type", "job"];
 
-/// Every label that is read, so that a server may leave the others out.
+/// Returns every label that is read, so that a server may leave the others out.
 pub fn labels() -> impl Iterator<Item = &'static str> {
     let pods = POD_LABELS.iter().flat_map(|(namespace, pod)| [*namespace, *pod]);
     let rest = [

@@ -55,25 +55,25 @@ impl GpuHours {
         }
     }
 
-    /// Measured time by utilization; `None` where devices were held and none was measured.
+    /// Returns measured time by utilization; `None` where devices were held and none was measured.
     #[must_use]
     pub(crate) fn used(&self) -> Option<f64> {
         (self.measured > 0.0 || self.held == 0.0).then_some(self.used)
     }
 
-    /// Measured and not used.
+    /// Returns the time measured and not used.
     #[must_use]
     pub(crate) fn wasted(&self) -> Option<f64> {
         Some((self.measured - self.used()?).max(0.0))
     }
 
-    /// Held and not measured.
+    /// Returns the time held and not measured.
     #[must_use]
     pub(crate) fn unknown(&self) -> f64 {
         (self.held - self.measured).max(0.0)
     }
 
-    /// Percent of the measured time; `None` where nothing was measured.
+    /// Returns percent of the measured time; `None` where nothing was measured.
     #[must_use]
     pub(crate) fn utilization(&self) -> Option<f64> {
         (self.measured > 0.0).then(|| self.used / self.measured * 100.0)
@@ -107,7 +107,7 @@ pub(crate) struct DeviceWork {
 }
 
 impl DeviceWork {
-    /// Percent.
+    /// Returns percent.
     #[must_use]
     pub(crate) fn utilization(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.sum / self.seconds)
@@ -183,7 +183,7 @@ pub(crate) struct Spread {
     pub pods: usize,
 }
 
-/// What is worth saying. `limit` is what a device may draw, in watts, by its model.
+/// Returns what is worth saying. `limit` is what a device may draw, in watts, by its model.
 #[must_use]
 pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<f64>) -> Vec<Advice> {
     let known: Vec<(&(String, DeviceId), f64)> =

@@ -39,13 +39,13 @@ pub(crate) type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
 type Best = BTreeMap<i64, (u8, bool, f64)>;
 
 impl Trace {
-    /// The curve of a quantity in order of time, empty where it was never sampled.
+    /// Returns the curve of a quantity in order of time, empty where it was never sampled.
     #[must_use]
     pub(crate) fn curve(&self, quantity: Quantity) -> &[Point] {
         self.curves.get(&quantity).map_or(&[], Vec::as_slice)
     }
 
-    /// Without what was measured before a time, in Unix milliseconds.
+    /// Removes what was measured before a time, in Unix milliseconds.
     #[must_use]
     pub(crate) fn since(&self, at: i64) -> Self {
         let mut cut = self.clone();
@@ -59,7 +59,7 @@ impl Trace {
         DeviceId { index: self.index, slice: self.slice.clone() }
     }
 
-    /// Used memory as a share of all of it, in percent, where both were sampled.
+    /// Returns used memory as a share of all of it, in percent, where both were sampled.
     #[must_use]
     pub(crate) fn memory_share(&self) -> Vec<Point> {
         let free: BTreeMap<i64, f64> = self.curve(Quantity::MemoryFree).iter().map(|point| (point.at, point.value)).collect();
@@ -76,7 +76,7 @@ impl Trace {
     }
 }
 
-/// The devices of an answer.
+/// Returns the devices of an answer.
 #[must_use]
 pub(crate) fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
     let reader = IdentityReader::new(facts, answer);
@@ -127,7 +127,7 @@ pub(crate) fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -
     history
 }
 
-/// The mean of several curves at each time that one of them has.
+/// Returns the mean of several curves at each time that one of them has.
 #[must_use]
 pub(crate) fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
     let mut sums: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
@@ -139,7 +139,7 @@ pub(crate) fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> 
     sums.into_iter().map(|(at, (sum, count))| Point { at, value: sum / f64::from(count) }).collect()
 }
 
-/// One sentence when devices look unused over a window, from the mean and the highest utilization of each: what people
+/// Returns one sentence when devices look unused over a window, from the mean and the highest utilization of each: what people
 /// want to hear before the bill. `None` when too little is known.
 #[must_use]
 pub(crate) fn unused(history: &History, expected: usize) -> Option<String> {

@@ -35,7 +35,7 @@ impl NamedPods {
         Self::ByTime { named, next: 0 }
     }
 
-    /// Those of a time. Times that ascend are found at once.
+    /// Returns the pods at a time. Ascending times are found without a search.
     fn at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
         let (same, named) = match self {
             Self::Same(pod) => (*pod, &[][..]),
@@ -89,7 +89,7 @@ impl<'l> Tenants<'l> {
         Self { ledger, of_nodes, numbers, pods, seen: ledger.nearest_looks() }
     }
 
-    /// The number of a pod; one that requested nothing has one that is nobody's.
+    /// Returns the number of a pod; one that requested nothing has one that is nobody's.
     pub(super) fn number(&self, pod: &PodKey) -> u32 {
         self.numbers.get(pod).copied().unwrap_or(u32::MAX)
     }
@@ -144,7 +144,7 @@ impl DeviceWatch<'_> {
         is_other
     }
 
-    /// Which slot it is. Mostly that after the last, for which nothing has to be divided.
+    /// Returns which slot it is. Mostly that after the last, for which nothing has to be divided.
     fn slot_of(&mut self, at: i64) -> Option<usize> {
         let (begin, last) = self.slot;
         let length = self.tenants.ledger.slot;
@@ -161,7 +161,7 @@ impl DeviceWatch<'_> {
         self.slot.1
     }
 
-    /// Who held it in a slot: pods that its labels name and that the ledger knows to have held some on that node; without
+    /// Returns who held it in a slot: pods that its labels name and that the ledger knows to have held some on that node; without
     /// names the only pod of a node that has all of it. And whether anybody did.
     fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let tenures = &self.tenants.ledger.tenures;

@@ -18,7 +18,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// `None` of nothing.
+    /// Summarizes values; `None` without any.
     #[must_use]
     pub(crate) fn of(mut sorted: Vec<f64>) -> Option<Self> {
         sorted.sort_unstable_by(f64::total_cmp);
@@ -89,7 +89,7 @@ pub(crate) fn allocated<'t>(
     (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
 }
 
-/// What a group of tenures came to; of everybody also what nobody knows the holder of. `None` when nobody looked.
+/// Returns what a group of tenures came to; of everybody also what nobody knows the holder of. `None` when nobody looked.
 #[must_use]
 pub(crate) fn sum(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>, everybody: bool) -> Option<Sum> {
     let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
@@ -111,7 +111,7 @@ pub(crate) fn sum(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usiz
     })
 }
 
-/// Every workload that requested devices, in order of its name.
+/// Returns every workload that requested devices, in order of its name.
 #[must_use]
 pub(crate) fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
     let mut tops: BTreeMap<&TopOwner, BTreeSet<usize>> = BTreeMap::new();
@@ -148,7 +148,7 @@ pub(crate) fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWork
     tops.into_iter().filter(|(_, own)| own.iter().any(has_requested)).filter_map(of).collect()
 }
 
-/// What its pods were in when they were last seen: the newest look counts, and of it the busiest.
+/// Returns what its pods were in when they were last seen: the newest look counts, and of it the busiest.
 fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
     let rank = |phase: &str| match phase {
         "Running" => 4,

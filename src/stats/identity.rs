@@ -55,7 +55,7 @@ impl ApiFacts {
         Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), ..Self::of_pods(pods) }
     }
 
-    /// The node that a label's value means.
+    /// Returns the node that a label's value means.
     fn node(&self, text: &str) -> Option<&str> {
         let Some(nodes) = &self.nodes else { return None };
         if let Some(node) = nodes.get(text) {
@@ -102,7 +102,7 @@ impl<'f> IdentityReader<'f> {
         Self { facts, clashing }
     }
 
-    /// The device; `None` when it is in no node of this cluster, or is not told.
+    /// Returns the device; `None` when it is in no node of this cluster, or is not told.
     #[must_use]
     pub(crate) fn place(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(&NODE_NAME_LABELS)) {
@@ -123,13 +123,13 @@ impl<'f> IdentityReader<'f> {
         Some(SeriesDevice { node, uuid, index, slice: slice(series, number) })
     }
 
-    /// The node of the pod that the target's own labels name.
+    /// Returns the node of the pod that the target's own labels name.
     fn own_pod(&self, series: &Series) -> Option<String> {
         let key = (series.label("namespace")?.to_owned(), series.label("pod")?.to_owned());
         self.facts.pods.as_ref()?.get(&key).cloned()
     }
 
-    /// The pod that holds the device; `None` for a free one. The exporter's own pod never holds it, nor does one that has
+    /// Returns the pod that holds the device; `None` for a free one. The exporter's own pod never holds it, nor does one that has
     /// ended or is on another node.
     #[must_use]
     pub(crate) fn holder(&self, series: &Series, node: &str) -> Option<PodKey> {
@@ -144,7 +144,7 @@ impl<'f> IdentityReader<'f> {
         }
     }
 
-    /// The pod that the labels name, whether it is still there or not.
+    /// Returns the pod that the labels name, whether it is still there or not.
     #[must_use]
     pub(crate) fn named_pod(&self, series: &Series) -> Option<PodKey> {
         let own = ("namespace", "pod");
@@ -166,7 +166,7 @@ impl<'f> IdentityReader<'f> {
         (!exporter).then(|| (namespace.to_owned(), pod.to_owned()))
     }
 
-    /// The exporter's name for the device.
+    /// Returns the exporter's name for the device.
     #[must_use]
     pub(crate) fn model(series: &Series) -> Option<&str> {
         let generic = if series.name().starts_with("nvidia_gpu_") { MODEL_LABELS.len() } else { MODEL_LABELS.len() - 1 };

@@ -10,7 +10,7 @@ use crate::model::series::Series;
 
 use super::query::{literal, quoted};
 
-/// A window of history that a query looks at: it ends at the time of evaluation and holds its begin, not its end.
+/// Returns a window of history that a query looks at: it ends at the time of evaluation and holds its begin, not its end.
 ///
 /// A millisecond is taken away, for windows of Prometheus 3 leave their begin out and those of Prometheus 2 hold both.
 fn window(seconds: i64) -> String {
@@ -87,7 +87,7 @@ pub enum About {
     Jobs,
 }
 
-/// The same of these pods, ReplicaSets or Jobs, by the label that holds their name.
+/// Returns the same of these pods, ReplicaSets or Jobs, by the label that holds their name.
 #[must_use]
 pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
@@ -110,21 +110,21 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     }
 }
 
-/// Where a series has what kube-state-metrics calls `namespace` and `pod`: under that name, or as `exported_…` where the
+/// Returns where a series has what kube-state-metrics calls `namespace` and `pod`: under that name, or as `exported_…` where the
 /// scrape put its own label in its place.
 #[must_use]
 pub fn label<'a>(series: &'a Series, name: &str) -> Option<&'a str> {
     series.label(&format!("exported_{name}")).or_else(|| series.label(name))
 }
 
-/// The label under which all of these have it.
+/// Returns the label under which all of these have it.
 #[must_use]
 pub fn label_name(answer: &[Series], name: &str) -> String {
     let exported = format!("exported_{name}");
     if answer.iter().any(|series| series.label(&exported).is_some()) { exported } else { name.to_owned() }
 }
 
-/// The pod of a series, with its UID where that is told.
+/// Returns the pod of a series, with its UID where that is told.
 #[must_use]
 pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     let key = (label(series, "namespace")?.to_owned(), label(series, "pod")?.to_owned());
@@ -141,7 +141,7 @@ pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
     phases.into_iter().filter(|(_, phases)| phases.len() > 1).map(|(((_, name), _), _)| name).collect()
 }
 
-/// The owner that a series tells of; `None` for one that has none.
+/// Returns the owner that a series tells of; `None` for one that has none.
 #[must_use]
 pub fn owner(series: &Series) -> Option<(String, String)> {
     let told = |name: &str| series.label(name).filter(|text| !text.is_empty() && *text != "<none>");
@@ -159,7 +159,8 @@ pub fn names(series: &Series, before: &str) -> BTreeMap<String, String> {
     own.collect()
 }
 
-/// A key as kube-state-metrics writes it: `app.kubernetes.io/name` is `app_kubernetes_io_name`, `costCenter` is `cost_center`.
+/// Returns a key as kube-state-metrics writes it: `app.kubernetes.io/name` is `app_kubernetes_io_name`, `costCenter` is
+/// `cost_center`.
 #[must_use]
 pub fn written(key: &str) -> String {
     let mut text = String::new();

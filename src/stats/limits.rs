@@ -86,7 +86,7 @@ const MIB: [(&str, f64); 27] = [
     ("rtx 4090", 24_564.0),
 ];
 
-/// MiB that a model has; `None` for one that is not in the table.
+/// Returns the MiB that a model has; `None` for one that is not in the table.
 #[must_use]
 pub(crate) fn mib(model: &str) -> Option<f64> {
     of(&MIB, model)

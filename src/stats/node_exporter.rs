@@ -57,7 +57,7 @@ fn storages() -> [(&'static str, String, String); 4] {
 /// One port once, however many servers scrape it.
 const PORTS: &str = "max by (instance,node,device,port) (node_infiniband_state_id)";
 
-/// The query for everything; each value says what it is in the label `what`.
+/// Returns the query for everything; each value says what it is in the label `what`.
 #[must_use]
 pub(crate) fn query() -> String {
     let mut parts: Vec<(String, String)> = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) fn query() -> String {
     parts.iter().map(named).collect::<Vec<_>>().join(" or ")
 }
 
-/// The answer to [`query`].
+/// Returns the answer to [`query`].
 #[must_use]
 pub(crate) fn read(answer: &[Series]) -> Machines {
     let found: BTreeMap<&str, f64> = answer

@@ -5,7 +5,7 @@ use crate::model::JobKind;
 use super::dialect::{FATAL_XIDS, METRICS, POD_LABELS, Quantity, labels};
 use super::training::Measure;
 
-/// A label's value between double quotes.
+/// Returns a label's value between double quotes.
 #[must_use]
 pub fn quoted(value: &str) -> String {
     let mut text = String::from('"');
@@ -21,7 +21,7 @@ pub fn quoted(value: &str) -> String {
     text
 }
 
-/// Text that a regular expression takes literally.
+/// Escapes text so that a regular expression takes it literally.
 #[must_use]
 pub fn literal(text: &str) -> String {
     let mut escaped = String::new();
@@ -51,7 +51,7 @@ impl Pods {
         Self { namespace: namespace.to_owned(), names: names.join("|") }
     }
 
-    /// All pods that a job of this kind ever had: those that are known, and others by the names that controllers make of
+    /// Returns all pods that a job of this kind ever had: those that are known, and others by the names that controllers make of
     /// that of the job.
     #[must_use]
     pub fn of_job<'a>(namespace: &str, job: &str, kind: JobKind, known: impl IntoIterator<Item = &'a str>) -> Self {
@@ -75,7 +75,7 @@ pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     format!("{{__name__=~\"{}\"}}[{seconds}s] offset 1ms", names(quantities).join("|"))
 }
 
-/// How many samples of devices an hour has.
+/// Returns how many samples of devices an hour has.
 #[must_use]
 pub fn samples_of_an_hour() -> String {
     let all = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree];
@@ -101,7 +101,7 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     POD_LABELS.iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
-/// One series per device and metric, whatever copies there are, with the labels that are read and no others.
+/// Returns one series per device and metric, whatever copies there are, with the labels that are read and no others.
 #[must_use]
 pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let plain: Vec<Quantity> = quantities.iter().copied().filter(|quantity| *quantity != Quantity::Xid).collect();
@@ -109,14 +109,14 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     format!("max by (__name__,{}) ({}{faults})", keys(), selector(&plain, pods))
 }
 
-/// The same for a window, where a value is not older than some seconds: else the server repeats what it had last for five
+/// Returns the same for a window, where a value is not older than some seconds: else the server repeats what it had last for five
 /// minutes, and a gap looks like a device that does nothing.
 #[must_use]
 pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     format!("max by (__name__,{}) (last_over_time({}[{seconds}s]))", keys(), selector(quantities, None))
 }
 
-/// Fatal errors of the last hour: the next error, or its clean-up, takes the place of one at once.
+/// Asks for fatal errors of the last hour: the next error, or its clean-up, replaces the present one at once.
 fn fatal_xids() -> String {
     let name = names(&[Quantity::Xid]).concat();
     let each: Vec<String> = FATAL_XIDS.iter().map(|code| format!("{name} == {code}")).collect();
@@ -126,7 +126,7 @@ fn fatal_xids() -> String {
     format!(r#"label_replace({named}, "fault", "xid", "", "")"#)
 }
 
-/// What pods expose of their own work, by the end of the metrics' names.
+/// Returns what pods expose of their own work, by the end of the metrics' names.
 #[must_use]
 pub fn exposed(pods: &Pods) -> String {
     let ends: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
@@ -137,7 +137,7 @@ pub fn exposed(pods: &Pods) -> String {
     format!("max by (__name__,namespace,pod,exported_pod) ({})", own.map(of).collect::<Vec<_>>().join(" or "))
 }
 
-/// How many seconds ago the utilization of each device was sampled, by the server's own clock.
+/// Returns how many seconds ago the utilization of each device was sampled, by the server's own clock.
 #[must_use]
 pub fn ages() -> String {
     let each: Vec<String> = names(&[Quantity::Utilization]).iter().map(|name| format!("(time() - timestamp({name}))")).collect();
@@ -147,7 +147,7 @@ pub fn ages() -> String {
 /// The window in which samples are counted to tell their interval.
 const WINDOW_SECONDS: u32 = 300;
 
-/// How many samples of its utilization the best sampled device of each scrape job had within five minutes.
+/// Returns how many samples of its utilization the best sampled device of each scrape job had within five minutes.
 #[must_use]
 pub fn samples_counted() -> String {
     let each: Vec<String> =
@@ -161,7 +161,7 @@ pub fn interval(counted: f64) -> Option<f64> {
     (counted >= 1.0).then(|| f64::from(WINDOW_SECONDS) / counted)
 }
 
-/// Which exporters a server has samples of: what tells the right one of several servers.
+/// Returns which exporters a server has samples of: what tells the right one of several servers.
 #[must_use]
 pub fn inventory() -> String {
     let all = names(&[Quantity::Utilization]).join("|");

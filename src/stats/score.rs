@@ -50,7 +50,7 @@ pub(crate) enum Band {
 impl Band {
     pub(crate) const ALL: [Self; 5] = [Self::Idle, Self::Low, Self::Normal, Self::High, Self::Unknown];
 
-    /// The document's word.
+    /// Returns the document's word.
     #[must_use]
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Band {
         }
     }
 
-    /// Below the threshold of low utilization, idle ones among them.
+    /// Returns true below the threshold of low utilization, idle ones among them.
     #[must_use]
     pub(crate) fn is_low(self) -> bool {
         matches!(self, Self::Idle | Self::Low)
@@ -110,7 +110,7 @@ pub(crate) struct Score {
 pub(crate) const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"];
 
 impl Score {
-    /// The score of what a device measured, of `expected` samples.
+    /// Returns the score of what a device measured, of `expected` samples.
     #[must_use]
     pub(crate) fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
@@ -152,7 +152,7 @@ impl Score {
         }
     }
 
-    /// Nothing is known of the device.
+    /// Makes the score of a device of which nothing is known.
     #[must_use]
     pub(crate) fn unknown(expected: usize) -> Self {
         Self {
@@ -186,7 +186,7 @@ mod tests {
     use crate::stats::history::{self, Lifetimes};
     use crate::stats::identity::ApiFacts;
 
-    /// A device with these metrics, each with ten samples of one value.
+    /// Returns a device with these metrics, each with ten samples of one value.
     fn trace(model: &str, metrics: &[(&str, f64)], samples: i64) -> Trace {
         let series: Vec<Series> = metrics
             .iter()

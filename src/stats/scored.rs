@@ -28,27 +28,28 @@ pub(crate) struct Scored {
 }
 
 impl Scored {
-    /// UUID, else node and number; `None` for a device that no exporter tells of.
+    /// Returns the UUID, else node and number; `None` for a device that no exporter reports.
     #[must_use]
     pub(crate) fn id(&self) -> Option<String> {
         let named = || format!("{}/{}", self.reading.node, self.reading.id());
         self.measured.then(|| self.reading.uuid.clone().unwrap_or_else(named))
     }
 
-    /// Namespace and pod that hold it; the first where it is shared.
+    /// Returns namespace and pod that hold it; the first where it is shared.
     #[must_use]
     pub(crate) fn holder(&self) -> (Option<&str>, Option<&str>) {
         let first = self.reading.holders.first();
         (first.map(|(namespace, _)| namespace.as_str()), first.map(|(_, pod)| pod.as_str()))
     }
 
-    /// Below the threshold, held, and not spared. Free devices are nobody's waste.
+    /// Returns true below the threshold when held and not exempt. Free devices are nobody's waste.
     #[must_use]
     pub(crate) fn is_low(&self) -> bool {
         self.score.band.is_low() && self.reading.held == Some(true) && !self.spared
     }
 
-    /// True when a machine may act on it: it is below a threshold whatever was not measured, and its data cover the window.
+    /// Returns true when a machine may act on it: it is below a threshold whatever was not measured, and its data cover the
+    /// window.
     #[must_use]
     pub(crate) fn is_certain(&self, threshold: f64) -> bool {
         // Terms that nobody measured might be anything.
@@ -78,7 +79,7 @@ impl Rules {
         usize::try_from((self.end - self.start) / self.step.max(1) + 1).unwrap_or(1)
     }
 
-    /// True when samples are there from one end of the window to the other, none left out: two steps apart at most.
+    /// Returns true when samples are there from one end of the window to the other, none left out: two steps apart at most.
     fn covers(&self, trace: &Trace) -> bool {
         let times = trace.curve(Quantity::Utilization).iter().map(|point| point.at);
         let (start, end, most) = (self.start * 1000, self.end * 1000, self.step * 2000);

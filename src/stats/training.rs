@@ -165,7 +165,7 @@ static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     (regex(number!(r"global batch size:\s*")), regex(number!(r"elapsed time per iteration \(ms\):\s*")))
 });
 
-/// What a line tells, each measure at most once. A bar that redraws itself tells its last state.
+/// Returns what a line tells, each measure at most once. A bar that redraws itself tells its last state.
 #[must_use]
 pub(crate) fn read(line: &str) -> Vec<(Measure, f64)> {
     let line = ANSI.replace_all(line, "");
@@ -192,7 +192,7 @@ fn read_part(line: &str) -> Vec<(Measure, f64)> {
     found
 }
 
-/// What a metric of a workload's own is, by the end of its name: `train_samples_per_second`, `megatron:loss`. What is
+/// Returns what a metric of a workload's own is, by the end of its name: `train_samples_per_second`, `megatron:loss`. What is
 /// measured on other data than that of the training is none of it.
 #[must_use]
 pub(crate) fn exposed(name: &str) -> Option<Measure> {
@@ -211,7 +211,7 @@ pub(crate) fn exposed(name: &str) -> Option<Measure> {
     Measure::ALL.into_iter().find(ends)
 }
 
-/// The newest throughput in some lines, as people say it: `245 tokens/sec`.
+/// Returns the newest throughput in some lines, as people say it: `245 tokens/sec`.
 #[must_use]
 pub(crate) fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     lines.rev().find_map(|line| {

@@ -89,7 +89,7 @@ impl<T> Runs<T> {
         }
     }
 
-    /// Those of devices that one of these tenures held, each once.
+    /// Returns those of devices that one of these tenures held, each once.
     fn of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
         let places: BTreeSet<usize> = own.iter().filter_map(|tenure| self.of_tenures.get(*tenure)).flatten().copied().collect();
         places.into_iter().map(|place| &self.all[place])
@@ -159,7 +159,7 @@ impl DeviceSamples {
     }
 }
 
-/// What devices told, and how many samples no device can have.
+/// Returns what devices told, and how many samples no device can have.
 fn told<'a>(
     answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
     stretch: Stretch,
@@ -264,25 +264,25 @@ impl Usage {
         usage
     }
 
-    /// Utilization in percent, in order of devices and time.
+    /// Returns utilization in percent, in order of devices and time.
     #[must_use]
     pub(crate) fn runs(&self) -> &[HolderSamples] {
         &self.utilization.all
     }
 
-    /// Utilization of devices while one of these tenures held them, each once, in order of devices and time.
+    /// Returns utilization of devices while one of these tenures held them, each once, in order of devices and time.
     pub(crate) fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
         self.utilization.of(own)
     }
 
-    /// Used memory of such devices, and all there was where that is known, in MiB.
+    /// Returns used memory of such devices, and all memory where that is known, in MiB.
     #[must_use]
     pub(crate) fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<f64>, Vec<f64>) {
         let memory = || self.memory.of(own).flat_map(|run| &run.values);
         (memory().map(|one| one.used).collect(), memory().filter_map(|one| one.total).collect())
     }
 
-    /// What a group drew at some times, in kWh; `None` where nobody measured it. Gaps are not filled.
+    /// Returns what a group drew at some times, in kWh; `None` where nobody measured it. Gaps are not filled.
     #[must_use]
     pub(crate) fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
         let of = |run: &HolderSamples| {
@@ -304,7 +304,7 @@ impl Usage {
         sums.into_iter().map(|(device, (sum, count))| (device, sum / count)).collect()
     }
 
-    /// The most memory that a group's devices used, with what there was of it, in MiB.
+    /// Returns the most memory that a group's devices used, with what there was of it, in MiB.
     #[must_use]
     pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, (f64, Option<f64>)> {
         let mut peaks: BTreeMap<usize, (f64, Option<f64>)> = BTreeMap::new();
@@ -349,7 +349,7 @@ pub(crate) fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u Holde
     windows.into_iter().map(|(window, (sum, count))| (window, sum / f64::from(count))).collect()
 }
 
-/// The greater of two, as far as they are known.
+/// Returns the greater of two, as far as they are known.
 pub(super) fn greater(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.max(b)),

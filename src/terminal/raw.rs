@@ -30,8 +30,8 @@ impl Drop for RawMode {
     }
 }
 
-/// The signal that ends this process from outside, as its number. It is caught from the call on, so that whoever waits for
-/// it can tidy up first.
+/// Returns the signal that ends this process from outside, as its number. It is caught from the call on, so that whoever waits
+/// for it can tidy up first.
 pub(crate) fn ended_from_outside() -> impl Future<Output = u8> {
     let signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     async move {
@@ -47,7 +47,7 @@ pub(crate) fn ended_from_outside() -> impl Future<Output = u8> {
 /// The number of Ctrl-C's signal.
 pub(crate) const INTERRUPT: u8 = 2;
 
-/// What is typed or piped in. A thread of its own reads it, for a read of stdin cannot be given up; it ends with the
+/// Returns what is typed or piped in. A thread of its own reads it, for a read of stdin cannot be given up; it ends with the
 /// process.
 #[must_use]
 pub(crate) fn stdin() -> mpsc::Receiver<Bytes> {

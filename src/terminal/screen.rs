@@ -18,7 +18,7 @@ impl Screen {
         screen
     }
 
-    /// True when keys can be waited for.
+    /// Returns true when keys can be waited for.
     #[must_use]
     pub(crate) fn has_keys(&self) -> bool {
         self.raw.is_some()

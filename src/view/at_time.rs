@@ -230,7 +230,7 @@ pub(crate) fn job_table(items: &[JobAt], format: Format, headers: bool, look: Te
     table.show(format, headers, look)
 }
 
-/// One sentence about a device.
+/// Returns one sentence about a device.
 #[must_use]
 pub(crate) fn sentence(device: &DeviceAt) -> String {
     let names = |holders: &[HolderAt]| {

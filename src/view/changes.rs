@@ -25,19 +25,19 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
-    /// Of what is not there yet.
+    /// Lists the fields of an object that does not exist yet.
     #[must_use]
     pub(crate) fn new(namespace: &str, object: &str, wanted: &Value) -> Self {
         Self::between(namespace, object, "created", String::new(), yaml(&in_order(wanted)), Vec::new())
     }
 
-    /// Of what is not described any more.
+    /// Lists the fields of an object that the file no longer describes.
     #[must_use]
     pub(crate) fn gone(namespace: &str, object: &str) -> Self {
         Self::between(namespace, object, "removed", format!("{object}\n"), String::new(), Vec::new())
     }
 
-    /// Of what changes in place.
+    /// Lists the fields that change in place.
     #[must_use]
     pub(crate) fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
         let mut fields = Vec::new();
@@ -45,7 +45,7 @@ impl Difference {
         Self::between(namespace, object, "updated", yaml(&in_order(live)), yaml(&in_order(wanted)), fields)
     }
 
-    /// Of what cannot be changed: `wanted` says only what was asked for.
+    /// Lists the fields that cannot be changed: `wanted` has only what was asked for.
     #[must_use]
     pub(crate) fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
         let mut fields = Vec::new();
@@ -66,7 +66,7 @@ impl Difference {
         TextDiff::from_lines(&self.before, &self.after).unified_diff().context_radius(3).header(&live, &file).to_string()
     }
 
-    /// For programs.
+    /// Formats it for programs.
     #[must_use]
     pub(crate) fn value(&self) -> Value {
         let namespace = Some(&self.namespace).filter(|namespace| !namespace.is_empty());
@@ -106,7 +106,7 @@ fn in_order(value: &Value) -> Value {
     }
 }
 
-/// What of `live` stands where `wanted` says something.
+/// Returns what of `live` stands where `wanted` says something.
 fn asked(live: &Value, wanted: &Value) -> Value {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
@@ -134,7 +134,7 @@ pub(crate) fn of(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     found
 }
 
-/// The same, where `wanted` says only what was asked for: what it leaves out is no difference.
+/// Returns the same, where `wanted` says only what was asked for: what it leaves out is no difference.
 #[must_use]
 pub(crate) fn of_wanted(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     let mut found = Vec::new();
@@ -207,13 +207,13 @@ impl Masks {
         Self { before: secrets_in(before), after: secrets_in(after) }
     }
 
-    /// An object as it is, for eyes.
+    /// Returns an object as it is, for eyes.
     #[must_use]
     pub(crate) fn live(&self, object: &Value) -> Value {
         hidden(object, &self.before, &self.after, "*** (before)")
     }
 
-    /// An object as it is wanted, for eyes.
+    /// Returns an object as it is wanted, for eyes.
     #[must_use]
     pub(crate) fn wanted(&self, object: &Value) -> Value {
         hidden(object, &self.after, &self.before, "*** (after)")

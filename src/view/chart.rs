@@ -24,7 +24,7 @@ pub(crate) struct ChartFrame {
 /// Columns that the axis takes.
 const AXIS: usize = 7;
 
-/// The chart, a line of text per row, with `note` beside the time axis.
+/// Returns the chart, a line of text per row, with `note` beside the time axis.
 #[must_use]
 pub(crate) fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -> String {
     let columns = frame.width.saturating_sub(AXIS).max(10);
@@ -84,7 +84,7 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
         .collect()
 }
 
-/// One character: two columns of four dots. A value of nothing is a dot on the ground, no value is no dot.
+/// Returns one character: two columns of four dots. A value of nothing is a dot on the ground, no value is no dot.
 fn cell(pair: &[Option<usize>], row: usize, look: TextStyle) -> char {
     const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
     const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
@@ -103,7 +103,7 @@ fn cell(pair: &[Option<usize>], row: usize, look: TextStyle) -> char {
     if bits == 0 { ' ' } else { char::from_u32(0x2800 + bits).unwrap_or(' ') }
 }
 
-/// A few points as one line of blocks, for lists: `▂▅█▇`.
+/// Returns a few points as one line of blocks, for lists: `▂▅█▇`.
 #[must_use]
 pub(crate) fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -123,7 +123,7 @@ fn number(value: f64) -> String {
     if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
-/// The time of day, with the day where the frame is longer than one.
+/// Returns the time of day, with the day where the frame is longer than one.
 fn clock(at: i64, frame: ChartFrame) -> String {
     let format = if frame.to - frame.from > 86_400_000 { "%m-%d %H:%M" } else { "%H:%M" };
     let zone = TimeZone::system();

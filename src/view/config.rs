@@ -19,7 +19,7 @@ pub(crate) struct Setting {
 const MASK: &str = "********";
 
 impl Setting {
-    /// The value, without what nobody may see.
+    /// Returns the value, without what nobody may see.
     fn masked(&self) -> Value {
         match &self.value {
             Value::Null => Value::Null,
@@ -30,7 +30,7 @@ impl Setting {
         }
     }
 
-    /// For people.
+    /// Formats it for people.
     #[must_use]
     pub(crate) fn shown(&self) -> String {
         match self.masked() {
@@ -42,7 +42,7 @@ impl Setting {
     }
 }
 
-/// An address without user, password and parameters, which may hold a key.
+/// Returns an address without user, password and parameters, which may hold a key.
 #[must_use]
 pub(crate) fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (&url[..scheme.len() + 3], rest));
@@ -52,7 +52,7 @@ pub(crate) fn without_credentials(url: &str) -> String {
     format!("{scheme}{host}{path}{parameters}")
 }
 
-/// Section → key → value, or value and origin.
+/// Nests as section → key → value, or value and origin.
 #[must_use]
 pub(crate) fn nested(settings: &[Setting], origins: bool) -> Value {
     let mut all = Map::new();
@@ -92,7 +92,7 @@ pub(crate) fn table(settings: &[Setting], format: Format, look: TextStyle) -> St
     table.show(format, true, look)
 }
 
-/// What `config set` did.
+/// Returns what `config set` did.
 #[must_use]
 pub(crate) fn one(setting: &Setting) -> Value {
     json!({"key": setting.name, "value": setting.masked(), "origin": setting.origin})

@@ -14,7 +14,7 @@ pub(crate) struct CopyResult {
     pub skipped: Vec<String>,
 }
 
-/// For people.
+/// Formats it for people.
 #[must_use]
 pub(crate) fn text(answer: &CopyResult) -> String {
     format!("copied {}, {}, to {}\n", count(answer.files, "file"), size(answer.bytes), answer.to)

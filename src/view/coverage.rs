@@ -33,19 +33,19 @@ impl From<&Readings> for Coverage {
     }
 }
 
-/// Two decimals: more than an exporter measures.
+/// Rounds to two decimals: more than an exporter measures.
 #[must_use]
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-/// Percent as a rate of 0 to 1, to four decimals.
+/// Turns percent into a rate of 0 to 1, to four decimals.
 #[must_use]
 pub(crate) fn rate(percent: f64) -> f64 {
     (percent * 100.0).round() / 10_000.0
 }
 
-/// `87%`, `-`.
+/// Formats as `87%`, or `-`.
 #[must_use]
 pub(crate) fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}%"))
@@ -58,7 +58,7 @@ pub(crate) fn memory(used_mib: Option<f64>, total_mib: Option<f64>) -> Option<St
     Some(format!("{}Gi/{}Gi", tenths(used / 1024.0), tenths(total / 1024.0)))
 }
 
-/// Memory per device of several.
+/// Formats the mean memory per device of several.
 #[must_use]
 pub(crate) fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used_mib, figures.memory_total_mib)
@@ -85,7 +85,7 @@ pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
     Some(text)
 }
 
-/// `68`, `79.7`.
+/// Formats as `68`, `79.7`.
 fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), ToOwned::to_owned)

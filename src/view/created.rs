@@ -77,7 +77,7 @@ impl Made {
         }
     }
 
-    /// For people.
+    /// Formats it for people.
     #[must_use]
     pub(crate) fn text(&self) -> String {
         format!("{}/{} {}\n", self.kind, self.name, self.message)
@@ -154,7 +154,7 @@ pub(crate) fn batch<'a>(created: &'a [Created], failed: &[FailedDocument], not_t
     SubmissionBatch { success: created.iter().map(item).collect(), failed: failed.iter().map(not).collect(), not_tried }
 }
 
-/// One created document for people.
+/// Returns one created document for people.
 #[must_use]
 pub(crate) fn text(created: &Created) -> String {
     let unit = match created.kind {

@@ -45,7 +45,7 @@ pub(crate) fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> D
     DeletionBatch { success: deleted, failed: failed.iter().map(not).collect() }
 }
 
-/// One job for people.
+/// Returns one job for people.
 #[must_use]
 pub(crate) fn text(deleted: &Deleted) -> String {
     let name = deleted.job_id.as_ref().or(deleted.name.as_ref()).map_or("", String::as_str);

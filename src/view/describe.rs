@@ -150,7 +150,7 @@ struct ConditionDocument<'a> {
     message: &'a str,
 }
 
-/// The job as JSON.
+/// Returns the job as JSON.
 #[must_use]
 pub(crate) fn document(description: &Description) -> JobDocument<'_> {
     let Description { job, state, progress, events, objects, addresses, autoscaler, .. } = description;
@@ -238,7 +238,7 @@ fn autoscaling(autoscaler: &Autoscaler) -> AutoscalingDocument<'_> {
     }
 }
 
-/// The job for people: the answer first, the detail after.
+/// Returns the job for people: the answer first, the detail after.
 #[must_use]
 pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -> String {
     let Description { job, state: found, progress, events, objects, addresses, autoscaler, .. } = description;
@@ -320,7 +320,7 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
     text
 }
 
-/// `1 to 10 replicas; gpu_utilization 45% of 70%`.
+/// Formats as `1 to 10 replicas; gpu_utilization 45% of 70%`.
 fn autoscaler_text(autoscaler: &Autoscaler) -> String {
     let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}%"));
     let mut text = format!("{} to {} replicas", autoscaler.min_replicas, autoscaler.max_replicas);

@@ -24,7 +24,7 @@ pub(crate) struct Efficiency {
     pub dropped: u64,
 }
 
-/// A sentence, and what to change in the YAML.
+/// Returns a sentence, and what to change in the YAML.
 fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
     match advice {
         Advice::FewerGpus { idle, all, alone } => {
@@ -88,7 +88,7 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// For people.
+/// Formats it for people.
 #[must_use]
 pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
     let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;

@@ -9,7 +9,7 @@ use crate::spec::{Problem, Problems, Severity};
 use super::TextStyle;
 use super::text::{clean, paint};
 
-/// `error: …` with causes, problems and hints.
+/// Formats `error: …` with causes, problems and hints.
 #[must_use]
 pub(crate) fn error_text(error: &Error, look: TextStyle) -> String {
     let mut text = format!("{} {}\n", paint("error:", Some(Color::Red), look), clean(&error.message));
@@ -30,13 +30,13 @@ pub(crate) fn error_text(error: &Error, look: TextStyle) -> String {
     text
 }
 
-/// A problem with its place and its line.
+/// Returns a problem with its place and its line.
 #[must_use]
 pub(crate) fn problem_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
     told(problems, problem, "", look)
 }
 
-/// The same with the id of the check that found it.
+/// Returns the same with the id of the check that found it.
 #[must_use]
 pub(crate) fn checked_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
     told(problems, problem, &format!(" [{}]", problem.id), look)
@@ -80,7 +80,7 @@ fn width(c: char) -> usize {
     unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
 }
 
-/// The error as objects, one a line: one for each problem of a file, else one.
+/// Returns the error as objects, one a line: one for each problem of a file, else one.
 #[must_use]
 pub(crate) fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
@@ -111,7 +111,7 @@ pub(crate) fn error_json(error: &Error) -> String {
     }
 }
 
-/// A warning as text.
+/// Returns a warning as text.
 #[must_use]
 pub(crate) fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
     let mut text = format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), clean(message));
@@ -121,7 +121,7 @@ pub(crate) fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -
     text
 }
 
-/// A warning as an object.
+/// Returns a warning as an object.
 #[must_use]
 pub(crate) fn warning_json(message: &str, hints: &[String]) -> String {
     let value = json!({

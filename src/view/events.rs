@@ -32,7 +32,7 @@ pub(crate) fn list(events: &[Event]) -> EventList<'_> {
     EventList { total: events.len(), items: events.iter().map(event_document).collect() }
 }
 
-/// One event as JSON.
+/// Returns one event as JSON.
 #[must_use]
 pub(crate) fn event_document(event: &Event) -> EventDocument<'_> {
     EventDocument {
@@ -45,7 +45,7 @@ pub(crate) fn event_document(event: &Event) -> EventDocument<'_> {
     }
 }
 
-/// All of them under each other, the newest last.
+/// Returns all of them under each other, the newest last.
 #[must_use]
 pub(crate) fn table(events: &[Event], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let mut table = Table::new([right("AGE"), right("TIMES"), left("OBJECT"), left("REASON"), left("MESSAGE")]);
@@ -61,7 +61,7 @@ pub(crate) fn table(events: &[Event], format: Format, headers: bool, look: TextS
     table.show(format, headers, look)
 }
 
-/// All of them for a terminal: whose it is, what it means, wrapped beside its title. `job` is left out of the names.
+/// Returns all of them for a terminal: whose it is, what it means, wrapped beside its title. `job` is left out of the names.
 #[must_use]
 pub(crate) fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> String {
     let part = |event: &Event| {
@@ -85,7 +85,7 @@ pub(crate) fn listing(events: &[Event], job: &str, look: TextStyle, now: Timesta
     text
 }
 
-/// One event in a line, for those who watch.
+/// Returns one event in a line, for those who watch.
 #[must_use]
 pub(crate) fn line(event: &Event, look: TextStyle) -> String {
     let at = event.at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
@@ -93,7 +93,7 @@ pub(crate) fn line(event: &Event, look: TextStyle) -> String {
     format!("{at} {} {words}\n", clean(&event.object))
 }
 
-/// The last things that happened, in plain words; what happened to several pods alike is one line. The newest last.
+/// Returns the last things that happened, in plain words; what happened to several pods alike is one line. The newest last.
 #[must_use]
 pub(crate) fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
     const SHOWN: usize = 8;
@@ -118,7 +118,7 @@ pub(crate) fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> Strin
     text
 }
 
-/// What an event means to somebody who knows no Kubernetes; unknown ones in their own words.
+/// Returns what an event means to somebody who knows no Kubernetes; unknown ones in their own words.
 fn plain_words(event: &Event) -> String {
     let message = clean(&event.message);
     let last_word = message.rsplit(' ').next().unwrap_or_default();

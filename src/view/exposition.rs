@@ -38,7 +38,7 @@ impl Analyses {
         self.errors += 1;
     }
 
-    /// The smallest time that so large a part of them does not exceed; `None` without any.
+    /// Returns the smallest time that so large a part of them does not exceed; `None` without any.
     fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted: Vec<f64> = self.recent.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
@@ -61,7 +61,7 @@ impl Text {
         self.0.push_str(&format!("{name}{labels} {value}\n"));
     }
 
-    /// A family of one sample.
+    /// Writes a family of one sample.
     fn gauge(&mut self, name: &str, help: &str, value: Option<f64>) {
         self.family(name, "gauge", help);
         if let Some(value) = value {
@@ -70,7 +70,7 @@ impl Text {
     }
 }
 
-/// A label's value as the format wants it.
+/// Returns a label's value as the format wants it.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -109,7 +109,7 @@ fn device(text: &mut Text, name: &str, row: &Scored, value: f64) {
     text.sample(name, &labels, value);
 }
 
-/// All families; without samples of devices where nothing new is known of them.
+/// Returns all families; without samples of devices where nothing new is known of them.
 #[must_use]
 pub(crate) fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
     let mut text = Text(String::new());

@@ -53,7 +53,7 @@ pub(crate) struct DoctorReport {
     pub prometheus: PrometheusHealth,
 }
 
-/// One line per piece.
+/// Returns one line per piece.
 #[must_use]
 pub(crate) fn text(report: &DoctorReport) -> String {
     let DoctorReport { health, kubernetes, prometheus } = report;

@@ -36,7 +36,7 @@ impl HeatmapMetric {
         }
     }
 
-    /// The order in which the document wants them shown.
+    /// Returns the order in which the document wants them shown.
     fn serial(self) -> u8 {
         match self {
             Self::Utilization => 1,
@@ -135,7 +135,7 @@ pub(crate) fn document(devices: &[Reading], coverage: Coverage, top: usize) -> H
     }
 }
 
-/// Every device in its place: a row per node, a column per number. Nodes with devices of which nobody tells anything have
+/// Returns every device in its place: a row per node, a column per number. Nodes with devices of which nobody tells anything have
 /// their row too.
 #[must_use]
 pub(crate) fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetric, look: TextStyle) -> String {
@@ -203,7 +203,7 @@ pub(crate) fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetr
 /// Devices of a node that have a column by their number.
 const WIDEST: usize = 64;
 
-/// A number on its color: blue is cold, red is hot.
+/// Returns a number on its color: blue is cold, red is hot.
 fn tile(text: &str, share: f64, look: TextStyle) -> String {
     use colored::Colorize;
     if !look.color {

@@ -21,7 +21,7 @@ pub(crate) struct Hour<'a> {
     pub partial: bool,
 }
 
-/// A number for a row: the same for the same row, below 2^53 so that every reader of JSON keeps it whole. FNV-1a.
+/// Returns a number for a row: the same for the same row, below 2^53 so that every reader of JSON keeps it whole. FNV-1a.
 #[must_use]
 pub(crate) fn id(parts: &[&str]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -218,7 +218,7 @@ impl HourlyRow {
         }
     }
 
-    /// The namespace of a row that has one.
+    /// Returns the namespace of a row that has one.
     #[must_use]
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
@@ -228,19 +228,19 @@ impl HourlyRow {
         }
     }
 
-    /// The value of a row of labels.
+    /// Returns the value of a row of labels.
     #[must_use]
     pub(crate) fn dimension_value(&self) -> Option<&str> {
         if let Self::Dimension(row) = self { Some(&row.dimension_value) } else { None }
     }
 
-    /// Mean in percent.
+    /// Returns the mean in percent.
     #[must_use]
     pub(crate) fn avg_utilization(&self) -> Option<f64> {
         self.utilization().avg_utilization
     }
 
-    /// Mean number of GPUs that were held.
+    /// Returns the mean number of GPUs that were held.
     #[must_use]
     pub(crate) fn allocated(&self) -> Option<f64> {
         match self {
@@ -251,7 +251,7 @@ impl HourlyRow {
         }
     }
 
-    /// What tells the row from others of its hour.
+    /// Returns what tells the row from others of its hour.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         match self {
@@ -281,7 +281,7 @@ impl HourlyRow {
     }
 }
 
-/// The number of a row: of its kind, cluster, hour and names.
+/// Returns the number of a row: of its kind, cluster, hour and names.
 fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
     let start = hour.start.to_string();
     let parts: Vec<&str> = [kind, hour.cluster, &start].into_iter().chain(names.iter().copied()).collect();

@@ -56,7 +56,7 @@ pub(crate) fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: 
     table.show(format, headers, look)
 }
 
-/// The cells of a row behind cluster and hour.
+/// Returns the cells of a row behind cluster and hour.
 fn own_cells(row: &HourlyRow) -> Vec<Cell> {
     fn number(value: Option<impl Serialize>) -> Cell {
         value.map_or_else(|| "-".to_owned(), |value| serde_json::to_string(&value).unwrap_or_default()).into()
@@ -100,7 +100,7 @@ fn own_cells(row: &HourlyRow) -> Vec<Cell> {
     }
 }
 
-/// Utilization of a cluster by the hour, for a terminal.
+/// Draws the utilization of a cluster by the hour, for a terminal.
 #[must_use]
 pub(crate) fn curve(rows: &[HourlyRow], start: i64, end: i64, look: TextStyle) -> String {
     let of = |row: &HourlyRow| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()? });

@@ -90,19 +90,19 @@ impl From<&JobRow> for JobItem {
     }
 }
 
-/// 99.9 is not done yet.
+/// Rounds down: 99.9 % is not done yet.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is between 0 and 100")]
 pub(super) fn whole_percent(percent: f64) -> u8 {
     percent.clamp(0.0, 100.0).floor() as u8
 }
 
-/// The list as JSON.
+/// Returns the list as JSON.
 #[must_use]
 pub(crate) fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobList {
     JobList { total, items: rows.iter().map(JobItem::from).collect(), coverage }
 }
 
-/// The list for people. A column appears when it tells something: the namespace with more than one, the user likewise.
+/// Returns the list for people. A column appears when it tells something: the namespace with more than one, the user likewise.
 #[must_use]
 pub(crate) fn table(rows: &[JobRow], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
@@ -144,7 +144,7 @@ pub(crate) fn table(rows: &[JobRow], format: Format, headers: bool, look: TextSt
     table.show(format, headers, look)
 }
 
-/// `-o name`: what other commands accept.
+/// Returns the names for `-o name`, which other commands accept.
 #[must_use]
 pub(crate) fn names(rows: &[JobRow]) -> Vec<String> {
     rows.iter().map(|row| format!("{}/{}", clean(&row.job.namespace), clean(&row.job.name))).collect()

@@ -61,7 +61,7 @@ pub(crate) struct Prefix {
 
 const COLORS: [Color; 6] = [Color::Cyan, Color::Magenta, Color::Yellow, Color::Green, Color::Blue, Color::BrightRed];
 
-/// One line for people. `raw` keeps the program's own bytes; without colors its own go too.
+/// Returns one line for people. `raw` keeps the program's own bytes; without colors its own go too.
 #[must_use]
 pub(crate) fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> String {
     let mut result = String::new();
@@ -89,7 +89,7 @@ pub(crate) fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool
     result
 }
 
-/// A progress bar redraws one line with carriage returns: only its last state is shown. Colors stay, every other escape
+/// Keeps only the last state of a line that a progress bar redraws with carriage returns. Colors stay, every other escape
 /// sequence goes. Without `colors` they go too.
 #[must_use]
 pub(crate) fn visible(text: &str, colors: bool) -> String {
@@ -114,7 +114,7 @@ pub(crate) fn visible(text: &str, colors: bool) -> String {
     result
 }
 
-/// The sequence when it only sets colors, else nothing.
+/// Returns the sequence when it only sets colors, else nothing.
 fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> String {
     let mut parameters = String::new();
     for c in chars {

@@ -82,7 +82,7 @@ fn timed(points: &[Point]) -> Vec<TimedValue> {
     points.iter().filter_map(one).collect()
 }
 
-/// The contract's series; with `only` those that were named and nothing else.
+/// Returns the contract's series; with `only` those that were named and nothing else.
 #[must_use]
 pub(crate) fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> Value {
     let mut document = serde_json::Map::new();
@@ -134,7 +134,7 @@ pub(crate) fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, l
     text
 }
 
-/// A line of blocks per device.
+/// Returns a line of blocks per device.
 fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: TextStyle) -> String {
     let quantity = if metric == JobMetric::GpuUtilization { Quantity::Utilization } else { Quantity::MemoryUsed };
     let names = names(curves.history);
@@ -187,7 +187,7 @@ struct ChartConfig {
     y_axis_unit: &'static str,
 }
 
-/// The workloads document's graphs: shares are 0 to 1 although their axis says percent, as there.
+/// Returns the workloads document's graphs: shares are 0 to 1 although their axis says percent, as there.
 #[must_use]
 pub(crate) fn workload(history: &History, told: &TrainingCurves) -> Graphs {
     let names = names(history);
@@ -221,7 +221,7 @@ pub(crate) struct Graphs {
     training: Graph,
 }
 
-/// The same for people: utilization as a chart, each device below.
+/// Returns the same for people: utilization as a chart, each device below.
 #[must_use]
 pub(crate) fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> String {
     let curves = JobCurves { history, throughput: Vec::new(), throughput_unit: None, from, to };
@@ -238,7 +238,7 @@ pub(crate) struct Performance {
     timestamp: i64,
 }
 
-/// By metric, each in order of time.
+/// Groups by metric, each in order of time.
 #[must_use]
 pub(crate) fn performance(told: &TrainingCurves) -> Vec<Performance> {
     let of = |measure: Measure| {
@@ -248,7 +248,7 @@ pub(crate) fn performance(told: &TrainingCurves) -> Vec<Performance> {
     Measure::ALL.into_iter().flat_map(of).collect()
 }
 
-/// A line per metric for people: the newest value, its beginning, a curve.
+/// Returns a line per metric for people: the newest value, its beginning, a curve.
 #[must_use]
 pub(crate) fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
     let mut text = String::new();

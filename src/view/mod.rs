@@ -69,7 +69,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// True where stdout is one document and talk on stderr is objects.
+    /// Returns true where stdout is one document and talk on stderr is objects.
     #[must_use]
     pub fn is_document(self) -> bool {
         matches!(self, Self::Json | Self::Yaml)
@@ -107,7 +107,7 @@ pub fn yaml(value: &impl Serialize) -> String {
     serde_saphyr::to_string(value).expect("our structs are YAML")
 }
 
-/// A document in the format asked for, or `None` where the format is for people.
+/// Returns a document in the format asked for, or `None` where the format is for people.
 #[must_use]
 pub fn document(format: Format, value: &impl Serialize) -> Option<String> {
     match format {

@@ -13,7 +13,7 @@ use super::table::{Table, left, right};
 use super::text::{age, clean, paint, status_line, wrapped};
 use super::{Format, TextStyle};
 
-/// One node.
+/// Returns one node.
 #[must_use]
 pub(crate) fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
     let node = &host.details.node;

@@ -17,7 +17,7 @@ fn number(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Percent of a resource that pods request.
+/// Formats the percentage of a resource that pods request.
 fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
     match (used_milli, total.and_then(|total| u128::try_from(total).ok()).filter(|total| *total > 0)) {
         (Some(used), Some(total)) => format!("{}%", (used * 100 + total / 2) / total),
@@ -34,14 +34,14 @@ fn health_color(health: NodeHealth) -> Option<Color> {
     }
 }
 
-/// CPU and memory that pods request, in percent of the node's.
+/// Formats the CPU and memory that pods request, in percent of the node's.
 fn requested(host: &NodeUsage) -> [Cell; 2] {
     let cpu = share(host.cpu_used_milli.map(u128::from), host.capacity_milli("cpu"));
     let memory = share(host.memory_used_bytes.map(|bytes| u128::from(bytes) * 1000), host.capacity_milli("memory"));
     [cpu.into(), memory.into()]
 }
 
-/// Mean over the devices that are held.
+/// Formats the mean over the devices that are held.
 fn utilization(host: &NodeUsage) -> Cell {
     percent(host.figures().utilization).into()
 }
@@ -50,7 +50,7 @@ fn types(host: &NodeUsage) -> String {
     host.kinds().join(",")
 }
 
-/// A table for a terminal, or one for a pipe, where each cell is one fact.
+/// Returns a table for a terminal, or one for a pipe, where each cell is one fact.
 #[must_use]
 pub(crate) fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     if format == Format::Table && look.width.is_some() {
@@ -117,7 +117,7 @@ fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
     table.show(Format::Table, headers, look)
 }
 
-/// `2/8`, `8/8 cordoned`, `4/7 1g.10gb`; of several profiles the first.
+/// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`; of several profiles the first.
 fn free(host: &NodeUsage) -> String {
     const REASON: usize = 14;
     let part = |count: Count| format!("{}/{}", number(count.free()), count.total);
@@ -137,7 +137,7 @@ fn free(host: &NodeUsage) -> String {
     parts.join(" ")
 }
 
-/// Taken and free devices as squares, where there are few enough to count.
+/// Draws taken and free devices as squares, where there are few enough to count.
 fn squares(gpus: Count, look: TextStyle) -> String {
     const MOST: u64 = 16;
     let (full, open) = if look.plain { ("#", ".") } else { ("■", "□") };
@@ -151,13 +151,13 @@ fn squares(gpus: Count, look: TextStyle) -> String {
     }
 }
 
-/// `mig-1g.10gb 4/7`.
+/// Formats as `mig-1g.10gb 4/7`.
 fn slices_text(slices: &BTreeMap<String, Count>) -> String {
     let one = |(name, count): (&String, &Count)| format!("{name} {}/{}", number(count.free()), count.total);
     slices.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What all of it comes to, for a terminal.
+/// Returns what all of it comes to, for a terminal.
 #[must_use]
 pub(crate) fn footer(hosts: &[&NodeUsage]) -> String {
     let sum = inventory::total(hosts.iter().map(|host| host.gpus));
@@ -187,7 +187,7 @@ pub(crate) fn footer(hosts: &[&NodeUsage]) -> String {
     text
 }
 
-/// The devices of several nodes for people.
+/// Returns the devices of several nodes for people.
 #[must_use]
 pub(crate) fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([

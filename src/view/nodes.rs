@@ -54,7 +54,7 @@ impl From<Count> for SliceItem {
     }
 }
 
-/// The slices of a node or of several.
+/// Returns the slices of a node or of several.
 #[must_use]
 pub(crate) fn slices(found: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
     found.iter().map(|(name, count)| (name.clone(), (*count).into())).collect()
@@ -82,7 +82,7 @@ impl From<&NodeUsage> for NodeItem {
     }
 }
 
-/// `263842964Ki` as the largest unit that loses nothing.
+/// Formats `263842964Ki` in the largest unit that loses nothing.
 pub(super) fn memory(text: Option<&String>) -> Option<String> {
     text.and_then(|text| quantity::whole(text)).map(quantity::binary)
 }
@@ -92,7 +92,7 @@ pub(crate) fn list(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage
     NodeList { total, items: hosts.iter().map(|host| NodeItem::from(*host)).collect(), coverage }
 }
 
-/// `-o name`.
+/// Returns the names for `-o name`.
 #[must_use]
 pub(crate) fn names(hosts: &[&NodeUsage]) -> Vec<String> {
     hosts.iter().map(|host| format!("{}", clean(host.name()))).collect()
@@ -127,7 +127,7 @@ pub(crate) struct HolderKey {
     pub pod: String,
 }
 
-/// The devices of a node, one by one: those that are measured, and those that only the node counts.
+/// Returns the devices of a node, one by one: those that are measured, and those that only the node counts.
 #[must_use]
 pub(crate) fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
     let unmeasured = match host.gpus.used {

@@ -92,7 +92,7 @@ fn fill(host: &NodeUsage) -> Option<Fill> {
     })
 }
 
-/// Decimal, as storage is sold: `450TB`, `1.5GB`.
+/// Formats in decimal units, as storage is sold: `450TB`, `1.5GB`.
 fn bytes(value: f64) -> String {
     let (unit, size) =
         [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)].into_iter().find(|(_, size)| value >= *size).unwrap_or(("B", 1.0));
@@ -100,7 +100,7 @@ fn bytes(value: f64) -> String {
     format!("{}{unit}", text.trim_end_matches(".0"))
 }
 
-/// Everything about the cluster, counted once for both forms.
+/// Returns everything about the cluster, counted once for both forms.
 #[must_use]
 pub(crate) fn document(cluster: &OverviewSource<'_>) -> Overview {
     let hosts: Vec<&NodeUsage> = cluster.inventory.hosts.iter().filter(|host| host.has_gpus()).collect();
@@ -158,7 +158,7 @@ fn devices(consumer: &Consumer) -> u64 {
     whole.map(|(_, amount)| amount).sum()
 }
 
-/// For people: bars with their numbers, then what needs attention.
+/// Formats it for people: bars with their numbers, then what needs attention.
 #[must_use]
 pub(crate) fn text(overview: &Overview, look: TextStyle) -> String {
     let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());

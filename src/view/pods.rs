@@ -45,7 +45,7 @@ pub(crate) fn pod_document(pod: &Pod, figures: Option<Figures>) -> PodDocument<'
     }
 }
 
-/// What a pod does, in a word or two.
+/// Returns what a pod does, in a word or two.
 fn pod_status(pod: &Pod) -> String {
     let ended = pod.containers.iter().find_map(|container| container.terminated.clone());
     let waiting = pod.containers.iter().find_map(|container| container.waiting.as_ref());
@@ -64,7 +64,7 @@ fn pod_status(pod: &Pod) -> String {
     }
 }
 
-/// The pods of the present try. What tells more of a training is its tries, of a service its restarts in place.
+/// Returns the pods of the present try. What tells more of a training is its tries, of a service its restarts in place.
 #[must_use]
 pub(crate) fn table(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
     if job.kind.serves() {

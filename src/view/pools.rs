@@ -34,7 +34,7 @@ impl PoolUse {
         crate::model::inventory::total(self.hosts.iter().map(|host| host.gpus))
     }
 
-    /// How many jobs are in it; `None` when some may not be seen.
+    /// Returns how many jobs are in it; `None` when some may not be seen.
     #[must_use]
     pub(crate) fn job_count(&self) -> Option<u64> {
         self.all_jobs.then_some(self.jobs.len() as u64)
@@ -66,7 +66,7 @@ impl PoolUse {
         self.hosts.iter().flat_map(NodeUsage::kinds).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// `active` while a node takes jobs; `None` when the nodes may not be seen.
+    /// Returns `active` while a node takes jobs; `None` when the nodes may not be seen.
     fn status(&self) -> Option<&'static str> {
         let any = |health: NodeHealth| self.hosts.iter().any(|host| host.health == health);
         if self.hosts.is_empty() {
@@ -109,7 +109,7 @@ pub(crate) struct PoolItem {
     status: Option<&'static str>,
 }
 
-/// A page of `total` pools.
+/// Returns a page of `total` pools.
 #[must_use]
 pub(crate) fn list(pools: &[PoolUse], total: usize, coverage: Option<Coverage>) -> PoolList {
     PoolList { total, items: pools.iter().map(PoolItem::from).collect(), coverage }
@@ -242,7 +242,7 @@ pub(crate) fn document(pool: &PoolUse) -> PoolDocument {
     }
 }
 
-/// One pool for people.
+/// Returns one pool for people.
 #[must_use]
 pub(crate) fn text(pool: &PoolUse, look: TextStyle) -> String {
     let gpus = pool.gpus();

@@ -28,13 +28,13 @@ pub(crate) struct QuotaItem<'a> {
     used: BTreeMap<&'a str, Option<&'a str>>,
 }
 
-/// A page of `total` quotas.
+/// Returns a page of `total` quotas.
 #[must_use]
 pub(crate) fn list(quotas: &[QuotaUse], total: usize) -> QuotaList<'_> {
     QuotaList { total, items: quotas.iter().map(item).collect() }
 }
 
-/// One quota as a document.
+/// Returns one quota as a document.
 #[must_use]
 pub(crate) fn item(quota: &QuotaUse) -> QuotaItem<'_> {
     QuotaItem {
@@ -51,21 +51,21 @@ pub(crate) fn names(quotas: &[QuotaUse]) -> Vec<String> {
     quotas.iter().map(|quota| format!("{}/{}", clean(&quota.namespace), clean(&quota.name))).collect()
 }
 
-/// Percent of a limit that is used; `None` where the limit is zero or not counted.
+/// Returns the percentage of a limit that is used; `None` where the limit is zero or not counted.
 fn percent(quota: &QuotaUse, key: &str) -> Option<f64> {
     let hard = quantity::milli(quota.hard.get(key)?)?;
     let used = quantity::milli(quota.used.get(key)?)?;
     (hard > 0).then(|| used as f64 * 100.0 / hard as f64)
 }
 
-/// The largest part of a limit that is used, in thousandths; `None` where nothing was counted yet.
+/// Returns the largest part of a limit that is used, in thousandths; `None` where nothing was counted yet.
 #[must_use]
 pub(crate) fn fullest(quota: &QuotaUse) -> Option<u64> {
     let parts = quota.hard.keys().filter_map(|key| percent(quota, key));
     parts.map(|percent| (percent * 10.0) as u64).max()
 }
 
-/// `requests.nvidia.com/gpu` as people say it.
+/// Shortens `requests.nvidia.com/gpu` to the name that people use.
 fn short(key: &str) -> &str {
     key.strip_prefix("requests.").unwrap_or(key)
 }
@@ -87,7 +87,7 @@ pub(crate) fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: Te
     table.show(format, headers, look)
 }
 
-/// One namespace for people.
+/// Returns one namespace for people.
 #[must_use]
 pub(crate) fn text(namespace: &str, quotas: &[QuotaUse], look: TextStyle) -> String {
     let mut text = format!("{}\n", clean(namespace));

@@ -125,7 +125,7 @@ pub(crate) fn explained(path: &str, found: FieldLookup) -> String {
     }
 }
 
-/// The same for programs.
+/// Returns the same for programs.
 #[must_use]
 pub(crate) fn value(path: &str, found: FieldLookup) -> Value {
     let names =
@@ -155,7 +155,7 @@ fn begins_with(kind: &str, path: &str) -> bool {
     }
 }
 
-/// A file to begin with: what is needed is set, everything else stands there as a comment.
+/// Returns a file to begin with: what is needed is set, everything else stands there as a comment.
 #[must_use]
 pub(crate) fn starter(kind: &str) -> String {
     let about = KINDS.iter().find(|(own, _)| *own == kind).map_or("", |(_, about)| about);
@@ -185,7 +185,7 @@ fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: us
     }
 }
 
-/// The reference of all fields as Markdown.
+/// Returns the reference of all fields as Markdown.
 #[must_use]
 pub(crate) fn markdown() -> String {
     const JOBS: [&str; 4] = ["training", "inference", "notebook", "compute"];

@@ -112,7 +112,7 @@ fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
     ]
 }
 
-/// For people with the sum below; CSV has the groups alone.
+/// Formats it for people with the sum below; CSV has the groups alone.
 #[must_use]
 pub(crate) fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new(TITLES.iter().map(|title| if *title == TITLES[0] { left(title) } else { right(title) }));
@@ -127,7 +127,7 @@ pub(crate) fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, l
     table.show(format, headers, look)
 }
 
-/// A table for a wiki or an issue.
+/// Returns a table for a wiki or an issue.
 #[must_use]
 pub(crate) fn markdown(report: &GpuHourReport<'_>) -> String {
     // Names come from the cluster: no control characters, and a bar would begin a new cell.

@@ -145,7 +145,7 @@ impl PoolRoom {
     }
 }
 
-/// The answer for people.
+/// Returns the answer for people.
 #[must_use]
 pub(crate) fn text(verdict: &Verdict, look: TextStyle) -> String {
     let mut text = format!("{}: {}\n", if verdict.allowed { "yes" } else { "no" }, verdict.message);

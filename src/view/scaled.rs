@@ -17,7 +17,7 @@ pub(crate) struct Scaled {
     pub message: String,
 }
 
-/// One job for people.
+/// Returns one job for people.
 #[must_use]
 pub(crate) fn text(scaled: &Scaled) -> String {
     format!("{}: {}\n", scaled.job_id, scaled.message)

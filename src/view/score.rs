@@ -89,7 +89,7 @@ pub(crate) fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
 /// Letters of an AI's reason in a message.
 const REASON: usize = 120;
 
-/// What a control system is told of a device: the document's body.
+/// Returns what a control system is told of a device: the document's body.
 #[must_use]
 pub(crate) fn control_body(row: &Scored, now: Timestamp) -> String {
     let ScoreItem { gpu_id, pod, namespace, hostname, score, status, timestamp, .. } = item(row, now);
@@ -100,7 +100,7 @@ pub(crate) fn control_body(row: &Scored, now: Timestamp) -> String {
     body.to_string()
 }
 
-/// What people are told of low devices in a chat, in at most so many bytes, and how many of them are named.
+/// Returns what people are told of low devices in a chat, in at most so many bytes, and how many of them are named.
 #[must_use]
 pub(crate) fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
     let mut text = format!("{} with a utilization score below {threshold}\n", count(rows.len() as u64, "GPU"));
@@ -193,7 +193,7 @@ fn color(band: Band) -> Option<colored::Color> {
     }
 }
 
-/// The results for people, with what they come to on a terminal.
+/// Returns the results for people, with what they come to on a terminal.
 #[must_use]
 pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
     let people = look.width.is_some() && format == Format::Table;
@@ -264,7 +264,7 @@ fn footer(rows: &[Scored]) -> String {
     text
 }
 
-/// `score stats` for people.
+/// Formats `score stats` for people.
 #[must_use]
 pub(crate) fn stats_text(stats: &ScoreStats) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));

@@ -13,7 +13,7 @@ pub(crate) struct Written {
     pub created: bool,
 }
 
-/// One secret for people.
+/// Returns one secret for people.
 #[must_use]
 pub(crate) fn text(written: &Written) -> String {
     let verb = if written.created { "created" } else { "replaced" };

@@ -33,7 +33,7 @@ pub(crate) struct Details<'a> {
 }
 
 impl At<'_> {
-    /// The slot that ends at this time, or the last before it in which somebody looked, not longer ago than five minutes.
+    /// Returns the slot that ends at this time, or the last before it in which somebody looked, not longer ago than five minutes.
     pub(super) fn slot(&self) -> Option<usize> {
         let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
         let seen = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
@@ -61,7 +61,7 @@ impl At<'_> {
         held.iter().map(|index| self.tenure(*index).gpus).sum()
     }
 
-    /// Mean of the five minutes before, over the devices of these tenures.
+    /// Returns the mean of the five minutes before, over the devices of these tenures.
     pub(super) fn utilization(&self, held: &[usize]) -> Option<f64> {
         let window = (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
         let own = held.iter().copied().collect();
@@ -126,7 +126,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// What tells it from others.
+    /// Returns what tells it from others.
     #[must_use]
     pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.cluster_name, self.snapshot_time)

@@ -73,13 +73,13 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table in the format asked for.
+    /// Returns the table in the format asked for.
     #[must_use]
     pub(crate) fn show(&self, format: Format, headers: bool, look: TextStyle) -> String {
         if format == Format::Csv { self.csv(headers, look) } else { self.aligned(format, headers, look) }
     }
 
-    /// The columns that `width` has room for: those that yield go from the right on.
+    /// Returns the columns that `width` has room for: those that yield go from the right on.
     fn fitting(&self, width: usize) -> Vec<usize> {
         let widest = |index: usize| {
             let cells = self.rows.iter().map(|row| clean(&row[index].text).width());
@@ -124,7 +124,7 @@ impl Table {
         if self.rows.is_empty() && !headers { String::new() } else { result }
     }
 
-    /// Unknown cells are empty: `-` is for people.
+    /// Formats as CSV. Unknown cells are empty: `-` is for people.
     fn csv(&self, headers: bool, look: TextStyle) -> String {
         let titles = || self.columns.iter().map(|column| column.title.to_lowercase().replace(' ', "_")).collect();
         let cells =

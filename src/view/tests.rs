@@ -21,7 +21,7 @@ fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
 }
 
-/// The same table at 80 and at 120 columns, in a pipe, and with every column.
+/// Returns the same table at 80 and at 120 columns, in a pipe, and with every column.
 fn at_widths(table: impl Fn(Format, TextStyle) -> String) -> String {
     let style = |width| TextStyle { width, color: false, plain: false };
     let views = [

@@ -9,7 +9,7 @@ use crate::model::{State, Status};
 
 use super::TextStyle;
 
-/// Text from outside, safe to show: control characters, bidirectional marks and line separators become visible escapes.
+/// Makes text from outside safe to show: control characters, bidirectional marks and line separators become visible escapes.
 #[must_use]
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
@@ -31,13 +31,13 @@ fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
 }
 
-/// A span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
+/// Returns a span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
 #[must_use]
 pub(crate) fn age(from: Option<Timestamp>, now: Timestamp) -> String {
     from.map_or_else(|| "-".to_owned(), |from| span(now.duration_since(from)))
 }
 
-/// A duration in one unit.
+/// Returns a duration in one unit.
 #[must_use]
 pub(crate) fn span(duration: SignedDuration) -> String {
     let seconds = duration.as_secs().max(0);
@@ -49,13 +49,13 @@ pub(crate) fn span(duration: SignedDuration) -> String {
     }
 }
 
-/// `1 pod`, `2 pods`.
+/// Formats as `1 pod`, `2 pods`.
 #[must_use]
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `text` in a color, where colors are wanted.
+/// Writes `text` in a color, where colors are wanted.
 #[must_use]
 pub(crate) fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
     match color.filter(|_| look.color) {
@@ -64,7 +64,7 @@ pub(crate) fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String
     }
 }
 
-/// What needs attention has the only strong color: red broken, yellow waiting, green fine, dim what is over or paused.
+/// Returns red for broken, yellow for waiting, green for running; what is over or paused is dim.
 #[must_use]
 pub(crate) fn status_color(status: Status) -> Option<Color> {
     match status {
@@ -75,7 +75,7 @@ pub(crate) fn status_color(status: Status) -> Option<Color> {
     }
 }
 
-/// `pending ImagePullBackOff`, `running 2/2`.
+/// Formats as `pending ImagePullBackOff`, `running 2/2`.
 #[must_use]
 pub(crate) fn state(state: &State) -> String {
     let mut text = state.status.to_string();
@@ -88,19 +88,19 @@ pub(crate) fn state(state: &State) -> String {
     text
 }
 
-/// A line of a description: its name and what it says.
+/// Returns a line of a description: its name and what it says.
 #[must_use]
 pub(crate) fn status_line(name: &str, value: &str) -> String {
     format!("  {name:<12} {value}\n")
 }
 
-/// A bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
+/// Returns a bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
 #[must_use]
 pub(crate) fn bar(percent: f64, cells: usize, look: TextStyle) -> String {
     format!("{} {percent:.0}%", blocks(percent, cells, look))
 }
 
-/// A bar of `cells` for whoever writes its number beside it.
+/// Returns a bar of `cells` for whoever writes its number beside it.
 #[must_use]
 pub(crate) fn blocks(percent: f64, cells: usize, look: TextStyle) -> String {
     let eighths = (percent.clamp(0.0, 100.0) / 100.0 * cells as f64 * 8.0).round() as usize;

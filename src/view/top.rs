@@ -59,7 +59,7 @@ pub(crate) fn of_gpu(reading: &Reading) -> TopLine {
     }
 }
 
-/// The busiest first; what is not known last, whatever the key.
+/// Sorts the busiest first; unknown ones last, whatever the key.
 pub(crate) fn sort(lines: &mut [TopLine], key: TopOrder) {
     let number = |line: &TopLine| match key {
         TopOrder::Utilization => line.figures.utilization,
@@ -74,7 +74,7 @@ pub(crate) fn sort(lines: &mut [TopLine], key: TopOrder) {
     });
 }
 
-/// The lines as a table. `past` adds a curve of the last minutes.
+/// Returns the lines as a table. `past` adds a curve of the last minutes.
 #[must_use]
 pub(crate) fn table(
     lines: &[TopLine],

@@ -28,7 +28,7 @@ pub(crate) fn document(branch: &Branch) -> TreeItem<'_> {
     }
 }
 
-/// The tree with lines, or with ASCII ones.
+/// Returns the tree with lines, or with ASCII ones.
 #[must_use]
 pub(crate) fn text(branch: &Branch, look: TextStyle) -> String {
     let mut lines = format!("{}/{}\n", clean(&branch.kind), clean(&branch.name));

@@ -36,7 +36,7 @@ fn word(severity: Severity) -> &'static str {
     if severity == Severity::Error { "error" } else { "warning" }
 }
 
-/// For people: what is wrong with its place, and a line for each file that is well.
+/// Formats it for people: each problem with its place, and a line for each valid file.
 #[must_use]
 pub fn text(files: &[Validated], look: TextStyle) -> String {
     let mut text = String::new();
@@ -57,7 +57,7 @@ pub fn text(files: &[Validated], look: TextStyle) -> String {
     text
 }
 
-/// For programs.
+/// Formats it for programs.
 #[must_use]
 pub fn value(files: &[Validated], strict: bool) -> Value {
     let problem = |problem: &Problem| {
@@ -79,7 +79,7 @@ pub fn value(files: &[Validated], strict: bool) -> Value {
     json!({"errors": errors, "warnings": warnings, "files": files.iter().map(file).collect::<Vec<_>>()})
 }
 
-/// One check for programs.
+/// Returns one check for programs.
 #[must_use]
 pub fn check_value(check: &Check) -> Value {
     json!({
@@ -88,7 +88,7 @@ pub fn check_value(check: &Check) -> Value {
     })
 }
 
-/// One check in full.
+/// Returns one check in full.
 #[must_use]
 pub fn explained(check: &Check) -> String {
     let silence = match can_be_silenced(check) {
@@ -98,7 +98,7 @@ pub fn explained(check: &Check) -> String {
     format!("{} ({}): {}\n\n{}{silence}\n", check.id, word(check.severity), check.title, check.why)
 }
 
-/// The checks as a table in Markdown.
+/// Returns the checks as a table in Markdown.
 #[must_use]
 pub fn reference() -> String {
     let mut text = "| Check | | Finds |\n|---|---|---|\n".to_owned();

@@ -52,7 +52,7 @@ struct WorkloadItem {
     source: &'static str,
 }
 
-/// Unix seconds; 0 while it goes on.
+/// Returns Unix seconds; 0 while it goes on.
 fn end(workload: &Workload) -> Option<i64> {
     if workload.has_ended() { workload.ended_at().map(Timestamp::as_second) } else { Some(0) }
 }
@@ -90,7 +90,7 @@ fn color(standing: Standing) -> Option<colored::Color> {
     }
 }
 
-/// The list for people.
+/// Returns the list for people.
 #[must_use]
 pub(crate) fn table(found: &[&Workload], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
@@ -121,7 +121,7 @@ fn held(workload: &Workload) -> u64 {
     workload.gpus_held() + workload.slices.values().sum::<u64>()
 }
 
-/// `-o name`: what `describe workload` accepts.
+/// Returns the names for `-o name`, which `describe workload` accepts.
 #[must_use]
 pub(crate) fn names(found: &[&Workload]) -> Vec<String> {
     let name = |workload: &&Workload| {
@@ -299,7 +299,7 @@ pub(crate) fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
     }
 }
 
-/// One workload for people.
+/// Returns one workload for people.
 #[must_use]
 pub(crate) fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
     let ConsumerRow { workload, figures } = row;

@@ -204,7 +204,7 @@ fn a_training_is_replaced_only_when_asked() {
     scene.get(&["deployment", "t"]);
     // What is not ours is not touched.
     scene.admin.run(&["create", "deployment", "theirs", "--image=x", "-n", "replaces"]);
-    apply(&scene, &service("theirs", 1, "nginx:1", "")).exits(1).says("AlreadyExists").says("not made by gpuctl");
+    apply(&scene, &service("theirs", 1, "nginx:1", "")).exits(1).says("AlreadyExists").says("not created by gpuctl");
     let images = scene.get(&["deployment", "theirs"])["spec"]["template"]["spec"]["containers"][0]["image"].clone();
     assert_eq!(images, "x");
 }
@@ -260,7 +260,7 @@ fn pools_and_quotas_are_applied_too() {
     assert!(scene.gpuctl_with(&["apply", "-f", "-"], pool).ok().out.contains("is as the file says"));
     scene.gpuctl_with(&["apply", "-f", "-"], &pool.replace("one", "two")).ok();
     assert_eq!(scene.gpuctl(&["describe", "pool", "app-extra", "-o", "json"]).ok().json()["description"], "two");
-    scene.gpuctl_with(&["create", "-f", "-"], pool).exits(1).says("exists already");
+    scene.gpuctl_with(&["create", "-f", "-"], pool).exits(1).says("already exists");
     scene.gpuctl(&["delete", "pool", "app-extra"]).ok();
     // A node of a pool is there with what is written on it.
     let model = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
@@ -310,7 +310,7 @@ fn pools_and_quotas_are_applied_too() {
         "spec": {"hard": {"pods": "9"}}});
     scene.admin.apply(&theirs);
     scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).says("`apply --force-conflicts` takes it over");
-    scene.gpuctl_with(&["apply", "-f", "-"], &fewer).exits(1).says("somebody else set fields").says(".spec.hard.pods");
+    scene.gpuctl_with(&["apply", "-f", "-"], &fewer).exits(1).says("another manager set these fields").says(".spec.hard.pods");
     scene.gpuctl_with(&["apply", "-f", "-", "--force-conflicts"], &fewer).ok();
     assert_eq!(hard("apppool").unwrap(), json!({"pods": "7"}));
 }

@@ -29,7 +29,7 @@ fn every_command_here_and_everywhere() {
     assert!(table.out.lines().any(|line| words(line) == ["create", "jobs", "yes", "no", "-"]), "{}", table.out);
     assert!(table.out.lines().any(|line| words(line) == ["get", "nodes", "no", "no", "list", "nodes"]), "{}", table.out);
     assert!(table.out.lines().all(|line| line.len() <= 80), "{}", table.out);
-    table.says("here is namespace auth; you are carol");
+    table.says("HERE is namespace auth; you are carol");
 }
 
 #[test]

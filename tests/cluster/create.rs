@@ -38,8 +38,8 @@ fn what_is_not_ours_is_not_touched() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &scene.training("web", ""))
         .exits(1)
-        .says("service `web` exists already")
-        .says("it was not made by gpuctl");
+        .says("service `web` already exists")
+        .says("it was not created by gpuctl");
     assert_eq!(scene.get(&["service", "web"]), before);
     nothing_is_left(&scene);
 }

@@ -51,7 +51,7 @@ fn an_unknown_name_gets_near_ones_and_a_namesake_is_named() {
         .says("did you mean `bert-large`?");
     scene.gpuctl_anywhere(&["delete", "job", "bert-large"]).exits(4).says("did you mean `unknown/bert-large`?");
     scene.gpuctl(&["delete", "job", "nothing-like-it", "--ignore-not-found"]).ok();
-    scene.gpuctl(&["delete", "job", "../pods/x"]).exits(2).says("is no name of a job");
+    scene.gpuctl(&["delete", "job", "../pods/x"]).exits(2).says("is not a valid job name");
     scene.gpuctl_anywhere(&["delete", "job", "unknown/bert-large"]).ok();
 }
 
@@ -59,7 +59,7 @@ fn an_unknown_name_gets_near_ones_and_a_namesake_is_named() {
 fn a_job_that_is_not_ours_is_refused() {
     let scene = Scene::new("notours");
     scene.admin.run(&["create", "job", "theirs", "--image=busybox", "-n", "notours"]);
-    scene.gpuctl(&["delete", "job", "theirs"]).exits(1).says("was not made by gpuctl");
+    scene.gpuctl(&["delete", "job", "theirs"]).exits(1).says("was not created by gpuctl");
     scene.admin.run(&["get", "job", "theirs", "-n", "notours"]);
 }
 

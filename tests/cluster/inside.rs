@@ -131,7 +131,7 @@ fn a_notebook_opens_with_its_token_only_when_asked() {
     scene.gpuctl(&["pause", "job", "lab"]).ok();
     scene.gpuctl(&["open", "lab"]).exits(1).says("is paused").says("gpuctl resume job open-nb/lab");
     scene.create("train", "");
-    scene.gpuctl(&["open", "train"]).exits(2).says("names no port").says("--target-port 6006");
+    scene.gpuctl(&["open", "train"]).exits(2).says("has no port").says("--target-port 6006");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
     assert_eq!(scene.gpuctl_with(&["exec", "a"], "echo from a shell\nexit 4\n").exits(4).out, "from a shell\n");
     let large = scene.gpuctl(&["exec", "a", "--", "sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x"]).ok().out;
     assert_eq!(large.len(), 5_000_000);
-    scene.gpuctl(&["exec", "a", "--rank", "2", "--", "true"]).exits(4).says("job `a` has no rank 2").says("there are: 0, 1");
+    scene.gpuctl(&["exec", "a", "--rank", "2", "--", "true"]).exits(4).says("job `a` has no rank 2").says("available: 0, 1");
     scene.gpuctl(&["exec", "a", "-c", "sidecar", "--", "true"]).exits(4).says("has no container `sidecar`");
     scene.gpuctl(&["exec", "a", "--", "no-such-program"]).exits(1).says("the image of job `a` has no `no-such-program`");
     scene.gpuctl(&["exec", "nope", "--", "true"]).exits(4);

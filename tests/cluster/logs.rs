@@ -40,7 +40,7 @@ fn ranks_are_merged_by_time_and_can_be_picked() {
     assert_eq!(json["logs"].as_array().unwrap().len(), 6);
     assert_eq!(json["lines"][5]["rank"], 1);
     assert_eq!(json["lastTimestamp"], json["lines"][5]["timestamp"]);
-    scene.gpuctl(&["logs", "a", "--rank", "7"]).exits(4).says("job `a` has no rank 7").says("there are: 0, 1");
+    scene.gpuctl(&["logs", "a", "--rank", "7"]).exits(4).says("job `a` has no rank 7").says("available: 0, 1");
     scene.gpuctl(&["logs", "a", "--grep", "["]).exits(2);
     scene.gpuctl(&["logs", "nope"]).exits(4);
 }
@@ -203,7 +203,7 @@ fn a_sidecar_is_not_taken_for_the_job() {
     assert_eq!(scene.gpuctl(&["logs", "a"]).ok().out, "abc\n 20%|##   | 2/10\n");
     assert_eq!(scene.gpuctl(&["logs", "a", "--raw", "--tail", "1"]).ok().out, " 10%|#    | 1/10\r 20%|##   | 2/10\n");
     assert_eq!(scene.gpuctl(&["logs", "a", "-o", "json"]).ok().json()["logs"][0], "a\u{1b}[2Jb\u{1b}[32mc");
-    scene.gpuctl(&["logs", "a", "-c", "typo"]).exits(4).says("job `a` has no container `typo`").says("there are: main, agent");
+    scene.gpuctl(&["logs", "a", "-c", "typo"]).exits(4).says("job `a` has no container `typo`").says("available: main, agent");
     scene.gpuctl(&["logs", "a", "-f", "-c", "typo"]).exits(4).says("has no container `typo`");
 }
 
@@ -228,5 +228,5 @@ fn the_api_server_may_be_away_for_a_while() {
     log.say("after");
     let run = finish(child, Duration::from_secs(60)).ok();
     assert_eq!(run.out, "before\nmeanwhile\nafter\n", "{}", run.err);
-    assert!(run.err.contains("trying again") && run.err.contains("a succeeded"), "{}", run.err);
+    assert!(run.err.contains("retrying") && run.err.contains("a succeeded"), "{}", run.err);
 }

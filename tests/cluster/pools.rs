@@ -90,7 +90,7 @@ fn a_missing_node_or_one_in_another_pool_writes_nothing() {
     let run = make(&scene, &yaml("whole-a", "pool-whole-0, nope, nada"), &[]).exits(1);
     assert!(run.err.starts_with("error: there is no node nope, nada; nothing was written\n"), "{}", run.err);
     assert_eq!(labels(&scene, "pool-whole-0")["gpuctl/pool"], Value::Null);
-    make(&scene, &yaml("whole-a", "pool-whole-0, nope"), &["--keep-partial"]).ok().says("the pool is made without it");
+    make(&scene, &yaml("whole-a", "pool-whole-0, nope"), &["--keep-partial"]).ok().says("the pool is created without it");
     let refused = make(&scene, &yaml("whole-b", "pool-whole-1, pool-whole-0"), &[]).exits(1);
     refused.says("node `pool-whole-0` is in pool `whole-a`").says("--force moves it");
     assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], Value::Null);
@@ -168,7 +168,7 @@ nodes: [pool-quota-0, pool-quota-1]
         .ok()
         .says("you may list jobs of namespace `pool-quota` only: others were not counted against the quota");
     let pools = alice.gpuctl(&["get", "pools"]).exits(0);
-    assert!(pools.out.contains("pool-quota") && pools.err.contains("how they are is not known"), "{}{}", pools.out, pools.err);
+    assert!(pools.out.contains("pool-quota") && pools.err.contains("without their status"), "{}{}", pools.out, pools.err);
     alice.gpuctl(&["add", "node", "pool-quota-0", "--pool", "pool-quota", "--force"]).exits(5);
     scene.gpuctl(&["delete", "job", "second"]).ok();
     scene.gpuctl(&["delete", "pool", "pool-quota"]).ok();

@@ -44,7 +44,7 @@ namespace:
     assert_eq!((&first["namespace"], &first["quota"]), (&json!("quota-a"), &json!("teams")));
     let text = scene.gpuctl(&["describe", "quota", "quota-a"]).ok().out;
     assert!(text.contains("nvidia.com/gpu") && text.contains("2 of 2") && text.contains("100%"), "{text}");
-    scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1).says("exists already in namespace `quota-a`");
+    scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1).says("already exists in namespace `quota-a`");
     assert_eq!(
         scene.admin.json(&["get", "namespace", "quota-new"])["metadata"]["labels"]["app.kubernetes.io/managed-by"],
         "gpuctl"
@@ -76,7 +76,7 @@ fn a_quota_that_fails_part_way_is_taken_back() {
     scene.admin.run(&["create", "quota", "half", "-n", "quota-back", "--hard=pods=3"]);
     let yaml = "kind: quota\nversion: v0.1\nquota: {name: half}\nnamespace: {quota-first: {gpu: 1}, quota-back: {gpu: 1}}\n";
     let run = scene.gpuctl_with(&["create", "-f", "-"], yaml).exits(1);
-    run.says("quota `half` already exists in namespace `quota-back`; nothing was written").says("somebody else made it");
+    run.says("quota `half` already exists in namespace `quota-back`; nothing was written").says("it was not created by gpuctl");
     assert!(!scene.admin.try_run(&["get", "namespace", "quota-first"], "").status.success());
     let left = scene.get(&["resourcequota", "half"]);
     assert_eq!(left["spec"]["hard"], json!({"pods": "3"}), "what others made stays");

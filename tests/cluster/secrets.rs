@@ -28,7 +28,7 @@ fn a_token_gets_into_the_secret_and_nowhere_else() {
         with_token(&scene, &["create", "secret", "hub2", "--from-env", "token=HF_TOKEN", "-o", "json"]).ok(),
         with_token(&scene, &["create", "secret", "hub", "--from-env", "HF_TOKEN"])
             .exits(1)
-            .says("exists already")
+            .says("already exists")
             .says("--replace"),
         with_token(&scene, &["create", "secret", "hub", "--from-env", "HF_TOKEN", "--replace", "-o", "yaml"]).ok(),
         with_token(&scene, &["create", "secret", "x", "--from-env", CANARY]).exits(2).says("not the value itself"),
@@ -77,7 +77,7 @@ fn a_token_gets_into_the_secret_and_nowhere_else() {
     runs.push(
         with_token(&scene, &["create", "secret", "theirs", "--from-env", "HF_TOKEN", "--replace"])
             .exits(1)
-            .says("was not made by gpuctl"),
+            .says("was not created by gpuctl"),
     );
     // The name of a variable that is not set may be printed, for that is what has to be corrected.
     for (index, run) in runs.iter().enumerate().filter(|(index, _)| *index != 4) {

@@ -382,7 +382,7 @@ fn an_edit_user_serves_scales_and_deletes() {
     assert_eq!(alice.gpuctl(&["get", "jobs", "-o", "name"]).ok().out, "edit-services/web\n");
     alice.gpuctl(&["describe", "job", "web"]).ok();
     alice.gpuctl(&["events", "web"]).ok();
-    alice.gpuctl(&["scale", "web", "--replicas", "1"]).ok().says("its autoscaler keeps between 1 and 3 replicas");
+    alice.gpuctl(&["scale", "web", "--replicas", "1"]).ok().says("the autoscaler keeps between 1 and 3 replicas");
     alice.gpuctl(&["pause", "job", "web"]).ok();
     until(&scene, "web", |job| job["status"] == "paused");
     alice.gpuctl(&["resume", "job", "web"]).ok();

@@ -82,7 +82,7 @@ fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
         assert!(run.json()["items"][0]["gpuUtilization"].is_null());
         let warning: serde_json::Value =
             serde_json::from_str(run.err.trim()).unwrap_or_else(|_| panic!("one object: {}", run.err));
-        assert!(warning["message"].as_str().unwrap().contains("what the GPUs do is not known"), "{warning}");
+        assert!(warning["message"].as_str().unwrap().contains("GPU metrics are unavailable"), "{warning}");
         scene.asking(&url, &["--require-metrics", "get", "nodes"], "").exits(exit);
     }
     nothing_said(scene.asking("http://127.0.0.1:1", &["get", "heatmap", "-o", "json"], ""), 6, "PrometheusUnreachable");

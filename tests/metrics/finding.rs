@@ -149,7 +149,7 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
         command.args(arguments);
         run(command, "")
     };
-    let list = of_all(&["--no-cache"]).ok().says("gone is left out").json();
+    let list = of_all(&["--no-cache"]).ok().says("gone is skipped").json();
     let named = known["contexts"][0]["name"].clone();
     assert!(
         list.as_array().is_some_and(|rows| !rows.is_empty() && rows.iter().all(|row| row["cluster_name"] == named)),
@@ -162,7 +162,7 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
     assert_eq!(of_all(&[]).exits(6).out, "");
     // Credentials are for whom the user names, not for whoever has a Service with the right label.
     let with_header = ["--prometheus-header", "X-Scope-OrgID: team", "get", "nodes", "-o", "json"];
-    assert!(as_user(Persona::Erin, &with_header).ok().err.contains("and to none that was only found"));
+    assert!(as_user(Persona::Erin, &with_header).ok().err.contains("not to a Prometheus found in the cluster"));
 }
 
 #[test]

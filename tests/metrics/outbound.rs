@@ -57,7 +57,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     let url = control.url("/api/optimize?key=canary");
 
     // Without --execute nothing leaves, whatever a file says.
-    let dry = score(&scene, &["low", "--control-api", &url], &[]).ok().says("2 calls are for --execute");
+    let dry = score(&scene, &["low", "--control-api", &url], &[]).ok().says("--execute posts 2 calls");
     assert_eq!(dry.err.matches("would post").count(), 2);
     let text = format!("control: {{enabled: true, api_url: '{url}', execute: true, headers: {{X-Own: canary-2}}}}\n");
     let config = file("control.yaml", &text);
@@ -138,7 +138,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         command.args(["--control-api", &url, "--execute"]);
         let told = run(command, "").ok();
         let ours = |one: &crate::other::Asked| one.json()["pod"] == json!(young[0]);
-        if told.err.contains("are left alone: their data are incomplete or younger than the window") {
+        if told.err.contains("are skipped: their data are incomplete or shorter than the window") {
             assert!(!control.take().iter().any(ours));
             break;
         }
@@ -210,9 +210,7 @@ fn chats_are_told_once_in_their_own_formats() {
     score(&scene, &["--notify", &url], &[home]).ok();
     assert_eq!(chat.take().len(), 1);
     // Without a folder to remember in, it is told and that is said.
-    score(&scene, &["--notify", &url], &[("XDG_STATE_HOME", "/proc/none")])
-        .ok()
-        .says("the next run will send the same message again");
+    score(&scene, &["--notify", &url], &[("XDG_STATE_HOME", "/proc/none")]).ok().says("the next run will send it again");
     assert_eq!(chat.take().len(), 1);
 
     // A message that did not arrive is sent by the next run.

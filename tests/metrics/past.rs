@@ -509,7 +509,7 @@ fn hours_that_are_over_in_every_telling() {
 
     // Accounts: hours held as they were seen, and what was measured of them, all in steps of thirty seconds.
     let account = |by: &str| ask(&plain, &cache, &["report", "--by", by, "--from", &start, "--to", &end, "-o", "json"]).ok();
-    let report = account("namespace").says("of 1 of 3 hours nobody told who held what").json();
+    let report = account("namespace").says("1 of 3 hours have no kube-state-metrics data").json();
     let step = SCRAPE as f64 / 3600.0;
     let looked = |at: i64| !quiet(at / SCRAPE * SCRAPE);
     assert_eq!(rows(&report["groups"]).len(), 2);
@@ -625,7 +625,7 @@ fn hours_that_are_over_in_every_telling() {
     assert_eq!(then(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"], 1);
     assert_eq!(rows(&then(&["get", "jobs"], 3000).ok().json()["items"]).len(), 3, "two have ended by then");
     then(&["get", "nodes"], 3 * HOUR).exits(4).says("has no data about pods of that time");
-    ask(&plain, &cache, &["get", "nodes", "--at", "2100-01-01T00:00:00Z"]).exits(2).says("has not come yet");
+    ask(&plain, &cache, &["get", "nodes", "--at", "2100-01-01T00:00:00Z"]).exits(2).says("is in the future");
     let who = then(&["who", "gpu", "n1/1"], 600).ok().json();
     assert_eq!(
         (&who["holders"][0]["pod"], &who["holders"][0]["workload"], &who["utilization"]),
@@ -679,8 +679,10 @@ fn hours_that_are_over_in_every_telling() {
     assert_eq!(fresh(), fresh());
     let one = |arguments: &[&str]| ask(&plain, &cache, &[arguments, &span[..4], &["-o", "json"]].concat()).ok().json();
     assert_eq!(rows(&one(&["stats", "labels", "--dimension-key", "team", "-n", "ml"])).len(), 1);
-    ask(&plain, &cache, &["stats", "cluster", "--all-contexts"]).exits(2).says("every context would tell of the same");
-    ask(&plain, &cache, &["stats", "cluster", "--start", "0"]).exits(2).says("more than two years");
+    ask(&plain, &cache, &["stats", "cluster", "--all-contexts"])
+        .exits(2)
+        .says("cannot be combined with one Prometheus address for all");
+    ask(&plain, &cache, &["stats", "cluster", "--start", "0"]).exits(2).says("longer than two years");
     // Whoever asks as somebody else sees what that one may see.
     let header = ["--prometheus-header", "X-Scope-OrgID: other", "stats", "cluster"];
     let before = std::fs::read_dir(cache.join("gpuctl/history")).unwrap().count();
@@ -743,7 +745,7 @@ fn hours_that_are_over_in_every_telling() {
     ask(&plain, &cache, &["stats", "cluster", "--start", "soon"]).exits(2).says("`soon` is not a valid time");
     ask(&plain, &cache, &["stats", "cluster", "--start", &end, "--end", &start]).exits(2).says("the start is after the end");
     ask(&plain, &cache, &["snapshot", "list", "--step", "7m"]).exits(2).says("a multiple of 5m");
-    ask(&plain, &cache, &["snapshot", "latest"]).exits(4).says("knows nothing of pods");
+    ask(&plain, &cache, &["snapshot", "latest"]).exits(4).says("has no data about pods");
     let distinct: BTreeSet<u64> = expected.iter().take(3).flat_map(rows).map(|row| row["id"].as_u64().unwrap()).collect();
     assert_eq!(distinct.len(), 9, "a number is of one row");
 }

@@ -15,7 +15,7 @@ pub(crate) enum ListOutput {
 }
 
 impl ListOutput {
-    /// The nearest of the usual formats.
+    /// Returns the nearest of the usual formats.
     pub(crate) fn format(&self) -> ListFormat {
         match self {
             Self::Usual(format) => *format,
@@ -23,7 +23,7 @@ impl ListOutput {
         }
     }
 
-    /// The columns that were named, if any.
+    /// Returns the columns that were named, if any.
     pub(crate) fn columns(&self) -> Option<Vec<CustomColumn>> {
         match self {
             Self::Usual(_) => None,

@@ -34,7 +34,7 @@ pub(crate) struct SubmitArgs {
 }
 
 impl SubmitArgs {
-    /// True when any of the options was typed.
+    /// Returns true when any of the options was typed.
     #[must_use]
     pub(crate) fn is_given(&self) -> bool {
         self.dry_run.is_some() || self.keep_partial || self.force || self.private || self.wait.is_some() || self.timeout.is_some()

@@ -11,7 +11,7 @@ use crate::observe::hourly::Dimension;
 #[error("expected {0}")]
 pub(crate) struct Expected(pub &'static str);
 
-/// What Kubernetes' names look like: anything else would only get lost in a URL or a selector.
+/// Returns what Kubernetes' names look like: anything else would only get lost in a URL or a selector.
 pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let edge = |c: char| c.is_ascii_alphanumeric();
@@ -20,12 +20,12 @@ pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     if good { Ok(text.to_owned()) } else { Err(Expected("a name of letters, digits, `-` and `.`")) }
 }
 
-/// `30s`, `5m`, `2d` on the command line.
+/// Parses `30s`, `5m`, `2d` on the command line.
 pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
     crate::model::quantity::duration(text).ok_or(Expected("a duration such as 30s, 5m or 2h"))
 }
 
-/// `label` or `annotation`.
+/// Parses `label` or `annotation`.
 #[must_use]
 pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
     PossibleValuesParser::new(["label", "annotation"])

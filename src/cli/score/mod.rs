@@ -95,7 +95,7 @@ pub(crate) enum ScoreSortKey {
     Node,
 }
 
-/// `5m`, or seconds as INTERVAL has them.
+/// Parses `5m`, or seconds as the variable INTERVAL has them.
 pub(crate) fn seconds(text: &str) -> Result<Duration, Expected> {
     let span = text.parse().map(Duration::from_secs).or_else(|_| duration(text))?;
     if span.is_zero() { Err(Expected("more than no time")) } else { Ok(span) }

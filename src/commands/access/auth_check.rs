@@ -38,7 +38,7 @@ fn unknown(verb: &str, resource: &str) -> Error {
     Error::usage(format!("gpuctl has no `{verb} {resource}`")).hint(format!("{verb} goes with: {}", known.join(", ")))
 }
 
-/// All rights of some commands.
+/// Returns all rights of some commands.
 fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: RoleExtent) -> BTreeSet<Right> {
     tasks
         .into_iter()
@@ -93,7 +93,7 @@ async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, con
     Ok(if verdict.allowed { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Access.exit_code()) })
 }
 
-/// Whether the pool is there and how full it is.
+/// Returns whether the pool is there and how full it is.
 async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
     let wanted = Wanted { pool: Some(pool.to_owned()), ..Wanted::default() };
     let (nodes, known, jobs) = futures::future::join3(connection.nodes(), connection.pool(pool), connection.jobs(&wanted)).await;
@@ -129,7 +129,7 @@ fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     }
 }
 
-/// The roles as YAML, or one list as JSON. Nothing is written.
+/// Returns the roles as YAML, or one list as JSON. Nothing is written.
 async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: RoleExtent, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());

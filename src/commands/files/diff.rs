@@ -81,7 +81,7 @@ async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> R
     Ok(found)
 }
 
-/// The difference of an effect; where others own fields, as if they were taken over.
+/// Returns the difference of an effect; where others own fields, as if they were taken over.
 async fn foreseen(
     connection: &Connection,
     object: &Object,

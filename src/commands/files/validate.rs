@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     Ok(if bad { ExitCode::from(ErrorKind::Specification.exit_code()) } else { ExitCode::SUCCESS })
 }
 
-/// What can be known of a file by itself.
+/// Returns what can be known of a file by itself.
 fn look(name: &str, context: &Context) -> Result<(Validated, Vec<InputDocument>), Error> {
     let mut one = match inputs::read(&[name.to_owned()], &[]) {
         Ok(found) => found,
@@ -71,7 +71,7 @@ fn look(name: &str, context: &Context) -> Result<(Validated, Vec<InputDocument>)
     Ok((Validated { problems: Problems { file, text, list }, documents: named }, one.documents))
 }
 
-/// An error as a problem of its file, at its place where it has one.
+/// Returns an error as a problem of its file, at its place where it has one.
 fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
     let at = error.problems.as_ref().and_then(|problems| problems.list.first()).map(|problem| problem.at);
     let message = match &error.problems {
@@ -83,7 +83,7 @@ fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
     Problem { at: at.unwrap_or_default(), severity, message, note, id }
 }
 
-/// What the cluster says of documents that are right by themselves.
+/// Returns what the cluster says of documents that are right by themselves.
 async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Context) -> Result<(), Error> {
     let connection = context.connect().await?;
     let mut facts = PlanningFacts::of(&connection).await?;

@@ -159,7 +159,7 @@ impl Wait {
     }
 }
 
-/// From the first slot in which it held something to the last, in Unix milliseconds.
+/// Returns the first and the last slot in which it held a GPU, in Unix milliseconds.
 fn spanned(life: Option<(i64, i64)>, ledger: &AllocationHistory, is_meant: impl Fn(&Allocation) -> bool) -> Option<(i64, i64)> {
     let own: Vec<&Allocation> = ledger.tenures.iter().filter(|tenure| is_meant(tenure)).collect();
     let held = |slot: &usize| own.iter().any(|tenure| tenure.held[*slot]);
@@ -170,7 +170,7 @@ fn spanned(life: Option<(i64, i64)>, ledger: &AllocationHistory, is_meant: impl 
     Some(life.map_or((from, to), |(begin, _)| (begin, to)))
 }
 
-/// What its devices may draw, when they are all of one model that is known.
+/// Returns what its devices may draw, when they are all of one model that is known.
 fn usage_limit(works: &Works) -> Option<f64> {
     let mut limits = works.values().map(|work| work.model.as_deref().and_then(crate::stats::limits::watts));
     let first = limits.next()??;

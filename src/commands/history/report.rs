@@ -29,7 +29,7 @@ impl GroupBy {
         }
     }
 
-    /// The key as kube-state-metrics writes it.
+    /// Returns the key as kube-state-metrics writes it.
     fn written_key(&self) -> String {
         match self {
             Self::Namespace => String::new(),
@@ -37,7 +37,7 @@ impl GroupBy {
         }
     }
 
-    /// The group of a tenure; `None` for one that has no such label, or where none are served.
+    /// Returns the group of a tenure; `None` for one that has no such label, or where none are served.
     fn of(&self, tenure: &Allocation, key: &str) -> Option<String> {
         match self {
             Self::Namespace => Some(tenure.pod.0.clone()),
@@ -176,7 +176,7 @@ async fn quotas(past: &ClusterHistory<'_>, end: i64) -> Result<BTreeMap<String, 
     Ok(found.iter().filter_map(one).collect())
 }
 
-/// Column → query of an hour.
+/// Maps each column to its query of an hour.
 fn explained() -> String {
     let hour = HOUR;
     let columns = [

@@ -61,7 +61,7 @@ async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Without kube-state-metrics nobody knows who held what.
+/// Returns the error for a time without kube-state-metrics: nobody knows who held what.
 fn silent(past: &ClusterHistory<'_>) -> Error {
     let error = Error::new(ErrorName::NoHistory, format!("Prometheus at {} has no data about pods", past.prometheus.server));
     error.hint("it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it")

@@ -86,12 +86,12 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
     .await
 }
 
-/// `HOUR NAME`, which no two rows of a cluster share.
+/// Returns `HOUR NAME` of each row, which no two rows of a cluster share.
 fn names(rows: &[HourlyRow]) -> Vec<String> {
     rows.iter().map(|row| format!("{} {}", row.hour(), row.name())).collect()
 }
 
-/// The document's page of workloads: the first one of 20 rows when none was asked for.
+/// Returns the document's page of workloads: the first one of 20 rows when none was asked for.
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let (number, size) = (options.page.number.unwrap_or(1) as usize, options.page.size.unwrap_or(PAGE_SIZE) as usize);
     let total = rows.len();
@@ -128,7 +128,7 @@ impl HourArgs {
         ListOptions { page: self.page.page(PAGE_SIZE), ..self.print.options() }
     }
 
-    /// The first hour that begins at or after the start, and the end, in Unix seconds.
+    /// Returns the first hour that begins at or after the start, and the end, in Unix seconds.
     fn bounds(&self, now: Timestamp) -> Result<(i64, i64), Error> {
         let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
         let first = start.div_euclid(HOUR) * HOUR;
@@ -143,7 +143,7 @@ impl WorkloadStatsArgs {
             && self.workload_type.as_ref().is_none_or(|kind| row.workload_type.eq_ignore_ascii_case(kind))
     }
 
-    /// The newest hour comes first, and the lowest utilization, unless the direction was given.
+    /// Returns true when the order descends: by default the newest hour and the lowest utilization come first.
     fn is_descending(&self) -> bool {
         let by_utilization =
             self.order_by == Some(StatsOrder::Utilization) || self.hours.sort_by == Some(StatsSortKey::Utilization);

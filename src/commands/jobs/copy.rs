@@ -31,7 +31,7 @@ const MOST_WORDS: usize = 16 << 10;
 /// How long tar may take to write the last of what it got.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// `JOB:PATH`. Whatever begins like a path is a local file, and so is what has no colon.
+/// Parses `JOB:PATH`. Text that begins like a path, or has no colon, is a local file.
 fn remote(text: &str) -> Option<(&str, &str)> {
     let (job, path) = text.split_once(':')?;
     let local = job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
@@ -254,7 +254,7 @@ fn interrupted() -> Error {
     Error::new(ErrorName::Interrupted, "interrupted while copying")
 }
 
-/// The folder of a path in a container, and the last part, which may not climb.
+/// Returns the folder of a path in a container, and the last part, which may not climb.
 fn parts(path: &str) -> Result<(&str, &str), Error> {
     let trimmed = path.trim_end_matches('/');
     let (folder, name) =
@@ -265,7 +265,7 @@ fn parts(path: &str) -> Result<(&str, &str), Error> {
     Ok((folder, name))
 }
 
-/// What the command in the container came to.
+/// Returns what the command in the container came to.
 fn of_tar(ending: SessionEnd, said: String, path: &str) -> Error {
     let failed = |cause: String| Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied")).cause(cause);
     match ending {

@@ -77,7 +77,7 @@ const HOUR: i64 = 3600;
 
 const STEP: i64 = 60;
 
-/// What the job's devices do now, and did in the last hour.
+/// Returns what the job's devices do now, and did in the last hour.
 async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Result<Option<JobWork>, Error> {
     let now = context.now();
     let window = Window { start: now.as_second() - HOUR, end: now.as_second(), step: STEP };

@@ -72,7 +72,7 @@ fn no_container(name: &str, job: &Job) -> Error {
     error.hint(format!("available: {}", names.join(", ")))
 }
 
-/// The pods to read: those of the present try, or of the one before.
+/// Returns the pods to read: those of the present try, or of the one before.
 fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     let current = job.current_pods();
     let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {

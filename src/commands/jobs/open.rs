@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     }
 }
 
-/// The way to the pod that is meant; a service's pods are told by number too.
+/// Returns the way to the pod that is meant; a service's pods are told by number too.
 fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     let choice = ContainerChoice { rank: args.rank, pod: args.pod.as_deref(), container: None };
     let mut route =
@@ -94,7 +94,7 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     Ok(route)
 }
 
-/// The port that was asked for, else the job's own, else any.
+/// Returns the port that was asked for, else the job's own, else any.
 async fn listen(asked: Option<u16>, own: u16) -> Result<TcpListener, Error> {
     let bind = |port| TcpListener::bind(("127.0.0.1", port));
     match asked {

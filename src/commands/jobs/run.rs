@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
     submit::submit(documents, &args.submit.options(Mode::default()), format, context).await
 }
 
-/// The document that the flags stand for; what was not said is left out.
+/// Returns the document that the flags stand for; what was not said is left out.
 fn specification(args: &Run) -> Value {
     let mut job = Map::from_iter([("name".to_owned(), json!(args.name))]);
     put(&mut job, "priority", args.priority.as_ref());

@@ -66,12 +66,12 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     .await
 }
 
-/// `nvidia.com/gpu-type` is a label's key; `nvidia.com/a100-80g` is a type.
+/// Tells a label's key from a GPU type: `nvidia.com/gpu-type` is a key, `nvidia.com/a100-80g` a type.
 fn is_key(text: &str) -> bool {
     is_type_label(text)
 }
 
-/// The nodes that the filters leave, in order.
+/// Returns the nodes that the filters leave, in order.
 fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsage>, Error> {
     let kind = match args.gpu_type.as_deref().filter(|text| !is_key(text)) {
         None => None,

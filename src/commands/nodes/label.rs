@@ -58,7 +58,7 @@ pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Er
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
 
-/// The key, and the value to set. What is no label is refused before anything is written.
+/// Returns the key, and the value to set. What is no label is refused before anything is written.
 fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
     let (key, value) = word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
     if args.delete == value.is_some() {

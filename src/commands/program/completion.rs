@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorName};
 impl Shell {
     pub(crate) const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::Pwsh, Self::Zsh];
 
-    /// The file that shells of this kind look for.
+    /// Returns the file that shells of this kind look for.
     #[must_use]
     pub(crate) fn file_name(self) -> &'static str {
         match self {
@@ -24,7 +24,7 @@ impl Shell {
     }
 }
 
-/// The script that registers gpuctl with `shell`; the candidates come from the program itself.
+/// Returns the script that registers gpuctl with `shell`; the candidates come from the program itself.
 pub(crate) fn script(shell: Shell) -> std::io::Result<String> {
     let completer: &dyn EnvCompleter = match shell {
         Shell::Bash => &Bash,

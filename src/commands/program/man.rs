@@ -12,7 +12,7 @@ use crate::cli::program::man::Man;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 
-/// Every page as (file name, text).
+/// Returns every page as (file name, text).
 pub(crate) fn pages() -> std::io::Result<Vec<(String, String)>> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();

@@ -21,14 +21,14 @@ use crate::view::exposition::{self, Analyses};
 use crate::view::{Format, document, score as view};
 
 impl ScoreArgs {
-    /// With what environment and config file say now.
+    /// Reads the environment and the config file as they are now.
     pub(crate) fn settings(&self, context: &Context) -> Result<Settings, Error> {
         let settings = Settings::of(&self.scoring, &self.telling, self.watch.flatten(), &context.config()?)?;
         context.terminal.set_talk(settings.talk);
         Ok(settings)
     }
 
-    /// The devices that are listed, in the order that was asked for.
+    /// Returns the devices that are listed, in the order that was asked for.
     pub(crate) fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
         let all = self.all && self.what == ScoreView::Results;
         let mut list: Vec<Scored> = devices.into_iter().filter(|device| all || device.reading.held == Some(true)).collect();
@@ -44,7 +44,7 @@ impl ScoreArgs {
         list
     }
 
-    /// What stdout gets of an analysis.
+    /// Returns what stdout gets of an analysis.
     pub(crate) fn text(&self, analysis: &Analysis, analyses: &Analyses, headers: bool, context: &Context) -> String {
         let (format, look) = (self.output.into(), context.terminal.look());
         let rows = &analysis.devices;
@@ -110,7 +110,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     last.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Everybody may read it: node-exporter is somebody else.
+/// Writes a file that everybody may read: node-exporter runs as another user.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     let written = files::replace(path, text.as_bytes(), 0o644);
     written.map_err(|told| Error::new(ErrorName::TextfileFailed, told))

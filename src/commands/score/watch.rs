@@ -211,7 +211,7 @@ impl ScoreWatch<'_> {
         self.context.terminal.warn(&format!("analysis failed: {error}; the next is in {again}s"));
     }
 
-    /// What stdout gets: for programs one JSON object a line.
+    /// Returns what stdout gets: for programs one JSON object a line.
     fn shown(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
         let (rows, at) = (&analysis.devices, analysis.at);
         let line = |value: serde_json::Value| format!("{value}\n");
@@ -259,7 +259,7 @@ impl ScoreWatch<'_> {
         }
     }
 
-    /// True while what was found last may be shown as present.
+    /// Returns true while what was found last may be shown as present.
     fn is_fresh(&self, state: &WatchState) -> bool {
         let most = self.settings.borrow().interval.saturating_mul(STALE);
         state.succeeded.is_some_and(|at| at.elapsed() <= most)
@@ -322,7 +322,7 @@ fn is_outage(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Timeout | ErrorKind::Request)
 }
 
-/// Ctrl-C interrupts; SIGTERM is how it is meant to end.
+/// Maps signals to exit codes: Ctrl-C interrupts, SIGTERM is the normal end.
 fn code(signal: u8) -> Result<ExitCode, Error> {
     match signal {
         raw::INTERRUPT => Ok(ExitCode::from(ErrorKind::Interrupted.exit_code())),

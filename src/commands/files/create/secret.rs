@@ -36,7 +36,7 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
             return Err(Error::new(ErrorName::AlreadyExists, message).hint("`--replace` overwrites it"));
         }
         if !ours {
-            let message = format!("secret `{}` in namespace `{namespace}` was not made by gpuctl", args.name);
+            let message = format!("secret `{}` in namespace `{namespace}` was not created by gpuctl", args.name);
             return Err(Error::new(ErrorName::NotOurs, message).hint("choose another name"));
         }
     }
@@ -80,7 +80,8 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     Ok(values)
 }
 
-/// The value of a variable. A name that does not look like one may be a value that was given by mistake, and is not repeated.
+/// Returns the value of a variable. A name that does not look like one may be a value that was given by mistake, and is not
+/// repeated.
 fn variable_value(variable: &str) -> Result<String, Error> {
     let shouted = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let looks_like_one =
