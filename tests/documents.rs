@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gpuctl::{generated, spec};
 
@@ -82,6 +82,32 @@ fn every_command_is_in_the_documents() {
     for words in commands(&generated::command(), "") {
         assert!(page.contains(&format!("gpuctl {words}")) || page.contains(&format!("`{words}")), "{words}");
     }
+}
+
+/// Advice about a message that nobody prints helps nobody.
+#[test]
+fn every_message_of_troubleshooting_exists() {
+    let sources: String = sources(Path::new("src")).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let page = read("docs/troubleshooting.md");
+    let messages: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(messages.len() > 10);
+    for message in messages {
+        for part in message.split(['…', ':']).map(|part| part.trim().trim_start_matches("pending ")).filter(|part| part.len() > 4)
+        {
+            assert!(sources.contains(part), "{message}: nothing says `{part}`");
+        }
+    }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
+    entries
+        .flat_map(|entry| {
+            let path = entry.unwrap().path();
+            if path.is_dir() { sources(&path) } else { vec![path] }
+        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
 }
 
 /// The words of every command that does something, such as `get jobs`.

@@ -198,7 +198,7 @@ fn color(band: Band) -> Option<colored::Color> {
 pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
     let people = look.width.is_some() && format == Format::Table;
     let score = if people { left("SCORE") } else { right("SCORE") };
-    let mut columns = vec![left("NAMESPACE/POD"), left("NODE"), right("GPU"), score, right("UTIL"), right("MEM")];
+    let mut columns = vec![left("NAMESPACE/POD"), left("NODE"), left("GPU"), score, right("UTIL"), right("MEM")];
     columns.extend([left("STATUS")]);
     let opinions = rows.iter().any(|row| row.opinion.is_some());
     columns.extend(opinions.then_some([left("AI"), left("REASON")]).into_iter().flatten());
@@ -208,7 +208,6 @@ pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextSt
     for row in rows {
         let (namespace, pod) = row.holder();
         let holder = namespace.zip(pod).map_or_else(|| "-".to_owned(), |(namespace, pod)| format!("{namespace}/{pod}"));
-        let slice = row.reading.slice.as_ref().map_or(String::new(), |(profile, _)| format!(" ({profile})"));
         let mark = if row.score.value.is_some() && row.score.terms().len() < TERMS.len() { "*" } else { "" };
         let value = match (row.score.value, people) {
             (None, _) => "-".to_owned(),
@@ -217,9 +216,9 @@ pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextSt
         };
         let memory = row.score.memory_used_mib.map_or_else(|| "-".to_owned(), |mib| format!("{:.1}Gi", mib / 1024.0));
         let mut cells: Vec<Cell> = vec![
-            format!("{holder}{slice}").into(),
+            holder.into(),
             row.reading.node.clone().into(),
-            if row.measured { row.reading.index.to_string() } else { "-".to_owned() }.into(),
+            if row.measured { row.reading.id().to_string() } else { "-".to_owned() }.into(),
             value.into(),
             percent(row.score.utilization).into(),
             memory.into(),

@@ -4,18 +4,23 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::model::rights::{self, Task};
 use crate::model::workload::{OwnerObject, Standing};
 use crate::model::{
-    Count, Event, Figures, Job, JobKind, Node, NodeDetails, NodeHealth, NodeUsage, PoolDefinition, QuotaUse, State, Workload,
+    Count, Event, Figures, Job, JobKind, Node, NodeDetails, NodeHealth, NodeUsage, PoolDefinition, QuotaUse, Reading, State,
+    Workload,
 };
 use crate::stats::allocations::TopOwner;
 use crate::stats::hourly::{OfWorkload, Sum, Summary};
+use crate::stats::score::{Band, Score};
+use crate::stats::scored::Scored;
 
 use super::hourly::{self, Hour, HourlyRow, RowKind};
 use super::jobs::JobRow;
 use super::pools::PoolUse;
+use super::rights::{checked, table as rights_table};
 use super::workloads::ConsumerRow;
-use super::{Format, TextStyle, events, hourly_table, jobs, node_table, pools, quotas, workloads};
+use super::{Format, TextStyle, events, hourly_table, jobs, labels, node_table, pools, quotas, score, workloads};
 
 fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
@@ -212,4 +217,60 @@ fn hourly_rows_fit() {
     for (name, kind, rows) in tables {
         insta::assert_snapshot!(name, at_widths(|format, style| hourly_table::table(kind, &rows, format, true, style)));
     }
+}
+
+#[test]
+fn scores_fit() {
+    let row = |pod: &str, measured: bool, score: Score| Scored {
+        reading: Reading {
+            node: "gpu-a-01".to_owned(),
+            index: 3,
+            uuid: measured.then(|| "GPU-5fd4f087-86f3-7a43-b711-4771313afc50".to_owned()),
+            holders: vec![("ml-research".to_owned(), pod.to_owned())],
+            held: Some(true),
+            ..Reading::default()
+        },
+        measured,
+        score,
+        whole: measured,
+        trace: None,
+        opinion: None,
+        spared: false,
+    };
+    let idle = Score {
+        utilization: Some(2.5),
+        memory_copy: Some(1.0),
+        memory_used_mib: Some(61_440.0),
+        memory_used: Some(75.0),
+        value: Some(9.75),
+        at_most: Some(29.75),
+        band: Band::Idle,
+        samples: 10,
+        ..Score::unknown(10)
+    };
+    let rows = [row("qwen2-7b-sft-0-2gsvl", true, idle), row("llama3-8b-7f6d9c-x2x4z", false, Score::unknown(10))];
+    insta::assert_snapshot!(at_widths(|format, style| score::table(&rows, format, true, style)));
+}
+
+#[test]
+fn rights_fit() {
+    let tasks = [
+        Task::new("create secrets", &[rights::SECRET]),
+        Task::new("label nodes", &[rights::LABELS]),
+        Task::new("logs jobs", &[rights::LOGS]),
+    ];
+    let may: BTreeMap<_, _> = tasks[2].rights(true).into_iter().map(|right| (right, true)).collect();
+    let items = tasks.map(|task| checked(&task, &may, &BTreeMap::new()));
+    insta::assert_snapshot!(at_widths(|format, style| rights_table(&items, format, true, style)));
+}
+
+#[test]
+fn labels_of_nodes_fit() {
+    let mut host = node("gpu-a-01", Some(4), NodeHealth::Active).details;
+    host.node.labels.insert("nvidia.com/gpu-type".to_owned(), "a100-80g".to_owned());
+    let bare = NodeDetails { node: Node { name: "cpu-01".to_owned(), ..Node::default() }, ..NodeDetails::default() };
+    let hosts = [&host, &bare];
+    let values = |format, style| labels::of_nodes_table(&hosts, "gpuctl/pool", format, true, style);
+    insta::assert_snapshot!("node_labels", at_widths(values));
+    insta::assert_snapshot!("gpu_labels", at_widths(|format, style| labels::of_gpus_table(&hosts, format, true, style)));
 }
