@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// Returns one connection. A failure that ends all of them is an error, such as rights that are missing.
+    /// Carries one connection. A failure that ends all of them is an error, such as rights that are missing.
     async fn carry(
         &self,
         route: &Route,

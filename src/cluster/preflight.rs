@@ -9,7 +9,7 @@ use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use crate::model::quantity;
 use crate::render::{Object, Rendered};
 
-/// What stands in the way before anything is written.
+/// A reason why an object cannot be written, found before the first write.
 #[derive(Debug)]
 pub(crate) enum Obstacle {
     /// An object of that name is there.

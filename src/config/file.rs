@@ -138,7 +138,7 @@ pub(crate) fn set(named: Option<&Path>, key: &SettingKey, value: &Value) -> anyh
         wanted[section] = serde_json::json!({});
     }
     wanted[section][name] = value.clone();
-    // Whatever the editor made of it, the file must say what was said and nothing else.
+    // The edited text must parse to the old settings with this one changed, or comments or anchors were misread.
     if parsed(&new, &path).ok().as_ref() != Some(&wanted) {
         return Err(anyhow!("{} has a form that cannot be changed; write `{}` by hand", path.display(), key.name));
     }

@@ -71,7 +71,7 @@ impl SettingKey {
 /// All of them, by section.
 #[rustfmt::skip]
 pub const KEYS: [SettingKey; 41] = [
-    key("prometheus.url", ValueKind::Text, "", "--prometheus", "address of Prometheus; found in the cluster without one; `none` asks nobody").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
+    key("prometheus.url", ValueKind::Text, "", "--prometheus", "address of Prometheus; found in the cluster without one; `none` turns metrics off").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
     key("prometheus.user", ValueKind::Text, "", "", "user for it").before(&["GPUCTL_PROMETHEUS_USER"]),
     key("prometheus.password_file", ValueKind::Text, "", "", "file with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
     key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "file with a bearer token; the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),

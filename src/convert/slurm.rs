@@ -222,7 +222,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Converted, Conv
     Ok(Converted { document, from: format!("sbatch/{name}"), lost })
 }
 
-/// Returns how many pods, and what each of them gets.
+/// Sets how many pods there are, and what each of them gets.
 fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
     let per_node = asked.tasks_per_node;
     let nodes =

@@ -19,7 +19,7 @@ pub(crate) async fn taken_over(connection: &Connection, host: &NodeUsage, pool: 
     Ok(set)
 }
 
-/// Returns the pool that a node comes from no longer answers for it.
+/// Removes a node from the definition of the pool that it leaves.
 pub(crate) async fn leave_other(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<(), Error> {
     if let Some(other) = host.details.node.pool().filter(|other| *other != pool) {
         connection.change_pool(other, |pool| drop(pool.labels.remove(host.name()))).await?;

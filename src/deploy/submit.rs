@@ -98,7 +98,7 @@ async fn shared_alone(
     Ok(before.exit_code())
 }
 
-/// Returns the objects themselves: exactly what would be sent.
+/// Prints the objects exactly as they would be sent.
 fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> {
     plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| context.terminal.warn(warning));
     let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();

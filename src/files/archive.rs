@@ -140,7 +140,7 @@ impl Staged {
         self.copied.skipped.push(format!("{}: {why}", path.display()));
     }
 
-    /// Returns one entry. No link is made while there are entries to come, so none can be followed.
+    /// Unpacks one entry. No link is made while there are entries to come, so none can be followed.
     fn take(&mut self, entry: &mut tar::Entry<'_, impl Read>, links: &mut Vec<(PathBuf, PathBuf)>) -> io::Result<()> {
         let shown = entry.path()?.into_owned();
         let Some(path) = inside(&shown, &self.name) else {

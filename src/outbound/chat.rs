@@ -96,7 +96,7 @@ impl Robot {
         OutboundCall { address, headers: Vec::new(), body: body.to_string() }
     }
 
-    /// Returns whether it took the message; an error says what it answered.
+    /// Checks that the chat accepted the message; an error says what it answered.
     pub(crate) fn took(self, address: &OutboundUrl, answer: &OutboundResponse) -> anyhow::Result<()> {
         let shown = address.shown();
         if !(200..300).contains(&answer.code) {

@@ -83,7 +83,7 @@ fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
     Problem { at: at.unwrap_or_default(), severity, message, note, id }
 }
 
-/// Returns what the cluster says of documents that are right by themselves.
+/// Asks the cluster about documents that are valid by themselves.
 async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Context) -> Result<(), Error> {
     let connection = context.connect().await?;
     let mut facts = PlanningFacts::of(&connection).await?;
