@@ -19,6 +19,7 @@ pub(crate) mod service;
 mod serving;
 pub(crate) mod state;
 mod training;
+pub(crate) mod units;
 pub(crate) mod workload;
 
 pub(crate) use device::DeviceId;
@@ -34,4 +35,5 @@ pub(crate) use reading::{Figures, Reading, Readings};
 pub use series::{Point, Series};
 pub(crate) use service::{Autoscaler, Endpoint, Scaling};
 pub(crate) use state::{State, Status};
+pub(crate) use units::{Celsius, Mebibytes, Percent, Watts};
 pub(crate) use workload::Workload;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::device::DeviceId;
+use super::units::{self, Celsius, Mebibytes, Percent, UnitValue, Watts};
 
 /// A pod as (namespace, name).
 pub(crate) type PodKey = (String, String);
@@ -23,16 +24,16 @@ pub(crate) struct Reading {
     pub holders: Vec<PodKey>,
     /// Whether a pod holds it; `None` when nobody can tell.
     pub held: Option<bool>,
-    /// Percent of the time in which something ran on it, 0–100.
-    pub utilization: Option<f64>,
-    /// Percent of the time in which its memory was read or written, 0–100.
-    pub memory_copy: Option<f64>,
-    pub memory_used_mib: Option<f64>,
+    /// The time in which something ran on it.
+    pub utilization: Option<Percent>,
+    /// The time in which its memory was read or written.
+    pub memory_copy: Option<Percent>,
+    pub memory_used: Option<Mebibytes>,
     /// What programs can use, so without what the driver keeps.
-    pub memory_total_mib: Option<f64>,
-    pub power_watts: Option<f64>,
-    pub power_limit_watts: Option<f64>,
-    pub temperature_celsius: Option<f64>,
+    pub memory_total: Option<Mebibytes>,
+    pub power: Option<Watts>,
+    pub power_limit: Option<Watts>,
+    pub temperature: Option<Celsius>,
     /// Why it is broken, when its exporter says so.
     pub fault: Option<String>,
     /// How old the newest sample of its utilization is, where the server tells.
@@ -98,43 +99,42 @@ pub(crate) struct Figures {
     pub devices: u64,
     /// Those of them with a utilization.
     pub sampled: u64,
-    /// Mean in percent of those sampled.
-    pub utilization: Option<f64>,
+    /// Mean of those sampled.
+    pub utilization: Option<Percent>,
     /// The lowest of them.
-    pub lowest: Option<f64>,
+    pub lowest: Option<Percent>,
     /// Mean per device.
-    pub memory_used_mib: Option<f64>,
-    pub memory_total_mib: Option<f64>,
-    pub power_watts: Option<f64>,
+    pub memory_used: Option<Mebibytes>,
+    pub memory_total: Option<Mebibytes>,
+    pub power: Option<Watts>,
 }
 
 impl Figures {
     /// Of these devices.
     #[must_use]
     pub(crate) fn of<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
-        let mean = |value: fn(&Reading) -> Option<f64>| {
-            let (count, sum) =
-                readings.clone().filter_map(value).fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
-            (count > 0).then(|| sum / f64::from(count))
-        };
         // Used and total must be of the same devices to stand beside each other.
-        let both = |reading: &Reading| reading.memory_used_mib.zip(reading.memory_total_mib);
-        let total = mean(|reading| reading.memory_used_mib.and(reading.memory_total_mib));
-        let used = if readings.clone().any(|reading| both(reading).is_some()) {
-            mean(|reading| reading.memory_total_mib.and(reading.memory_used_mib))
+        let both = |reading: &Reading| reading.memory_used.zip(reading.memory_total);
+        let pairs = || readings.clone().filter_map(both);
+        let memory_used = if pairs().next().is_some() {
+            units::mean(pairs().map(|(used, _)| used))
         } else {
-            mean(|reading| reading.memory_used_mib)
+            mean(readings.clone(), |reading| reading.memory_used)
         };
         Self {
             devices: readings.clone().count() as u64,
             sampled: readings.clone().filter(|reading| reading.utilization.is_some()).count() as u64,
-            utilization: mean(|reading| reading.utilization),
-            lowest: readings.clone().filter_map(|reading| reading.utilization).reduce(f64::min),
-            memory_used_mib: used,
-            memory_total_mib: total,
-            power_watts: mean(|reading| reading.power_watts),
+            utilization: mean(readings.clone(), |reading| reading.utilization),
+            lowest: units::lowest(readings.clone().filter_map(|reading| reading.utilization)),
+            memory_used,
+            memory_total: units::mean(pairs().map(|(_, total)| total)),
+            power: mean(readings.clone(), |reading| reading.power),
         }
     }
+}
+
+fn mean<'a, U: UnitValue>(readings: impl Iterator<Item = &'a Reading>, value: fn(&Reading) -> Option<U>) -> Option<U> {
+    units::mean(readings.filter_map(value))
 }
 
 #[cfg(test)]
@@ -143,18 +143,18 @@ mod tests {
 
     #[test]
     fn means_are_over_what_was_sampled() {
-        let reading = |utilization, used: Option<f64>| Reading {
-            utilization,
-            memory_used_mib: used,
-            memory_total_mib: used.map(|_| 100.0),
+        let reading = |utilization: Option<f64>, used: Option<f64>| Reading {
+            utilization: utilization.map(Percent),
+            memory_used: used.map(Mebibytes),
+            memory_total: used.map(|_| Mebibytes(100.0)),
             ..Reading::default()
         };
         let devices = [reading(Some(90.0), Some(40.0)), reading(None, None), reading(Some(30.0), Some(10.0))];
         let figures = Figures::of(devices.iter());
         assert_eq!((figures.devices, figures.sampled), (3, 2));
-        assert_eq!((figures.utilization, figures.lowest), (Some(60.0), Some(30.0)));
-        assert_eq!((figures.memory_used_mib, figures.memory_total_mib), (Some(25.0), Some(100.0)));
+        assert_eq!((figures.utilization, figures.lowest), (Some(Percent(60.0)), Some(Percent(30.0))));
+        assert_eq!((figures.memory_used, figures.memory_total), (Some(Mebibytes(25.0)), Some(Mebibytes(100.0))));
         let none = Figures::of(devices[1..2].iter());
-        assert_eq!((none.utilization, none.lowest, none.memory_used_mib, none.sampled), (None, None, None, 0));
+        assert_eq!((none.utilization, none.lowest, none.memory_used, none.sampled), (None, None, None, 0));
     }
 }

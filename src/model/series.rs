@@ -81,8 +81,8 @@ impl Series {
 
     /// Returns the first of these labels that has a value.
     #[must_use]
-    pub fn first(&self, names: &[&str]) -> Option<&str> {
-        names.iter().find_map(|name| self.label(name))
+    pub fn first<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<&str> {
+        names.into_iter().find_map(|name| self.label(name))
     }
 
     /// Returns the metric's name, empty where an operation took it away.

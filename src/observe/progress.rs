@@ -1,6 +1,7 @@
 //! Reads the progress of running trainings from the newest lines of their logs, many jobs at the same time, within one
 //! second.
 
+use crate::model::units::Percent;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ const PROGRESS_WITHIN: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 16;
 
 /// Returns percent by index: reads one tail of rank 0's log per running training, all within a second.
-pub(crate) async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap<usize, f64> {
+pub(crate) async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) -> BTreeMap<usize, Percent> {
     let deadline = tokio::time::Instant::now() + PROGRESS_WITHIN;
     let running =
         jobs.iter().enumerate().filter(|(_, (job, state))| job.kind == JobKind::Training && state.status == Status::Running);

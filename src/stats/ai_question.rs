@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::dialect::Quantity;
 use super::scored::{Rules, Scored};
 use crate::model::Point;
+use crate::model::units::rounded;
 
 /// Points of a curve that are told: enough to see epochs and pauses, few enough to pay for.
 const POINTS: usize = 20;
@@ -49,8 +50,8 @@ pub(crate) fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
         "thresholds": {"idle_below": rules.thresholds.idle, "low_below": rules.thresholds.low, "high_above": rules.thresholds.high},
         "samples": score.samples,
         "expected_samples": score.expected,
-        "memory_used_percent": score.memory_used.map(rounded),
-        "power_percent_of_limit": score.power.map(rounded),
+        "memory_used_percent": score.memory_share.map(rounded),
+        "power_percent_of_limit": score.power_share.map(rounded),
         "series": series,
     });
     if !redact {
@@ -59,10 +60,6 @@ pub(crate) fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
         told["node"] = json!(device.reading.node);
     }
     told
-}
-
-fn rounded(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
 }
 
 /// Returns a curve in a few numbers.

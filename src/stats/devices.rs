@@ -8,7 +8,7 @@ use super::dialect::{Quantity, is_fatal_xid, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use super::query;
 use crate::model::reading::{PodKey, Reading, Readings};
-use crate::model::{Inventory, NodeUsage, Series};
+use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
 /// What a metrics server answered about one moment.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +53,7 @@ pub(crate) fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> 
             continue;
         };
         samples += 1;
-        if !place.tells(metric.quantity) {
+        if !place.tells(series, metric.quantity) {
             continue;
         }
         let holder = reader.holder(series, &place.node);
@@ -140,13 +140,13 @@ fn reading(key: SeriesDevice, slot: Slot, numbers: &DeviceNumbers) -> Reading {
         slice: key.slice,
         model: slot.model.clone(),
         held: None,
-        utilization: value(Quantity::Utilization),
-        memory_copy: value(Quantity::MemoryCopy),
-        memory_used_mib: used,
-        memory_total_mib: total,
-        power_watts: value(Quantity::Power),
-        power_limit_watts: value(Quantity::PowerLimit),
-        temperature_celsius: value(Quantity::Temperature),
+        utilization: value(Quantity::Utilization).map(Percent),
+        memory_copy: value(Quantity::MemoryCopy).map(Percent),
+        memory_used: used.map(Mebibytes),
+        memory_total: total.map(Mebibytes),
+        power: value(Quantity::Power).map(Watts),
+        power_limit: value(Quantity::PowerLimit).map(Watts),
+        temperature: value(Quantity::Temperature).map(Celsius),
         fault: slot.fault(),
         sample_age_seconds: slot.age.map(|(age, _)| age),
         stale,
@@ -244,7 +244,10 @@ mod tests {
             series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &instance, 0.25),
         ]);
         assert_eq!(found.devices.len(), 1);
-        assert_eq!((found.devices[0].utilization, found.devices[0].id().to_string()), (Some(25.0), "gpu-0/1g.10gb-7".to_owned()));
+        assert_eq!(
+            (found.devices[0].utilization, found.devices[0].id().to_string()),
+            (Some(Percent(25.0)), "gpu-0/1g.10gb-7".to_owned())
+        );
     }
 
     #[test]
@@ -252,7 +255,7 @@ mod tests {
         let copy = |pod| [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n"), ("namespace", "ns"), ("pod", pod)];
         let own = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
         let found = read_on_node(vec![series(UTIL, &copy("train"), 30.0), series(UTIL, &own, 70.0)]);
-        assert_eq!((found.devices.len(), found.devices[0].utilization), (1, Some(70.0)));
+        assert_eq!((found.devices.len(), found.devices[0].utilization), (1, Some(Percent(70.0))));
         assert_eq!(found.devices[0].holders, [("ns".to_owned(), "train".to_owned())]);
     }
 
@@ -267,7 +270,7 @@ mod tests {
                 49.0,
             ),
         ]);
-        assert_eq!((found.devices.len(), found.devices[0].index, found.devices[0].utilization), (1, 5, Some(50.0)));
+        assert_eq!((found.devices.len(), found.devices[0].index, found.devices[0].utilization), (1, 5, Some(Percent(50.0))));
         assert_eq!(found.devices[0].holders.len(), 1);
     }
 

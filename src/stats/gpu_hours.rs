@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationHistory};
-use super::usage::{Usage, greater};
+use super::usage::Usage;
 use crate::model::DeviceId;
+use crate::model::units::{Mebibytes, Percent, Watts, highest, mean};
 
 /// GPU-hours of a group.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,10 +74,10 @@ impl GpuHours {
         (self.held - self.measured).max(0.0)
     }
 
-    /// Returns percent of the measured time; `None` where nothing was measured.
+    /// Returns how much of the measured time was used; `None` where nothing was measured.
     #[must_use]
-    pub(crate) fn utilization(&self) -> Option<f64> {
-        (self.measured > 0.0).then(|| self.used / self.measured * 100.0)
+    pub(crate) fn utilization(&self) -> Option<Percent> {
+        Percent::of_whole(self.used, self.measured)
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -98,8 +99,8 @@ pub(crate) struct DeviceWork {
     /// Sum of percent by seconds, and seconds.
     sum: f64,
     pub seconds: f64,
-    pub memory_peak_mib: Option<f64>,
-    pub memory_total_mib: Option<f64>,
+    pub memory_peak: Option<Mebibytes>,
+    pub memory_total: Option<Mebibytes>,
     /// As its exporter calls it.
     pub model: Option<String>,
     watts: f64,
@@ -107,15 +108,15 @@ pub(crate) struct DeviceWork {
 }
 
 impl DeviceWork {
-    /// Returns percent.
+    /// Returns the mean over the seconds measured.
     #[must_use]
-    pub(crate) fn utilization(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.sum / self.seconds)
+    pub(crate) fn utilization(&self) -> Option<Percent> {
+        (self.seconds > 0.0).then(|| Percent(self.sum / self.seconds))
     }
 
     #[must_use]
-    pub(crate) fn watts(&self) -> Option<f64> {
-        (self.watt_looks > 0.0).then(|| self.watts / self.watt_looks)
+    pub(crate) fn power(&self) -> Option<Watts> {
+        (self.watt_looks > 0.0).then(|| Watts(self.watts / self.watt_looks))
     }
 }
 
@@ -139,12 +140,12 @@ pub(crate) fn add_work(works: &mut Works, ledger: &AllocationHistory, usage: &Us
             work.seconds += run.seconds;
         }
     }
-    for (device, (used, total)) in usage.peaks(&own) {
+    for (device, peak) in usage.peaks(&own) {
         let work = works.entry(name(device)).or_default();
-        work.memory_peak_mib = greater(work.memory_peak_mib, Some(used));
-        work.memory_total_mib = greater(work.memory_total_mib, total);
+        work.memory_peak = highest(work.memory_peak.into_iter().chain([peak.used]));
+        work.memory_total = highest(work.memory_total.into_iter().chain(peak.total));
     }
-    for (device, watts) in usage.watts(&own) {
+    for (device, Watts(watts)) in usage.power(&own) {
         let work = works.entry(name(device)).or_default();
         work.watts += watts;
         work.watt_looks += 1.0;
@@ -162,15 +163,15 @@ pub(crate) enum Advice {
         alone: bool,
     },
     /// All of the work and its memory would fit into a part of a device.
-    Slice { memory_peak_mib: f64 },
+    Slice { memory_peak: Mebibytes },
     /// One device did much less than the others, which wait for it.
-    Straggler { device: String, utilization: f64, others: f64 },
+    Straggler { device: String, utilization: Percent, others: Percent },
     /// Busy by its utilization and idle by its power: a kernel that waits for something that never comes.
-    Stuck { devices: usize, watts: f64 },
+    Stuck { devices: usize, power: Watts },
 }
 
-/// Percent below which a device did nothing.
-const IDLE: f64 = 5.0;
+/// Below this a device did nothing.
+const IDLE: Percent = Percent(5.0);
 /// Share of a device's memory that a slice of an eighth has room for.
 const EIGHTH: f64 = 0.12;
 
@@ -183,10 +184,10 @@ pub(crate) struct Spread {
     pub pods: usize,
 }
 
-/// Returns what is worth saying. `limit` is what a device may draw, in watts, by its model.
+/// Returns what is worth saying. `limit` is what a device may draw, by its model.
 #[must_use]
-pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<f64>) -> Vec<Advice> {
-    let known: Vec<(&(String, DeviceId), f64)> =
+pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice> {
+    let known: Vec<(&(String, DeviceId), Percent)> =
         works.iter().filter_map(|(name, work)| Some((name, work.utilization()?))).collect();
     let mut found = Vec::new();
     // Who knows half of the devices knows nothing of the job.
@@ -199,33 +200,35 @@ pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<f64>) -> Vec<A
     if idle > 0 && idle < known.len() && stayed {
         found.push(Advice::FewerGpus { idle, all: known.len(), alone: spread.pods == 1 });
     }
-    let peak = works.values().filter_map(|work| work.memory_peak_mib).fold(0.0, f64::max);
-    let small = works
-        .values()
-        .all(|work| work.memory_peak_mib.zip(work.memory_total_mib).is_some_and(|(peak, total)| peak < total * EIGHTH));
-    if known.len() == 1 && small && known[0].1 < 30.0 {
-        found.push(Advice::Slice { memory_peak_mib: peak });
+    let small =
+        works.values().all(|work| work.memory_peak.zip(work.memory_total).is_some_and(|(peak, total)| peak.0 < total.0 * EIGHTH));
+    if let Some(memory_peak) = highest(works.values().filter_map(|work| work.memory_peak))
+        && known.len() == 1
+        && small
+        && known[0].1 < Percent(30.0)
+    {
+        found.push(Advice::Slice { memory_peak });
     }
-    let mut busy: Vec<f64> =
+    let mut busy: Vec<Percent> =
         known.iter().map(|(_, utilization)| *utilization).filter(|utilization| *utilization >= IDLE).collect();
-    busy.sort_by(f64::total_cmp);
+    busy.sort_by(|a, b| a.0.total_cmp(&b.0));
     if let [lowest, rest @ ..] = busy.as_slice()
         && !rest.is_empty()
     {
         let others = rest[rest.len() / 2];
-        if *lowest < others * 0.6
+        if lowest.0 < others.0 * 0.6
             && let Some(((node, device), _)) = known.iter().find(|(_, utilization)| utilization == lowest)
         {
             found.push(Advice::Straggler { device: format!("{node}/{device}"), utilization: *lowest, others });
         }
     }
-    let stuck: Vec<f64> = works
+    let stuck: Vec<Watts> = works
         .values()
-        .filter(|work| work.utilization().is_some_and(|utilization| utilization > 95.0))
-        .filter_map(|work| work.watts().filter(|watts| limit.is_some_and(|limit| *watts < limit * 0.35)))
+        .filter(|work| work.utilization().is_some_and(|utilization| utilization > Percent(95.0)))
+        .filter_map(|work| work.power().filter(|power| limit.is_some_and(|limit| power.0 < limit.0 * 0.35)))
         .collect();
-    if !stuck.is_empty() {
-        found.push(Advice::Stuck { devices: stuck.len(), watts: stuck.iter().sum::<f64>() / stuck.len() as f64 });
+    if let Some(power) = mean(stuck.iter().copied()) {
+        found.push(Advice::Stuck { devices: stuck.len(), power });
     }
     found
 }
@@ -239,8 +242,8 @@ mod tests {
             let work = DeviceWork {
                 sum: utilization * 100.0,
                 seconds: 100.0,
-                memory_peak_mib: Some(*memory),
-                memory_total_mib: Some(80_000.0),
+                memory_peak: Some(Mebibytes(*memory)),
+                memory_total: Some(Mebibytes(80_000.0)),
                 model: None,
                 watts: *watts,
                 watt_looks: 1.0,
@@ -253,13 +256,16 @@ mod tests {
     #[test]
     fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
         let spread = |devices: usize| Spread { most: devices as u64, pods: 1 };
-        let of = |devices: &[(f64, f64, f64)]| advice(&works(devices), spread(devices.len()), Some(400.0));
+        let of = |devices: &[(f64, f64, f64)]| advice(&works(devices), spread(devices.len()), Some(Watts(400.0)));
         assert_eq!(of(&[(90.0, 60_000.0, 350.0), (88.0, 60_000.0, 350.0)]), []);
         assert_eq!(of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]), [Advice::FewerGpus { idle: 1, all: 2, alone: true }]);
-        assert_eq!(of(&[(12.0, 6000.0, 100.0)]), [Advice::Slice { memory_peak_mib: 6000.0 }]);
+        assert_eq!(of(&[(12.0, 6000.0, 100.0)]), [Advice::Slice { memory_peak: Mebibytes(6000.0) }]);
         let straggling = of(&[(95.0, 1.0, 350.0), (94.0, 1.0, 350.0), (40.0, 1.0, 200.0), (96.0, 1.0, 350.0)]);
-        assert_eq!(straggling, [Advice::Straggler { device: "n/gpu-2".to_owned(), utilization: 40.0, others: 95.0 }]);
-        assert_eq!(of(&[(100.0, 60_000.0, 90.0)]), [Advice::Stuck { devices: 1, watts: 90.0 }]);
+        assert_eq!(
+            straggling,
+            [Advice::Straggler { device: "n/gpu-2".to_owned(), utilization: Percent(40.0), others: Percent(95.0) }]
+        );
+        assert_eq!(of(&[(100.0, 60_000.0, 90.0)]), [Advice::Stuck { devices: 1, power: Watts(90.0) }]);
         assert_eq!(advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None), [], "of an unknown model nothing is known");
         let mut half = works(&[(90.0, 1.0, 1.0), (1.0, 1.0, 1.0)]);
         half.values_mut().last().unwrap().seconds = 0.0;

@@ -1,5 +1,6 @@
 //! Makes one curve per device and quantity from the samples of a window. A gap stays a gap.
 
+use crate::model::units::Mebibytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::device_numbers::DeviceNumbers;
@@ -66,10 +67,10 @@ impl Trace {
         let total: BTreeMap<i64, f64> = self.curve(Quantity::MemoryTotal).iter().map(|point| (point.at, point.value)).collect();
         // What the model has, where nobody measures it.
         let whole = self.slice.is_none() && free.is_empty() && total.is_empty();
-        let usual = self.model.as_deref().filter(|_| whole).and_then(limits::mib);
+        let usual = self.model.as_deref().filter(|_| whole).and_then(limits::memory);
         let share = |point: &Point| {
             let measured = free.get(&point.at).map(|free| free + point.value).or_else(|| total.get(&point.at).copied());
-            let all = measured.or(usual)?;
+            let all = measured.or(usual.map(|Mebibytes(all)| all))?;
             (all > 0.0).then(|| Point { at: point.at, value: (point.value / all * 100.0).min(100.0) })
         };
         self.curve(Quantity::MemoryUsed).iter().filter_map(share).collect()
@@ -85,7 +86,7 @@ pub(crate) fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -
     let mut found: BTreeMap<SeriesDevice, (Trace, BTreeMap<Quantity, Best>)> = BTreeMap::new();
     for series in answer {
         let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
-        if !place.tells(metric.quantity) {
+        if !place.tells(series, metric.quantity) {
             continue;
         }
         let pod = reader.named_pod(series);

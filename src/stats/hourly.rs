@@ -5,27 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationHistory, TopOwner};
 use super::usage::{HolderSamples, Usage, windows};
+use crate::model::units::{Mebibytes, Percent, UnitValue};
 
 /// Mean, extremes and percentiles of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Summary {
+pub(crate) struct Summary<U> {
     pub count: usize,
-    pub mean: f64,
-    pub max: f64,
-    pub min: f64,
-    pub p50: f64,
-    pub p95: f64,
+    pub mean: U,
+    pub max: U,
+    pub min: U,
+    pub p50: U,
+    pub p95: U,
 }
 
-impl Summary {
+impl<U: UnitValue> Summary<U> {
     /// Summarizes values; `None` without any.
     #[must_use]
-    pub(crate) fn of(mut sorted: Vec<f64>) -> Option<Self> {
-        sorted.sort_unstable_by(f64::total_cmp);
+    pub(crate) fn of(mut sorted: Vec<U>) -> Option<Self> {
+        sorted.sort_unstable_by(|a, b| a.value().total_cmp(&b.value()));
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         Some(Self {
             count: sorted.len(),
-            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            mean: U::of(sorted.iter().map(|value| value.value()).sum::<f64>() / sorted.len() as f64),
             max,
             min,
             p50: percentile(&sorted, 0.5),
@@ -35,12 +36,13 @@ impl Summary {
 }
 
 /// Between the two values beside it in proportion: the median of 10, 20, …, 100 is 55, their 95th percentile 95.5.
-fn percentile(sorted: &[f64], part: f64) -> f64 {
+fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
     let place = part * (sorted.len() - 1) as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the list")]
     let below = place.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
+    let (below_it, above_it) = (sorted[below].value(), sorted[above].value());
+    U::of(below_it + (above_it - below_it) * (place - below as f64))
 }
 
 /// What a group of pods came to.
@@ -51,9 +53,9 @@ pub(crate) struct Sum {
     /// Devices requested, waiting ones included.
     pub requested: f64,
     /// Over the five-minute means of the group.
-    pub windows: Option<Summary>,
+    pub windows: Option<Summary<Percent>>,
     /// Over the samples of its devices.
-    pub samples: Option<Summary>,
+    pub samples: Option<Summary<Percent>>,
     /// Workloads that held a device at some time.
     pub workloads: usize,
 }
@@ -63,11 +65,11 @@ pub(crate) struct Sum {
 pub(crate) struct OfWorkload {
     pub top: TopOwner,
     pub sum: Sum,
-    /// Over its devices' samples, in MiB.
-    pub memory_used: Option<Summary>,
-    pub memory_total: Option<Summary>,
+    /// Over its devices' samples.
+    pub memory_used: Option<Summary<Mebibytes>>,
+    pub memory_total: Option<Summary<Mebibytes>>,
     /// Pods at each time at which it had one.
-    pub replicas: Option<Summary>,
+    pub replicas: Option<Summary<f64>>,
     /// `Running`, `Pending`, `Completed`, `Failed`, as it was seen last.
     pub status: Option<&'static str>,
     pub labels: Option<BTreeMap<String, String>>,
@@ -97,9 +99,9 @@ pub(crate) fn sum(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usiz
         true => usage.runs().iter().filter(|run| run.held).collect(),
         false => usage.runs_of(own).collect(),
     };
-    let means: Vec<f64> = windows(ledger.stretch, runs.iter().copied()).into_values().collect();
+    let means: Vec<Percent> = windows(ledger.stretch, runs.iter().copied()).into_values().collect();
     let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
-    runs.iter().for_each(|run| values.extend(run.values.iter().map(|point| point.value)));
+    runs.iter().for_each(|run| values.extend(run.values.iter().map(|point| Percent(point.value))));
     let workloads: BTreeSet<&TopOwner> =
         tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
     Some(Sum {
@@ -178,6 +180,6 @@ mod tests {
         assert_eq!((summary.mean, summary.min, summary.max), (55.0, 10.0, 100.0));
         assert!((summary.p50 - 55.0).abs() < 1e-9 && (summary.p95 - 95.5).abs() < 1e-9);
         assert_eq!(Summary::of(vec![7.0]).unwrap().p95, 7.0);
-        assert_eq!(Summary::of(Vec::new()), None);
+        assert_eq!(Summary::<f64>::of(Vec::new()), None);
     }
 }

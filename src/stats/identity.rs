@@ -6,10 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::reading::PodKey;
 use crate::model::{Consumer, Inventory, Series};
 
-use super::dialect::{
-    CONTAINER_LABELS, EXPORTERS, INDEX_LABELS, MODEL_LABELS, NODE_ADDRESS_LABELS, NODE_NAME_LABELS, POD_LABELS, Quantity,
-    UUID_LABELS,
-};
+use super::dialect::{self, DIALECTS, EXPORTED_POD, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels};
 
 /// What the API server knows, as far as labels need it.
 #[derive(Debug, Default)]
@@ -79,12 +76,11 @@ pub(crate) struct SeriesDevice {
 }
 
 impl SeriesDevice {
-    /// Of a partitioned AMD device the first partition tells what the others report as zero.
+    /// Returns false where a series of this part is zero because only the first part of the device tells the quantity.
     #[must_use]
-    pub(crate) fn tells(&self, quantity: Quantity) -> bool {
-        let first_alone =
-            matches!(quantity, Quantity::Utilization | Quantity::MemoryCopy | Quantity::Power | Quantity::Temperature);
-        !(first_alone && self.slice.as_ref().is_some_and(|(kind, number)| kind.contains("_nps") && *number > 0))
+    pub(crate) fn tells(&self, series: &Series, quantity: Quantity) -> bool {
+        let of_first_slice = || dialect::dialect_of(series.name()).is_some_and(|own| own.of_first_slice.contains(&quantity));
+        !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && of_first_slice())
     }
 }
 
@@ -105,22 +101,23 @@ impl<'f> IdentityReader<'f> {
     /// Returns the device; `None` when it is in no node of this cluster, or is not told.
     #[must_use]
     pub(crate) fn place(&self, series: &Series) -> Option<SeriesDevice> {
-        let node = match (&self.facts.nodes, series.first(&NODE_NAME_LABELS)) {
-            (None, name) => name.or_else(|| series.first(&NODE_ADDRESS_LABELS))?.to_owned(),
+        let node = match (&self.facts.nodes, series.first(dialect::node_labels())) {
+            (None, name) => name.or_else(|| series.first(NODE_ADDRESS))?.to_owned(),
             // A host with a name that is none of ours is another cluster's, unless the name is that of the exporter's pod.
             (Some(_), Some(name)) => self.facts.node(name).map(ToOwned::to_owned).or_else(|| self.own_pod(series))?,
             (Some(_), None) => {
-                let mut addresses = NODE_ADDRESS_LABELS.iter().filter_map(|label| series.label(label));
+                let mut addresses = NODE_ADDRESS.into_iter().filter_map(|label| series.label(label));
                 let known = addresses.find_map(|text| self.facts.node(text));
                 known.map(ToOwned::to_owned).or_else(|| self.own_pod(series))?
             }
         };
-        let number = |labels: &[&str]| series.first(labels).and_then(|text| text.parse().ok());
-        let (uuid, index) = (series.first(&UUID_LABELS).map(ToOwned::to_owned), number(&INDEX_LABELS));
+        let uuid = series.first(dialect::uuid_labels()).map(ToOwned::to_owned);
+        let index = series.first(dialect::index_labels()).and_then(|text| text.parse().ok());
         if uuid.is_none() && index.is_none() {
             return None;
         }
-        Some(SeriesDevice { node, uuid, index, slice: slice(series, number) })
+        let slice = DIALECTS.iter().filter_map(|dialect| dialect.slice).find_map(|labels| slice(series, labels));
+        Some(SeriesDevice { node, uuid, index, slice })
     }
 
     /// Returns the node of the pod that the target's own labels name.
@@ -147,30 +144,25 @@ impl<'f> IdentityReader<'f> {
     /// Returns the pod that the labels name, whether it is still there or not.
     #[must_use]
     pub(crate) fn named_pod(&self, series: &Series) -> Option<PodKey> {
-        let own = ("namespace", "pod");
-        let clash = self.clashing.contains(&job(series));
-        let both = |(namespace, pod): &(&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
+        let both = |(namespace, pod): (&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
         // Some exporters call the pod what clashes with nothing, and the namespace what does.
         let mixed = || {
-            let pod = POD_LABELS
-                .iter()
-                .filter(|(_, pod)| !matches!(*pod, "pod" | "exported_pod"))
-                .find_map(|(_, pod)| series.label(pod));
-            Some((series.first(&["exported_namespace", "namespace"])?, pod?))
+            let pod = dialect::holder_labels().filter(|pair| *pair != EXPORTED_POD).find_map(|(_, pod)| series.label(pod));
+            Some((series.first([EXPORTED_POD.0, PLAIN_POD.0])?, pod?))
         };
-        let distinct = POD_LABELS.iter().filter(|pair| **pair != own).find_map(both);
-        let (namespace, pod) = distinct.or_else(mixed).or_else(|| if clash { None } else { both(&own) })?;
-        let container = series.first(&CONTAINER_LABELS);
-        let exporter =
-            container.is_some_and(|container| EXPORTERS.contains(&container)) && series.label("exported_pod").is_none();
-        (!exporter).then(|| (namespace.to_owned(), pod.to_owned()))
+        // Without a clash these labels are the exporter's own pod where the device is free.
+        let plain = || {
+            let exporter = series.label("container").is_some_and(dialect::is_own_container);
+            both(PLAIN_POD).filter(|_| !exporter && !self.clashing.contains(&job(series)))
+        };
+        let (namespace, pod) = dialect::holder_labels().find_map(both).or_else(mixed).or_else(plain)?;
+        Some((namespace.to_owned(), pod.to_owned()))
     }
 
     /// Returns the exporter's name for the device.
     #[must_use]
     pub(crate) fn model(series: &Series) -> Option<&str> {
-        let generic = if series.name().starts_with("nvidia_gpu_") { MODEL_LABELS.len() } else { MODEL_LABELS.len() - 1 };
-        series.first(&MODEL_LABELS[..generic])
+        dialect::dialect_of(series.name()).and_then(|own| series.first(own.model.iter().copied()))
     }
 }
 
@@ -178,14 +170,18 @@ fn job(series: &Series) -> String {
     series.label("job").unwrap_or_default().to_owned()
 }
 
-/// MIG instances, and partitions of AMD devices that are cut.
-fn slice(series: &Series, number: impl Fn(&[&str]) -> Option<u32>) -> Option<(String, u32)> {
-    if let Some(profile) = series.label("GPU_I_PROFILE") {
-        return Some((profile.to_owned(), number(&["GPU_I_ID"]).unwrap_or(0)));
+/// Returns the part of a device that a series names, as (kind, number): `1g.10gb`, or `cpx_nps4` for modes. A device that is
+/// not cut has none.
+fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
+    let number = |label: &str| series.label(label).and_then(|text| text.parse().ok()).unwrap_or(0);
+    match labels {
+        SliceLabels::Profile { profile, number: place } => Some((series.label(profile)?.to_owned(), number(place))),
+        SliceLabels::Modes { compute, memory, number: place } => {
+            let compute = series.label(compute).map(str::to_lowercase).filter(|mode| mode != "spx")?;
+            let memory = series.label(memory).map_or_else(|| "nps1".to_owned(), str::to_lowercase);
+            Some((format!("{compute}_{memory}"), number(place)))
+        }
     }
-    let compute = series.label("gpu_compute_partition_type").map(str::to_lowercase).filter(|kind| kind != "spx")?;
-    let memory = series.label("gpu_memory_partition_type").map_or_else(|| "nps1".to_owned(), str::to_lowercase);
-    Some((format!("{compute}_{memory}"), number(&["gpu_partition_id"]).unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -254,12 +250,25 @@ mod tests {
 
     #[test]
     fn partitions_are_slices_and_a_whole_device_is_none() {
-        let number = |labels: &[(&str, &str)]| slice(&series(labels), |names| names.first().and(Some(3)));
-        assert_eq!(number(&[("gpu_compute_partition_type", "spx")]), None);
+        let slice_of = |labels: &[(&str, &str)]| {
+            let labels: Vec<_> = labels.iter().copied().chain([("gpu", "0"), ("Hostname", "gpu-1")]).collect();
+            IdentityReader::new(&facts(), &[]).place(&series(&labels)).unwrap().slice
+        };
+        assert_eq!(slice_of(&[("gpu_compute_partition_type", "spx")]), None);
         assert_eq!(
-            number(&[("gpu_compute_partition_type", "CPX"), ("gpu_memory_partition_type", "NPS4")]),
+            slice_of(&[("gpu_compute_partition_type", "CPX"), ("gpu_memory_partition_type", "NPS4"), ("gpu_partition_id", "3")]),
             Some(("cpx_nps4".into(), 3))
         );
-        assert_eq!(number(&[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "3")]), Some(("1g.10gb".into(), 3)));
+        assert_eq!(slice_of(&[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "3")]), Some(("1g.10gb".into(), 3)));
+    }
+
+    #[test]
+    fn a_holder_under_labels_of_its_own_counts_whatever_container_the_target_has() {
+        let facts = facts();
+        let target = [("namespace", "monitoring"), ("pod", "exporter-x"), ("container", "exporter")];
+        let held: Vec<_> = target.into_iter().chain([("pod_namespace", "team"), ("pod_name", "train-0")]).collect();
+        let reader = IdentityReader::new(&facts, &[]);
+        assert_eq!(reader.named_pod(&series(&held)), Some(("team".to_owned(), "train-0".to_owned())));
+        assert_eq!(reader.named_pod(&series(&target)), None, "the exporter holds no device");
     }
 }

@@ -8,7 +8,7 @@ use crate::model::gpu::WHOLE;
 use crate::model::reading::PodKey;
 use crate::model::series::Series;
 
-use super::query::{literal, quoted};
+use super::query::quoted;
 
 /// Returns a window of history that a query looks at: it ends at the time of evaluation and holds its begin, not its end.
 ///
@@ -44,7 +44,7 @@ pub fn holders(seconds: i64) -> String {
 /// Devices that namespaces may request now.
 #[must_use]
 pub fn quotas() -> String {
-    let names = WHOLE.map(|name| format!("requests.{}", literal(name))).join("|").replace('\\', "\\\\");
+    let names = WHOLE.map(|name| format!("requests.{}", regex::escape(name))).join("|").replace('\\', "\\\\");
     format!(
         "sum by (namespace,exported_namespace) (min by (namespace,exported_namespace,resource) (max by (namespace,exported_namespace,resourcequota,resource) (kube_resourcequota{{type=\"hard\",resource=~\"{names}\"}})))"
     )
@@ -53,7 +53,7 @@ pub fn quotas() -> String {
 /// Times at which pods existed that this object owns, or one that it made.
 #[must_use]
 pub fn lives(name: &str) -> String {
-    let (made, own) = (quoted(&format!("{}(-[a-z0-9-]+)?", literal(name))), quoted(name));
+    let (made, own) = (quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))), quoted(name));
     // What lived between two looks is seen by the next.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
     let all = [seen(format!("owner_name=~{made}")), seen(format!("pod={own}")), seen(format!("exported_pod={own}"))];
@@ -90,7 +90,7 @@ pub enum About {
 /// Returns the same of these pods, ReplicaSets or Jobs, by the label that holds their name.
 #[must_use]
 pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
-    let names: Vec<String> = names.iter().map(|name| literal(name)).collect();
+    let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let names = quoted(&names.join("|"));
     let metric = match what {
         About::PhasesEver | About::Phases => "kube_pod_status_phase",

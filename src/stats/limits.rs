@@ -1,6 +1,8 @@
 //! Power limits and memory sizes of GPU models, for devices whose exporter reports none. Measured limits take precedence,
 //! because sites set their own.
 
+use crate::model::{Mebibytes, Watts};
+
 /// Model, as a part of its normalised name, and watts. A longer name is tried before a shorter one.
 const WATTS: [(&str, f64); 49] = [
     ("a100 80gb pcie", 300.0),
@@ -86,16 +88,16 @@ const MIB: [(&str, f64); 27] = [
     ("rtx 4090", 24_564.0),
 ];
 
-/// Returns the MiB that a model has; `None` for one that is not in the table.
+/// Returns the memory that a model has; `None` for one that is not in the table.
 #[must_use]
-pub(crate) fn mib(model: &str) -> Option<f64> {
-    of(&MIB, model)
+pub(crate) fn memory(model: &str) -> Option<Mebibytes> {
+    of(&MIB, model).map(Mebibytes)
 }
 
-/// Watts that a model draws at most; `None` for one that is not in the table.
+/// Returns the power that a model draws at most; `None` for one that is not in the table.
 #[must_use]
-pub(crate) fn watts(model: &str) -> Option<f64> {
-    of(&WATTS, model)
+pub(crate) fn watts(model: &str) -> Option<Watts> {
+    of(&WATTS, model).map(Watts)
 }
 
 fn of(table: &[(&str, f64)], model: &str) -> Option<f64> {
@@ -131,10 +133,14 @@ mod tests {
             ("NVIDIA GeForce GT 710", None),
             ("102-G30211-0C", None),
         ] {
-            assert_eq!(watts(model), expected, "{model}");
+            assert_eq!(watts(model), expected.map(Watts), "{model}");
         }
-        assert_eq!((mib("NVIDIA A100-SXM4-80GB"), mib("NVIDIA A100-SXM4-40GB")), (Some(81_920.0), Some(40_960.0)));
-        assert_eq!((mib("Tesla V100S-PCIE-32GB"), watts("Tesla V100S-PCIE-32GB")), (Some(32_768.0), Some(250.0)));
-        assert_eq!(mib("NVIDIA A100"), None, "it comes in two sizes");
+        let sizes =
+            [("NVIDIA A100-SXM4-80GB", 81_920.0), ("NVIDIA A100-SXM4-40GB", 40_960.0), ("Tesla V100S-PCIE-32GB", 32_768.0)];
+        for (model, size) in sizes {
+            assert_eq!(memory(model), Some(Mebibytes(size)), "{model}");
+        }
+        assert_eq!(watts("Tesla V100S-PCIE-32GB"), Some(Watts(250.0)));
+        assert_eq!(memory("NVIDIA A100"), None, "it comes in two sizes");
     }
 }

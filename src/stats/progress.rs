@@ -1,5 +1,6 @@
 //! Reads the progress of a training from the lines of common trainers. Lines of unknown shape are ignored.
 
+use crate::model::units::Percent;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -32,21 +33,23 @@ static SHAPES: LazyLock<Vec<Regex>> =
 /// Percent done by the newest line that tells it, in 0–100; `None` when no line does. Steps are preferred to epochs even
 /// when an epoch was told later.
 #[must_use]
-pub(crate) fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<f64> {
+pub(crate) fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Percent> {
     PATTERNS
         .iter()
         .zip(SHAPES.iter())
         .find_map(|(pattern, shape)| lines.clone().rev().find_map(|line| read(pattern, shape, line)))
 }
 
-fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<f64> {
+fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
     // A bar redraws itself with carriage returns; the last state counts.
     let found = line.rsplit('\r').find_map(|part| shape.captures(part))?;
     let number = |index: usize| found.get(index).and_then(|text| text.as_str().parse::<u64>().ok());
-    let Some(total) = number(2) else { return number(1).filter(|percent| *percent <= 100).map(|percent| percent as f64) };
+    let Some(total) = number(2) else {
+        return number(1).filter(|percent| *percent <= 100).map(|percent| Percent(percent as f64));
+    };
     let done = number(1)?;
     let done = if pattern.started { done.checked_sub(1)? } else { done };
-    (total > 0 && done <= total).then(|| done as f64 * 100.0 / total as f64)
+    Percent::of_whole(done as f64, total as f64).filter(|_| done <= total)
 }
 
 #[cfg(test)]
@@ -69,6 +72,7 @@ mod tests {
             (PATTERNS[3].name, "Epoch [3/3]", 200.0 / 3.0),
         ] {
             let found = percent([line].into_iter()).unwrap_or_else(|| panic!("{name}: {line}"));
+            let Percent(found) = found;
             assert!((found - expected).abs() < 1e-9, "{name}: {found}");
         }
     }
@@ -82,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_newest_line_counts_and_steps_before_epochs() {
-        assert_eq!(percent(["step 1/10", "step 2/10", "saving"].into_iter()), Some(20.0));
-        assert_eq!(percent(["step 7/10", "Epoch 1/3"].into_iter()), Some(70.0));
+        assert_eq!(percent(["step 1/10", "step 2/10", "saving"].into_iter()), Some(Percent(20.0)));
+        assert_eq!(percent(["step 7/10", "Epoch 1/3"].into_iter()), Some(Percent(70.0)));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::model::JobKind;
 
-use super::dialect::{FATAL_XIDS, METRICS, POD_LABELS, Quantity, labels};
+use super::dialect::{EXPORTED_POD, FATAL_XIDS, PLAIN_POD, Quantity, labels, metrics, pod_labels};
 use super::training::Measure;
 
 /// Returns a label's value between double quotes.
@@ -21,19 +21,6 @@ pub fn quoted(value: &str) -> String {
     text
 }
 
-/// Escapes text so that a regular expression takes it literally.
-#[must_use]
-pub fn literal(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        if matches!(c, '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' | '\\') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
-}
-
 /// Pods whose devices are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pods {
@@ -47,7 +34,7 @@ impl Pods {
     /// Pods with these names.
     #[must_use]
     pub fn named<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
-        let names: Vec<String> = names.into_iter().map(literal).collect();
+        let names: Vec<String> = names.into_iter().map(regex::escape).collect();
         Self { namespace: namespace.to_owned(), names: names.join("|") }
     }
 
@@ -57,13 +44,13 @@ impl Pods {
     pub fn of_job<'a>(namespace: &str, job: &str, kind: JobKind, known: impl IntoIterator<Item = &'a str>) -> Self {
         // Controllers cut a long name, and write no vowels and no digits that look like one.
         const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
-        let cut = |longest: usize| literal(&job.chars().take(longest).collect::<String>());
+        let cut = |longest: usize| regex::escape(&job.chars().take(longest).collect::<String>());
         let grown = match kind {
             JobKind::Training => format!("{}-[0-9]{{1,5}}-{LETTERS}{{5}}", cut(52)),
             JobKind::Inference | JobKind::Compute => format!("{}-{LETTERS}{{6,10}}-{LETTERS}{{5}}", cut(47)),
-            JobKind::Notebook => format!("{}-[0-9]", literal(job)),
+            JobKind::Notebook => format!("{}-[0-9]", regex::escape(job)),
         };
-        let mut names: Vec<String> = known.into_iter().map(literal).collect();
+        let mut names: Vec<String> = known.into_iter().map(regex::escape).collect();
         names.push(grown);
         Self { namespace: namespace.to_owned(), names: names.join("|") }
     }
@@ -84,7 +71,7 @@ pub fn samples_of_an_hour() -> String {
 
 /// Names of metrics with one of these quantities.
 fn names(quantities: &[Quantity]) -> Vec<&'static str> {
-    METRICS.iter().filter(|metric| quantities.contains(&metric.quantity)).map(|metric| metric.name).collect()
+    metrics().filter(|metric| quantities.contains(&metric.quantity)).map(|metric| metric.name).collect()
 }
 
 /// Labels that are read, for `by`.
@@ -97,8 +84,8 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let names = format!("__name__=~{}", quoted(&names(quantities).join("|")));
     let Some(pods) = pods else { return format!("{{{names}}}") };
     let namespace = quoted(&pods.namespace);
-    let of = |(space, pod): &(&str, &str)| format!("{{{names},{space}={namespace},{pod}=~{}}}", quoted(&pods.names));
-    POD_LABELS.iter().map(of).collect::<Vec<_>>().join(" or ")
+    let of = |(space, pod): (&str, &str)| format!("{{{names},{space}={namespace},{pod}=~{}}}", quoted(&pods.names));
+    pod_labels().into_iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
 /// Returns one series per device and metric, whatever copies there are, with the labels that are read and no others.
@@ -118,12 +105,14 @@ pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
 
 /// Asks for fatal errors of the last hour: the next error, or its clean-up, replaces the present one at once.
 fn fatal_xids() -> String {
-    let name = names(&[Quantity::Xid]).concat();
-    let each: Vec<String> = FATAL_XIDS.iter().map(|code| format!("{name} == {code}")).collect();
-    let fatal = each.join(" or ");
-    // `or` leaves out what has the labels of something before it, whatever its name: a label more keeps these apart.
-    let named = format!(r#"label_replace(max_over_time(({fatal})[1h:1m]) or ({fatal}), "__name__", "{name}", "", "")"#);
-    format!(r#"label_replace({named}, "fault", "xid", "", "")"#)
+    let of = |name: &str| {
+        let each: Vec<String> = FATAL_XIDS.iter().map(|code| format!("{name} == {code}")).collect();
+        let fatal = each.join(" or ");
+        // `or` leaves out what has the labels of something before it, whatever its name: a label more keeps these apart.
+        let named = format!(r#"label_replace(max_over_time(({fatal})[1h:1m]) or ({fatal}), "__name__", "{name}", "", "")"#);
+        format!(r#"label_replace({named}, "fault", "{name}", "", "")"#)
+    };
+    names(&[Quantity::Xid]).into_iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
 /// Returns what pods expose of their own work, by the end of the metrics' names.
@@ -132,9 +121,8 @@ pub fn exposed(pods: &Pods) -> String {
     let ends: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
     let names = format!("__name__=~{}", quoted(&format!("(?i)(.*[_:])?({})", ends.join("|"))));
     let namespace = quoted(&pods.namespace);
-    let of = |(space, pod): &(&str, &str)| format!("{{{names},{space}={namespace},{pod}=~{}}}", quoted(&pods.names));
-    let own = POD_LABELS.iter().filter(|(_, pod)| matches!(*pod, "pod" | "exported_pod"));
-    format!("max by (__name__,namespace,pod,exported_pod) ({})", own.map(of).collect::<Vec<_>>().join(" or "))
+    let of = |(space, pod): (&str, &str)| format!("{{{names},{space}={namespace},{pod}=~{}}}", quoted(&pods.names));
+    format!("max by (__name__,namespace,pod,exported_pod) ({})", [EXPORTED_POD, PLAIN_POD].map(of).join(" or "))
 }
 
 /// Returns how many seconds ago the utilization of each device was sampled, by the server's own clock.
@@ -182,7 +170,7 @@ mod tests {
         for query in [gauges(&ALL, None), gauges(&ALL, Some(&pods)), exposed(&pods), ages(), samples_counted(), inventory()] {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }
-        assert!(gauges(&ALL, Some(&pods)).contains(r#"exported_namespace="team-a",exported_pod=~"train-0-x|a\\.b""#));
+        assert!(gauges(&ALL, Some(&pods)).contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#));
         assert_eq!((interval(20.0), interval(0.0)), (Some(15.0), None));
     }
 

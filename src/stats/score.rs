@@ -2,7 +2,7 @@
 //!
 //! Note: a wrong `idle` can cost somebody a training, so a GPU with too few samples is unknown and never low.
 
-use crate::model::Point;
+use crate::model::{Mebibytes, Percent, Point, Watts};
 
 use super::dialect::Quantity;
 use super::history::Trace;
@@ -83,16 +83,14 @@ impl Thresholds {
 /// A device's score and what it rests on. Terms are means over the window; `None` where it was sampled too rarely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Score {
-    /// Percent.
-    pub utilization: Option<f64>,
-    /// Percent.
-    pub memory_copy: Option<f64>,
-    pub memory_used_mib: Option<f64>,
-    /// Percent of what the device has.
-    pub memory_used: Option<f64>,
-    pub power_watts: Option<f64>,
-    /// Percent of what the device may draw.
-    pub power: Option<f64>,
+    pub utilization: Option<Percent>,
+    pub memory_copy: Option<Percent>,
+    pub memory_used: Option<Mebibytes>,
+    /// Memory used of what the device has.
+    pub memory_share: Option<Percent>,
+    pub power: Option<Watts>,
+    /// Power drawn of what the device may draw.
+    pub power_share: Option<Percent>,
     /// Clock of the multiprocessors in MHz.
     pub clock_mhz: Option<f64>,
     /// Weighted mean of the terms that are known, 0 to 100.
@@ -118,31 +116,34 @@ impl Score {
             enough.then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)
         };
         let curve = |quantity| mean(trace.curve(quantity));
-        let power_watts = curve(Quantity::Power);
-        let limit = curve(Quantity::PowerLimit).or_else(|| limits::watts(trace.model.as_deref()?));
-        let power = power_watts.zip(limit).map(|(watts, limit)| (watts / limit * 100.0).min(100.0));
-        let (utilization, memory_copy) = (curve(Quantity::Utilization), curve(Quantity::MemoryCopy));
-        let memory_used = mean(&trace.memory_share());
+        let power = curve(Quantity::Power).map(Watts);
+        let limit = curve(Quantity::PowerLimit).map(Watts).or_else(|| limits::watts(trace.model.as_deref()?));
+        let power_share = power.zip(limit).and_then(|(power, limit)| Percent::of_whole(power, limit));
+        let power_share = power_share.map(|Percent(share)| Percent(share.min(100.0)));
+        let utilization = curve(Quantity::Utilization).map(Percent);
+        let memory_copy = curve(Quantity::MemoryCopy).map(Percent);
+        let memory_share = mean(&trace.memory_share()).map(Percent);
         let terms = [
             (weights.utilization, utilization),
             (weights.memory_copy, memory_copy),
-            (weights.memory_used, memory_used),
-            (weights.power, power),
+            (weights.memory_used, memory_share),
+            (weights.power, power_share),
         ];
-        let known = || terms.iter().filter_map(|(weight, term)| Some((*weight, (*term)?)));
+        let known = || terms.iter().filter_map(|(weight, term)| Some((*weight, (*term)?.0)));
         let weight: f64 = known().map(|(weight, _)| weight).sum();
         let value = (weight > 0.0).then(|| known().map(|(weight, term)| weight * term).sum::<f64>() / weight);
         let whole: f64 = terms.iter().map(|(weight, _)| weight).sum();
-        let at_most = value.map(|_| terms.iter().map(|(weight, term)| weight * term.unwrap_or(100.0)).sum::<f64>() / whole);
+        let at_most = value
+            .map(|_| terms.iter().map(|(weight, term)| weight * term.map_or(100.0, |Percent(term)| term)).sum::<f64>() / whole);
         // Without its first term a score says little of whether somebody works there.
         let band = utilization.and(value).map_or(Band::Unknown, |value| thresholds.band(value));
         Self {
             utilization,
             memory_copy,
-            memory_used_mib: curve(Quantity::MemoryUsed),
-            memory_used,
-            power_watts,
+            memory_used: curve(Quantity::MemoryUsed).map(Mebibytes),
+            memory_share,
             power,
+            power_share,
             clock_mhz: curve(Quantity::Clock),
             value,
             at_most,
@@ -158,10 +159,10 @@ impl Score {
         Self {
             utilization: None,
             memory_copy: None,
-            memory_used_mib: None,
             memory_used: None,
-            power_watts: None,
+            memory_share: None,
             power: None,
+            power_share: None,
             clock_mhz: None,
             value: None,
             at_most: None,
@@ -174,7 +175,7 @@ impl Score {
     /// Terms that the score is made of.
     #[must_use]
     pub(crate) fn terms(&self) -> Vec<&'static str> {
-        let known = [self.utilization, self.memory_copy, self.memory_used, self.power];
+        let known = [self.utilization, self.memory_copy, self.memory_share, self.power_share];
         TERMS.iter().zip(known).filter(|(_, term)| term.is_some()).map(|(name, _)| *name).collect()
     }
 }

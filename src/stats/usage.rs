@@ -9,9 +9,10 @@ use super::device_numbers::DeviceNumbers;
 use super::dialect::{self, Quantity, metric_of};
 use super::holders::{DeviceWatch, NamedPods, Tenants};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
-use crate::model::Point;
 use crate::model::reading::PodKey;
 use crate::model::series::Series;
+use crate::model::units::highest;
+use crate::model::{Mebibytes, Percent, Point, Watts};
 
 /// Values of one device, in order of time, while it was held by the same.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,12 +27,19 @@ pub(crate) struct HolderSamples<T = Point> {
     pub values: Vec<T>,
 }
 
-/// Memory of a device at a time, in MiB.
+/// Memory of a device at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct MemorySample {
     at: i64,
-    used: f64,
-    total: Option<f64>,
+    used: Mebibytes,
+    total: Option<Mebibytes>,
+}
+
+/// The most memory that a device used, and the most it had.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct MemoryPeak {
+    pub used: Mebibytes,
+    pub total: Option<Mebibytes>,
 }
 
 /// Nodes as they are known now: the past is told in names that may be addresses.
@@ -174,7 +182,7 @@ fn told<'a>(
     let mut devices: BTreeMap<SeriesDevice, DeviceSamples> = BTreeMap::new();
     for (series, mut points) in answer {
         let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series)) else { continue };
-        if !place.tells(metric.quantity) {
+        if !place.tells(series, metric.quantity) {
             continue;
         }
         // Not all exporters count alike: a UUID is one device whatever its number.
@@ -255,7 +263,7 @@ impl Usage {
             let each = seconds(&[]);
             let memory = |Point { at, value: used }| {
                 let total = free.get(&at).map(|free| free + used).or_else(|| total.get(&at).copied());
-                MemorySample { at, used, total }
+                MemorySample { at, used: Mebibytes(used), total: total.map(Mebibytes) }
             };
             usage.memory.add(device, each, &mut watch, points.into_iter().map(memory).collect(), |memory| memory.at);
             usage.devices.push(place);
@@ -275,9 +283,9 @@ impl Usage {
         self.utilization.of(own)
     }
 
-    /// Returns used memory of such devices, and all memory where that is known, in MiB.
+    /// Returns used memory of such devices, and all memory where that is known.
     #[must_use]
-    pub(crate) fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<f64>, Vec<f64>) {
+    pub(crate) fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
         let memory = || self.memory.of(own).flat_map(|run| &run.values);
         (memory().map(|one| one.used).collect(), memory().filter_map(|one| one.total).collect())
     }
@@ -293,25 +301,26 @@ impl Usage {
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
-    /// Means of the power of a group's devices, in watts.
+    /// Means of the power of a group's devices.
     #[must_use]
-    pub(crate) fn watts(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, f64> {
+    pub(crate) fn power(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         for run in self.power.of(own) {
             let (sum, count) = sums.entry(run.device).or_default();
             run.values.iter().for_each(|point| (*sum, *count) = (*sum + point.value, *count + 1.0));
         }
-        sums.into_iter().map(|(device, (sum, count))| (device, sum / count)).collect()
+        sums.into_iter().map(|(device, (sum, count))| (device, Watts(sum / count))).collect()
     }
 
-    /// Returns the most memory that a group's devices used, with what there was of it, in MiB.
+    /// Returns the most memory that a group's devices used, with what there was of it.
     #[must_use]
-    pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, (f64, Option<f64>)> {
-        let mut peaks: BTreeMap<usize, (f64, Option<f64>)> = BTreeMap::new();
+    pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
+        let mut peaks: BTreeMap<usize, MemoryPeak> = BTreeMap::new();
         for run in self.memory.of(own) {
-            let (used, total) = peaks.entry(run.device).or_default();
+            let peak = peaks.entry(run.device).or_default();
             for memory in &run.values {
-                (*used, *total) = (used.max(memory.used), greater(*total, memory.total));
+                peak.used = highest([peak.used, memory.used].into_iter()).unwrap_or_default();
+                peak.total = highest(peak.total.into_iter().chain(memory.total));
             }
         }
         peaks
@@ -321,7 +330,7 @@ impl Usage {
 /// Five-minute means of runs, which come in order of devices and time, by the number of the window: of each device first,
 /// then of the devices. One without samples is left out.
 #[must_use]
-pub(crate) fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u HolderSamples>) -> BTreeMap<i64, f64> {
+pub(crate) fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u HolderSamples>) -> BTreeMap<i64, Percent> {
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     let mut close = |(_, window): (usize, i64), sum: f64, count: f64| {
         let (all, number) = windows.entry(window).or_default();
@@ -346,13 +355,5 @@ pub(crate) fn windows<'u>(stretch: Stretch, runs: impl Iterator<Item = &'u Holde
     if let Some((of, _, sum, count)) = open {
         close(of, sum, count);
     }
-    windows.into_iter().map(|(window, (sum, count))| (window, sum / f64::from(count))).collect()
-}
-
-/// Returns the greater of two, as far as they are known.
-pub(super) fn greater(a: Option<f64>, b: Option<f64>) -> Option<f64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.max(b)),
-        (a, b) => a.or(b),
-    }
+    windows.into_iter().map(|(window, (sum, count))| (window, Percent(sum / f64::from(count)))).collect()
 }

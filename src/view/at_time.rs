@@ -12,6 +12,7 @@ use super::coverage::{percent, rounded};
 use super::snapshot::At;
 use super::table::{Table, left, right};
 use super::{Format, TextStyle};
+use crate::model::units::Percent;
 
 /// A list as it was at a moment.
 #[derive(Serialize)]
@@ -44,7 +45,7 @@ pub(crate) struct NodeAt {
     gpu_used: Option<u64>,
     gpu_free: Option<u64>,
     /// Mean in percent of the five minutes before, over the devices that were held.
-    gpu_utilization: Option<f64>,
+    gpu_utilization: Option<Percent>,
     holders: Option<Vec<HolderAt>>,
 }
 
@@ -86,7 +87,7 @@ pub(crate) struct JobAt {
     gpu_held: u64,
     user: Option<String>,
     pods_running: usize,
-    gpu_utilization: Option<f64>,
+    gpu_utilization: Option<Percent>,
 }
 
 /// A device, and who held it.
@@ -97,7 +98,7 @@ pub(crate) struct DeviceAt {
     index: u32,
     at: Timestamp,
     /// Percent.
-    utilization: Option<f64>,
+    utilization: Option<Percent>,
     holders: Vec<HolderAt>,
     /// Pods of the node that may have held it, where the exporter names no pod.
     possible_holders: Vec<HolderAt>,
@@ -182,7 +183,7 @@ pub(crate) fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> 
         node: node.to_owned(),
         index,
         at: then.time,
-        utilization: last.map(|(_, point)| rounded(point.value)),
+        utilization: last.map(|(_, point)| Percent(rounded(point.value))),
         holders: holders(&sure),
         possible_holders: holders(possible),
     })

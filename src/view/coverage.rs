@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::model::{Figures, Readings};
+pub(crate) use crate::model::units::rounded;
+use crate::model::units::{Mebibytes, Percent, Watts};
+use crate::model::{Figures, Reading, Readings};
 
 /// What measured numbers rest on.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -21,8 +23,7 @@ pub(crate) struct Coverage {
 
 impl From<&Readings> for Coverage {
     fn from(readings: &Readings) -> Self {
-        let count =
-            |wanted: fn(&crate::model::Reading) -> bool| readings.devices.iter().filter(|reading| wanted(reading)).count() as u64;
+        let count = |wanted: fn(&Reading) -> bool| readings.devices.iter().filter(|reading| wanted(reading)).count() as u64;
         Self {
             gpus: readings.devices.len() as u64,
             gpus_sampled: count(|reading| reading.utilization.is_some()),
@@ -33,35 +34,29 @@ impl From<&Readings> for Coverage {
     }
 }
 
-/// Rounds to two decimals: more than an exporter measures.
-#[must_use]
-pub(crate) fn rounded(value: f64) -> f64 {
-    (value * 100.0).round() / 100.0
-}
-
 /// Turns percent into a rate of 0 to 1, to four decimals.
 #[must_use]
-pub(crate) fn rate(percent: f64) -> f64 {
-    (percent * 100.0).round() / 10_000.0
+pub(crate) fn rate(percent: Percent) -> f64 {
+    (percent.0 * 100.0).round() / 10_000.0
 }
 
 /// Formats as `87%`, or `-`.
 #[must_use]
-pub(crate) fn percent(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}%"))
+pub(crate) fn percent(value: Option<Percent>) -> String {
+    value.map_or_else(|| "-".to_owned(), |Percent(value)| format!("{value:.0}%"))
 }
 
 /// `68Gi/80Gi`: used of what there is, to a tenth; `None` where one of the two is not known.
 #[must_use]
-pub(crate) fn memory(used_mib: Option<f64>, total_mib: Option<f64>) -> Option<String> {
-    let (used, total) = used_mib.zip(total_mib)?;
-    Some(format!("{}Gi/{}Gi", tenths(used / 1024.0), tenths(total / 1024.0)))
+pub(crate) fn memory(used: Option<Mebibytes>, total: Option<Mebibytes>) -> Option<String> {
+    let (used, total) = used.zip(total)?;
+    Some(format!("{}Gi/{}Gi", tenths(used.gibibytes()), tenths(total.gibibytes())))
 }
 
 /// Formats the mean memory per device of several.
 #[must_use]
 pub(crate) fn memory_of(figures: &Figures) -> Option<String> {
-    memory(figures.memory_used_mib, figures.memory_total_mib)
+    memory(figures.memory_used, figures.memory_total)
 }
 
 /// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi; 312 W`: of those that are held, whoever names them. `None`
@@ -79,7 +74,7 @@ pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
     if let Some(memory) = memory_of(figures) {
         text.push_str(&format!("; memory {memory}"));
     }
-    if let Some(watts) = figures.power_watts {
+    if let Some(Watts(watts)) = figures.power {
         text.push_str(&format!("; {watts:.0} W"));
     }
     Some(text)
@@ -97,9 +92,10 @@ mod tests {
 
     #[test]
     fn numbers_are_rounded_in_one_way() {
-        assert_eq!((rounded(43.099_999_99), rate(43.099_999_99), rate(100.0)), (43.1, 0.431, 1.0));
-        assert_eq!(memory(Some(69_632.0), Some(81_559.0)).as_deref(), Some("68Gi/79.6Gi"));
-        assert_eq!(memory(Some(69_632.0), None), None);
-        assert_eq!((percent(Some(86.6)).as_str(), percent(None).as_str()), ("87%", "-"));
+        let percent_of = |value| percent(Some(Percent(value)));
+        assert_eq!((rounded(43.099_999_99), rate(Percent(43.099_999_99)), rate(Percent(100.0))), (43.1, 0.431, 1.0));
+        assert_eq!(memory(Some(Mebibytes(69_632.0)), Some(Mebibytes(81_559.0))).as_deref(), Some("68Gi/79.6Gi"));
+        assert_eq!(memory(Some(Mebibytes(69_632.0)), None), None);
+        assert_eq!((percent_of(86.6).as_str(), percent(None).as_str()), ("87%", "-"));
     }
 }

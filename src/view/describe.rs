@@ -14,6 +14,7 @@ use super::coverage::{self, Coverage, memory_of, rounded};
 use super::events::{self, EventDocument, recent};
 use super::pods::{self, PodDocument};
 use super::text::{age, bar, clean, count, paint, state, status_color, status_line, wrapped};
+use crate::model::units::{Percent, Watts};
 
 /// What is known of a job.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct Description {
     pub job: Job,
     pub state: State,
     /// Percent.
-    pub progress: Option<f64>,
+    pub progress: Option<Percent>,
     /// Oldest first.
     pub events: Vec<Event>,
     /// Objects of the job besides its pods, as `kind/name`.
@@ -97,14 +98,14 @@ struct JobResourceItem<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MeasuredValues {
-    gpu_utilization: Option<f64>,
+    gpu_utilization: Option<Percent>,
     memory_usage: Option<String>,
     /// No exporter tells it.
     network_latency: Option<String>,
     throughput: Option<String>,
     /// The lowest of its devices in percent.
-    gpu_utilization_lowest: Option<f64>,
-    power_watts: Option<f64>,
+    gpu_utilization_lowest: Option<Percent>,
+    power_watts: Option<Watts>,
     gpu_sampled: Option<u64>,
     note: Option<String>,
     coverage: Option<Coverage>,
@@ -200,14 +201,13 @@ pub(crate) fn document(description: &Description) -> JobDocument<'_> {
 
 fn metrics(description: &Description) -> MeasuredValues {
     let figures = description.work.as_ref().map(|work| work.figures);
-    let of = |value: fn(&Figures) -> Option<f64>| figures.as_ref().and_then(value).map(rounded);
     MeasuredValues {
-        gpu_utilization: of(|figures| figures.utilization),
+        gpu_utilization: figures.and_then(|figures| figures.utilization).map(rounded),
         memory_usage: figures.as_ref().and_then(memory_of),
         network_latency: None,
         throughput: description.throughput.clone(),
-        gpu_utilization_lowest: of(|figures| figures.lowest),
-        power_watts: of(|figures| figures.power_watts),
+        gpu_utilization_lowest: figures.and_then(|figures| figures.lowest).map(rounded),
+        power_watts: figures.and_then(|figures| figures.power).map(rounded),
         gpu_sampled: figures.map(|figures| figures.sampled),
         note: description.work.as_ref().and_then(|work| work.note.clone()),
         coverage: description.work.as_ref().map(|work| Coverage::from(&work.readings)),

@@ -1,5 +1,6 @@
 //! Renders `eff`: how a workload used its GPUs, a bar per device, and advice.
 
+use crate::model::units::Mebibytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -32,8 +33,8 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
             let patch = alone.then(|| format!("resources:\n  gpu: {}\n", all - idle));
             ("fewer-gpus", format!("{idle} of {all} GPUs did nothing"), patch)
         }
-        Advice::Slice { memory_peak_mib } => {
-            let gib = (memory_peak_mib / 1024.0).ceil();
+        Advice::Slice { memory_peak } => {
+            let gib = memory_peak.gibibytes().ceil();
             (
                 "slice",
                 format!("{gib} GiB and little work would fit into a slice of a GPU"),
@@ -45,8 +46,8 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
             format!("{device} was busy {utilization:.0}% of the time, the others {others:.0}%: they wait for it"),
             None,
         ),
-        Advice::Stuck { devices, watts } => {
-            let told = format!("{} at 100% and {watts:.0} W: busy waiting, as when a rank hangs", count(*devices as u64, "GPU"));
+        Advice::Stuck { devices, power } => {
+            let told = format!("{} at 100% and {power:.0} W: busy waiting, as when a rank hangs", count(*devices as u64, "GPU"));
             ("stuck", told, None)
         }
     }
@@ -55,14 +56,14 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
 #[must_use]
 pub(crate) fn json(of: &Efficiency) -> Value {
     let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;
-    let gib = |mib: f64| rounded(mib / 1024.0);
+    let gib = |memory: Mebibytes| rounded(memory.gibibytes());
     let devices: Vec<Value> = works
         .iter()
         .map(|((node, device), work)| {
             json!({
                 "node": node, "device": device.to_string(), "utilization": work.utilization().map(rounded),
-                "memory_peak_gib": work.memory_peak_mib.map(gib), "memory_total_gib": work.memory_total_mib.map(gib),
-                "power_watts": work.watts().map(rounded), "measured_hours": rounded(work.seconds / 3600.0),
+                "memory_peak_gib": work.memory_peak.map(gib), "memory_total_gib": work.memory_total.map(gib),
+                "power_watts": work.power().map(rounded), "measured_hours": rounded(work.seconds / 3600.0),
             })
         })
         .collect();
@@ -113,8 +114,8 @@ pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
         let bar = work
             .utilization()
             .map_or_else(|| format!("{:20}    -", ""), |value| format!("{} {value:>4.0}%", blocks(value, 20, look)));
-        let total = work.memory_total_mib.map_or(String::new(), |total| format!(" of {:.0}", total / 1024.0));
-        let memory = work.memory_peak_mib.map_or_else(|| "-".to_owned(), |peak| format!("{:.1}{total} GiB", peak / 1024.0));
+        let total = work.memory_total.map_or(String::new(), |total| format!(" of {:.0}", total.gibibytes()));
+        let memory = work.memory_peak.map_or_else(|| "-".to_owned(), |peak| format!("{:.1}{total} GiB", peak.gibibytes()));
         text.push_str(&format!("  {name:<width$}  {bar}   memory {memory}\n"));
     }
     for (_, message, patch) in advice.iter().map(told) {

@@ -6,6 +6,7 @@ use crate::stats::score::Band;
 use crate::stats::scored::Scored;
 
 use super::score::ScoreStats;
+use crate::model::units::UnitValue;
 
 /// What analyses came to so far.
 #[derive(Clone, Debug, Default)]
@@ -82,10 +83,10 @@ const OF_DEVICES: [Family; 8] = [
     ("gpu_utilization_score", "Utilization score of a GPU, 0 to 100", |row| {
         row.score.value.filter(|_| row.score.band != Band::Unknown)
     }),
-    ("gpu_core_utilization", "GPU utilization in percent", |row| row.score.utilization),
-    ("gpu_memory_used_mb", "GPU memory used in MB", |row| row.score.memory_used_mib),
-    ("gpu_power_usage_watts", "Power drawn in watts", |row| row.score.power_watts),
-    ("gpu_memory_copy_utilization", "Memory copy utilization in percent", |row| row.score.memory_copy),
+    ("gpu_core_utilization", "GPU utilization in percent", |row| row.score.utilization.map(UnitValue::value)),
+    ("gpu_memory_used_mb", "GPU memory used in MB", |row| row.score.memory_used.map(UnitValue::value)),
+    ("gpu_power_usage_watts", "Power drawn in watts", |row| row.score.power.map(UnitValue::value)),
+    ("gpu_memory_copy_utilization", "Memory copy utilization in percent", |row| row.score.memory_copy.map(UnitValue::value)),
     ("gpu_sm_clock_mhz", "Clock of the multiprocessors in MHz", |row| row.score.clock_mhz),
     ("gpu_ai_analysis_confidence", "Confidence of the AI in its verdict, 0 to 1", |row| Some(row.opinion.as_ref()?.confidence)),
     ("gpu_ai_adjusted_score", "Score that the AI would give, 0 to 100", |row| row.opinion.as_ref()?.adjusted_score),

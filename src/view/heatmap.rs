@@ -10,6 +10,7 @@ use crate::stats::limits;
 use super::TextStyle;
 use super::coverage::{Coverage, rounded};
 use super::text::{clean, paint};
+use crate::model::units::{UnitValue, Watts, highest};
 
 /// What is shown of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +23,9 @@ pub(crate) enum HeatmapMetric {
 impl HeatmapMetric {
     fn value(self, reading: &Reading) -> Option<f64> {
         match self {
-            Self::Power => reading.power_watts,
-            Self::Temperature => reading.temperature_celsius,
-            Self::Utilization => reading.utilization,
+            Self::Power => reading.power.map(UnitValue::value),
+            Self::Temperature => reading.temperature.map(UnitValue::value),
+            Self::Utilization => reading.utilization.map(UnitValue::value),
         }
     }
 
@@ -61,9 +62,9 @@ impl HeatmapMetric {
             Self::Utilization => (0, 100),
             Self::Temperature => (20, 110),
             Self::Power => {
-                let limit = |reading: &Reading| reading.power_limit_watts.or_else(|| limits::watts(reading.model.as_deref()?));
-                let measured = devices.iter().filter_map(|reading| reading.power_watts).reduce(f64::max).unwrap_or(0.0);
-                let limits = devices.iter().filter_map(limit).reduce(f64::max).unwrap_or(0.0);
+                let limit = |reading: &Reading| reading.power_limit.or_else(|| limits::watts(reading.model.as_deref()?));
+                let Watts(measured) = highest(devices.iter().filter_map(|reading| reading.power)).unwrap_or_default();
+                let Watts(limits) = highest(devices.iter().filter_map(limit)).unwrap_or_default();
                 let highest = if limits >= measured { limits } else { (measured / 50.0).ceil() * 50.0 };
                 (0, whole(highest.max(1.0)))
             }
@@ -224,8 +225,8 @@ mod tests {
         Reading {
             node: node.into(),
             index,
-            power_watts: watts,
-            power_limit_watts: limit,
+            power: watts.map(Watts),
+            power_limit: limit.map(Watts),
             model: Some(model.into()),
             ..Reading::default()
         }

@@ -1,6 +1,7 @@
 //! The rows of `stats` with the field names of the aggregation document. Percentages are 0 to 100, hours are UTC, memory is
 //! in GiB, unknown is null.
 
+use crate::model::units::Mebibytes;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::coverage::rounded;
+use crate::model::units::Percent;
 use crate::stats::hourly::{OfWorkload, Sum, Summary};
 
 /// The hour that a row is about.
@@ -34,16 +36,16 @@ pub(crate) fn id(parts: &[&str]) -> u64 {
 /// Utilization of an hour in percent; `null` where nothing was measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Utilization {
-    pub avg_utilization: Option<f64>,
-    pub(super) max_utilization: Option<f64>,
-    pub(super) min_utilization: Option<f64>,
-    pub(super) p50_utilization: Option<f64>,
-    pub(super) p95_utilization: Option<f64>,
+    pub avg_utilization: Option<Percent>,
+    pub(super) max_utilization: Option<Percent>,
+    pub(super) min_utilization: Option<Percent>,
+    pub(super) p50_utilization: Option<Percent>,
+    pub(super) p95_utilization: Option<Percent>,
 }
 
-impl From<Option<&Summary>> for Utilization {
-    fn from(summary: Option<&Summary>) -> Self {
-        let part = |part: fn(&Summary) -> f64| summary.map(part).map(rounded);
+impl From<Option<&Summary<Percent>>> for Utilization {
+    fn from(summary: Option<&Summary<Percent>>) -> Self {
+        let part = |part: fn(&Summary<Percent>) -> Percent| summary.map(part).map(rounded);
         Self {
             avg_utilization: part(|of| of.mean),
             max_utilization: part(|of| of.max),
@@ -61,8 +63,8 @@ pub(crate) struct GroupUtilization {
     pub windows: Utilization,
     sample_count: usize,
     pub(super) device_sample_count: usize,
-    device_p50_utilization: Option<f64>,
-    device_p95_utilization: Option<f64>,
+    device_p50_utilization: Option<Percent>,
+    device_p95_utilization: Option<Percent>,
 }
 
 impl From<Option<&Sum>> for GroupUtilization {
@@ -102,7 +104,7 @@ pub(crate) struct ClusterRow {
     pub(super) total_gpu_capacity: Option<u64>,
     pub(super) allocated_gpu_count: Option<f64>,
     /// Percent of the capacity.
-    pub(super) allocation_rate: Option<f64>,
+    pub(super) allocation_rate: Option<Percent>,
     #[serde(flatten)]
     pub(super) group: GroupUtilization,
     dropped_sample_count: u64,
@@ -234,9 +236,9 @@ impl HourlyRow {
         if let Self::Dimension(row) = self { Some(&row.dimension_value) } else { None }
     }
 
-    /// Returns the mean in percent.
+    /// Returns the mean.
     #[must_use]
-    pub(crate) fn avg_utilization(&self) -> Option<f64> {
+    pub(crate) fn avg_utilization(&self) -> Option<Percent> {
         self.utilization().avg_utilization
     }
 
@@ -291,7 +293,9 @@ fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
 #[must_use]
 pub(crate) fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> HourlyRow {
     let allocated = sum.map(|sum| sum.allocated);
-    let rate = allocated.zip(capacity.filter(|capacity| *capacity > 0)).map(|(held, all)| (held / all as f64 * 100.0).min(100.0));
+    let rate = allocated
+        .zip(capacity.filter(|capacity| *capacity > 0))
+        .map(|(held, all)| Percent((held / all as f64 * 100.0).min(100.0)));
     HourlyRow::Cluster(ClusterRow {
         id: row_id(hour, "cluster", &[]),
         cluster_name: hour.cluster.to_owned(),
@@ -341,7 +345,7 @@ pub(crate) fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> 
 #[must_use]
 pub(crate) fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
     let OfWorkload { top, sum, memory_used, memory_total, replicas, status, labels, annotations } = workload;
-    let gib = |of: Option<f64>| of.map(|mib| rounded(mib / 1024.0));
+    let gib = |of: Option<Mebibytes>| of.map(|used| rounded(used.gibibytes()));
     #[expect(clippy::cast_possible_truncation, reason = "a count of pods")]
     let count = |of: Option<f64>| of.map(|of| of as i64);
     HourlyRow::Workload(Box::new(WorkloadRow {

@@ -1,5 +1,6 @@
 //! Renders hourly rows for people: a table per kind, and the curve of a cluster.
 
+use crate::model::units::Percent;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -62,7 +63,7 @@ fn own_cells(row: &HourlyRow) -> Vec<Cell> {
         value.map_or_else(|| "-".to_owned(), |value| serde_json::to_string(&value).unwrap_or_default()).into()
     }
     let Utilization { avg_utilization, max_utilization, min_utilization, p50_utilization, p95_utilization } = row.utilization();
-    let share = |value: &Option<f64>| Cell::from(percent(*value));
+    let share = |value: &Option<Percent>| Cell::from(percent(*value));
     let range = || [share(avg_utilization), share(min_utilization), share(max_utilization)];
     match row {
         HourlyRow::Cluster(row) => vec![
@@ -103,7 +104,7 @@ fn own_cells(row: &HourlyRow) -> Vec<Cell> {
 /// Draws the utilization of a cluster by the hour, for a terminal.
 #[must_use]
 pub(crate) fn curve(rows: &[HourlyRow], start: i64, end: i64, look: TextStyle) -> String {
-    let of = |row: &HourlyRow| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()? });
+    let of = |row: &HourlyRow| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()?.0 });
     let points: Vec<Point> = rows.iter().filter_map(of).collect();
     if look.width.is_none() || points.len() < 2 {
         return String::new();

@@ -9,6 +9,7 @@ use super::coverage::{Coverage, memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::{age, bar, clean, state, status_color};
 use super::{Format, TextStyle};
+use crate::model::units::Percent;
 
 /// A job with what was found out about it.
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ pub(crate) struct JobRow {
     pub job: Job,
     pub state: State,
     /// Percent.
-    pub progress: Option<f64>,
+    pub progress: Option<Percent>,
     /// What its devices do; `None` without metrics.
     pub figures: Option<Figures>,
 }
@@ -55,7 +56,7 @@ pub(crate) struct JobItem {
     /// Whole percent done.
     progress: Option<u8>,
     /// Mean in percent over the devices that it holds and that were sampled.
-    gpu_utilization: Option<f64>,
+    gpu_utilization: Option<Percent>,
     gpu_sampled: Option<u64>,
     /// Mean per device.
     memory_usage: Option<String>,
@@ -92,7 +93,7 @@ impl From<&JobRow> for JobItem {
 
 /// Rounds down: 99.9 % is not done yet.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is between 0 and 100")]
-pub(super) fn whole_percent(percent: f64) -> u8 {
+pub(super) fn whole_percent(Percent(percent): Percent) -> u8 {
     percent.clamp(0.0, 100.0).floor() as u8
 }
 

@@ -1,5 +1,6 @@
 //! Renders `get metrics`: curves as each document defines them, and charts for people.
 
+use crate::model::units::Percent;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -147,7 +148,7 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: Tex
             trace.curve(quantity).iter().map(|point| Point { at: point.at, value: point.value / scale }).collect();
         let mean = (!points.is_empty()).then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64);
         let number = match metric {
-            JobMetric::GpuUtilization => percent(mean),
+            JobMetric::GpuUtilization => percent(mean.map(Percent)),
             _ => mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}")),
         };
         let drawn = spark(&points, ChartFrame { width: room, ..frame }, look);
@@ -197,7 +198,7 @@ pub(crate) fn workload(history: &History, told: &TrainingCurves) -> Graphs {
         let series = series.filter(|line| !line.points.is_empty()).collect();
         Graph { serial, series, config: ChartConfig { y_axis_unit: unit } }
     };
-    let shares = |points: &[Point]| points.iter().map(|point| (rate(point.value), point.at)).collect::<Vec<_>>();
+    let shares = |points: &[Point]| points.iter().map(|point| (rate(Percent(point.value)), point.at)).collect::<Vec<_>>();
     let plain = |points: &[Point]| points.iter().map(|point| (rounded(point.value), point.at)).collect::<Vec<_>>();
     let tflops = told.get(&Measure::Tflops).map(|points| GraphLine { name: "TFLOPS".to_owned(), points: plain(points) });
     Graphs {

@@ -1,5 +1,6 @@
 //! Renders `describe node`.
 
+use crate::model::units::{Celsius, Watts};
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use crate::model::{Holder, NodeHealth, NodeUsage, quantity};
 use super::coverage;
 use super::nodes::{GpuItem, SliceItem, gpus, memory, slices};
 use super::table::{Table, left, right};
-use super::text::{age, clean, paint, status_line, wrapped};
+use super::text::{age, clean, or_dash, paint, status_line, wrapped};
 use super::{Format, TextStyle};
 
 /// Returns one node.
@@ -28,20 +29,22 @@ pub(crate) fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String 
     let pool = node.pool().map_or_else(|| "no pool".to_owned(), |pool| format!("pool {}", clean(pool)));
     let mut text = format!("{}   {status}   {pool}\n", clean(&node.name));
     let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
-    let number = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let types: Vec<String> = host.types.iter().map(|(kind, count)| format!("{count} × {}", clean(kind))).collect();
     line(
         "GPUs",
         match host.gpus.total {
             0 => "none whole".to_owned(),
-            _ => format!("{}: {} held, {} free", types.join(", "), number(host.gpus.used), number(host.gpus.free())),
+            _ => format!("{}: {} held, {} free", types.join(", "), or_dash(host.gpus.used), or_dash(host.gpus.free())),
         },
     );
     if let Some(use_of) = coverage::use_of(&host.figures(), host.gpus.used.unwrap_or(0)) {
         line("GPU use", use_of);
     }
     for (name, count) in &host.slices {
-        line("slices", format!("{} × {}: {} held, {} free", count.total, clean(name), number(count.used), number(count.free())));
+        line(
+            "slices",
+            format!("{} × {}: {} held, {} free", count.total, clean(name), or_dash(count.used), or_dash(count.free())),
+        );
     }
     let cpu = |milli: Option<f64>| milli.map_or_else(|| "-".to_owned(), |milli| format!("{:.1}", milli / 1000.0));
     let total = host.capacity_milli("cpu").map(|milli| milli as f64);
@@ -91,15 +94,15 @@ pub(crate) fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String 
             left("FAULT"),
         ]);
         for gpu in gpus(host) {
-            let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"));
+            let whole = |value: f64| format!("{value:.0}");
             let holders: Vec<String> = gpu.holders.iter().map(|holder| format!("{}/{}", holder.namespace, holder.pod)).collect();
             table.row(vec![
                 gpu.gpu_id.into(),
                 if gpu.stale { "no fresh samples" } else { gpu.status }.into(),
                 coverage::percent(gpu.utilization).into(),
                 gpu.memory_usage.unwrap_or_default().into(),
-                number(gpu.power_watts).into(),
-                number(gpu.temperature_celsius).into(),
+                or_dash(gpu.power_watts.map(|Watts(watts)| whole(watts))).into(),
+                or_dash(gpu.temperature_celsius.map(|Celsius(degrees)| whole(degrees))).into(),
                 holders.join(",").into(),
                 gpu.fault.unwrap_or_default().into(),
             ]);

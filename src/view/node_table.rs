@@ -10,12 +10,8 @@ use crate::model::{Count, NodeHealth, NodeUsage, inventory};
 use super::coverage::percent;
 use super::nodes::gpus;
 use super::table::{Cell, Table, left, right};
-use super::text::{age, count};
+use super::text::{age, count, or_dash};
 use super::{Format, TextStyle};
-
-fn number(value: Option<u64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
 
 /// Formats the percentage of a resource that pods request.
 fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
@@ -70,7 +66,7 @@ pub(crate) fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: T
             host.details.node.pool().unwrap_or_default().into(),
             types(host).into(),
             host.gpus.total.to_string().into(),
-            if host.gpus.total == 0 { "-".to_owned() } else { number(host.gpus.free()) }.into(),
+            if host.gpus.total == 0 { "-".to_owned() } else { or_dash(host.gpus.free()) }.into(),
         ];
         cells.extend(sliced.then(|| slices_text(&host.slices).into()));
         cells.push(utilization(host));
@@ -120,7 +116,7 @@ fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
 /// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`; of several profiles the first.
 fn free(host: &NodeUsage) -> String {
     const REASON: usize = 14;
-    let part = |count: Count| format!("{}/{}", number(count.free()), count.total);
+    let part = |count: Count| format!("{}/{}", or_dash(count.free()), count.total);
     let mut parts = Vec::new();
     if host.gpus.total > 0 {
         parts.push(part(host.gpus));
@@ -153,7 +149,7 @@ fn squares(gpus: Count, look: TextStyle) -> String {
 
 /// Formats as `mig-1g.10gb 4/7`.
 fn slices_text(slices: &BTreeMap<String, Count>) -> String {
-    let one = |(name, count): (&String, &Count)| format!("{name} {}/{}", number(count.free()), count.total);
+    let one = |(name, count): (&String, &Count)| format!("{name} {}/{}", or_dash(count.free()), count.total);
     slices.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
@@ -181,7 +177,7 @@ pub(crate) fn footer(hosts: &[&NodeUsage]) -> String {
     }
     let slices = inventory::total(hosts.iter().flat_map(|host| host.slices.values().copied()));
     if slices.total > 0 {
-        text.push_str(&format!("\n{}: {} free", count(slices.total, "slice"), number(slices.free())));
+        text.push_str(&format!("\n{}: {} free", count(slices.total, "slice"), or_dash(slices.free())));
     }
     text.push('\n');
     text

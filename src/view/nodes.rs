@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::coverage::{self, Coverage, rounded};
 use super::text::clean;
+use crate::model::units::{Celsius, Percent, Watts};
 use crate::model::{Count, DeviceId, GpuType, NodeUsage, Reading, quantity};
 
 /// A page of nodes.
@@ -35,7 +36,7 @@ pub(crate) struct NodeItem {
     memory: Option<String>,
     gpu_type: Option<String>,
     /// Mean in percent over the devices that a pod holds and that were sampled.
-    gpu_utilization: Option<f64>,
+    gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,
     created_at: Option<Timestamp>,
@@ -106,13 +107,13 @@ pub(crate) struct GpuItem {
     pub(super) r#type: Option<String>,
     pub(super) status: &'static str,
     /// Percent.
-    pub(super) utilization: Option<f64>,
+    pub(super) utilization: Option<Percent>,
     pub(super) memory_usage: Option<String>,
     /// As its exporter calls it.
     model: Option<String>,
     uuid: Option<String>,
-    pub(super) power_watts: Option<f64>,
-    pub(super) temperature_celsius: Option<f64>,
+    pub(super) power_watts: Option<Watts>,
+    pub(super) temperature_celsius: Option<Celsius>,
     /// Why it is broken.
     pub(super) fault: Option<String>,
     /// True when its newest sample is too old to mean anything.
@@ -168,11 +169,11 @@ fn measured(host: &NodeUsage, reading: &Reading) -> GpuItem {
             None => "unknown",
         },
         utilization: reading.utilization.map(rounded),
-        memory_usage: coverage::memory(reading.memory_used_mib, reading.memory_total_mib),
+        memory_usage: coverage::memory(reading.memory_used, reading.memory_total),
         model: reading.model.clone(),
         uuid: reading.uuid.clone(),
-        power_watts: reading.power_watts.map(rounded),
-        temperature_celsius: reading.temperature_celsius.map(rounded),
+        power_watts: reading.power.map(rounded),
+        temperature_celsius: reading.temperature.map(rounded),
         fault: reading.fault.clone(),
         stale: reading.stale,
         holders: reading

@@ -1,5 +1,6 @@
 //! Renders `get overview`. Rates are 0 to 1 in JSON; unknown is null, and `-` for people.
 
+use crate::model::units::Percent;
 use serde::Serialize;
 
 use crate::model::{Consumer, Figures, Inventory, NodeHealth, NodeUsage, inventory};
@@ -126,7 +127,7 @@ pub(crate) fn document(cluster: &OverviewSource<'_>) -> Overview {
         busy_nodes: filled(Fill::Full),
         maintaining_nodes: hosts.iter().filter(|host| host.health == NodeHealth::Maintaining).count(),
         unknown_nodes: hosts.iter().filter(|host| host.health == NodeHealth::Unknown).count(),
-        allocation_rate: gpus.used.filter(|_| gpus.total > 0).map(|used| rate(used as f64 * 100.0 / gpus.total as f64)),
+        allocation_rate: gpus.used.filter(|_| gpus.total > 0).map(|used| rate(Percent(used as f64 * 100.0 / gpus.total as f64))),
         utilization: figures.utilization.map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
@@ -141,7 +142,7 @@ pub(crate) fn document(cluster: &OverviewSource<'_>) -> Overview {
             total_capacity: storage.map(|storage| bytes(storage.total)),
             used_capacity: storage.map(|storage| bytes(storage.used)),
             available_capacity: storage.map(|storage| bytes(storage.total - storage.used)),
-            utilization_rate: storage.map(|storage| rate(storage.used * 100.0 / storage.total)),
+            utilization_rate: storage.and_then(|storage| Percent::of_whole(storage.used, storage.total)).map(rate),
             source: storage.map(|storage| storage.source),
         },
         rdma_cluster_stat: RdmaStat {
@@ -165,8 +166,8 @@ pub(crate) fn text(overview: &Overview, look: TextStyle) -> String {
     let cells = look.width.map_or(20, |width| width.saturating_sub(50).clamp(10, 30));
     let gauge = |rate: Option<f64>| match rate {
         None => "-".to_owned(),
-        Some(rate) if look.width.is_some() => bar(rate * 100.0, cells, look),
-        Some(rate) => percent(Some(rate * 100.0)),
+        Some(rate) if look.width.is_some() => bar(Percent(rate * 100.0), cells, look),
+        Some(rate) => percent(Some(Percent(rate * 100.0))),
     };
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<8}{value}\n"));
@@ -204,7 +205,7 @@ pub(crate) fn text(overview: &Overview, look: TextStyle) -> String {
     line("Nodes", format!("{}: {}", overview.total_nodes, parts.join(", ")));
     let storage = &overview.storage_stat;
     if let (Some(used), Some(total)) = (&storage.used_capacity, &storage.total_capacity) {
-        let share = percent(storage.utilization_rate.map(|rate| rate * 100.0));
+        let share = percent(storage.utilization_rate.map(|rate| Percent(rate * 100.0)));
         line("Store", format!("{used} of {total} used ({share}), as {} tells", storage.source.unwrap_or("a metric")));
     }
     let rdma = &overview.rdma_cluster_stat;

@@ -12,6 +12,7 @@ use super::coverage::{memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::age;
 use super::{Format, TextStyle};
+use crate::model::units::Percent;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,7 +26,7 @@ pub(crate) struct PodDocument<'a> {
     restarts: u32,
     started_at: Option<Timestamp>,
     /// Mean in percent over its devices.
-    gpu_utilization: Option<f64>,
+    gpu_utilization: Option<Percent>,
     memory_usage: Option<String>,
 }
 

@@ -10,8 +10,9 @@ use super::coverage::{self, Coverage, percent, rounded};
 use super::node::RunningJob;
 use super::nodes::{SliceItem, slices};
 use super::table::{Table, left, right};
-use super::text::{clean, count, state, status_line, wrapped};
+use super::text::{clean, count, or_dash, state, status_line, wrapped};
 use super::{Format, TextStyle};
+use crate::model::units::Percent;
 
 /// A pool with its nodes, its definition and its jobs.
 #[derive(Clone, Debug)]
@@ -99,7 +100,7 @@ pub(crate) struct PoolItem {
     gpu_slices: BTreeMap<String, SliceItem>,
     gpu_type: Vec<String>,
     /// Mean in percent over the devices that a pod holds and that were sampled.
-    gpu_utilization: Option<f64>,
+    gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,
     nodes: usize,
@@ -140,10 +141,6 @@ pub(crate) fn names(pools: &[PoolUse]) -> Vec<String> {
     pools.iter().map(|pool| format!("{}", clean(&pool.name))).collect()
 }
 
-fn number(value: Option<u64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
-
 #[must_use]
 pub(crate) fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
@@ -167,10 +164,10 @@ pub(crate) fn table(pools: &[PoolUse], format: Format, headers: bool, look: Text
             pool.hosts.len().to_string().into(),
             pool.kinds().join(",").into(),
             gpus.total.to_string().into(),
-            number(gpus.used).into(),
-            number(gpus.free()).into(),
+            or_dash(gpus.used).into(),
+            or_dash(gpus.free()).into(),
             percent(pool.figures().utilization).into(),
-            number(pool.job_count()).into(),
+            or_dash(pool.job_count()).into(),
             description.unwrap_or_default().into(),
         ]);
     }
@@ -192,7 +189,7 @@ pub(crate) struct PoolDocument {
     gpu_type: BTreeMap<String, u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
     /// Mean in percent over the devices that a pod holds and that were sampled.
-    gpu_utilization: Option<f64>,
+    gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,
     /// Empty allows all; `null` when definitions may not be read.
@@ -255,12 +252,12 @@ pub(crate) fn text(pool: &PoolUse, look: TextStyle) -> String {
     }
     let types: Vec<String> = pool.types().iter().map(|(kind, count)| format!("{count} × {}", clean(kind))).collect();
     let types = if types.is_empty() { "no whole GPUs".to_owned() } else { types.join(", ") };
-    line("GPUs", format!("{types}: {} held, {} free", number(gpus.used), number(gpus.free())));
+    line("GPUs", format!("{types}: {} held, {} free", or_dash(gpus.used), or_dash(gpus.free())));
     if let Some(use_of) = coverage::use_of(&pool.figures(), pool.gpus().used.unwrap_or(0)) {
         line("GPU use", use_of);
     }
     for (name, count) in pool.slices() {
-        line("slices", format!("{} × {}: {} held", count.total, clean(&name), number(count.used)));
+        line("slices", format!("{} × {}: {} held", count.total, clean(&name), or_dash(count.used)));
     }
     if !definition.gpu_types.is_empty() {
         line("allowed", definition.gpu_types.join(", "));

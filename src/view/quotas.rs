@@ -1,5 +1,6 @@
 //! Renders quotas with bars.
 
+use crate::model::units::Percent;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -52,17 +53,17 @@ pub(crate) fn names(quotas: &[QuotaUse]) -> Vec<String> {
 }
 
 /// Returns the percentage of a limit that is used; `None` where the limit is zero or not counted.
-fn percent(quota: &QuotaUse, key: &str) -> Option<f64> {
+fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
     let hard = quantity::milli(quota.hard.get(key)?)?;
     let used = quantity::milli(quota.used.get(key)?)?;
-    (hard > 0).then(|| used as f64 * 100.0 / hard as f64)
+    Percent::of_whole(used as f64, hard as f64)
 }
 
 /// Returns the largest part of a limit that is used, in thousandths; `None` where nothing was counted yet.
 #[must_use]
 pub(crate) fn fullest(quota: &QuotaUse) -> Option<u64> {
     let parts = quota.hard.keys().filter_map(|key| percent(quota, key));
-    parts.map(|percent| (percent * 10.0) as u64).max()
+    parts.map(|percent| (percent.0 * 10.0) as u64).max()
 }
 
 /// Shortens `requests.nvidia.com/gpu` to the name that people use.

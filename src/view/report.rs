@@ -7,6 +7,7 @@ use super::coverage::{percent, rounded};
 use super::table::{Table, left, right};
 use super::text::clean;
 use super::{Format, TextStyle};
+use crate::model::units::Percent;
 use crate::stats::gpu_hours::GpuHours;
 
 /// A group with its account.
@@ -51,7 +52,7 @@ struct GroupItem<'a> {
     used_gpu_hours: Option<f64>,
     wasted_gpu_hours: Option<f64>,
     unknown_gpu_hours: f64,
-    utilization: Option<f64>,
+    utilization: Option<Percent>,
     energy_kwh: Option<f64>,
     cost: Option<f64>,
     workload_count: usize,
@@ -105,7 +106,11 @@ fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
         optional(account.used()),
         optional(account.wasted()),
         hours(account.unknown()),
-        if shown { percent(account.utilization()) } else { optional(account.utilization()) },
+        if shown {
+            percent(account.utilization())
+        } else {
+            optional(account.utilization().map(|Percent(utilization)| utilization))
+        },
         optional(account.energy),
         optional(*cost),
         account.workloads.len().to_string(),

@@ -1,5 +1,7 @@
 //! Renders `score` with the field names of the utilization monitor, and a table.
 
+use crate::model::units::Percent;
+use crate::model::units::{Mebibytes, Watts};
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -23,10 +25,10 @@ pub(crate) struct ScoreItem {
     namespace: Option<String>,
     hostname: String,
     model_name: Option<String>,
-    gpu_util: Option<f64>,
-    mem_copy: Option<f64>,
-    mem_used_mb: Option<f64>,
-    power_usage: Option<f64>,
+    gpu_util: Option<Percent>,
+    mem_copy: Option<Percent>,
+    mem_used_mb: Option<Mebibytes>,
+    power_usage: Option<Watts>,
     sm_clock: Option<f64>,
     score: Option<f64>,
     status: &'static str,
@@ -57,8 +59,8 @@ pub(crate) fn item(row: &Scored, now: Timestamp) -> ScoreItem {
         model_name: reading.model.clone(),
         gpu_util: score.utilization.map(rounded),
         mem_copy: score.memory_copy.map(rounded),
-        mem_used_mb: score.memory_used_mib.map(rounded),
-        power_usage: score.power_watts.map(rounded),
+        mem_used_mb: score.memory_used.map(rounded),
+        power_usage: score.power.map(rounded),
         sm_clock: score.clock_mhz.map(rounded),
         score: score.value.map(rounded),
         status: score.band.word(),
@@ -211,10 +213,10 @@ pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextSt
         let mark = if row.score.value.is_some() && row.score.terms().len() < TERMS.len() { "*" } else { "" };
         let value = match (row.score.value, people) {
             (None, _) => "-".to_owned(),
-            (Some(value), true) => format!("{} {value:>5.1}{mark}", blocks(value, 8, look)),
+            (Some(value), true) => format!("{} {value:>5.1}{mark}", blocks(Percent(value), 8, look)),
             (Some(value), false) => format!("{value:.1}"),
         };
-        let memory = row.score.memory_used_mib.map_or_else(|| "-".to_owned(), |mib| format!("{:.1}Gi", mib / 1024.0));
+        let memory = row.score.memory_used.map_or_else(|| "-".to_owned(), |used| format!("{:.1}Gi", used.gibibytes()));
         let mut cells: Vec<Cell> = vec![
             holder.into(),
             row.reading.node.clone().into(),

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::coverage::{percent, rounded};
 use super::hourly::id;
 use super::table::{Table, left, right};
+use super::text::or_dash;
 use super::{Format, TextStyle, csv};
+use crate::model::units::Percent;
 use crate::stats::allocations::{Allocation, AllocationHistory, TopOwner};
 use crate::stats::collectors::WINDOW;
 use crate::stats::usage::{Usage, windows};
@@ -62,7 +64,7 @@ impl At<'_> {
     }
 
     /// Returns the mean of the five minutes before, over the devices of these tenures.
-    pub(super) fn utilization(&self, held: &[usize]) -> Option<f64> {
+    pub(super) fn utilization(&self, held: &[usize]) -> Option<Percent> {
         let window = (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
         let own = held.iter().copied().collect();
         windows(self.ledger.stretch, self.usage.runs_of(&own)).get(&window).copied()
@@ -151,7 +153,7 @@ pub(crate) struct Allocations {
 struct GroupAllocation {
     allocated_gpu: u64,
     /// Mean in percent of the five minutes before.
-    utilization: Option<f64>,
+    utilization: Option<Percent>,
     workload_count: usize,
     workloads: Vec<WorkloadAllocation>,
 }
@@ -164,7 +166,7 @@ struct WorkloadAllocation {
     namespace: String,
     kind: String,
     allocated_gpu: u64,
-    utilization: Option<f64>,
+    utilization: Option<Percent>,
 }
 
 /// Makes a snapshot. In a list it has no details unless they are asked for; the one of now has them, and its dimension.
@@ -185,14 +187,10 @@ pub(crate) fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -
     }
 }
 
-fn number(value: Option<u64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
-
 /// Renders a snapshot for people.
 #[must_use]
 pub(crate) fn text(snapshot: &Snapshot, look: TextStyle) -> String {
-    let (held, all) = (number(snapshot.allocated_gpu_count), number(snapshot.total_gpu_capacity));
+    let (held, all) = (or_dash(snapshot.allocated_gpu_count), or_dash(snapshot.total_gpu_capacity));
     let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
     let mut table = Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), right("UTIL")]);
     for (namespace, group) in snapshot.allocation_details.namespaces.iter().flatten() {
@@ -222,8 +220,8 @@ pub(crate) fn table(rows: &[Snapshot], format: Format, headers: bool, look: Text
         table.row(vec![
             row.snapshot_time.to_string().into(),
             row.cluster_name.as_str().into(),
-            number(row.total_gpu_capacity).into(),
-            number(row.allocated_gpu_count).into(),
+            or_dash(row.total_gpu_capacity).into(),
+            or_dash(row.allocated_gpu_count).into(),
         ]);
     }
     table.show(format, headers, look)

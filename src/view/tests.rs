@@ -21,6 +21,7 @@ use super::pools::PoolUse;
 use super::rights::{checked, table as rights_table};
 use super::workloads::ConsumerRow;
 use super::{Format, TextStyle, events, hourly_table, jobs, labels, node_table, pools, quotas, score, workloads};
+use crate::model::units::{Mebibytes, Percent, UnitValue};
 
 fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
@@ -43,9 +44,9 @@ fn figures(utilization: f64) -> Figures {
     Figures {
         devices: 8,
         sampled: 8,
-        utilization: Some(utilization),
-        memory_used_mib: Some(61_440.0),
-        memory_total_mib: Some(81_920.0),
+        utilization: Some(Percent(utilization)),
+        memory_used: Some(Mebibytes(61_440.0)),
+        memory_total: Some(Mebibytes(81_920.0)),
         ..Figures::default()
     }
 }
@@ -107,13 +108,14 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
 
 #[test]
 fn jobs_fit() {
-    let rows: Vec<JobRow> = [("qwen2-7b-sft", JobKind::Training, 8, Some(64.5)), ("llama3-8b", JobKind::Inference, 1, None)]
-        .into_iter()
-        .map(|(name, kind, gpus, progress)| {
-            let job = job(name, kind, gpus);
-            JobRow { state: State::of(&job), job, progress, figures: Some(figures(93.4)) }
-        })
-        .collect();
+    let rows: Vec<JobRow> =
+        [("qwen2-7b-sft", JobKind::Training, 8, Some(Percent(64.5))), ("llama3-8b", JobKind::Inference, 1, None)]
+            .into_iter()
+            .map(|(name, kind, gpus, progress)| {
+                let job = job(name, kind, gpus);
+                JobRow { state: State::of(&job), job, progress, figures: Some(figures(93.4)) }
+            })
+            .collect();
     insta::assert_snapshot!(at_widths(|format, style| jobs::table(&rows, format, true, style, now())));
 }
 
@@ -188,8 +190,11 @@ fn events_fit() {
 
 #[test]
 fn hourly_rows_fit() {
-    let summary = Summary { count: 12, mean: 91.25, max: 97.0, min: 80.5, p50: 92.0, p95: 96.5 };
-    let sum = Sum { allocated: 23.99, requested: 24.0, windows: Some(summary), samples: Some(summary), workloads: 4 };
+    fn summary<U: UnitValue>() -> Option<Summary<U>> {
+        let [mean, max, min, p50, p95] = [91.25, 97.0, 80.5, 92.0, 96.5].map(U::of);
+        Some(Summary { count: 12, mean, max, min, p50, p95 })
+    }
+    let sum = Sum { allocated: 23.99, requested: 24.0, windows: summary(), samples: summary(), workloads: 4 };
     let start: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
     let end: Timestamp = "2026-01-31T11:00:00Z".parse().unwrap();
     let hour = Hour { cluster: "lab", start, end, partial: false };
@@ -197,9 +202,9 @@ fn hourly_rows_fit() {
     let of = OfWorkload {
         top: TopOwner { namespace: "ml-research".to_owned(), kind: "Job".to_owned(), name: "qwen2-7b-sft".to_owned() },
         sum: sum.clone(),
-        memory_used: Some(summary),
-        memory_total: Some(summary),
-        replicas: Some(summary),
+        memory_used: summary(),
+        memory_total: summary(),
+        replicas: summary(),
         status: Some("Running"),
         labels: None,
         annotations: None,
@@ -238,10 +243,10 @@ fn scores_fit() {
         spared: false,
     };
     let idle = Score {
-        utilization: Some(2.5),
-        memory_copy: Some(1.0),
-        memory_used_mib: Some(61_440.0),
-        memory_used: Some(75.0),
+        utilization: Some(Percent(2.5)),
+        memory_copy: Some(Percent(1.0)),
+        memory_used: Some(Mebibytes(61_440.0)),
+        memory_share: Some(Percent(75.0)),
         value: Some(9.75),
         at_most: Some(29.75),
         band: Band::Idle,

@@ -1,5 +1,6 @@
 //! Formats words and numbers, and replaces control characters in text from the cluster.
 
+use crate::model::units::Percent;
 use std::borrow::Cow;
 
 use colored::{Color, Colorize};
@@ -94,16 +95,22 @@ pub(crate) fn status_line(name: &str, value: &str) -> String {
     format!("  {name:<12} {value}\n")
 }
 
+/// Formats a value for a cell; `-` when it is unknown.
+#[must_use]
+pub(crate) fn or_dash(value: Option<impl std::fmt::Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
 /// Returns a bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
 #[must_use]
-pub(crate) fn bar(percent: f64, cells: usize, look: TextStyle) -> String {
+pub(crate) fn bar(percent: Percent, cells: usize, look: TextStyle) -> String {
     format!("{} {percent:.0}%", blocks(percent, cells, look))
 }
 
 /// Returns a bar of `cells` for whoever writes its number beside it.
 #[must_use]
-pub(crate) fn blocks(percent: f64, cells: usize, look: TextStyle) -> String {
-    let eighths = (percent.clamp(0.0, 100.0) / 100.0 * cells as f64 * 8.0).round() as usize;
+pub(crate) fn blocks(percent: Percent, cells: usize, look: TextStyle) -> String {
+    let eighths = (percent.ratio().clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
     if look.plain {
         let full = (eighths / 8).min(cells);
         return format!("{}{}", "#".repeat(full), ".".repeat(cells - full));
@@ -161,10 +168,10 @@ mod tests {
 
     #[test]
     fn bars_never_stand_without_their_number() {
-        assert_eq!(bar(65.0, 5, LOOK), "███▎  65%");
-        assert_eq!(bar(0.0, 3, LOOK), "    0%");
-        assert_eq!(bar(100.0, 3, LOOK), "███ 100%");
-        assert_eq!(bar(50.0, 4, TextStyle { plain: true, ..LOOK }), "##.. 50%");
+        assert_eq!(bar(Percent(65.0), 5, LOOK), "███▎  65%");
+        assert_eq!(bar(Percent(0.0), 3, LOOK), "    0%");
+        assert_eq!(bar(Percent(100.0), 3, LOOK), "███ 100%");
+        assert_eq!(bar(Percent(50.0), 4, TextStyle { plain: true, ..LOOK }), "##.. 50%");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::coverage::{memory_of, percent};
 use super::table::{Cell, Table, left, right};
 use super::text::bar;
 use super::{Format, TextStyle};
+use crate::model::units::{UnitValue, Watts};
 
 /// A line of the view.
 #[derive(Clone, Debug)]
@@ -62,9 +63,9 @@ pub(crate) fn of_gpu(reading: &Reading) -> TopLine {
 /// Sorts the busiest first; unknown ones last, whatever the key.
 pub(crate) fn sort(lines: &mut [TopLine], key: TopOrder) {
     let number = |line: &TopLine| match key {
-        TopOrder::Utilization => line.figures.utilization,
-        TopOrder::Memory => line.figures.memory_used_mib,
-        TopOrder::Power => line.figures.power_watts,
+        TopOrder::Utilization => line.figures.utilization.map(UnitValue::value),
+        TopOrder::Memory => line.figures.memory_used.map(UnitValue::value),
+        TopOrder::Power => line.figures.power.map(UnitValue::value),
         TopOrder::Gpus => line.held.map(|held| held as f64),
         TopOrder::Name => None,
     };
@@ -98,7 +99,7 @@ pub(crate) fn table(
             let points = past.get(&line.name).map_or(&[][..], Vec::as_slice);
             cells.push(spark(points, ChartFrame { from, to, top: 100.0, height: 2, width: 12 }, look).into());
         }
-        let watts = line.figures.power_watts.map_or_else(|| "-".to_owned(), |watts| format!("{watts:.0}"));
+        let watts = line.figures.power.map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}"));
         cells.extend([memory_of(&line.figures).unwrap_or_default().into(), watts.into()]);
         table.row(cells);
     }
@@ -108,15 +109,16 @@ pub(crate) fn table(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Percent;
 
     #[test]
     fn the_busiest_come_first_and_unknown_ones_last() {
-        let line = |name: &str, utilization| TopLine {
+        let line = |name: &str, utilization: Option<f64>| TopLine {
             name: name.into(),
             about: String::new(),
             held: Some(1),
             total: 1,
-            figures: Figures { utilization, ..Figures::default() },
+            figures: Figures { utilization: utilization.map(Percent), ..Figures::default() },
         };
         let mut lines = [line("unknown", None), line("idle", Some(0.0)), line("busy", Some(90.0))];
         sort(&mut lines, TopOrder::Utilization);

@@ -1,5 +1,6 @@
 //! `gpuctl eff`: says how well a job or workload used its GPUs, also after its pods are gone.
 
+use crate::model::units::Watts;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -171,7 +172,7 @@ fn spanned(life: Option<(i64, i64)>, ledger: &AllocationHistory, is_meant: impl 
 }
 
 /// Returns what its devices may draw, when they are all of one model that is known.
-fn usage_limit(works: &Works) -> Option<f64> {
+fn usage_limit(works: &Works) -> Option<Watts> {
     let mut limits = works.values().map(|work| work.model.as_deref().and_then(crate::stats::limits::watts));
     let first = limits.next()??;
     limits.all(|limit| limit == Some(first)).then_some(first)

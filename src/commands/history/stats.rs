@@ -115,8 +115,8 @@ fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
         StatsSortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
         StatsSortKey::Held => rows.sort_by(|a, b| b.allocated().unwrap_or(-1.0).total_cmp(&a.allocated().unwrap_or(-1.0))),
         StatsSortKey::Utilization => rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
-            (Some(a), Some(b)) if descending => b.total_cmp(&a),
-            (Some(a), Some(b)) => a.total_cmp(&b),
+            (Some(a), Some(b)) if descending => b.0.total_cmp(&a.0),
+            (Some(a), Some(b)) => a.0.total_cmp(&b.0),
             // Unknown comes last, whatever the direction.
             (a, b) => a.is_none().cmp(&b.is_none()),
         }),

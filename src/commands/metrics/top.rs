@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
         let now = context.now().as_millisecond();
         for line in &lines {
             if let Some(value) = line.figures.utilization {
-                past.entry(line.name.clone()).or_default().push(Point { at: now, value });
+                past.entry(line.name.clone()).or_default().push(Point { at: now, value: value.0 });
             }
         }
         past.values_mut().for_each(|points| points.retain(|point| point.at > now - PAST));

@@ -1,5 +1,6 @@
 //! `gpuctl get consumers`: lists who holds GPUs or waits for them, the biggest first.
 
+use crate::model::units::Percent;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -44,7 +45,9 @@ fn sort(rows: &mut [ConsumerRow<'_>], key: Option<ConsumerSortKey>) {
         Some(ConsumerSortKey::Namespace) => {}
         Some(ConsumerSortKey::Held) => rows.sort_by_key(|row| Reverse(row.workload.gpus_held())),
         Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
-            let key = |row: &ConsumerRow<'_>| row.figures.and_then(|figures| figures.utilization).unwrap_or(f64::INFINITY);
+            let key = |row: &ConsumerRow<'_>| {
+                row.figures.and_then(|figures| figures.utilization).map_or(f64::INFINITY, |Percent(value)| value)
+            };
             key(a).total_cmp(&key(b))
         }),
     }

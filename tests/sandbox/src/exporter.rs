@@ -69,6 +69,15 @@ impl Dialect {
             Self::Legacy => "legacy",
         }
     }
+
+    /// What this exporter does not measure: `memory_copy`, `power` or `temperature`. Answers are compared without it.
+    #[must_use]
+    pub fn lacks(self) -> &'static [&'static str] {
+        match self {
+            Self::Dcgm | Self::DcgmNew | Self::DcgmPodless | Self::Amd | Self::AmdPrefixed => &[],
+            Self::Legacy => &["memory_copy"],
+        }
+    }
 }
 
 /// What is exported.

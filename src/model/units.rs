@@ -1,0 +1,129 @@
+//! Units of measured values. Each is a type of its own, so that percent are never taken for a ratio, MiB for bytes, or watts for
+//! milliwatts. All serialize as the bare number.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A measured value that can be summed and averaged.
+pub(crate) trait UnitValue: Copy {
+    /// Returns the value in this unit.
+    fn value(self) -> f64;
+
+    /// Takes a value in this unit.
+    fn of(value: f64) -> Self;
+}
+
+/// Bare numbers: ratios, hours, counts.
+impl UnitValue for f64 {
+    fn value(self) -> f64 {
+        self
+    }
+
+    fn of(value: f64) -> Self {
+        value
+    }
+}
+
+macro_rules! units {
+    ($($(#[$about:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub(crate) struct $name(pub(crate) f64);
+
+        impl UnitValue for $name {
+            fn value(self) -> f64 {
+                self.0
+            }
+
+            fn of(value: f64) -> Self {
+                Self(value)
+            }
+        }
+
+        /// The bare number, as precise as the format asks for.
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+units! {
+    /// Percent of the whole, 0–100.
+    Percent,
+    /// Memory in MiB, 1,048,576 bytes each.
+    Mebibytes,
+    /// Power in watts.
+    Watts,
+    /// Temperature in degrees Celsius.
+    Celsius,
+}
+
+impl Percent {
+    /// Returns the part of the whole, 0–1.
+    #[must_use]
+    pub(crate) fn ratio(self) -> f64 {
+        self.0 / 100.0
+    }
+
+    /// Returns how much a part is of a whole; `None` when there is no whole.
+    #[must_use]
+    pub(crate) fn of_whole<U: UnitValue>(part: U, whole: U) -> Option<Self> {
+        (whole.value() > 0.0).then(|| Self(part.value() / whole.value() * 100.0))
+    }
+}
+
+impl Mebibytes {
+    /// Returns the memory in GiB.
+    #[must_use]
+    pub(crate) fn gibibytes(self) -> f64 {
+        self.0 / 1024.0
+    }
+}
+
+/// Rounds to two decimals: more than an exporter measures.
+#[must_use]
+pub(crate) fn rounded<U: UnitValue>(value: U) -> U {
+    U::of((value.value() * 100.0).round() / 100.0)
+}
+
+/// Returns the mean of what is known; `None` when nothing is.
+#[must_use]
+pub(crate) fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
+    let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value.value()));
+    (count > 0).then(|| U::of(sum / f64::from(count)))
+}
+
+/// Returns the lowest of what is known.
+#[must_use]
+pub(crate) fn lowest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
+    values.map(UnitValue::value).reduce(f64::min).map(U::of)
+}
+
+/// Returns the highest of what is known.
+#[must_use]
+pub(crate) fn highest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
+    values.map(UnitValue::value).reduce(f64::max).map(U::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_known_has_no_mean_and_no_share() {
+        assert_eq!(mean([Percent(90.0), Percent(30.0)].into_iter()), Some(Percent(60.0)));
+        assert_eq!(mean(std::iter::empty::<Watts>()), None);
+        assert_eq!(
+            (lowest([Watts(2.0), Watts(1.0)].into_iter()), highest([Watts(2.0), Watts(1.0)].into_iter())),
+            (Some(Watts(1.0)), Some(Watts(2.0)))
+        );
+        assert_eq!(Percent::of_whole(Mebibytes(512.0), Mebibytes(2048.0)), Some(Percent(25.0)));
+        assert_eq!(Percent::of_whole(Mebibytes(512.0), Mebibytes(0.0)), None);
+        assert_eq!((Percent(25.0).ratio(), Mebibytes(1536.0).gibibytes()), (0.25, 1.5));
+        assert_eq!(serde_json::to_string(&Some(Percent(25.5))).unwrap(), "25.5");
+    }
+}
