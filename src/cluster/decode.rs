@@ -1,6 +1,7 @@
 //! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page. Unnamed fields cost
 //! nothing, and an object that lacks a field is still read.
 
+use crate::model::GpuCount;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -263,7 +264,7 @@ impl WirePod<'_> {
             started_at: starts.min(),
             ended_at: ends.max(),
             ready: condition("Ready").is_some_and(Condition::holds),
-            gpus: self.spec.devices(),
+            gpus: GpuCount(self.spec.devices()),
             unscheduled: unscheduled.map(|condition| (condition.reason.to_string(), condition.message.to_string())),
             silent: phase == PodPhase::Running
                 && self.spec.readiness_gates.is_empty()

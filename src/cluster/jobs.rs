@@ -1,5 +1,6 @@
 //! Lists jobs and their pods by label: one list per kind of owner and one of pods, in parallel, however many jobs there are.
 
+use crate::model::GpuCount;
 use std::collections::{BTreeMap, HashMap};
 
 use futures::future::{join, join_all};
@@ -247,7 +248,7 @@ impl WireOwner<'_> {
             pods_wanted,
             pods_done: self.status.succeeded,
             retries: annotation(RETRIES).and_then(|retries| retries.parse().ok()).unwrap_or(0),
-            gpus_per_pod: pod.devices(),
+            gpus_per_pod: GpuCount(pod.devices()),
             cpu: requested("cpu"),
             memory: requested("memory"),
             port: container.and_then(|container| container.ports.first()).map(|port| port.container_port),

@@ -1,6 +1,7 @@
 //! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by following owner references,
 //! each kind found by discovery.
 
+use crate::model::GpuCount;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -166,7 +167,8 @@ impl Connection {
             }
         }
         // Only what stands above devices is looked at: a cluster is full of other owners.
-        let mut wanted: Vec<String> = owners.values().filter(|owner| owner.gpus > 0).map(|owner| owner.uid.clone()).collect();
+        let mut wanted: Vec<String> =
+            owners.values().filter(|owner| owner.gpus > GpuCount::ZERO).map(|owner| owner.uid.clone()).collect();
         wanted.extend(references.iter().map(|reference| reference.uid.clone()));
         let mut looked = BTreeSet::new();
         while let Some(uid) = wanted.pop() {
@@ -187,7 +189,7 @@ impl Connection {
             for pod in &page.items {
                 // Custom owners are asked for one by one, so only those of pods with devices are.
                 let found = pod.pod();
-                if found.gpus > 0 {
+                if found.gpus > GpuCount::ZERO {
                     references.extend(reference(&pod.metadata));
                 }
                 pods.push(found);
@@ -346,7 +348,7 @@ impl WireObject<'_> {
             started_at: status.start_time,
             ended_at: status.completion_time.or(failed_at),
             // A ReplicaSet that its Deployment has left behind asks for nothing.
-            gpus: if kind == "ReplicaSet" && wanted == 0 { 0 } else { each * size },
+            gpus: if kind == "ReplicaSet" && wanted == 0 { GpuCount::ZERO } else { GpuCount(each * size) },
             verdict,
             resting: match kind {
                 "Job" | "CronJob" if spec.suspend => Some("Suspended"),
@@ -368,7 +370,7 @@ impl OwnedPod<'_> {
             parent: reference(&self.metadata).map(|reference| reference.uid),
             node: text(&self.spec.node_name),
             phase: self.status.phase(),
-            gpus: self.spec.devices(),
+            gpus: GpuCount(self.spec.devices()),
             container: self.spec.main_container().to_owned(),
             created_at: self.metadata.creation_timestamp,
             started_at: self.status.start_time,

@@ -1,6 +1,7 @@
 //! Decides for every job of a run, before the first is written, whether it is created, changed, replaced or left alone. The
 //! API server's dry run is asked for each.
 
+use crate::model::GpuCount;
 use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Effects, Obstacle, Wanted};
@@ -223,11 +224,13 @@ pub(crate) fn lost(job: &Job) -> String {
     let pods = job.current_pods().len() as u64;
     match (pods, job.gpus_held()) {
         (0, _) => "replacing it loses its events".to_owned(),
-        (_, 0) => format!("replacing it ends {}: their logs, and what they have not saved, are lost", count(pods, "pod")),
+        (_, GpuCount::ZERO) => {
+            format!("replacing it ends {}: their logs, and what they have not saved, are lost", count(pods, "pod"))
+        }
         (_, gpus) => format!(
             "replacing it ends {} on {}: their logs, and what they have not saved, are lost",
             count(pods, "pod"),
-            count(gpus, "GPU")
+            count(gpus.0, "GPU")
         ),
     }
 }

@@ -1,5 +1,6 @@
 //! Deletes a job by UID and waits until its pods are gone, for only then are its GPUs free.
 
+use crate::model::GpuCount;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -95,8 +96,8 @@ pub(crate) async fn end(
 ) -> Result<Deleted, Error> {
     let gpus = job.gpus_held();
     let freed = match gpus {
-        0 => "it held no GPUs".to_owned(),
-        1 => "1 GPU is free again".to_owned(),
+        GpuCount::ZERO => "it held no GPUs".to_owned(),
+        GpuCount(1) => "1 GPU is free again".to_owned(),
         _ => format!("{gpus} GPUs are free again"),
     };
     let answer = |status, message: String| Deleted {

@@ -1,6 +1,7 @@
 //! Writes decided documents one after the other and keeps count of what was created, what failed and what was not tried. An
 //! interruption removes what the current document has created so far.
 
+use crate::model::GpuCount;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -230,7 +231,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         message: if dry_run { format!("would be submitted to {place}") } else { format!("submitted to {place}") },
         namespace: plan.target.namespace.clone(),
         pods: pods_in_all(job).into(),
-        gpus_per_pod: job.resources.gpu.into(),
+        gpus_per_pod: GpuCount(job.resources.gpu.into()),
         gpu_type: plan.rendered.choice.gpu_type.clone(),
         pool,
         objects: plan.rendered.objects.iter().map(label).collect(),

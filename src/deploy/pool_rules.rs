@@ -3,6 +3,7 @@
 use crate::cluster::{Connection, Wanted};
 use crate::deploy::plan::Plan;
 use crate::error::{Error, ErrorKind, ErrorName};
+use crate::model::GpuCount;
 use crate::model::{PoolDefinition, State};
 use crate::render::pods_in_all;
 use crate::spec::Document;
@@ -41,7 +42,7 @@ pub(crate) async fn check(
             }
         }
     }
-    let gpus = u64::from(job.resources.gpu) * u64::from(pods_in_all(job));
+    let gpus = GpuCount(job.resources.gpu.into()) * u64::from(pods_in_all(job));
     match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_deref(), jobs) {
         Some(refused) => {
             Err(Error::new(ErrorName::reported(ErrorKind::Request, refused.name), refused.message).hint(refused.hint))

@@ -1,6 +1,7 @@
 //! Builds workloads from owners and pods: the owner at the top of each chain, what is below it, and the GPUs that all of it
 //! requests and holds.
 
+use super::units::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::inventory::{Holder, Inventory, NodeUsage};
@@ -60,13 +61,13 @@ impl Forest {
         let mut wanted: BTreeSet<String> = BTreeSet::new();
         for pod in &self.pods {
             let top = self.top(pod.parent.as_deref()).cloned().unwrap_or_else(|| alone(pod));
-            if pod.gpus > 0 || holders.contains_key(&(pod.namespace.as_str(), pod.name.as_str())) {
+            if pod.gpus > GpuCount::ZERO || holders.contains_key(&(pod.namespace.as_str(), pod.name.as_str())) {
                 wanted.insert(top.uid.clone());
             }
             pods.entry(top.uid.clone()).or_default().push(pod);
             tops.entry(top.uid.clone()).or_insert(top);
         }
-        for owner in self.owners.values().filter(|owner| owner.gpus > 0) {
+        for owner in self.owners.values().filter(|owner| owner.gpus > GpuCount::ZERO) {
             let top = self.top(Some(&owner.uid)).unwrap_or(owner);
             wanted.insert(top.uid.clone());
             tops.entry(top.uid.clone()).or_insert_with(|| top.clone());
@@ -136,13 +137,13 @@ fn alone(pod: &WorkPod) -> OwnerObject {
 fn workload(
     top: OwnerObject,
     pods: Vec<WorkPod>,
-    template: u64,
+    template: GpuCount,
     holders: &BTreeMap<(&str, &str), (&NodeUsage, &Holder)>,
     products: Option<&BTreeMap<&str, &str>>,
 ) -> Workload {
     let (mut held, mut slices) = (BTreeMap::new(), BTreeMap::new());
     for (host, holder) in pods.iter().filter_map(|pod| holders.get(&(pod.namespace.as_str(), pod.name.as_str()))) {
-        if holder.gpus > 0 {
+        if holder.gpus > GpuCount::ZERO {
             *held.entry(host.details.node.product().to_owned()).or_default() += holder.gpus;
         }
         for (name, count) in &holder.slices {
@@ -150,17 +151,17 @@ fn workload(
         }
     }
     if let Some(products) = products {
-        for pod in pods.iter().filter(|pod| pod.gpus > 0 && !pod.ended()) {
+        for pod in pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended()) {
             let Some(node) = &pod.node else { continue };
             let product = products.get(node.as_str()).copied().unwrap_or("unknown");
             *held.entry(product.to_owned()).or_default() += pod.gpus;
         }
     }
-    let living: u64 = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.gpus).sum();
-    let held_now = held.values().sum::<u64>() + slices.values().sum::<u64>();
+    let living: GpuCount = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.gpus).sum();
+    let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
     let standing = standing(&top, &pods);
     let over = matches!(standing, Standing::Completed | Standing::Failed);
-    let requested = living.max(held_now).max(if over { 0 } else { template });
+    let requested = living.max(held_now).max(if over { GpuCount::ZERO } else { template });
     Workload { top, pods, standing, requested, held, slices }
 }
 
@@ -186,13 +187,13 @@ fn standing(top: &OwnerObject, pods: &[WorkPod]) -> Standing {
 }
 
 /// Devices that templates below an object ask for, those of siblings together; its own where nothing below does.
-fn asked(top: &OwnerObject, children: &BTreeMap<&str, Vec<&OwnerObject>>, deepest: usize) -> u64 {
+fn asked(top: &OwnerObject, children: &BTreeMap<&str, Vec<&OwnerObject>>, deepest: usize) -> GpuCount {
     if top.verdict.is_some() || deepest == 0 {
-        return 0;
+        return GpuCount::ZERO;
     }
     let below = children.get(top.uid.as_str()).into_iter().flatten();
-    let below: u64 = below.map(|owner| asked(owner, children, deepest - 1)).sum();
-    if below > 0 { below } else { top.gpus }
+    let below: GpuCount = below.map(|owner| asked(owner, children, deepest - 1)).sum();
+    if below > GpuCount::ZERO { below } else { top.gpus }
 }
 
 #[cfg(test)]
@@ -217,7 +218,7 @@ mod tests {
             name: name.into(),
             uid: name.into(),
             parent: parent.map(ToOwned::to_owned),
-            gpus,
+            gpus: GpuCount(gpus),
             phase,
             ..WorkPod::default()
         }
@@ -236,7 +237,8 @@ mod tests {
             ],
         };
         let found = forest.workloads(&Inventory::default());
-        let told: Vec<_> = found.iter().map(|one| (one.top.kind.as_str(), one.requested, one.standing, one.pods.len())).collect();
+        let told: Vec<_> =
+            found.iter().map(|one| (one.top.kind.as_str(), one.requested.0, one.standing, one.pods.len())).collect();
         assert_eq!(told, [("RayJob", 4, Standing::Running, 2), ("Pod", 0, Standing::Failed, 1)]);
         let tree = forest.branch(&found[0].top);
         assert_eq!((tree.children[0].kind.as_str(), tree.children[0].children.len()), ("RayCluster", 2));
@@ -245,19 +247,19 @@ mod tests {
     #[test]
     fn an_owner_without_pods_is_a_workload_by_its_template() {
         let mut paused = owner("Job", "paused", None);
-        (paused.1.gpus, paused.1.resting) = (8, Some("Suspended"));
+        (paused.1.gpus, paused.1.resting) = (GpuCount(8), Some("Suspended"));
         let mut ended = owner("Job", "ended", None);
-        (ended.1.gpus, ended.1.verdict) = (8, Some(Standing::Completed));
+        (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(Standing::Completed));
         let forest = Forest { owners: [paused, ended].into(), pods: Vec::new() };
         let found = forest.workloads(&Inventory::default());
-        let told: Vec<_> = found.iter().map(|one| (one.standing, one.requested, one.gpus_held())).collect();
+        let told: Vec<_> = found.iter().map(|one| (one.standing, one.requested.0, one.gpus_held().0)).collect();
         assert_eq!(told, [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]);
     }
 
     #[test]
     fn templates_of_siblings_are_asked_for_together() {
         let with = |mut one: (String, OwnerObject), gpus| {
-            one.1.gpus = gpus;
+            one.1.gpus = GpuCount(gpus);
             one
         };
         let owners = [
@@ -268,7 +270,7 @@ mod tests {
             with(owner("ReplicaSet", "new", Some("web")), 2),
         ];
         let found = Forest { owners: owners.into(), pods: Vec::new() }.workloads(&Inventory::default());
-        assert_eq!(found.iter().map(|one| one.requested).collect::<Vec<_>>(), [8, 2]);
+        assert_eq!(found.iter().map(|one| one.requested.0).collect::<Vec<_>>(), [8, 2]);
     }
 
     #[test]
@@ -276,7 +278,7 @@ mod tests {
         let mut running = pod("p", None, 8, PodPhase::Running);
         running.node = Some("n".into());
         let found = Forest { owners: BTreeMap::new(), pods: vec![running] }.workloads(&Inventory::default());
-        assert_eq!((found[0].gpus_held(), found[0].held.get("unknown")), (8, Some(&8)));
+        assert_eq!((found[0].gpus_held(), found[0].held.get("unknown")), (GpuCount(8), Some(&GpuCount(8))));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Counts who holds which GPU, from nodes, pods and dynamically allocated devices; every command shows these counts. Whole
 //! devices and slices are counted separately; what may not be read is unknown, never free.
 
+use super::units::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -67,7 +68,7 @@ pub(crate) struct Holder {
     pub pod: String,
     pub job: Option<String>,
     /// Whole devices.
-    pub gpus: u64,
+    pub gpus: GpuCount,
     pub slices: BTreeMap<String, u64>,
 }
 
@@ -205,7 +206,7 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
         namespace: consumer.namespace.clone(),
         pod: consumer.name.clone(),
         job: consumer.job.clone(),
-        gpus: 0,
+        gpus: GpuCount::ZERO,
         slices: BTreeMap::new(),
     };
     // A driver may serve an extended resource by claims: what a pod asks for by that name is counted by its claim.
@@ -220,7 +221,7 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
             match unit {
                 Unit::Whole => {
                     gpus.used = gpus.used.map(|used| used + amount);
-                    entry.gpus += amount;
+                    entry.gpus += GpuCount(*amount);
                 }
                 Unit::Slice(name) => {
                     let count = slices.entry(name.clone()).or_insert(empty);
@@ -244,11 +245,16 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
         }
         for (namespace, pod) in device.held_by.iter().flatten() {
             let consumer = all.iter().find(|consumer| consumer.namespace == *namespace && consumer.name == *pod);
-            let unseen =
-                || Holder { namespace: namespace.clone(), pod: pod.clone(), job: None, gpus: 0, slices: BTreeMap::new() };
+            let unseen = || Holder {
+                namespace: namespace.clone(),
+                pod: pod.clone(),
+                job: None,
+                gpus: GpuCount::ZERO,
+                slices: BTreeMap::new(),
+            };
             let entry = holders.entry((namespace.clone(), pod.clone())).or_insert_with(|| consumer.map_or_else(unseen, holder));
             match &device.profile {
-                None => entry.gpus += 1,
+                None => entry.gpus += GpuCount(1),
                 Some(profile) => *entry.slices.entry(format!("mig-{profile}")).or_default() += 1,
             }
         }
@@ -344,11 +350,11 @@ mod tests {
         let only = &inventory.hosts[0];
         assert_eq!((only.gpus, only.gpu_type().as_deref()), (Count { total: 3, used: Some(2) }, Some("h100-80g")));
         assert_eq!(only.slices["mig-1g.10gb"], Count { total: 1, used: Some(0) });
-        assert_eq!((only.holders.len(), only.holders[0].gpus), (1, 2));
+        assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
         // The driver serves `nvidia.com/gpu` by claims: the pod's own words do not count beside them.
         let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
         let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&asks), &devices);
-        assert_eq!((inventory.gpus().used, inventory.hosts[0].holders[0].gpus), (Some(2), 2));
+        assert_eq!((inventory.gpus().used, inventory.hosts[0].holders[0].gpus), (Some(2), GpuCount(2)));
         // Without the right to read claims nobody knows what is free.
         let unknown: Vec<Device> =
             devices.iter().map(|device| Device { held_by: None, known: false, ..device.clone() }).collect();

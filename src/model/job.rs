@@ -1,5 +1,6 @@
 //! A job of gpuctl and its pods, as the cluster reports them.
 
+use super::units::GpuCount;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -95,7 +96,7 @@ pub(crate) struct Job {
     /// Retries that each pod may take.
     pub retries: u32,
     /// Devices, whole or slices, per pod.
-    pub gpus_per_pod: u64,
+    pub gpus_per_pod: GpuCount,
     pub cpu: Option<String>,
     pub memory: Option<String>,
     /// Where its container listens.
@@ -118,13 +119,13 @@ pub(crate) struct Job {
 impl Job {
     /// Returns what the job requests in all, in any state.
     #[must_use]
-    pub(crate) fn gpus(&self) -> u64 {
-        self.gpus_per_pod.saturating_mul(self.pods_wanted.into())
+    pub(crate) fn gpus(&self) -> GpuCount {
+        self.gpus_per_pod * u64::from(self.pods_wanted)
     }
 
     /// Returns what the job holds now: bound pods that have not ended.
     #[must_use]
-    pub(crate) fn gpus_held(&self) -> u64 {
+    pub(crate) fn gpus_held(&self) -> GpuCount {
         self.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.gpus).sum()
     }
 
@@ -186,7 +187,7 @@ pub(crate) struct Pod {
     /// When its last container ended, of those that have.
     pub ended_at: Option<Timestamp>,
     pub ready: bool,
-    pub gpus: u64,
+    pub gpus: GpuCount,
     /// Why the scheduler has not placed it: (reason, message).
     pub unscheduled: Option<(String, String)>,
     /// Its node does not answer: it was marked not ready although its containers were when last heard of.

@@ -35,5 +35,6 @@ pub(crate) use reading::{Figures, Reading, Readings};
 pub use series::{Point, Series};
 pub(crate) use service::{Autoscaler, Endpoint, Scaling};
 pub(crate) use state::{State, Status};
+pub use units::GpuCount;
 pub(crate) use units::{Celsius, Mebibytes, Percent, Watts};
 pub(crate) use workload::Workload;

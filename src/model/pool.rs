@@ -1,6 +1,7 @@
 //! A pool beyond the label on its nodes: description, allowed types, quota, and the labels that were set on each node for
 //! it, so that deleting the pool removes exactly those.
 
+use super::units::GpuCount;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -46,9 +47,9 @@ pub struct PoolRefusal {
 impl PoolDefinition {
     /// Returns why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not ended.
     #[must_use]
-    pub fn refuses(&self, gpus: u64, kind: Option<&str>, jobs: usize) -> Option<PoolRefusal> {
+    pub fn refuses(&self, gpus: GpuCount, kind: Option<&str>, jobs: usize) -> Option<PoolRefusal> {
         let pool = &self.name;
-        if let Some(most) = self.max_gpu_per_job.filter(|most| gpus > u64::from(*most)) {
+        if let Some(most) = self.max_gpu_per_job.filter(|most| gpus > GpuCount(u64::from(*most))) {
             let message = format!("the job asks for {gpus} GPUs in all; pool `{pool}` allows {most} per job");
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
@@ -61,7 +62,7 @@ impl PoolDefinition {
             let hint = format!("wait for one to end: gpuctl get jobs --pool {pool}");
             return Some(PoolRefusal { name: "PoolQuotaExceeded", message, hint });
         }
-        let kind = kind.filter(|kind| gpus > 0 && !self.allows(kind))?;
+        let kind = kind.filter(|kind| gpus > GpuCount::ZERO && !self.allows(kind))?;
         let message = format!("pool `{pool}` does not take jobs on {kind}");
         Some(PoolRefusal { name: "GpuTypeNotAllowed", message, hint: format!("this pool allows: {}", self.gpu_types.join(", ")) })
     }
@@ -110,12 +111,12 @@ mod tests {
             max_gpu_per_job: Some(8),
             ..PoolDefinition::default()
         };
-        let why = |gpus, kind, jobs| pool.refuses(gpus, kind, jobs).map(|refused| refused.message);
+        let why = |gpus, kind, jobs| pool.refuses(GpuCount(gpus), kind, jobs).map(|refused| refused.message);
         assert_eq!(why(8, Some("NVIDIA-A100-SXM4-80GB"), 1), None);
         assert_eq!(why(9, None, 0).unwrap(), "the job asks for 9 GPUs in all; pool `p` allows 8 per job");
         assert_eq!(why(1, None, 2).unwrap(), "pool `p` has 2 jobs and allows 2");
         assert_eq!(why(1, Some("h100"), 0).unwrap(), "pool `p` does not take jobs on h100");
         assert_eq!(why(0, Some("h100"), 0), None, "a job without GPUs is of no type");
-        assert!(PoolDefinition::default().refuses(1000, Some("x"), 1000).is_none());
+        assert!(PoolDefinition::default().refuses(GpuCount(1000), Some("x"), 1000).is_none());
     }
 }

@@ -101,15 +101,24 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
 
 #[cfg(test)]
 mod tests {
+    use super::super::units::GpuCount;
     use super::*;
     use crate::model::job::Container;
 
     fn job(pods: Vec<Pod>) -> Job {
-        Job { namespace: "team-a".into(), name: "x".into(), pods_wanted: 2, retries: 3, gpus_per_pod: 8, pods, ..Job::default() }
+        Job {
+            namespace: "team-a".into(),
+            name: "x".into(),
+            pods_wanted: 2,
+            retries: 3,
+            gpus_per_pod: GpuCount(8),
+            pods,
+            ..Job::default()
+        }
     }
 
     fn pod(rank: u32, phase: PodPhase) -> Pod {
-        Pod { name: format!("x-{rank}"), rank: Some(rank), node: Some("n".into()), phase, gpus: 8, ..Pod::default() }
+        Pod { name: format!("x-{rank}"), rank: Some(rank), node: Some("n".into()), phase, gpus: GpuCount(8), ..Pod::default() }
     }
 
     fn word(job: &Job) -> String {

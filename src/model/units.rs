@@ -2,6 +2,8 @@
 //! milliwatts. All serialize as the bare number.
 
 use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul};
 
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +62,57 @@ units! {
     Watts,
     /// Temperature in degrees Celsius.
     Celsius,
+}
+
+/// A number of GPUs: whole devices, or units of a resource where a node offers parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GpuCount(pub u64);
+
+impl GpuCount {
+    /// No GPU.
+    pub const ZERO: Self = Self(0);
+
+    /// Returns the number for arithmetic with hours and shares.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+}
+
+impl fmt::Display for GpuCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Add for GpuCount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for GpuCount {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+/// So many pods with so many GPUs each.
+impl Mul<u64> for GpuCount {
+    type Output = Self;
+
+    fn mul(self, times: u64) -> Self {
+        Self(self.0 * times)
+    }
+}
+
+impl Sum for GpuCount {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        Self(counts.map(|count| count.0).sum())
+    }
 }
 
 impl Percent {

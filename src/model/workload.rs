@@ -1,5 +1,6 @@
 //! Workloads: the top-level owners of pods that request GPUs, with what is below them.
 
+use super::units::GpuCount;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -22,7 +23,7 @@ pub(crate) struct OwnerObject {
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     /// Devices that its template asks for, in all.
-    pub gpus: u64,
+    pub gpus: GpuCount,
     /// What the object itself says of its end.
     pub verdict: Option<Standing>,
     /// Why it has no pods: `Suspended`, `ScaledToZero`.
@@ -39,7 +40,7 @@ pub(crate) struct WorkPod {
     pub node: Option<String>,
     pub phase: PodPhase,
     /// Devices that it asks for.
-    pub gpus: u64,
+    pub gpus: GpuCount,
     /// The container that asks for them, else its first.
     pub container: String,
     pub created_at: Option<Timestamp>,
@@ -101,9 +102,9 @@ pub(crate) struct Workload {
     pub pods: Vec<WorkPod>,
     pub standing: Standing,
     /// Devices that its living pods ask for, or its template where it has none.
-    pub requested: u64,
+    pub requested: GpuCount,
     /// Whole devices that it holds, by the product label of their nodes.
-    pub held: BTreeMap<String, u64>,
+    pub held: BTreeMap<String, GpuCount>,
     /// Slices that it holds.
     pub slices: BTreeMap<String, u64>,
 }
@@ -111,8 +112,8 @@ pub(crate) struct Workload {
 impl Workload {
     /// Counts the whole devices that it holds.
     #[must_use]
-    pub(crate) fn gpus_held(&self) -> u64 {
-        self.held.values().sum()
+    pub(crate) fn gpus_held(&self) -> GpuCount {
+        self.held.values().copied().sum()
     }
 
     /// Returns when its first pod began; the object's own time where no pod is left.

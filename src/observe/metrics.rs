@@ -1,6 +1,7 @@
 //! Finds Prometheus and reads current values. The address comes from the flags or the config file; without one, Services of
 //! the cluster are probed through the API server's proxy, or through a port-forward where the proxy is forbidden.
 
+use crate::model::GpuCount;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -272,7 +273,7 @@ pub(crate) fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
 #[must_use]
 pub(crate) fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Readings {
     let holding = |job: &'j Job| {
-        let pods = job.pods.iter().filter(|pod| pod.holds() && pod.gpus > 0);
+        let pods = job.pods.iter().filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
         pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), pod.node.clone().unwrap_or_default()))
     };
     devices::read(moment, &Inventory::default(), &ApiFacts::of_pods(jobs.flat_map(holding)))

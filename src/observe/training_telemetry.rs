@@ -1,5 +1,6 @@
 //! Reads what a training reports about itself: log lines, and metrics that its pods expose.
 
+use crate::model::GpuCount;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ pub(crate) fn speakers(job: &Job) -> Vec<LogSource> {
 /// Pods with devices; a launcher without any speaks where there are none.
 pub(crate) fn speakers_of(workload: &Workload) -> Vec<LogSource> {
     let mut pods: Vec<_> = workload.pods.iter().filter(|pod| pod.node.is_some()).collect();
-    if pods.iter().any(|pod| pod.gpus > 0) {
-        pods.retain(|pod| pod.gpus > 0);
+    if pods.iter().any(|pod| pod.gpus > GpuCount::ZERO) {
+        pods.retain(|pod| pod.gpus > GpuCount::ZERO);
     }
     let speaker = |pod: &&crate::model::workload::WorkPod| LogSource {
         namespace: pod.namespace.clone(),

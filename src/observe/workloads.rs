@@ -1,5 +1,6 @@
 //! Reads every workload once, with what its devices measure, and finds the one that a user names.
 
+use crate::model::GpuCount;
 use futures::future::join3;
 
 use super::list::Round;
@@ -14,8 +15,8 @@ use crate::stats::query::Pods;
 
 /// Pods with devices, or all of them where none is left that has any.
 pub(crate) fn pods_of(workload: &Workload) -> Pods {
-    let any = workload.pods.iter().any(|pod| pod.gpus > 0);
-    let meant = workload.pods.iter().filter(|pod| pod.gpus > 0 || !any);
+    let any = workload.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO);
+    let meant = workload.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO || !any);
     Pods::named(&workload.top.namespace, meant.map(|pod| pod.name.as_str()))
 }
 

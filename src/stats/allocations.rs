@@ -1,6 +1,7 @@
 //! Reconstructs who held which devices during a window from kube-state-metrics samples, deleted pods included. Time is cut
 //! into slots of one scrape; slots without samples are unknown and weigh nothing.
 
+use crate::model::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::reading::PodKey;
@@ -31,7 +32,7 @@ pub(crate) struct Allocation {
     pub node: String,
     pub top: TopOwner,
     /// Whole devices.
-    pub gpus: u64,
+    pub gpus: GpuCount,
     /// Slots in which it requested them: pending or running.
     pub requested: Vec<bool>,
     /// Slots in which it held them: bound, and pending or running. One that pulls its image holds them.
@@ -173,7 +174,7 @@ impl AllocationHistory {
                 top: tops.of_pod(&key),
                 pod: key,
                 node,
-                gpus,
+                gpus: GpuCount(gpus),
                 requested,
                 held,
                 phase: of.as_ref().and_then(Phases::last),

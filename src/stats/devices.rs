@@ -164,13 +164,13 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
     let complete = known
         && host.holders.iter().all(|holder| {
             let instances: u64 = holder.slices.iter().filter(|(name, _)| is_instance(name)).map(|(_, count)| *count).sum();
-            attributed(&holder.namespace, &holder.pod) >= (holder.gpus + instances).max(1)
+            attributed(&holder.namespace, &holder.pod) >= (holder.gpus.0 + instances).max(1)
         });
     let whole = own.iter().filter(|reading| reading.slice.is_none()).count() as u64;
     let full = host.gpus.total > 0 && host.gpus.used.is_some_and(|used| used >= host.gpus.total.max(whole));
     let nameless = own.iter().all(|reading| reading.holders.is_empty());
     let only = match host.holders.as_slice() {
-        [one] if full && nameless && one.gpus >= whole => Some((one.namespace.clone(), one.pod.clone())),
+        [one] if full && nameless && one.gpus.0 >= whole => Some((one.namespace.clone(), one.pod.clone())),
         _ => None,
     };
     for reading in own {

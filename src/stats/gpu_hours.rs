@@ -35,7 +35,7 @@ impl GpuHours {
         let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
             let of = |tenure: &Allocation| {
                 let seen = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
-                seen as f64 * tenure.gpus as f64
+                seen as f64 * tenure.gpus.as_f64()
             };
             tenures().map(of).sum::<f64>() * each
         };

@@ -1,5 +1,6 @@
 //! Decides who held a device at a time, from the labels of its samples and the allocations on its node.
 
+use crate::model::GpuCount;
 use std::collections::BTreeMap;
 
 use crate::model::reading::PodKey;
@@ -172,7 +173,7 @@ impl DeviceWatch<'_> {
             let held = !there.is_empty();
             return (there, held);
         }
-        let taken: u64 = there.iter().map(|index| tenures[*index].gpus).sum();
+        let GpuCount(taken) = there.iter().map(|index| tenures[*index].gpus).sum();
         let full = self.capacity > 0 && taken >= self.capacity;
         (if full && there.len() == 1 { there } else { Vec::new() }, full)
     }
@@ -192,7 +193,7 @@ mod tests {
             pod: ("team".into(), name.into()),
             node: "n".into(),
             top: TopOwner { namespace: "team".into(), kind: "Pod".into(), name: name.into() },
-            gpus,
+            gpus: GpuCount(gpus),
             requested: held.to_vec(),
             held: held.to_vec(),
             phase: None,

@@ -86,7 +86,7 @@ pub(crate) fn allocated<'t>(
     let looks = ledger.looks();
     let of = |tenure: &'t Allocation| {
         let held = slots(tenure).iter().zip(&ledger.observed).filter(|(held, observed)| **held && **observed).count();
-        held as f64 * tenure.gpus as f64
+        held as f64 * tenure.gpus.as_f64()
     };
     (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
 }

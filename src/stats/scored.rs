@@ -181,7 +181,7 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
         .iter()
         .map(|holder| {
             let sliced: u64 = holder.slices.iter().filter(|(name, _)| instances(name)).map(|(_, count)| *count).sum();
-            ((holder.namespace.clone(), holder.pod.clone()), holder.gpus + sliced)
+            ((holder.namespace.clone(), holder.pod.clone()), holder.gpus.0 + sliced)
         })
         .collect();
     let mut missing = wants.iter().map(|(_, count)| count).sum::<u64>().saturating_sub(held);
@@ -216,6 +216,7 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::GpuCount;
     use crate::model::inventory::{Count, Holder};
     use crate::model::{NodeDetails, NodeHealth, Point, Series};
     use crate::stats::history::{self, Lifetimes};
@@ -267,7 +268,7 @@ mod tests {
             types: BTreeMap::new(),
             cpu_used_milli: None,
             memory_used_bytes: None,
-            holders: vec![holder("p", 2), holder("q", 1)],
+            holders: vec![holder("p", GpuCount(2)), holder("q", GpuCount(1))],
             devices: None,
         };
         let reading = Reading {
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(told, [("p", 5, true), ("q", 0, false)]);
         assert_eq!(found[0].0.uuid.as_deref(), Some("GPU-x"));
         // All are there already, though nobody says who has which.
-        host.holders = vec![holder("q", 1)];
+        host.holders = vec![holder("q", GpuCount(1))];
         assert!(lost(&host, &readings, &History::default()).is_empty());
         let inventory = Inventory { hosts: vec![host] };
         let all = scored(&Readings::default(), &History::default(), &inventory, None, &RULES);

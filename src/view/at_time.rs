@@ -1,6 +1,7 @@
 //! Renders nodes, jobs and single devices at a moment of the past. Fields have the names of the present lists; what history
 //! does not record is left out.
 
+use crate::model::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -57,7 +58,7 @@ pub(crate) struct HolderAt {
     pod: String,
     workload: String,
     workload_type: String,
-    gpu: u64,
+    gpu: GpuCount,
 }
 
 impl From<&Allocation> for HolderAt {
@@ -83,8 +84,8 @@ pub(crate) struct JobAt {
     workload_type: String,
     pool: Option<String>,
     status: &'static str,
-    gpu: u64,
-    gpu_held: u64,
+    gpu: GpuCount,
+    gpu_held: GpuCount,
     user: Option<String>,
     pods_running: usize,
     gpu_utilization: Option<Percent>,
@@ -115,8 +116,8 @@ pub(crate) fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
         NodeAt {
             node_name: name.clone(),
             gpu_total: *total,
-            gpu_used: used,
-            gpu_free: used.map(|used| total.saturating_sub(used)),
+            gpu_used: used.map(|GpuCount(used)| used),
+            gpu_free: used.map(|GpuCount(used)| total.saturating_sub(used)),
             gpu_utilization: own.as_ref().and_then(|own| then.utilization(own)).map(rounded),
             holders: own.map(|own| own.iter().map(|index| then.tenure(*index).into()).collect()),
         }
@@ -173,7 +174,7 @@ pub(crate) fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> 
         last.map(|(holders, _)| holders.iter().copied().filter(|holder| there.contains(holder)).collect()).unwrap_or_default();
     // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
     let sure = match there.as_slice() {
-        [one] if known.is_empty() && then.tenure(*one).gpus >= total => vec![*one],
+        [one] if known.is_empty() && then.tenure(*one).gpus.0 >= total => vec![*one],
         _ => known,
     };
     let holders = |of: &[usize]| of.iter().map(|index| then.tenure(*index).into()).collect();

@@ -1,5 +1,6 @@
 //! Renders what `create` and `apply` did.
 
+use crate::model::GpuCount;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -22,7 +23,7 @@ pub(crate) struct Created {
     #[serde(skip)]
     pub pods: u64,
     #[serde(skip)]
-    pub gpus_per_pod: u64,
+    pub gpus_per_pod: GpuCount,
     #[serde(skip)]
     pub gpu_type: Option<String>,
     #[serde(skip)]
@@ -67,7 +68,7 @@ impl Made {
             message: self.message.clone(),
             namespace: String::new(),
             pods: 0,
-            gpus_per_pod: 0,
+            gpus_per_pod: GpuCount::ZERO,
             gpu_type: None,
             pool: None,
             objects: Vec::new(),
@@ -158,14 +159,14 @@ pub(crate) fn batch<'a>(created: &'a [Created], failed: &[FailedDocument], not_t
 #[must_use]
 pub(crate) fn text(created: &Created) -> String {
     let unit = match created.kind {
-        "training" if created.gpus_per_pod > 0 => "node",
+        "training" if created.gpus_per_pod > GpuCount::ZERO => "node",
         "inference" | "compute" => "replica",
         _ => "pod",
     };
     let size = match (created.gpus_per_pod, &created.gpu_type) {
-        (0, _) => format!("{}, no GPU", count(created.pods, unit)),
+        (GpuCount::ZERO, _) => format!("{}, no GPU", count(created.pods, unit)),
         (gpus, Some(kind)) => format!("{} × {gpus} {}", count(created.pods, unit), clean(kind)),
-        (gpus, None) => format!("{} × {}", count(created.pods, unit), count(gpus, "GPU")),
+        (gpus, None) => format!("{} × {}", count(created.pods, unit), count(gpus.0, "GPU")),
     };
     let pool = created.pool.as_deref().map_or(String::new(), |pool| format!(", pool {}", clean(pool)));
     let done = created.action.unwrap_or("created");

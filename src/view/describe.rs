@@ -1,5 +1,6 @@
 //! Renders `describe job`.
 
+use crate::model::GpuCount;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -68,7 +69,7 @@ pub(crate) struct JobDocument<'a> {
     pool: Option<&'a str>,
     user: Option<&'a str>,
     resources: JobResourceItem<'a>,
-    gpu_held: u64,
+    gpu_held: GpuCount,
     progress: Option<u8>,
     metrics: MeasuredValues,
     created_at: Option<Timestamp>,
@@ -85,8 +86,8 @@ pub(crate) struct JobDocument<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JobResourceItem<'a> {
-    gpu: u64,
-    gpu_total: u64,
+    gpu: GpuCount,
+    gpu_total: GpuCount,
     gpu_type: Option<&'a str>,
     /// Whole or part of CPUs.
     cpu: Option<f64>,
@@ -261,7 +262,7 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
     line(
         "GPUs",
         match job.gpus_per_pod {
-            0 => format!("none, in {pods_wanted}"),
+            GpuCount::ZERO => format!("none, in {pods_wanted}"),
             each => format!("{} × {kind} in {pods_wanted} ({each} each){held}", job.gpus()),
         },
     );
@@ -274,7 +275,7 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
         line("throughput", clean(throughput).into_owned());
     }
     if let Some(work) = &description.work {
-        line("GPU use", coverage::use_of(&work.figures, job.gpus_held()).unwrap_or_else(|| "-".to_owned()));
+        line("GPU use", coverage::use_of(&work.figures, job.gpus_held().0).unwrap_or_else(|| "-".to_owned()));
         if let Some(note) = &work.note {
             line("note", paint(note, Some(colored::Color::Yellow), look));
         }

@@ -1,5 +1,6 @@
 //! Renders `get jobs`.
 
+use crate::model::GpuCount;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -44,8 +45,8 @@ pub(crate) struct JobItem {
     status: &'static str,
     reason: Option<String>,
     message: Option<String>,
-    gpu: u64,
-    gpu_held: u64,
+    gpu: GpuCount,
+    gpu_held: GpuCount,
     gpu_type: Option<String>,
     user: Option<String>,
     pods_running: u32,

@@ -1,5 +1,6 @@
 //! Renders `describe node`.
 
+use crate::model::GpuCount;
 use crate::model::units::{Celsius, Watts};
 use std::collections::BTreeMap;
 
@@ -123,19 +124,19 @@ pub(crate) struct RunningJob {
     pub job_id: String,
     pub name: String,
     pub namespace: String,
-    pub gpu: u64,
+    pub gpu: GpuCount,
 }
 
 /// Jobs of ours among holders, with what they hold there.
 #[must_use]
 pub(crate) fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
-    let mut held: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let mut held: BTreeMap<(&str, &str), GpuCount> = BTreeMap::new();
     for holder in holders {
         if let Some(job) = &holder.job {
             *held.entry((&holder.namespace, job)).or_default() += holder.gpus;
         }
     }
-    let item = |((namespace, job), gpu): ((&str, &str), u64)| RunningJob {
+    let item = |((namespace, job), gpu): ((&str, &str), GpuCount)| RunningJob {
         job_id: job.to_owned(),
         name: job.to_owned(),
         namespace: namespace.to_owned(),
@@ -208,7 +209,7 @@ struct HolderItem {
     namespace: String,
     pod: String,
     job_id: Option<String>,
-    gpu: u64,
+    gpu: GpuCount,
     gpu_slices: BTreeMap<String, u64>,
 }
 

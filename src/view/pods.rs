@@ -1,5 +1,6 @@
 //! Renders the pods of a job.
 
+use crate::model::GpuCount;
 use std::collections::BTreeMap;
 
 use colored::Color;
@@ -22,7 +23,7 @@ pub(crate) struct PodDocument<'a> {
     node: Option<&'a str>,
     status: String,
     ready: bool,
-    gpu: u64,
+    gpu: GpuCount,
     restarts: u32,
     started_at: Option<Timestamp>,
     /// Mean in percent over its devices.

@@ -1,5 +1,6 @@
 //! Makes and renders snapshots: who held what at one time.
 
+use crate::model::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -59,7 +60,7 @@ impl At<'_> {
         &self.ledger.tenures[index]
     }
 
-    pub(super) fn gpus(&self, held: &[usize]) -> u64 {
+    pub(super) fn gpus(&self, held: &[usize]) -> GpuCount {
         held.iter().map(|index| self.tenure(*index).gpus).sum()
     }
 
@@ -122,7 +123,7 @@ pub(crate) struct Snapshot {
     #[serde(skip_serializing_if = "Option::is_none")]
     dimension_value: Option<&'static str>,
     total_gpu_capacity: Option<u64>,
-    allocated_gpu_count: Option<u64>,
+    allocated_gpu_count: Option<GpuCount>,
     allocation_details: Allocations,
     created_at: Timestamp,
 }
@@ -135,7 +136,7 @@ impl Snapshot {
     }
 
     #[must_use]
-    pub(crate) fn allocated(&self) -> Option<u64> {
+    pub(crate) fn allocated(&self) -> Option<GpuCount> {
         self.allocated_gpu_count
     }
 }
@@ -151,7 +152,7 @@ pub(crate) struct Allocations {
 
 #[derive(Serialize)]
 struct GroupAllocation {
-    allocated_gpu: u64,
+    allocated_gpu: GpuCount,
     /// Mean in percent of the five minutes before.
     utilization: Option<Percent>,
     workload_count: usize,
@@ -165,7 +166,7 @@ struct WorkloadAllocation {
     name: String,
     namespace: String,
     kind: String,
-    allocated_gpu: u64,
+    allocated_gpu: GpuCount,
     utilization: Option<Percent>,
 }
 

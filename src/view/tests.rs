@@ -1,5 +1,6 @@
 //! Tables of the lists as they look on terminals of 80 and 120 columns and in a pipe, kept as snapshots.
 
+use crate::model::GpuCount;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -62,7 +63,7 @@ fn job(name: &str, kind: JobKind, gpus: u64) -> Job {
         user: Some("alice@example.com".to_owned()),
         created_at: "2026-01-31T09:00:00Z".parse().ok(),
         pods_wanted: 2,
-        gpus_per_pod: gpus,
+        gpus_per_pod: GpuCount(gpus),
         ..Job::default()
     }
 }
@@ -100,8 +101,12 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
         },
         pods: Vec::new(),
         standing,
-        requested: 16,
-        held: [("NVIDIA-A100-SXM4-80GB".to_owned(), held)].into_iter().filter(|(_, held)| *held > 0).collect(),
+        requested: GpuCount(16),
+        held: [("NVIDIA-A100-SXM4-80GB".to_owned(), held)]
+            .into_iter()
+            .filter(|(_, held)| *held > 0)
+            .map(|(kind, held)| (kind, GpuCount(held)))
+            .collect(),
         slices: BTreeMap::new(),
     }
 }

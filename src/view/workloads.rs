@@ -1,6 +1,7 @@
 //! Workloads as the workloads document tells them, whoever made them: lists, one in full, and consumers. Times are Unix
 //! seconds in JSON, rates 0 to 1.
 
+use crate::model::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -36,12 +37,12 @@ struct WorkloadItem {
     namespace: String,
     uid: String,
     /// Whole devices that it holds now.
-    gpu_allocated: u64,
+    gpu_allocated: GpuCount,
     /// The same by product.
-    gpu_allocation: BTreeMap<String, u64>,
+    gpu_allocation: BTreeMap<String, GpuCount>,
     gpu_slices: BTreeMap<String, u64>,
     /// What it asks for, held or not.
-    gpu_requested: u64,
+    gpu_requested: GpuCount,
     status: &'static str,
     status_color: &'static str,
     /// `Suspended`, `ScaledToZero`.
@@ -117,8 +118,8 @@ pub(crate) fn table(found: &[&Workload], format: Format, headers: bool, look: Te
 }
 
 /// Devices and slices.
-fn held(workload: &Workload) -> u64 {
-    workload.gpus_held() + workload.slices.values().sum::<u64>()
+fn held(workload: &Workload) -> GpuCount {
+    workload.gpus_held() + GpuCount(workload.slices.values().sum())
 }
 
 /// Returns the names for `-o name`, which `describe workload` accepts.
@@ -152,8 +153,8 @@ struct ConsumerItem {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Stat {
-    gpu_request: u64,
-    gpu_allocated: u64,
+    gpu_request: GpuCount,
+    gpu_allocated: GpuCount,
     /// Mean over the devices that it holds and that were sampled.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
@@ -238,10 +239,10 @@ pub(crate) struct WorkloadDocument {
     name: String,
     namespace: String,
     uid: String,
-    gpu_allocation: BTreeMap<String, u64>,
+    gpu_allocation: BTreeMap<String, GpuCount>,
     gpu_slices: BTreeMap<String, u64>,
-    gpu_allocated: u64,
-    gpu_requested: u64,
+    gpu_allocated: GpuCount,
+    gpu_requested: GpuCount,
     /// Mean over the devices that it holds and that were sampled, 0 to 1.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
@@ -261,7 +262,7 @@ struct PodItem {
     node_name: Option<String>,
     pod_namespace: String,
     pod_name: String,
-    gpu: u64,
+    gpu: GpuCount,
 }
 
 #[must_use]
@@ -314,11 +315,12 @@ pub(crate) fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> St
         clean(&top.namespace)
     );
     let mut line = |name: &str, value: String| text.push_str(&status_line(name, &wrapped(&value, 15, look)));
+    let whole = workload.held.iter().map(|(name, GpuCount(count))| (name, count));
     let part = |(name, count): (&String, &u64)| format!("{count} × {}", clean(name));
-    let parts: Vec<String> = workload.held.iter().chain(&workload.slices).map(part).collect();
+    let parts: Vec<String> = whole.chain(&workload.slices).map(part).collect();
     let holds = if parts.is_empty() { "none held".to_owned() } else { parts.join(", ") };
     line("GPUs", format!("{holds}; {} requested", workload.requested));
-    if let Some(use_of) = figures.as_ref().and_then(|figures| coverage::use_of(figures, held(workload))) {
+    if let Some(use_of) = figures.as_ref().and_then(|figures| coverage::use_of(figures, held(workload).0)) {
         line("GPU use", use_of);
     }
     line("uid", clean(&top.uid).into_owned());

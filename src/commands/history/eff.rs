@@ -1,5 +1,6 @@
 //! `gpuctl eff`: says how well a job or workload used its GPUs, also after its pods are gone.
 
+use crate::model::GpuCount;
 use crate::model::units::Watts;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -66,7 +67,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         dropped += usage.dropped;
         let own = || ledger.tenures.iter().filter(|tenure| is_meant(tenure));
         pods.extend(own().map(|tenure| tenure.pod.clone()));
-        let held = |slot: usize| own().filter(|tenure| tenure.held[slot]).map(|tenure| tenure.gpus).sum::<u64>();
+        let held = |slot: usize| own().filter(|tenure| tenure.held[slot]).map(|tenure| tenure.gpus).sum::<GpuCount>().0;
         most = (0..ledger.observed.len()).map(held).fold(most, u64::max);
     }
     drop(looked);

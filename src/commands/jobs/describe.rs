@@ -1,5 +1,6 @@
 //! `gpuctl describe job`: reads what is known about one job, several reads at a time, and prints it.
 
+use crate::model::GpuCount;
 use std::process::ExitCode;
 
 use futures::future::{join, join5};
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         (progress::percent(lines()).filter(|_| running), training::throughput(lines()))
     };
     let cells = OptionalMetrics::new(context, &connection);
-    let work = async { if job.gpus_held() > 0 { work(&cells, &job, context).await } else { Ok(None) } };
+    let work = async { if job.gpus_held() > GpuCount::ZERO { work(&cells, &job, context).await } else { Ok(None) } };
     let reached = async {
         if !job.kind.serves() {
             return Ok((Vec::new(), None));

@@ -1,5 +1,6 @@
 //! `gpuctl pause`: frees the GPUs of a job and keeps everything else.
 
+use crate::model::GpuCount;
 use std::process::ExitCode;
 
 use crate::cli::jobs::pause::Pause;
@@ -30,8 +31,8 @@ pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Err
         connection.suspend(&job, true).await?;
     }
     let freed = match job.gpus_held() {
-        0 => String::new(),
-        1 => "; 1 GPU becomes free".to_owned(),
+        GpuCount::ZERO => String::new(),
+        GpuCount(1) => "; 1 GPU becomes free".to_owned(),
         many => format!("; {many} GPUs become free"),
     };
     let lost = if job.kind.serves() { "" } else { "; it goes on from its last checkpoint" };

@@ -1,5 +1,6 @@
 //! `gpuctl top`: shows nodes, jobs or GPUs by utilization, refreshed on a terminal, once in a pipe.
 
+use crate::model::GpuCount;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -100,14 +101,14 @@ async fn look(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) 
         (TopView::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
         (TopView::Jobs, Some(owners)) => {
             let found = owners.forest.workloads(&stock.inventory);
-            let holding = found.iter().filter(|one| one.gpus_held() > 0 || !one.slices.is_empty());
+            let holding = found.iter().filter(|one| one.gpus_held() > GpuCount::ZERO || !one.slices.is_empty());
             let line = |one: &crate::model::Workload| {
                 let pods: Vec<&str> = one.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
                 TopLine {
                     name: format!("{}/{}", one.top.namespace, one.top.name),
                     about: one.top.kind.clone(),
-                    held: Some(one.gpus_held()),
-                    total: one.requested,
+                    held: Some(one.gpus_held().0),
+                    total: one.requested.0,
                     figures: readings.figures_of(&one.top.namespace, &pods),
                 }
             };
