@@ -1,8 +1,7 @@
 //! Answers `--at TIME` and `who gpu`: the state at a moment, from kube-state-metrics and exporters in Prometheus.
 
+use crate::model::UnixSeconds;
 use std::process::ExitCode;
-
-use jiff::Timestamp;
 
 use super::history::{ClusterHistory, HistoryScope, clusters};
 use super::list::{self, ListOptions, Listing, Round};
@@ -20,8 +19,8 @@ const BEFORE: i64 = 300;
 /// Reads a moment of the past, or now, and returns what `read` finds in it; `None` means that there was no such GPU.
 pub(crate) async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOnce(&At<'_>) -> Option<T>) -> Result<T, Error> {
     let now = context.now();
-    let time = at.map_or(Ok(now), |text| times::instant(text, now))?.as_second();
-    if time > now.as_second() {
+    let time = UnixSeconds::from(at.map_or(Ok(now), |text| times::instant(text, now))?);
+    if time > now.into() {
         return Err(Error::usage("that time is in the future"));
     }
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
@@ -34,7 +33,7 @@ pub(crate) async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOn
         let error = unknown(format!("Prometheus at {} has no data about pods of that time", past.prometheus.server));
         return Err(error.hint("it must have scraped kube-state-metrics then"));
     }
-    let time = Timestamp::from_second(time).unwrap_or(now);
+    let time = time.timestamp();
     let then = At { cluster: &past.cluster, time, ledger: &ledger, usage: &usage };
     read(&then).ok_or_else(|| {
         let nodes = format!("gpuctl get nodes --at {}", time.as_second());

@@ -1,6 +1,7 @@
 //! Reads a stretch of the past from Prometheus: who held which devices, and what those measured. Each query covers at most
 //! one hour, so that memory stays bounded however long the stretch is.
 
+use crate::model::UnixSeconds;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, try_join, try_join3, try_join4};
@@ -88,12 +89,17 @@ impl<'c> ClusterHistory<'c> {
 
     /// Returns the name under which an answer may be kept; `None` when it is not to be kept.
     #[must_use]
-    pub(crate) fn key(&self, question: &str, start: i64) -> Option<String> {
-        Some(serde_json::json!([self.standing.as_ref()?, self.cluster, question, start]).to_string())
+    pub(crate) fn key(&self, question: &str, start: UnixSeconds) -> Option<String> {
+        Some(serde_json::json!([self.standing.as_ref()?, self.cluster, question, start.0]).to_string())
     }
 
-    /// Returns who held what between two times in Unix seconds, and what it did; the end is not a part of it.
-    pub(crate) async fn look(&self, start: i64, end: i64, want: HistoryScope) -> Result<(AllocationHistory, Usage), Error> {
+    /// Returns who held what between two times, and what it did; the end is not a part of it.
+    pub(crate) async fn look(
+        &self,
+        start: UnixSeconds,
+        end: UnixSeconds,
+        want: HistoryScope,
+    ) -> Result<(AllocationHistory, Usage), Error> {
         let seconds = (end - start).max(1);
         let at = async |query: String| Ok::<_, Error>(self.prometheus.at(&query, end).await?);
         let mut quantities = vec![Quantity::Utilization];
@@ -107,7 +113,7 @@ impl<'c> ClusterHistory<'c> {
         let small = try_join(self.ask_about_pods(seconds, end, want), at(kube_state::capacity(seconds)));
         let ((witness, capacity), devices) = try_join(small, at(query::samples(&quantities, seconds))).await?;
         let witness = Witness { capacity, ..witness };
-        let stretch = Stretch { start: start * 1000, end: end * 1000 };
+        let stretch = Stretch { start: start.millis(), end: end.millis() };
         let ledger = AllocationHistory::of(&witness, stretch, &self.nodes.shared);
         let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
         let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
@@ -120,7 +126,7 @@ impl<'c> ClusterHistory<'c> {
         devices: &[Series],
         requests: &[Series],
         seconds: i64,
-        end: i64,
+        end: UnixSeconds,
     ) -> Result<Vec<(PodKey, String)>, Error> {
         let holders = names(requests, "pod");
         let own = devices.iter().filter_map(|series| series.label("pod")).map(ToOwned::to_owned);
@@ -133,7 +139,7 @@ impl<'c> ClusterHistory<'c> {
     }
 
     /// Asks for everything but the capacity.
-    async fn ask_about_pods(&self, seconds: i64, end: i64, want: HistoryScope) -> Result<Witness, Error> {
+    async fn ask_about_pods(&self, seconds: i64, end: UnixSeconds, want: HistoryScope) -> Result<Witness, Error> {
         let requests = self.prometheus.at(&kube_state::requests(seconds), end).await?;
         let mut witness = Witness { requests, ..Witness::default() };
         let pods = names(&witness.requests, "pod");
@@ -163,7 +169,7 @@ impl<'c> ClusterHistory<'c> {
         names: &BTreeSet<String>,
         label: &str,
         seconds: i64,
-        end: i64,
+        end: UnixSeconds,
     ) -> Result<Vec<Series>, Error> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let ask = async |names: &[&str]| self.prometheus.at(&kube_state::about(what, names, label, seconds), end).await;
@@ -178,11 +184,11 @@ fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
 }
 
 /// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.
-/// One that came to be after `end`, in Unix seconds, is another of the same name.
-pub(crate) async fn uids(connection: &Connection, end: i64) -> BTreeMap<(String, String, String), String> {
+/// One that came to be after `end` is another of the same name.
+pub(crate) async fn uids(connection: &Connection, end: UnixSeconds) -> BTreeMap<(String, String, String), String> {
     let Ok(owners) = connection.owners(None).await else { return BTreeMap::new() };
     let found = owners.forest.workloads(&crate::model::Inventory::default());
-    let there = |one: &crate::model::Workload| one.top.created_at.is_none_or(|at| at.as_second() < end);
+    let there = |one: &crate::model::Workload| one.top.created_at.is_none_or(|at| UnixSeconds::from(at) < end);
     let own = found.into_iter().filter(there);
     own.map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid)).collect()
 }
@@ -191,7 +197,8 @@ pub(crate) async fn uids(connection: &Connection, end: i64) -> BTreeMap<(String,
 const HOUR: i64 = 3600;
 
 /// Hours by the clock, the first and the last cut.
-pub(crate) fn pieces(start: i64, end: i64) -> Vec<(i64, i64)> {
-    let first = start.div_euclid(HOUR);
-    (first..=(end - 1).div_euclid(HOUR)).map(|hour| ((hour * HOUR).max(start), ((hour + 1) * HOUR).min(end))).collect()
+pub(crate) fn pieces(start: UnixSeconds, end: UnixSeconds) -> Vec<(UnixSeconds, UnixSeconds)> {
+    let hour = |number: i64| UnixSeconds(number * HOUR);
+    let hours = start.spans_of(HOUR)..=(end - 1).spans_of(HOUR);
+    hours.map(|number| (hour(number).max(start), hour(number + 1).min(end))).collect()
 }

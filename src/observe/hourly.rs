@@ -1,9 +1,9 @@
 //! Makes the hourly rows of one cluster: closed hours come from the cache, the others from Prometheus.
 
+use crate::model::UnixSeconds;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use jiff::Timestamp;
 
 use crate::cache::Cache;
 use crate::cluster::{Access, Connection};
@@ -119,17 +119,18 @@ pub(crate) async fn of_cluster(
     question: &RowQuery<'_>,
     cluster: String,
     access: &Access,
-    (first, last, now): (i64, i64, i64),
+    (first, last, now): (UnixSeconds, UnixSeconds, UnixSeconds),
     no_cache: bool,
     context: &Context,
 ) -> Result<Vec<HourlyRow>, Error> {
     let connection = Connection::open(access).await?;
     let past = ClusterHistory::of(cluster, context, &connection).await?;
     let cache = if no_cache { Cache::none() } else { Cache::usual() };
-    let begins: Vec<i64> = (first..last.min(now)).step_by(usize::try_from(HOUR).unwrap_or(3600)).collect();
+    let begins = (first.0..last.min(now).0).step_by(HOUR as usize).map(UnixSeconds);
+    let begins: Vec<UnixSeconds> = begins.collect();
     warn_of_many(&past, begins.len(), last.min(now), context).await;
     let bar = context.terminal.progress(begins.len() as u64, "hours");
-    let one = async |start: i64| {
+    let one = async |start: UnixSeconds| {
         let end = (start + HOUR).min(now);
         let closed = start + HOUR + SETTLED < now;
         let key = past.key(&question.text(), start).filter(|_| closed);
@@ -138,8 +139,7 @@ pub(crate) async fn of_cluster(
             return Ok(kept);
         }
         let (ledger, usage) = past.look(start, end, question.want()).await?;
-        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();
-        let hour = Hour { cluster: &past.cluster, start: at(start), end: at(end), partial: start + HOUR > now };
+        let hour = Hour { cluster: &past.cluster, start: start.timestamp(), end: end.timestamp(), partial: start + HOUR > now };
         let rows = question.rows(&hour, &ledger, &usage);
         // What nobody saw may still be told by a store that was away.
         if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
@@ -168,7 +168,7 @@ pub(crate) async fn of_cluster(
 }
 
 /// Says how much there is to read, when it is much.
-async fn warn_of_many(past: &ClusterHistory<'_>, hours: usize, end: i64, context: &Context) {
+async fn warn_of_many(past: &ClusterHistory<'_>, hours: usize, end: UnixSeconds, context: &Context) {
     if hours < 24 {
         return;
     }

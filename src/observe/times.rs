@@ -1,5 +1,6 @@
 //! Parses times as users type them: RFC 3339, Unix seconds or milliseconds, a span before now such as `2h`, `yesterday`.
 
+use crate::model::UnixSeconds;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
@@ -43,7 +44,7 @@ impl TimeRange {
     /// Returns the window between two times, or what was asked for, with `step` seconds unless others were.
     pub(crate) fn window(&self, now: Timestamp, usual: (Timestamp, Timestamp), step: Option<i64>) -> Result<Window, Error> {
         let at = |text: &Option<String>, default: Timestamp| text.as_ref().map_or(Ok(default), |text| instant(text, now));
-        let (start, end) = (at(&self.start, usual.0)?.as_second(), at(&self.end, usual.1)?.as_second());
+        let (start, end) = (UnixSeconds::from(at(&self.start, usual.0)?), UnixSeconds::from(at(&self.end, usual.1)?));
         if start > end {
             return Err(Error::usage("the start is after the end"));
         }
@@ -72,10 +73,10 @@ const LONGEST: i64 = 2 * 366 * 86_400;
 /// Seconds of history that are read where nobody says from when.
 const DAY: i64 = 86_400;
 
-/// Returns a stretch of the past in Unix seconds: the last day, or what was asked for, as far as it has come.
-pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(i64, i64), Error> {
-    let at = |text: Option<&str>, usual: i64| text.map_or(Ok(usual), |text| instant(text, now).map(Timestamp::as_second));
-    let end = at(end, now.as_second())?;
+/// Returns a stretch of the past: the last day, or what was asked for, as far as it has come.
+pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Result<(UnixSeconds, UnixSeconds), Error> {
+    let at = |text: Option<&str>, usual| text.map_or(Ok(usual), |text| instant(text, now).map(UnixSeconds::from));
+    let end = at(end, now.into())?;
     let start = at(start, end - DAY)?;
     if start > end {
         return Err(Error::usage("the start is after the end"));
@@ -84,7 +85,7 @@ pub(crate) fn past(start: Option<&str>, end: Option<&str>, now: Timestamp) -> Re
         // Nobody would wait for it.
         return Err(Error::usage("the range is longer than two years").hint("ask for a later start"));
     }
-    Ok((start, end.min(now.as_second())))
+    Ok((start, end.min(now.into())))
 }
 
 /// Returns the moment that a text means.
@@ -142,6 +143,10 @@ mod tests {
         }
     }
 
+    fn window(start: i64, end: i64, step: i64) -> Window {
+        Window { start: UnixSeconds(start), end: UnixSeconds(end), step }
+    }
+
     #[test]
     fn a_window_has_a_fitting_step() {
         let now = Timestamp::from_second(100_000).unwrap();
@@ -149,7 +154,7 @@ mod tests {
             let span = TimeRange { start: Some(start.into()), end: None, step: step.map(ToOwned::to_owned) };
             span.window(now, (now, now), None)
         };
-        assert_eq!(of("1h", None).unwrap(), Window { start: 96_400, end: 100_000, step: 15 });
+        assert_eq!(of("1h", None).unwrap(), window(96_400, 100_000, 15));
         assert_eq!(of("0", None).unwrap().step, 101);
         assert_eq!((of("1h", Some("5m")).unwrap().step, of("1h", Some("60")).unwrap().step), (300, 60));
         assert!(of("1h", Some("0")).is_err() && of("100001", None).is_err());
@@ -164,6 +169,6 @@ mod tests {
             .is_err()
         );
         let before = TimeRange { start: None, end: Some("2h".into()), step: None };
-        assert_eq!(before.window_of_an_hour(now, Some(60)).unwrap(), Window { start: 89_200, end: 92_800, step: 60 });
+        assert_eq!(before.window_of_an_hour(now, Some(60)).unwrap(), window(89_200, 92_800, 60));
     }
 }

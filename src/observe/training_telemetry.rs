@@ -1,6 +1,7 @@
 //! Reads what a training reports about itself: log lines, and metrics that its pods expose.
 
 use crate::model::GpuCount;
+use crate::model::UnixSeconds;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ const LINES: u32 = 20_000;
 
 /// Returns what logs tell within a window. Trainers speak at one rank, the first or the last: the first of these that tells
 /// anything counts. A log that cannot be read tells nothing.
-pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Window, now: i64) -> TrainingCurves {
+pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], window: Window, now: UnixSeconds) -> TrainingCurves {
     let ends = speakers.first().into_iter().chain(speakers.last().filter(|_| speakers.len() > 1));
     for LogSource { namespace, pod, container } in ends {
         let since = Duration::from_secs(u64::try_from(now - window.start).unwrap_or(0).max(1));
@@ -54,7 +55,7 @@ pub(crate) async fn by_logs(connection: &Connection, speakers: &[LogSource], win
         let mut told = TrainingCurves::new();
         for line in lines {
             let Some(at) = line.at.map(jiff::Timestamp::as_millisecond) else { continue };
-            if at < window.start * 1000 || at > window.end * 1000 + 999 {
+            if at < window.start.millis() || at > window.end.millis() + 999 {
                 continue;
             }
             for (measure, value) in training::read(&line.text) {

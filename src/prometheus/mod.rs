@@ -8,6 +8,7 @@ mod samples;
 pub(crate) use address::{Credentials, PrometheusAddress};
 pub(crate) use error::QueryError;
 
+use crate::model::UnixSeconds;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -55,11 +56,11 @@ pub(crate) struct Prometheus<'a> {
     warnings: RefCell<BTreeSet<String>>,
 }
 
-/// A window of time in Unix seconds; both ends belong to it.
+/// A window of time; both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
-    pub start: i64,
-    pub end: i64,
+    pub start: UnixSeconds,
+    pub end: UnixSeconds,
     /// Seconds between two points.
     pub step: i64,
 }
@@ -76,10 +77,10 @@ impl Window {
         let mut pieces = Vec::new();
         let mut start = self.start;
         while start <= self.end {
-            let end = start.saturating_add((MOST_POINTS - 1).saturating_mul(step)).min(self.end);
+            let end = (start + (MOST_POINTS - 1).saturating_mul(step)).min(self.end);
             pieces.push(Self { start, end, step });
-            start = start.saturating_add(MOST_POINTS.saturating_mul(step));
-            if start == i64::MAX {
+            start = start + MOST_POINTS.saturating_mul(step);
+            if start == UnixSeconds::NEVER {
                 break;
             }
         }
@@ -126,12 +127,12 @@ impl<'a> Prometheus<'a> {
         self.read(&reply.await?)
     }
 
-    /// Returns the series of a query at a time in Unix seconds; of a range its samples as they were scraped.
-    pub(crate) async fn at(&self, query: &str, time: i64) -> Result<Vec<Series>, QueryError> {
+    /// Returns the series of a query at a time; of a range its samples as they were scraped.
+    pub(crate) async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
-                    let builder = client.query(query).at(time);
+                    let builder = client.query(query).at(time.0);
                     let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
                     self.straight(sent.map_err(|error| self.unreachable(&error))).await
                 }
@@ -153,12 +154,12 @@ impl<'a> Prometheus<'a> {
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
-                    let builder = client.query_range(query, start, end, step as f64);
+                    let builder = client.query_range(query, start.0, end.0, step as f64);
                     let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
                     self.straight(sent.map_err(|error| self.unreachable(&error))).await
                 }
                 Road::Through(ask) => {
-                    let [start, end, step] = [start, end, step].map(|number| number.to_string());
+                    let [start, end, step] = [start.0, end.0, step].map(|number| number.to_string());
                     let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step)];
                     asked(ask, "query_range", &parameters).await
                 }
@@ -283,14 +284,15 @@ mod tests {
 
     #[test]
     fn long_windows_are_asked_for_in_pieces_without_a_gap() {
-        let window = Window { start: 100, end: 100 + 25_000 * 15, step: 15 };
+        let window = Window { start: UnixSeconds(100), end: UnixSeconds(100 + 25_000 * 15), step: 15 };
         let pieces = window.pieces();
         assert_eq!(pieces.len(), 3);
         let points: Vec<i64> =
-            pieces.iter().flat_map(|piece| (piece.start..=piece.end).step_by(usize::try_from(piece.step).unwrap())).collect();
-        let whole: Vec<i64> = (window.start..=window.end).step_by(15).collect();
+            pieces.iter().flat_map(|piece| (piece.start.0..=piece.end.0).step_by(usize::try_from(piece.step).unwrap())).collect();
+        let whole: Vec<i64> = (window.start.0..=window.end.0).step_by(15).collect();
         assert_eq!(points, whole);
         assert!(pieces.iter().all(|piece| (piece.end - piece.start) / piece.step < MOST_POINTS));
-        assert_eq!(Window { start: 5, end: 5, step: 60 }.pieces(), [Window { start: 5, end: 5, step: 60 }]);
+        let moment = Window { start: UnixSeconds(5), end: UnixSeconds(5), step: 60 };
+        assert_eq!(moment.pieces(), [moment]);
     }
 }

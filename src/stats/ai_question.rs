@@ -67,7 +67,7 @@ fn condensed(points: &[Point], rules: &Rules) -> Value {
     let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
     values.sort_by(f64::total_cmp);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (start, length) = (rules.start as f64 * 1000.0, (rules.end - rules.start).max(1) as f64 * 1000.0);
+    let (start, length) = (rules.start.millis() as f64, (rules.end - rules.start).max(1) as f64 * 1000.0);
     let mut pieces: Vec<Vec<f64>> = vec![Vec::new(); POINTS.min(rules.expected())];
     for point in points {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place within the window")]
@@ -88,12 +88,19 @@ fn condensed(points: &[Point], rules: &Rules) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::UnixSeconds;
     use crate::stats::score::{Thresholds, Weights};
 
     #[test]
     fn a_curve_is_condensed_and_its_gaps_are_told() {
-        let rules =
-            Rules { start: 0, end: 400, step: 10, lookback: 20, weights: Weights::default(), thresholds: Thresholds::default() };
+        let rules = Rules {
+            start: UnixSeconds(0),
+            end: UnixSeconds(400),
+            step: 10,
+            lookback: 20,
+            weights: Weights::default(),
+            thresholds: Thresholds::default(),
+        };
         // Forty points, the pieces of 20 s hold two each; nothing in the fifth.
         let points: Vec<Point> = (0..40_i32)
             .filter(|index| !(8..10).contains(index))

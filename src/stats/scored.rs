@@ -1,5 +1,6 @@
 //! Chooses the devices to score: those that a pod holds, each from its measurements since the pod started.
 
+use crate::model::UnixSeconds;
 use std::collections::BTreeMap;
 
 use crate::model::reading::PodKey;
@@ -61,10 +62,9 @@ impl Scored {
 /// How devices are scored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// In Unix seconds.
-    pub start: i64,
-    /// In Unix seconds.
-    pub end: i64,
+    pub start: UnixSeconds,
+    pub end: UnixSeconds,
+    /// Seconds between two samples.
     pub step: i64,
     /// Seconds for which a value stands for what came after it.
     pub lookback: i64,
@@ -82,7 +82,7 @@ impl Rules {
     /// Returns true when samples are there from one end of the window to the other, none left out: two steps apart at most.
     fn covers(&self, trace: &Trace) -> bool {
         let times = trace.curve(Quantity::Utilization).iter().map(|point| point.at);
-        let (start, end, most) = (self.start * 1000, self.end * 1000, self.step * 2000);
+        let (start, end, most) = (self.start.millis(), self.end.millis(), self.step * 2000);
         let mut last = start;
         for at in times {
             if at - last > most {
@@ -127,8 +127,8 @@ pub(crate) fn scored(
             let expected = rules.expected();
             let of = |trace: &Trace| Score::of(trace, expected, rules.weights, rules.thresholds);
             let score = trace.as_ref().map_or_else(|| Score::unknown(expected), of);
-            let whole =
-                begin.is_some_and(|begin| begin <= rules.start * 1000) && trace.as_ref().is_some_and(|trace| rules.covers(trace));
+            let whole = begin.is_some_and(|begin| begin <= rules.start.millis())
+                && trace.as_ref().is_some_and(|trace| rules.covers(trace));
             Scored { reading, measured, score, whole, trace, opinion: None, spared: false }
         })
         .collect();
@@ -223,8 +223,8 @@ mod tests {
     use crate::stats::identity::ApiFacts;
 
     const RULES: Rules = Rules {
-        start: 0,
-        end: 600,
+        start: UnixSeconds(0),
+        end: UnixSeconds(600),
         step: 30,
         lookback: 60,
         weights: Weights { utilization: 0.5, memory_copy: 0.2, memory_used: 0.2, power: 0.1 },

@@ -1,5 +1,6 @@
 //! Renders hourly rows for people: a table per kind, and the curve of a cluster.
 
+use crate::model::UnixSeconds;
 use crate::model::units::Percent;
 use std::collections::BTreeSet;
 
@@ -103,14 +104,14 @@ fn own_cells(row: &HourlyRow) -> Vec<Cell> {
 
 /// Draws the utilization of a cluster by the hour, for a terminal.
 #[must_use]
-pub(crate) fn curve(rows: &[HourlyRow], start: i64, end: i64, look: TextStyle) -> String {
+pub(crate) fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: TextStyle) -> String {
     let of = |row: &HourlyRow| Some(Point { at: row.hour().as_millisecond(), value: row.avg_utilization()?.0 });
     let points: Vec<Point> = rows.iter().filter_map(of).collect();
     if look.width.is_none() || points.len() < 2 {
         return String::new();
     }
     let width = look.width.unwrap_or(80).min(100);
-    let frame = ChartFrame { from: start * 1000, to: end * 1000, top: 100.0, height: 5, width };
+    let frame = ChartFrame { from: start.millis(), to: end.millis(), top: 100.0, height: 5, width };
     chart(&points, frame, "utilization of held GPUs by the hour, %", look)
 }
 

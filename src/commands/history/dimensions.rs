@@ -1,5 +1,6 @@
 //! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list what statistics can be grouped by.
 
+use crate::model::UnixSeconds;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -50,14 +51,14 @@ pub(crate) async fn names(back: &LookbackArgs, kind: Dimension, context: &Contex
 async fn pods<T>(
     back: &LookbackArgs,
     context: &Context,
-    ask: impl AsyncFnOnce(&ClusterHistory<'_>, BTreeSet<String>, BTreeSet<String>, (String, i64, i64)) -> Result<T, Error>,
+    ask: impl AsyncFnOnce(&ClusterHistory<'_>, BTreeSet<String>, BTreeSet<String>, (String, i64, UnixSeconds)) -> Result<T, Error>,
 ) -> Result<T, Error> {
     context.terminal.set_format(back.output.into());
     let (cluster, access) = clusters(back.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection).await?;
     let seconds = i64::try_from(back.since.as_secs()).unwrap_or(i64::MAX).clamp(60, LONGEST);
-    let end = context.now().as_second();
+    let end = UnixSeconds::from(context.now());
     let answer = past.prometheus.at(&kube_state::holders(seconds), end).await?;
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
     let of = |name: &str| answer.iter().filter_map(|series| kube_state::label(series, name)).map(ToOwned::to_owned).collect();

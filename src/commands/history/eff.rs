@@ -1,6 +1,7 @@
 //! `gpuctl eff`: says how well a job or workload used its GPUs, also after its pods are gone.
 
 use crate::model::GpuCount;
+use crate::model::UnixSeconds;
 use crate::model::units::Watts;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -40,14 +41,13 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let ours = |series: &&crate::model::Series| {
         meant.namespace.as_deref().is_none_or(|own| kube_state::label(series, "namespace") == Some(own))
     };
-    let points: Vec<i64> =
-        seen.iter().filter(ours).flat_map(|series| series.points.iter().map(|point| point.at / 1000)).collect();
-    let (Some(first), Some(last)) = (points.iter().min(), points.iter().max()) else { return Err(meant.nowhere(&args.start)) };
+    let points = || seen.iter().filter(ours).flat_map(|series| &series.points).map(|point| UnixSeconds(point.at / 1000));
+    let (Some(first), Some(last)) = (points().min(), points().max()) else { return Err(meant.nowhere(&args.start)) };
     // It began and ended between two looks.
-    let pieces: Vec<(i64, i64)> = pieces((first - STEP).max(start), (last + STEP).min(end)).into_iter().collect();
+    let pieces = pieces((first - STEP).max(start), (last + STEP).min(end));
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let want = HistoryScope { memory: true, power: true, names: false };
-    let one = async |(from, to): (i64, i64)| {
+    let one = async |(from, to): (UnixSeconds, UnixSeconds)| {
         let looked = past.look(from, to, want).await?;
         bar.inc(1);
         Ok::<_, Error>(looked)
@@ -132,7 +132,7 @@ async fn meant(args: &Eff, connection: &Connection) -> Meant {
     }
     let is_uid = args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
     if is_uid {
-        let found = uids(connection, i64::MAX).await.into_iter().find(|(_, uid)| *uid == args.name);
+        let found = uids(connection, UnixSeconds::NEVER).await.into_iter().find(|(_, uid)| *uid == args.name);
         if let Some(((namespace, kind, name), _)) = found {
             return Meant { namespace: Some(namespace), kind: Some(kind), name };
         }

@@ -1,10 +1,10 @@
 //! `gpuctl report`: sums GPU-hours that were held, used and wasted, by namespace, team, user, pool or label.
 
+use crate::model::UnixSeconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::cli::history::report::{GroupBy, Report, ReportFormat, ReportSortKey};
@@ -83,11 +83,11 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection).await?;
-    let pieces: Vec<(i64, i64)> = pieces(start, end);
+    let pieces = pieces(start, end);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let want = HistoryScope { power: true, names: args.by != GroupBy::Namespace, ..HistoryScope::default() };
     let key = args.by.written_key();
-    let one = async |(from, to): (i64, i64)| {
+    let one = async |(from, to): (UnixSeconds, UnixSeconds)| {
         let (ledger, usage) = past.look(from, to, want).await?;
         bar.inc(1);
         let ours = |tenure: &Allocation| context.access.namespace.as_ref().is_none_or(|own| *own == tenure.pod.0);
@@ -135,7 +135,6 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         name,
         account,
     };
-    let at = |seconds: i64| Timestamp::from_second(seconds).unwrap_or_default();
     let currency = prices.as_ref().map(|prices| prices.currency.clone());
     let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
     match args.sort_by {
@@ -148,7 +147,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let mut all = GpuHours::default();
     groups.iter().for_each(|group| all.add(group.account.clone()));
     let total = Group { name: None, quota: None, cost: cost(&all), account: all };
-    let answer = Answer { by: args.by.word(), from: at(start), to: at(end), currency, groups, total };
+    let answer = Answer { by: args.by.word(), from: start.timestamp(), to: end.timestamp(), currency, groups, total };
     let text = document(format, &view::ReportDocument::from(&answer)).unwrap_or_else(|| match args.output {
         ReportFormat::Markdown => view::markdown(&answer),
         _ => view::table(&answer, format, !args.no_headers, context.terminal.look()),
@@ -170,7 +169,7 @@ fn read(path: &std::path::Path) -> Result<Prices, Error> {
 }
 
 /// Devices that namespaces may request, at the end.
-async fn quotas(past: &ClusterHistory<'_>, end: i64) -> Result<BTreeMap<String, f64>, Error> {
+async fn quotas(past: &ClusterHistory<'_>, end: UnixSeconds) -> Result<BTreeMap<String, f64>, Error> {
     let found = past.prometheus.at(&kube_state::quotas(), end).await?;
     let one = |series: &crate::model::Series| Some((kube_state::label(series, "namespace")?.to_owned(), series.last()?.value));
     Ok(found.iter().filter_map(one).collect())
@@ -196,6 +195,10 @@ mod tests {
 
     #[test]
     fn hours_are_those_of_the_clock() {
+        let pieces = |start, end| {
+            let found = pieces(UnixSeconds(start), UnixSeconds(end));
+            found.into_iter().map(|(from, to)| (from.0, to.0)).collect::<Vec<_>>()
+        };
         assert_eq!(pieces(3600, 10_800), [(3600, 7200), (7200, 10_800)]);
         assert_eq!(pieces(4000, 7201), [(4000, 7200), (7200, 7201)]);
         assert_eq!(pieces(10, 20), [(10, 20)]);

@@ -1,9 +1,9 @@
 //! `gpuctl snapshot`: prints who held which GPUs at one time or at many, from kube-state-metrics alone.
 
+use crate::model::UnixSeconds;
 use std::process::ExitCode;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use jiff::Timestamp;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::history::snapshot::{Latest, STEP, SnapshotCommand, SnapshotList, SnapshotSortKey};
@@ -23,10 +23,6 @@ const HOUR: i64 = 3600;
 /// Hours that are read at the same time.
 const AT_ONCE: usize = 3;
 
-fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_second(seconds).unwrap_or_default()
-}
-
 pub(crate) async fn run(args: &SnapshotCommand, context: &Context) -> Result<ExitCode, Error> {
     match args {
         SnapshotCommand::Latest(args) => latest(args, context).await,
@@ -40,17 +36,17 @@ async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection).await?;
-    let now = context.now().as_second();
+    let now = UnixSeconds::from(context.now());
     let want = HistoryScope { names: args.annotation.is_some(), ..HistoryScope::default() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let uids = uids(&connection, now).await;
     let details = Details { uids: &uids, annotation: annotation.as_deref() };
     let mut found = None;
     // A cluster that is younger than the last five minutes has none there.
-    for time in [now.div_euclid(STEP) * STEP, now] {
+    for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (ledger, usage) = past.look(time - STEP, time, want).await?;
         if ledger.looks() > 0 {
-            let at = At { cluster: &past.cluster, time: at(time), ledger: &ledger, usage: &usage };
+            let at = At { cluster: &past.cluster, time: time.timestamp(), ledger: &ledger, usage: &usage };
             found = Some(view::snapshot(&at, Some(details), true));
             break;
         }
@@ -94,21 +90,21 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     let uids = if args.details { uids(&connection, start).await } else { Uids::new() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let details = args.details.then_some(Details { uids: &uids, annotation: annotation.as_deref() });
-    let times: Vec<i64> = (start.div_euclid(args.step)..=last.div_euclid(args.step))
-        .map(|number| number * args.step)
+    let times: Vec<UnixSeconds> = (start.spans_of(args.step)..=last.spans_of(args.step))
+        .map(|number| UnixSeconds(number * args.step))
         .filter(|time| (start..=last).contains(time))
         .collect();
     // What is asked for together: a snapshot looks back, so one on the hour belongs to the hour before.
-    let groups: Vec<Vec<i64>> =
-        times.chunk_by(|a, b| (a - 1).div_euclid(HOUR) == (b - 1).div_euclid(HOUR)).map(<[i64]>::to_vec).collect();
+    let hour = |time: &UnixSeconds| (*time - 1).spans_of(HOUR);
+    let groups: Vec<Vec<UnixSeconds>> = times.chunk_by(|a, b| hour(a) == hour(b)).map(<[_]>::to_vec).collect();
     let bar = context.terminal.progress(groups.len() as u64, "hours");
     let want = HistoryScope { names: args.annotation.is_some(), ..HistoryScope::default() };
-    let of_group = async |times: Vec<i64>| {
+    let of_group = async |times: Vec<UnixSeconds>| {
         let (first, last) = (times[0] - STEP, times[times.len() - 1]);
         let (ledger, usage) = past.look(first, last, want).await?;
         bar.inc(1);
-        let one = |time: &i64| {
-            let at = At { cluster: &past.cluster, time: at(*time), ledger: &ledger, usage: &usage };
+        let one = |time: &UnixSeconds| {
+            let at = At { cluster: &past.cluster, time: time.timestamp(), ledger: &ledger, usage: &usage };
             view::snapshot(&at, details, false)
         };
         Ok::<_, Error>(times.iter().map(one).collect::<Vec<_>>())

@@ -1,5 +1,6 @@
 //! `gpuctl stats`: prints hourly rows of the cluster, its namespaces, the values of a label, or its workloads.
 
+use crate::model::UnixSeconds;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -31,7 +32,7 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
     };
     let options = hours.options();
     context.terminal.set_format(options.format);
-    let now = context.now().as_second();
+    let now = UnixSeconds::from(context.now());
     let (first, last) = hours.bounds(context.now())?;
     let chosen = clusters(hours.cluster.as_deref(), hours.all_contexts, context)?;
     let (mut rows, mut failed, several) = (Vec::new(), None, chosen.len() > 1);
@@ -128,10 +129,10 @@ impl HourArgs {
         ListOptions { page: self.page.page(PAGE_SIZE), ..self.print.options() }
     }
 
-    /// Returns the first hour that begins at or after the start, and the end, in Unix seconds.
-    fn bounds(&self, now: Timestamp) -> Result<(i64, i64), Error> {
+    /// Returns the first hour that begins at or after the start, and the end.
+    fn bounds(&self, now: Timestamp) -> Result<(UnixSeconds, UnixSeconds), Error> {
         let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
-        let first = start.div_euclid(HOUR) * HOUR;
+        let first = UnixSeconds(start.spans_of(HOUR) * HOUR);
         Ok((if first < start { first + HOUR } else { first }, end))
     }
 }

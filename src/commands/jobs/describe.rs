@@ -1,6 +1,7 @@
 //! `gpuctl describe job`: reads what is known about one job, several reads at a time, and prints it.
 
 use crate::model::GpuCount;
+use crate::model::UnixSeconds;
 use std::process::ExitCode;
 
 use futures::future::{join, join5};
@@ -81,7 +82,7 @@ const STEP: i64 = 60;
 /// Returns what the job's devices do now, and did in the last hour.
 async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Result<Option<JobWork>, Error> {
     let now = context.now();
-    let window = Window { start: now.as_second() - HOUR, end: now.as_second(), step: STEP };
+    let window = Window { start: UnixSeconds::from(now) - HOUR, end: now.into(), step: STEP };
     let current: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
     let pods = Pods::named(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
@@ -105,8 +106,8 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
         figures: metrics::figures_of(&readings, job),
         curve: history::mean(history.traces.iter().map(|trace| trace.curve(Quantity::Utilization))),
         readings,
-        from: window.start * 1000,
-        to: window.end * 1000,
+        from: window.start.millis(),
+        to: window.end.millis(),
         note,
     }))
 }

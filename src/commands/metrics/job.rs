@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
     let lifetimes = lifetimes(&found);
     let curves = curves(context, &connection, &quantities, &pods, window, &lifetimes);
     let speakers = speakers(&found);
-    let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.as_second())).await;
+    let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
     let (history, exposed) = curves?;
     let mut told = training_telemetry::with_exposed(told, &exposed);
     let throughput = [(Measure::TokensPerSecond, "tokens/sec"), (Measure::SamplesPerSecond, "samples/sec")]
@@ -41,8 +41,8 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
         history: &history,
         throughput: throughput.unwrap_or_default(),
         throughput_unit,
-        from: window.start * 1000,
-        to: window.end * 1000,
+        from: window.start.millis(),
+        to: window.end.millis(),
     };
     let only: Vec<JobMetric> = args.metric.iter().map(|shown| (*shown).into()).collect();
     let text = document(args.output.into(), &view::job(&curves, &only))

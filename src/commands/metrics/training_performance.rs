@@ -32,10 +32,10 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
         Ok::<_, Error>(series)
     };
     let speakers = speakers_of(workload);
-    let (exposed, told) = join(exposed, training_telemetry::by_logs(&connection, &speakers, window, now.as_second())).await;
+    let (exposed, told) = join(exposed, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
     let told: TrainingCurves = training_telemetry::with_exposed(told, &exposed?);
     let text = document(args.output.into(), &view::performance(&told))
-        .unwrap_or_else(|| view::performance_text(&told, window.start * 1000, window.end * 1000, context.terminal.look()));
+        .unwrap_or_else(|| view::performance_text(&told, window.start.millis(), window.end.millis(), context.terminal.look()));
     context.terminal.print(&text)?;
     if told.is_empty() {
         context.terminal.note("no known training metrics or log lines were found in this time");

@@ -34,11 +34,11 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         .collect();
     let curves = curves(context, &connection, &quantities, &pods, window, &lifetimes);
     let speakers = speakers_of(workload);
-    let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.as_second())).await;
+    let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
     let (history, exposed) = curves?;
     let told = training_telemetry::with_exposed(told, &exposed);
     let text = document(args.output.into(), &view::workload(&history, &told))
-        .unwrap_or_else(|| view::workload_text(&history, window.start * 1000, window.end * 1000, context.terminal.look()));
+        .unwrap_or_else(|| view::workload_text(&history, window.start.millis(), window.end.millis(), context.terminal.look()));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! Analyzes the window once: reads Prometheus and the API server at the same time, and scores every device.
 
+use crate::model::UnixSeconds;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
     let connection = context.connect().await?;
     let begun = context.now();
     let Settings { window, step, weights, thresholds, .. } = *settings;
-    let (start, end) = (begun.as_second() - window, begun.as_second());
+    let (start, end) = (UnixSeconds::from(begun) - window, UnixSeconds::from(begun));
     let span = Window { start, end, step };
     let asked = async {
         let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
