@@ -263,6 +263,7 @@ mod tests {
             message: String::new(),
             resume: None,
             fields,
+            resource: Box::default(),
         };
         assert!(is_of_ours(&failure(vec![blame("conflict with \"gpuctl\" using apps/v1")]), false));
         assert!(!is_of_ours(&failure(vec![blame("conflict with \"helm\" using apps/v1")]), true));

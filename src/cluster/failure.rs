@@ -4,6 +4,8 @@
 
 use thiserror::Error;
 
+use crate::model::refusal::RefusalCause;
+
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Failure {
     #[error("no cluster is configured")]
@@ -28,6 +30,8 @@ pub(crate) enum Failure {
         resume: Option<String>,
         /// Fields that are to blame, as the API server names them.
         fields: Vec<Blame>,
+        /// The resource that the refusal is about: `namespaces`.
+        resource: Box<str>,
     },
 }
 
@@ -42,7 +46,7 @@ impl Failure {
     /// Returns a conflict of ours, in the API server's terms.
     #[must_use]
     pub(crate) fn conflict(reason: &str, message: String) -> Self {
-        Self::Api { code: 409, reason: reason.to_owned(), message, resume: None, fields: Vec::new() }
+        Self::Api { code: 409, reason: reason.to_owned(), message, resume: None, fields: Vec::new(), resource: Box::default() }
     }
 
     /// Fields that are to blame.
@@ -60,6 +64,21 @@ impl Failure {
             Self::Api { reason, .. } => reason,
             _ => "",
         }
+    }
+
+    /// Returns what only the API server's message tells.
+    #[must_use]
+    pub(crate) fn cause(&self) -> Option<RefusalCause> {
+        match self {
+            Self::Api { message, .. } => RefusalCause::of(message),
+            _ => None,
+        }
+    }
+
+    /// Returns true when the namespace does not exist.
+    #[must_use]
+    pub(crate) fn lacks_namespace(&self) -> bool {
+        matches!(self, Self::Api { code: 404, resource, .. } if &**resource == "namespaces")
     }
 
     #[must_use]

@@ -1,6 +1,7 @@
 //! Follows the logs of a whole job: later pods join, a retried rank continues in its new pod, and the end of the job ends
 //! the stream.
 
+use crate::model::refusal::RefusalCause;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -171,7 +172,7 @@ impl Connection {
 /// Returns true for the API server's 400 for a container that the pod does not have; other 400s mean that it has not begun.
 #[must_use]
 pub(crate) fn names_no_container(failure: &Failure) -> bool {
-    failure.code() == Some(400) && failure.to_string().contains("is not valid for pod")
+    failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoSuchContainer)
 }
 
 /// Returns true when a container has begun: before that it has no log.

@@ -208,6 +208,7 @@ impl Connection {
                     .unwrap_or_else(|| format!("the API server answered {code}")),
                 resume: Some(text("/metadata/continue")).filter(|token| !token.is_empty()),
                 fields: status.pointer("/details/causes").map(blamed).unwrap_or_default(),
+                resource: text("/details/kind").into(),
             };
         }
         if media.contains("html") {
@@ -227,7 +228,7 @@ impl Connection {
         } else {
             format!("the API server answered {code}: {text}")
         };
-        Failure::Api { code, reason: String::new(), message, resume: None, fields: Vec::new() }
+        Failure::Api { code, reason: String::new(), message, resume: None, fields: Vec::new(), resource: Box::default() }
     }
 
     fn broken(&self, cause: String) -> Failure {

@@ -1,6 +1,7 @@
 //! Checks the objects of one document before anything is written: what already exists, and what the API server's dry run
 //! says of them and of a pod.
 
+use crate::model::refusal::RefusalCause;
 use serde_json::Value;
 
 use super::submit::{belongs, label};
@@ -79,12 +80,12 @@ impl Connection {
         let mut warnings = self.missing_secrets(&probe).await;
         match self.judge(&probe).await {
             Ok(()) => Ok(warnings),
-            Err(failure) if failure.to_string().contains("no PriorityClass") => Err(Obstacle::NoPriorityClass),
+            Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) => Err(Obstacle::NoPriorityClass),
             Err(failure) if refuses_dry_runs(&failure) => {
                 warnings.push(not_judged(&probe, &failure));
                 Ok(warnings)
             }
-            Err(failure) if failure.is_forbidden() && failure.to_string().contains("cannot create resource \"pods\"") => {
+            Err(failure) if failure.is_forbidden() && failure.cause() == Some(RefusalCause::NoRightToPods) => {
                 warnings.push("you may not create pods yourself, so the pods were not checked beforehand".to_owned());
                 Ok(warnings)
             }
@@ -206,7 +207,7 @@ impl Connection {
 
 /// Returns true when the API server refuses a dry run because a webhook with side effects would take part in it.
 pub(super) fn refuses_dry_runs(failure: &Failure) -> bool {
-    failure.code() == Some(400) && failure.to_string().contains("does not support dry run")
+    failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoDryRun)
 }
 
 fn not_judged(object: &Object, failure: &Failure) -> String {

@@ -67,6 +67,7 @@ impl Connection {
                 message: status.message.clone(),
                 resume: None,
                 fields: Vec::new(),
+                resource: Box::default(),
             },
             kube::Error::UpgradeConnection(error) => {
                 let cause = format!("{error}; a proxy between may not let WebSockets through");

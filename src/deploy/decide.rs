@@ -2,6 +2,7 @@
 //! API server's dry run is asked for each.
 
 use crate::model::GpuCount;
+use crate::model::refusal::RefusalCause;
 use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Effects, Obstacle, Wanted};
@@ -201,7 +202,7 @@ pub(crate) async fn compare(
 fn is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Error> {
     match judged {
         Ok(found) => warnings.extend(found),
-        Err(Obstacle::Failure(failure)) if failure.to_string().contains("exceeded quota") => {
+        Err(Obstacle::Failure(failure)) if failure.cause() == Some(RefusalCause::QuotaExceeded) => {
             warnings.push(format!("beside what runs now it would not fit: {failure}"));
         }
         Err(obstacle) => return Err(in_the_way(obstacle, plan)),

@@ -38,9 +38,8 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
 
 /// Returns the API server's refusal, with what to do about the usual ones.
 fn refused(failure: Failure, namespace: &str) -> Error {
-    let text = failure.to_string();
-    let (code, error) = (failure.code(), Error::from(failure));
-    if code == Some(404) && text.contains("namespaces") {
+    let (lacks_namespace, error) = (failure.lacks_namespace(), Error::from(failure));
+    if lacks_namespace {
         return error.hint(format!("create the namespace `{namespace}`, or choose another with `-n`"));
     }
     error

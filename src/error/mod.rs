@@ -4,6 +4,7 @@ mod name;
 
 pub(crate) use name::ErrorName;
 
+use crate::model::refusal::RefusalCause;
 use std::fmt;
 
 use crate::cluster::Failure;
@@ -213,28 +214,42 @@ impl From<QueryError> for Error {
     }
 }
 
+/// Returns the name of a refusal by whoever admits objects, and what to do about it; `None` for what is explained elsewhere.
+fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
+    Some(match cause {
+        RefusalCause::QuotaExceeded => {
+            (ErrorName::QuotaExceeded, "ask for less, or free what the quota counts: `gpuctl get jobs`")
+        }
+        RefusalCause::QuotaUnset => {
+            (ErrorName::QuotaExceeded, "the quota wants `resources.cpu` and `resources.memory` in every job")
+        }
+        RefusalCause::LimitRange => (ErrorName::LimitExceeded, "a LimitRange of the namespace bounds what one job may ask for"),
+        RefusalCause::PodSecurity => {
+            (ErrorName::PodSecurity, "the namespace forbids this; use `size:` or `pvc:` instead of host paths")
+        }
+        RefusalCause::WebhookDenied => (ErrorName::WebhookDenied, "a policy of the cluster refuses it"),
+        RefusalCause::PolicyDenied => (ErrorName::PolicyDenied, "a policy of the cluster refuses it"),
+        RefusalCause::WebhookUnreachable => {
+            (ErrorName::WebhookFailed, "a policy of the cluster cannot be asked; tell its administrator")
+        }
+        RefusalCause::NamespaceTerminating => {
+            (ErrorName::NamespaceTerminating, "the namespace is being deleted; choose another with `-n`")
+        }
+        RefusalCause::NoServiceAccount => (ErrorName::ServiceAccountNotFound, "correct `pod.serviceAccountName`"),
+        RefusalCause::NoPriorityClass | RefusalCause::NoRightToPods | RefusalCause::NoDryRun | RefusalCause::NoSuchContainer => {
+            return None;
+        }
+    })
+}
+
 /// Returns the API server's own reasons; its message is a sentence already. A 403 is a matter of rights only when it says so:
 /// quotas, webhooks and Pod Security refuse with the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
-    const REFUSALS: [(&str, ErrorName, &str); 9] = [
-        ("exceeded quota", ErrorName::QuotaExceeded, "ask for less, or free what the quota counts: `gpuctl get jobs`"),
-        ("failed quota", ErrorName::QuotaExceeded, "the quota wants `resources.cpu` and `resources.memory` in every job"),
-        ("usage per", ErrorName::LimitExceeded, "a LimitRange of the namespace bounds what one job may ask for"),
-        (
-            "violates PodSecurity",
-            ErrorName::PodSecurity,
-            "the namespace forbids this; use `size:` or `pvc:` instead of host paths",
-        ),
-        ("admission webhook", ErrorName::WebhookDenied, "a policy of the cluster refuses it"),
-        ("ValidatingAdmissionPolicy", ErrorName::PolicyDenied, "a policy of the cluster refuses it"),
-        ("failed calling webhook", ErrorName::WebhookFailed, "a policy of the cluster cannot be asked; tell its administrator"),
-        ("being terminated", ErrorName::NamespaceTerminating, "the namespace is being deleted; choose another with `-n`"),
-        ("error looking up service account", ErrorName::ServiceAccountNotFound, "correct `pod.serviceAccountName`"),
-    ];
     // Whoever admits may choose the code.
-    let admits = matches!(code, 400 | 403 | 422 | 500);
-    if let Some((_, name, hint)) = REFUSALS.iter().find(|(words, ..)| admits && told.contains(words)) {
-        return Error::new(name.clone(), told).hint(hint);
+    if matches!(code, 400 | 403 | 422 | 500)
+        && let Some((name, hint)) = RefusalCause::of(&told).and_then(admission)
+    {
+        return Error::new(name, told).hint(hint);
     }
     let kind = match code {
         401 | 403 => ErrorKind::Access,

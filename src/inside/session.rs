@@ -1,10 +1,11 @@
 //! Runs a command in a container and connects it with the user's terminal, for `exec` and `attach`.
 
+use crate::model::refusal::ContainerComplaint;
 use std::process::ExitCode;
 
 use tokio::sync::mpsc;
 
-use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
+use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream, names_no_container};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, pod};
@@ -64,7 +65,7 @@ pub(crate) async fn within(
         // A reader that went away ends us silently, as it ends every filter.
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),
         SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        SessionEnd::Refused(why) if why.contains("executable file not found") || why.contains("no such file") => {
+        SessionEnd::Refused(why) if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) => {
             let program = command.and_then(|command| command.first()).map_or("", String::as_str);
             let message = format!("the image of job `{}` has no `{program}`", job.name);
             Err(Error::new(ErrorName::CommandNotFound, message).cause(why))
@@ -78,9 +79,8 @@ pub(crate) async fn within(
 }
 
 fn refused(connection: &Connection, failure: crate::cluster::Failure, job: &Job, container: &str) -> Error {
-    let text = failure.to_string();
     let names: Vec<&str> = job.pods.iter().flat_map(|pod| &pod.containers).map(|one| one.name.as_str()).collect();
-    if failure.code() == Some(400) && text.contains("not valid for pod") {
+    if names_no_container(&failure) {
         let message = format!("job `{}` has no container `{container}`", job.name);
         return Error::new(ErrorName::ContainerNotFound, message).hint(format!("available: {}", names.join(", ")));
     }

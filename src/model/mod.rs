@@ -13,6 +13,7 @@ pub(crate) mod pool;
 pub(crate) mod quantity;
 pub(crate) mod quota;
 pub(crate) mod reading;
+pub(crate) mod refusal;
 pub(crate) mod rights;
 pub(crate) mod series;
 pub(crate) mod service;

@@ -1,6 +1,7 @@
 //! The state of a job: its status and the reasons that trainings and services share. It is read from the pods, never from
 //! the existence of an object.
 
+use super::refusal::RefusalCause;
 use std::fmt;
 use std::str::FromStr;
 
@@ -132,12 +133,11 @@ pub(super) fn stuck(pod: &Pod) -> Option<Why> {
 
 /// Returns the API server's refusal of a pod in one word.
 pub(super) fn create_failure_reason(message: &str) -> &'static str {
-    const WORDS: [(&str, &str); 5] = [
-        ("exceeded quota", "QuotaExceeded"),
-        ("failed quota", "QuotaExceeded"),
-        ("violates PodSecurity", "PodSecurity"),
-        ("no PriorityClass", "PriorityClassNotFound"),
-        ("admission webhook", "WebhookDenied"),
-    ];
-    WORDS.iter().find(|(text, _)| message.contains(text)).map_or("FailedCreate", |(_, word)| word)
+    match RefusalCause::of(message) {
+        Some(RefusalCause::QuotaExceeded | RefusalCause::QuotaUnset) => "QuotaExceeded",
+        Some(RefusalCause::PodSecurity) => "PodSecurity",
+        Some(RefusalCause::NoPriorityClass) => "PriorityClassNotFound",
+        Some(RefusalCause::WebhookDenied) => "WebhookDenied",
+        _ => "FailedCreate",
+    }
 }

@@ -127,20 +127,10 @@ pub(crate) fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     let Some(room) = look.width.and_then(|width| width.checked_sub(indent)).filter(|room| *room > 20) else {
         return text.to_owned();
     };
-    let (mut result, mut used) = (String::new(), 0);
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if used > 0 && used + 1 + length > room {
-            result.push_str(&format!("\n{}", " ".repeat(indent)));
-            used = 0;
-        } else if used > 0 {
-            result.push(' ');
-            used += 1;
-        }
-        result.push_str(word);
-        used += length;
-    }
-    result
+    // A name of an object is never cut: it is there to be copied.
+    let options = textwrap::Options::new(room).break_words(false).word_separator(textwrap::WordSeparator::AsciiSpace);
+    let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::wrap(text, options).join(&format!("\n{}", " ".repeat(indent)))
 }
 
 #[cfg(test)]
@@ -180,5 +170,11 @@ mod tests {
         let text = "0/12 nodes are available: 2 Insufficient nvidia.com/gpu";
         assert_eq!(wrapped(text, 4, look(None)), text);
         assert_eq!(wrapped(text, 4, look(Some(40))), "0/12 nodes are available: 2\n    Insufficient nvidia.com/gpu");
+        assert_eq!(wrapped("模型".repeat(8).as_str(), 4, look(Some(30))), "模型".repeat(8), "a name is not cut");
+        assert_eq!(
+            wrapped("模型模型 模型模型 模型模型 模型", 4, look(Some(29))),
+            "模型模型 模型模型\n    模型模型 模型",
+            "two columns each"
+        );
     }
 }

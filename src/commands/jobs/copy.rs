@@ -1,5 +1,6 @@
 //! `gpuctl cp`: copies files into a running container and out of it, with the `tar` of the image.
 
+use crate::model::refusal::ContainerComplaint;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::pin::pin;
@@ -145,17 +146,18 @@ impl Inside<'_> {
         let staged = unpacking.join().expect("unpacking does not panic");
         let failed = || Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied"));
         let (ending, said) = ended.ok_or_else(interrupted)??;
+        let complaint = ContainerComplaint::of_tar(&said);
         match (ending, staged) {
             (SessionEnd::Exit(0), Ok(staged)) => staged.place(&to).map_err(|error| failed().cause(error.to_string())),
             // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
-            (SessionEnd::Exit(1), Ok(staged)) if said.contains("changed as we read it") => {
+            (SessionEnd::Exit(1), Ok(staged)) if complaint == Some(ContainerComplaint::Changed) => {
                 self.context.terminal.warn(&format!("the file changed while it was copied: {said}"));
                 staged.place(&to).map_err(|error| failed().cause(error.to_string()))
             }
             (_, Err(error)) if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other) => {
                 Err(failed().cause(error.to_string()))
             }
-            (SessionEnd::Exit(_), Err(_)) if said.contains("No such file") || said.contains("can't open") => {
+            (SessionEnd::Exit(_), Err(_)) if complaint == Some(ContainerComplaint::NoFile) => {
                 Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said))
             }
             (SessionEnd::Exit(0), Err(error)) => Err(failed().cause(error.to_string())),
@@ -235,9 +237,7 @@ impl Inside<'_> {
         };
         match ended? {
             (SessionEnd::Exit(0), _) => {}
-            (SessionEnd::Exit(_), said)
-                if said.contains("No such file") || said.contains("can't open") || said.contains("can't change") =>
-            {
+            (SessionEnd::Exit(_), said) if ContainerComplaint::of_tar(&said) == Some(ContainerComplaint::NoFile) => {
                 return Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said));
             }
             (ending, said) => return Err(of_tar(ending, said, path)),
@@ -270,7 +270,7 @@ fn of_tar(ending: SessionEnd, said: String, path: &str) -> Error {
     let failed = |cause: String| Error::new(ErrorName::CopyFailed, format!("`{path}` could not be copied")).cause(cause);
     match ending {
         SessionEnd::Exit(code) => failed(if said.is_empty() { format!("tar ended with exit code {code}") } else { said }),
-        SessionEnd::Refused(why) if why.contains("executable file not found") => {
+        SessionEnd::Refused(why) if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) => {
             failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
         }
         SessionEnd::Refused(why) => failed(why),
