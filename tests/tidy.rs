@@ -13,7 +13,7 @@ const MAY_NAME: [(&str, &[&str]); 24] = [
     ("view", &["view", "stats", "model", "spec", "error"]),
     ("cluster", &["cluster", "model", "render"]),
     ("prometheus", &["prometheus", "model"]),
-    ("error", &["error", "cluster", "prometheus", "render", "spec"]),
+    ("error", &["error", "cluster", "model", "prometheus", "render", "spec"]),
     ("terminal", &["terminal", "view", "error", "spec"]),
     ("config", &["config", "files", "model", "prometheus", "terminal"]),
     ("cache", &["files"]),
