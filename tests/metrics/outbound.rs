@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::other::{Other, Reply};
+use crate::other_server::{Other, Reply};
 use crate::support::{Run, Scene, file, gpuctl, near, run};
 
 const SHORT: [&str; 4] = ["--window", "8s", "--step", "1s"];
@@ -88,8 +88,9 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     assert_eq!(control.take()[0].json()["status"], "idle");
     // The file's headers go to the file's address, and to no other.
     score(&scene, &["--config", config, "--execute"], &[]).ok();
-    let headers =
-        |asked: Vec<crate::other::Asked>| asked.iter().map(|one| one.header("x-own").map(ToOwned::to_owned)).collect::<Vec<_>>();
+    let headers = |asked: Vec<crate::other_server::Asked>| {
+        asked.iter().map(|one| one.header("x-own").map(ToOwned::to_owned)).collect::<Vec<_>>()
+    };
     assert_eq!(headers(control.take()), [Some("canary-2".to_owned()), Some("canary-2".to_owned())]);
     score(&scene, &["--config", config, "--control-api", &control.url("/else"), "--execute"], &[]).ok();
     assert_eq!(headers(control.take()), [None, None]);
@@ -137,7 +138,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         command.args(["--prometheus", &scene.prometheus, "-n", scene.name, "score", "low", "--window", "20s", "--step", "1s"]);
         command.args(["--control-api", &url, "--execute"]);
         let told = run(command, "").ok();
-        let ours = |one: &crate::other::Asked| one.json()["pod"] == json!(young[0]);
+        let ours = |one: &crate::other_server::Asked| one.json()["pod"] == json!(young[0]);
         if told.err.contains("are skipped: their data are incomplete or shorter than the window") {
             assert!(!control.take().iter().any(ours));
             break;
@@ -339,7 +340,7 @@ fn an_ai_is_asked_and_changes_no_score() {
     ai.take();
     score(&scene, &config, &[]).ok();
     assert!(ai.take().is_empty());
-    let keys = |asked: Vec<crate::other::Asked>| {
+    let keys = |asked: Vec<crate::other_server::Asked>| {
         asked.iter().map(|one| one.header("authorization").unwrap_or("none").to_owned()).collect::<Vec<_>>()
     };
     score(&scene, &config, &[("AI_ENABLED", "true")]).ok();

@@ -289,6 +289,35 @@ pub fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
     run(command, "")
 }
 
+/// Compares what the README shows of a command with what is printed, but for names, numbers and the lengths of bars.
+fn readme_has_the_shape_of(command: &str, printed: &str) {
+    let number = regex::Regex::new(r"[0-9]+(\.[0-9]+)?").unwrap();
+    let span = regex::Regex::new(r"([0-9]+h )?[0-9]+[smh]\b").unwrap();
+    let shape = |line: &str| -> String {
+        let line = number.replace_all(&span.replace_all(line, "0s"), "0").replace("GPUs", "GPU");
+        let word = |word: &str| match word {
+            "-" => "0".to_owned(),
+            "Job" | "Deployment" | "StatefulSet" => "KIND".to_owned(),
+            word if word.contains('/') => "NAME".to_owned(),
+            word if word.chars().all(|c| ('█'..='▏').contains(&c)) => String::new(),
+            word => word.to_owned(),
+        };
+        let mut words: Vec<String> = line.split_whitespace().map(word).filter(|word| !word.is_empty()).collect();
+        // A row of a table begins with a name.
+        if words.len() > 9 && words[1] == "0" {
+            words.splice(..1, ["NAME".to_owned()]);
+        }
+        words.join(" ").replace(" (0 samples dropped)", "")
+    };
+    let readme = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let begin = readme.find(&format!("$ gpuctl {command}\n")).unwrap_or_else(|| panic!("the README has no `{command}`"));
+    let shown = readme[begin..].split("```").next().unwrap();
+    let real: Vec<String> = printed.lines().map(shape).collect();
+    for line in shown.lines().skip(1).filter(|line| !line.trim().is_empty()) {
+        assert!(real.contains(&shape(line)), "the README shows `{line}`; there is\n{printed}\n{real:#?} and not {}", shape(line));
+    }
+}
+
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -596,6 +625,10 @@ fn hours_that_are_over_in_every_telling() {
     eff(&["web", "-n", "ml"]).exits(4).says("`web` in ml held no GPU");
     let text = ask(&plain, &cache, &["eff", "web", "--start", "12h"]).ok().out;
     assert!(text.contains("inf/web") && text.contains("GPU-hours") && text.contains("advice"), "{text}");
+    let text = ask(&plain, &cache, &["eff", "ml/stuck", "--start", "12h"]).ok().out + &text;
+    readme_has_the_shape_of("eff qwen2-7b-sft", &text);
+    let text = ask(&plain, &cache, &["report", "--from", &start, "--to", &end]).ok().out;
+    readme_has_the_shape_of("report --from 1h", &text);
 
     // Lists as they were, and who had which device.
     let then = |arguments: &[&str], second: i64| {
