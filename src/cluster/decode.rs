@@ -1,7 +1,6 @@
 //! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page. Unnamed fields cost
 //! nothing, and an object that lacks a field is still read.
 
-use crate::model::GpuCount;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use crate::model::{Container, Pod, PodPhase};
+use crate::model::{Container, GpuCount, Pod, PodPhase};
 
 /// A page of a list; Go writes `null` for an empty one.
 #[derive(Deserialize)]

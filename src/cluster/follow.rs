@@ -1,7 +1,6 @@
 //! Follows the logs of a whole job: later pods join, a retried rank continues in its new pod, and the end of the job ends
 //! the stream.
 
-use crate::model::refusal::RefusalCause;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
+use crate::model::refusal::RefusalCause;
 use crate::model::{Container, Job, Pod, State};
 
 use super::{Connection, Failure, Follower, LogLine, LogQuery, OutageRetry, Wanted};

@@ -1,6 +1,5 @@
 //! Lists jobs and their pods by label: one list per kind of owner and one of pods, in parallel, however many jobs there are.
 
-use crate::model::GpuCount;
 use std::collections::{BTreeMap, HashMap};
 
 use futures::future::{join, join_all};
@@ -14,7 +13,7 @@ use crate::model::labels::{
     DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES, SOURCE, USER,
     VERSION,
 };
-use crate::model::{Job, JobKind, Pod, PodPhase};
+use crate::model::{GpuCount, Job, JobKind, Pod, PodPhase};
 use crate::render::label_value;
 
 /// Which jobs are wanted.

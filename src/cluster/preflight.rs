@@ -1,13 +1,13 @@
 //! Checks the objects of one document before anything is written: what already exists, and what the API server's dry run
 //! says of them and of a pod.
 
-use crate::model::refusal::RefusalCause;
 use serde_json::Value;
 
 use super::submit::{belongs, label};
 use super::{Connection, Failure, Wanted};
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use crate::model::quantity;
+use crate::model::refusal::RefusalCause;
 use crate::render::{Object, Rendered};
 
 /// A reason why an object cannot be written, found before the first write.

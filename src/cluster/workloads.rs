@@ -1,7 +1,6 @@
 //! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by following owner references,
 //! each kind found by discovery.
 
-use crate::model::GpuCount;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +10,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::Forest;
 use crate::model::workload::{OwnerObject, Standing, WorkPod};
+use crate::model::{Forest, GpuCount};
 
 use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
 use super::{Connection, Failure};

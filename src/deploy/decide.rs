@@ -1,8 +1,6 @@
 //! Decides for every job of a run, before the first is written, whether it is created, changed, replaced or left alone. The
 //! API server's dry run is asked for each.
 
-use crate::model::GpuCount;
-use crate::model::refusal::RefusalCause;
 use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Effects, Obstacle, Wanted};
@@ -11,7 +9,8 @@ use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules;
 use crate::error::{Error, ErrorName};
 use crate::model::labels::{SOURCE, USER};
-use crate::model::{Job, Node, State};
+use crate::model::refusal::RefusalCause;
+use crate::model::{GpuCount, Job, Node, State};
 use crate::render::{Rendered, namespace, render};
 use crate::spec::Document;
 use crate::view::changes::{self, Masks};

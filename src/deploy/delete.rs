@@ -1,6 +1,5 @@
 //! Deletes a job by UID and waits until its pods are gone, for only then are its GPUs free.
 
-use crate::model::GpuCount;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use crate::cluster::{Connection, Deletion, OutageRetry, PendingDeletion};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
-use crate::model::Job;
+use crate::model::{GpuCount, Job};
 use crate::view::deleted::Deleted;
 
 /// How a job is deleted.

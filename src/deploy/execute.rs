@@ -1,7 +1,6 @@
 //! Writes decided documents one after the other and keeps count of what was created, what failed and what was not tried. An
 //! interruption removes what the current document has created so far.
 
-use crate::model::GpuCount;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::plan::{Plan, PlanningFacts, job};
 use crate::error::{Error, ErrorKind, ErrorName};
+use crate::model::GpuCount;
 use crate::model::rights::Task;
 use crate::render::pods_in_all;
 use crate::view::changes;

@@ -3,8 +3,7 @@
 use crate::cluster::{Connection, Wanted};
 use crate::deploy::plan::Plan;
 use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::GpuCount;
-use crate::model::{PoolDefinition, State};
+use crate::model::{GpuCount, PoolDefinition, State};
 use crate::render::pods_in_all;
 use crate::spec::Document;
 

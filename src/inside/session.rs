@@ -1,6 +1,5 @@
 //! Runs a command in a container and connects it with the user's terminal, for `exec` and `attach`.
 
-use crate::model::refusal::ContainerComplaint;
 use std::process::ExitCode;
 
 use tokio::sync::mpsc;
@@ -11,6 +10,7 @@ use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, pod};
 use crate::lookup::{self, Purpose};
 use crate::model::Job;
+use crate::model::refusal::ContainerComplaint;
 use crate::terminal::raw::{self, RawMode};
 
 /// A shell that most images have; bash where there is one.

@@ -1,11 +1,11 @@
 //! Builds workloads from owners and pods: the owner at the top of each chain, what is below it, and the GPUs that all of it
 //! requests and holds.
 
-use super::units::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::inventory::{Holder, Inventory, NodeUsage};
 use super::job::PodPhase;
+use super::units::GpuCount;
 use super::workload::{OwnerObject, Standing, WorkPod, Workload};
 
 /// Owners and pods by UID.

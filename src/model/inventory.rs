@@ -1,7 +1,6 @@
 //! Counts who holds which GPU, from nodes, pods and dynamically allocated devices; every command shows these counts. Whole
 //! devices and slices are counted separately; what may not be read is unknown, never free.
 
-use super::units::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -10,6 +9,7 @@ use super::gpu::GpuType;
 use super::host::{NodeDetails, NodeHealth, Unit, health, unit};
 use super::quantity;
 use super::reading::Reading;
+use super::units::GpuCount;
 
 /// A pod as far as it takes something away from its node.
 #[derive(Clone, Debug, Default)]

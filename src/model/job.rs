@@ -1,11 +1,12 @@
 //! A job of gpuctl and its pods, as the cluster reports them.
 
-use super::units::GpuCount;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+
+use super::units::GpuCount;
 
 /// The container that gpuctl makes in every pod.
 pub(crate) const OWN_CONTAINER: &str = "main";

@@ -1,12 +1,12 @@
 //! A pool beyond the label on its nodes: description, allowed types, quota, and the labels that were set on each node for
 //! it, so that deleting the pool removes exactly those.
 
-use super::units::GpuCount;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::gpu::GpuType;
+use super::units::GpuCount;
 
 /// A pool's definition, kept in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

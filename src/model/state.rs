@@ -1,11 +1,11 @@
 //! The state of a job: its status and the reasons that trainings and services share. It is read from the pods, never from
 //! the existence of an object.
 
-use super::refusal::RefusalCause;
 use std::fmt;
 use std::str::FromStr;
 
 use super::job::{Container, Pod, PodPhase};
+use super::refusal::RefusalCause;
 
 /// The contract's words for the state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,12 +1,12 @@
 //! Workloads: the top-level owners of pods that request GPUs, with what is below them.
 
-use super::units::GpuCount;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::job::PodPhase;
 use super::reading::PodKey;
+use super::units::GpuCount;
 
 /// An object that owns others, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

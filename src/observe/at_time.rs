@@ -1,6 +1,5 @@
 //! Answers `--at TIME` and `who gpu`: the state at a moment, from kube-state-metrics and exporters in Prometheus.
 
-use crate::model::UnixSeconds;
 use std::process::ExitCode;
 
 use super::history::{ClusterHistory, HistoryScope, clusters};
@@ -10,6 +9,7 @@ use super::times;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
+use crate::model::UnixSeconds;
 use crate::view::at_time as view;
 use crate::view::snapshot::At;
 

@@ -1,7 +1,6 @@
 //! Reads a stretch of the past from Prometheus: who held which devices, and what those measured. Each query covers at most
 //! one hour, so that memory stays bounded however long the stretch is.
 
-use crate::model::UnixSeconds;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, try_join, try_join3, try_join4};
@@ -10,8 +9,8 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use crate::cluster::{Access, Connection};
 use crate::context::Context;
 use crate::error::Error;
-use crate::model::Series;
 use crate::model::reading::PodKey;
+use crate::model::{Series, UnixSeconds};
 use crate::observe::metrics;
 use crate::prometheus::Prometheus;
 use crate::stats::allocations::{AllocationHistory, Stretch, Witness};

@@ -1,6 +1,5 @@
 //! Makes the hourly rows of one cluster: closed hours come from the cache, the others from Prometheus.
 
-use crate::model::UnixSeconds;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -9,6 +8,7 @@ use crate::cache::Cache;
 use crate::cluster::{Access, Connection};
 use crate::context::Context;
 use crate::error::Error;
+use crate::model::UnixSeconds;
 use crate::observe::history::{ClusterHistory, HistoryScope, uids};
 use crate::stats::allocations::{Allocation, AllocationHistory};
 use crate::stats::hourly::{sum, workloads};

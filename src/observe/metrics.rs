@@ -1,7 +1,6 @@
 //! Finds Prometheus and reads current values. The address comes from the flags or the config file; without one, Services of
 //! the cluster are probed through the API server's proxy, or through a port-forward where the proxy is forbidden.
 
-use crate::model::GpuCount;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::cluster::{Connection, Failure, InventorySnapshot, PrometheusService, 
 use crate::config::Origin;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::model::{Figures, Inventory, Job, NodeUsage, Readings};
+use crate::model::{Figures, GpuCount, Inventory, Job, NodeUsage, Readings};
 use crate::prometheus::{self, Credentials, HttpReply, Prometheus, PrometheusAddress, QueryError};
 use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;

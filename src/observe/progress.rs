@@ -1,14 +1,13 @@
 //! Reads the progress of running trainings from the newest lines of their logs, many jobs at the same time, within one
 //! second.
 
-use crate::model::units::Percent;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 
 use crate::cluster::{Connection, LogLine, LogQuery};
-use crate::model::{Job, JobKind, State, Status};
+use crate::model::{Job, JobKind, Percent, State, Status};
 use crate::stats::progress;
 
 /// All log tails of one page together.

@@ -1,10 +1,10 @@
 //! Parses times as users type them: RFC 3339, Unix seconds or milliseconds, a span before now such as `2h`, `yesterday`.
 
-use crate::model::UnixSeconds;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::error::Error;
+use crate::model::UnixSeconds;
 use crate::model::quantity;
 use crate::prometheus::Window;
 

@@ -1,12 +1,10 @@
 //! Reads what a training reports about itself: log lines, and metrics that its pods expose.
 
-use crate::model::GpuCount;
-use crate::model::UnixSeconds;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::cluster::{Connection, LogQuery};
-use crate::model::{Job, Point, Series, Workload};
+use crate::model::{GpuCount, Job, Point, Series, UnixSeconds, Workload};
 use crate::prometheus::Window;
 use crate::stats::training::{self, Measure};
 use crate::view::metrics::TrainingCurves;

@@ -1,13 +1,12 @@
 //! Reads every workload once, with what its devices measure, and finds the one that a user names.
 
-use crate::model::GpuCount;
 use futures::future::join3;
 
 use super::list::Round;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::model::{Figures, Forest, Readings, Workload};
+use crate::model::{Figures, Forest, GpuCount, Readings, Workload};
 use crate::observe::metrics::OptionalMetrics;
 use crate::spec::nearest;
 use crate::stats::dialect::Quantity;

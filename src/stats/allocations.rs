@@ -1,9 +1,9 @@
 //! Reconstructs who held which devices during a window from kube-state-metrics samples, deleted pods included. Time is cut
 //! into slots of one scrape; slots without samples are unknown and weigh nothing.
 
-use crate::model::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::GpuCount;
 use crate::model::reading::PodKey;
 use crate::model::series::{Point, Series};
 

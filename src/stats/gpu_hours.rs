@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationHistory};
 use super::usage::Usage;
-use crate::model::DeviceId;
-use crate::model::units::{Mebibytes, Percent, Watts, highest, mean};
+use crate::model::units::{highest, mean};
+use crate::model::{DeviceId, Mebibytes, Percent, Watts};
 
 /// GPU-hours of a group.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,6 +1,5 @@
 //! Makes one curve per device and quantity from the samples of a window. A gap stays a gap.
 
-use crate::model::units::Mebibytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::device_numbers::DeviceNumbers;
@@ -8,7 +7,7 @@ use super::dialect::{Quantity, metric_of};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use super::limits;
 use crate::model::reading::PodKey;
-use crate::model::{DeviceId, Point, Series};
+use crate::model::{DeviceId, Mebibytes, Point, Series};
 
 /// What one device measured.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,8 +1,8 @@
 //! Decides who held a device at a time, from the labels of its samples and the allocations on its node.
 
-use crate::model::GpuCount;
 use std::collections::BTreeMap;
 
+use crate::model::GpuCount;
 use crate::model::reading::PodKey;
 
 use super::allocations::AllocationHistory;

@@ -1,9 +1,10 @@
 //! Reads the progress of a training from the lines of common trainers. Lines of unknown shape are ignored.
 
-use crate::model::units::Percent;
 use std::sync::LazyLock;
 
 use regex::Regex;
+
+use crate::model::Percent;
 
 /// How a trainer tells its progress. Tried in this order: steps are finer than epochs.
 struct ProgressPattern {

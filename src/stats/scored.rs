@@ -1,10 +1,9 @@
 //! Chooses the devices to score: those that a pod holds, each from its measurements since the pod started.
 
-use crate::model::UnixSeconds;
 use std::collections::BTreeMap;
 
 use crate::model::reading::PodKey;
-use crate::model::{Consumer, Inventory, NodeUsage, Reading, Readings};
+use crate::model::{Consumer, Inventory, NodeUsage, Reading, Readings, UnixSeconds};
 
 use super::dialect::Quantity;
 use super::history::{History, Trace};

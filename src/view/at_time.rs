@@ -1,19 +1,19 @@
 //! Renders nodes, jobs and single devices at a moment of the past. Fields have the names of the present lists; what history
 //! does not record is left out.
 
-use crate::model::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::model::{GpuCount, Percent};
 use crate::stats::allocations::{Allocation, TopOwner};
 
 use super::coverage::{percent, rounded};
 use super::snapshot::At;
 use super::table::{Table, left, right};
+use super::text::or_dash;
 use super::{Format, TextStyle};
-use crate::model::units::Percent;
 
 /// A list as it was at a moment.
 #[derive(Serialize)]
@@ -190,10 +190,6 @@ pub(crate) fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> 
     })
 }
 
-fn number(value: Option<u64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
-
 /// Renders nodes for people.
 #[must_use]
 pub(crate) fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
@@ -204,8 +200,8 @@ pub(crate) fn node_table(items: &[NodeAt], format: Format, headers: bool, look: 
         table.row(vec![
             item.node_name.as_str().into(),
             item.gpu_total.to_string().into(),
-            number(item.gpu_used).into(),
-            number(item.gpu_free).into(),
+            or_dash(item.gpu_used).into(),
+            or_dash(item.gpu_free).into(),
             percent(item.gpu_utilization).into(),
             holders.collect::<Vec<_>>().join(" ").into(),
         ]);

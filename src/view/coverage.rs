@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 pub(crate) use crate::model::units::rounded;
-use crate::model::units::{Mebibytes, Percent, Watts};
-use crate::model::{Figures, Reading, Readings};
+use crate::model::{Figures, Mebibytes, Percent, Reading, Readings, Watts};
 
 /// What measured numbers rest on.
 #[derive(Clone, Copy, Debug, Default, Serialize)]

@@ -1,6 +1,5 @@
 //! Renders what `create` and `apply` did.
 
-use crate::model::GpuCount;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -8,6 +7,7 @@ use serde::Serialize;
 
 use super::text::{clean, count};
 use crate::error::Error;
+use crate::model::GpuCount;
 
 /// A document that was created.
 #[derive(Clone, Debug, Serialize)]

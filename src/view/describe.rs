@@ -1,12 +1,12 @@
 //! Renders `describe job`.
 
-use crate::model::GpuCount;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::model::{Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, Readings, State, quantity};
+use crate::model::{GpuCount, Percent, Watts};
 use crate::spec::masked;
 
 use super::TextStyle;
@@ -15,7 +15,6 @@ use super::coverage::{self, Coverage, memory_of, rounded};
 use super::events::{self, EventDocument, recent};
 use super::pods::{self, PodDocument};
 use super::text::{age, bar, clean, count, paint, state, status_color, status_line, wrapped};
-use crate::model::units::{Percent, Watts};
 
 /// What is known of a job.
 #[derive(Clone, Debug)]

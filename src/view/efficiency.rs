@@ -1,9 +1,9 @@
 //! Renders `eff`: how a workload used its GPUs, a bar per device, and advice.
 
-use crate::model::units::Mebibytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::model::Mebibytes;
 use crate::stats::allocations::TopOwner;
 use crate::stats::gpu_hours::{Advice, GpuHours, Works};
 

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use crate::model::units::UnitValue;
 use crate::stats::score::Band;
 use crate::stats::scored::Scored;
 
 use super::score::ScoreStats;
-use crate::model::units::UnitValue;
 
 /// What analyses came to so far.
 #[derive(Clone, Debug, Default)]

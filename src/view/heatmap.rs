@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::{NodeUsage, Reading};
+use crate::model::units::{UnitValue, highest};
+use crate::model::{NodeUsage, Reading, Watts};
 use crate::stats::limits;
 
 use super::TextStyle;
 use super::coverage::{Coverage, rounded};
 use super::text::{clean, paint};
-use crate::model::units::{UnitValue, Watts, highest};
 
 /// What is shown of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

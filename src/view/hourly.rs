@@ -1,7 +1,6 @@
 //! The rows of `stats` with the field names of the aggregation document. Percentages are 0 to 100, hours are UTC, memory is
 //! in GiB, unknown is null.
 
-use crate::model::units::Mebibytes;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::coverage::rounded;
-use crate::model::units::Percent;
+use crate::model::{Mebibytes, Percent};
 use crate::stats::hourly::{OfWorkload, Sum, Summary};
 
 /// The hour that a row is about.

@@ -1,7 +1,5 @@
 //! Renders hourly rows for people: a table per kind, and the curve of a cluster.
 
-use crate::model::UnixSeconds;
-use crate::model::units::Percent;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -11,7 +9,7 @@ use super::coverage::percent;
 use super::hourly::{HourlyRow, RowKind, Utilization};
 use super::table::{Cell, Column, Table, left, right};
 use super::{Format, TextStyle, csv};
-use crate::model::Point;
+use crate::model::{Percent, Point, UnixSeconds};
 
 /// Renders rows for people, or as CSV with every field of the rows.
 #[must_use]

@@ -1,16 +1,14 @@
 //! Renders `get jobs`.
 
-use crate::model::GpuCount;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Figures, Job, State};
+use crate::model::{Figures, GpuCount, Job, Percent, State};
 
 use super::coverage::{Coverage, memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::{age, bar, clean, state, status_color};
 use super::{Format, TextStyle};
-use crate::model::units::Percent;
 
 /// A job with what was found out about it.
 #[derive(Clone, Debug)]

@@ -1,13 +1,12 @@
 //! Renders `get metrics`: curves as each document defines them, and charts for people.
 
-use crate::model::units::Percent;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::Point;
+use crate::model::{Percent, Point};
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, History, Trace};
 use crate::stats::training::Measure;

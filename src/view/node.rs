@@ -1,12 +1,11 @@
 //! Renders `describe node`.
 
-use crate::model::GpuCount;
-use crate::model::units::{Celsius, Watts};
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::model::{Celsius, GpuCount, Watts};
 use crate::model::{Holder, NodeHealth, NodeUsage, quantity};
 
 use super::coverage;

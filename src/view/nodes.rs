@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::coverage::{self, Coverage, rounded};
 use super::text::clean;
-use crate::model::units::{Celsius, Percent, Watts};
+use crate::model::{Celsius, Percent, Watts};
 use crate::model::{Count, DeviceId, GpuType, NodeUsage, Reading, quantity};
 
 /// A page of nodes.

@@ -1,8 +1,8 @@
 //! Renders `get overview`. Rates are 0 to 1 in JSON; unknown is null, and `-` for people.
 
-use crate::model::units::Percent;
 use serde::Serialize;
 
+use crate::model::Percent;
 use crate::model::{Consumer, Figures, Inventory, NodeHealth, NodeUsage, inventory};
 use crate::stats::node_exporter::Machines;
 

@@ -1,19 +1,17 @@
 //! Renders the pods of a job.
 
-use crate::model::GpuCount;
 use std::collections::BTreeMap;
 
 use colored::Color;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Figures, Job, Pod, PodPhase};
+use crate::model::{Figures, GpuCount, Job, Percent, Pod, PodPhase};
 
 use super::coverage::{memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
 use super::text::age;
 use super::{Format, TextStyle};
-use crate::model::units::Percent;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::model::{Count, Figures, Job, NodeHealth, NodeUsage, PoolDefinition, Reading, State};
+use crate::model::{Count, Figures, Job, NodeHealth, NodeUsage, Percent, PoolDefinition, Reading, State};
 
 use super::coverage::{self, Coverage, percent, rounded};
 use super::node::RunningJob;
@@ -12,7 +12,6 @@ use super::nodes::{SliceItem, slices};
 use super::table::{Table, left, right};
 use super::text::{clean, count, or_dash, state, status_line, wrapped};
 use super::{Format, TextStyle};
-use crate::model::units::Percent;
 
 /// A pool with its nodes, its definition and its jobs.
 #[derive(Clone, Debug)]

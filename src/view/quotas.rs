@@ -1,10 +1,10 @@
 //! Renders quotas with bars.
 
-use crate::model::units::Percent;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::model::Percent;
 use crate::model::{QuotaUse, quantity};
 
 use super::table::{Table, left, right};

@@ -7,7 +7,7 @@ use super::coverage::{percent, rounded};
 use super::table::{Table, left, right};
 use super::text::clean;
 use super::{Format, TextStyle};
-use crate::model::units::Percent;
+use crate::model::Percent;
 use crate::stats::gpu_hours::GpuHours;
 
 /// A group with its account.

@@ -1,12 +1,11 @@
 //! Renders `score` with the field names of the utilization monitor, and a table.
 
-use crate::model::units::Percent;
-use crate::model::units::{Mebibytes, Watts};
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::model::{Mebibytes, Percent, Watts};
 use crate::stats::opinion::Opinion;
 use crate::stats::score::{Band, Score, TERMS};
 use crate::stats::scored::Scored;

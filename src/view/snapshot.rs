@@ -1,6 +1,5 @@
 //! Makes and renders snapshots: who held what at one time.
 
-use crate::model::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -11,7 +10,7 @@ use super::hourly::id;
 use super::table::{Table, left, right};
 use super::text::or_dash;
 use super::{Format, TextStyle, csv};
-use crate::model::units::Percent;
+use crate::model::{GpuCount, Percent};
 use crate::stats::allocations::{Allocation, AllocationHistory, TopOwner};
 use crate::stats::collectors::WINDOW;
 use crate::stats::usage::{Usage, windows};

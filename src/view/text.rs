@@ -1,12 +1,11 @@
 //! Formats words and numbers, and replaces control characters in text from the cluster.
 
-use crate::model::units::Percent;
 use std::borrow::Cow;
 
 use colored::{Color, Colorize};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::model::{State, Status};
+use crate::model::{Percent, State, Status};
 
 use super::TextStyle;
 

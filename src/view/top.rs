@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Figures, NodeUsage, Point, Reading};
+use crate::model::units::UnitValue;
+use crate::model::{Figures, NodeUsage, Point, Reading, Watts};
 
 use super::chart::{ChartFrame, spark};
 use super::coverage::{memory_of, percent};
 use super::table::{Cell, Table, left, right};
 use super::text::bar;
 use super::{Format, TextStyle};
-use crate::model::units::{UnitValue, Watts};
 
 /// A line of the view.
 #[derive(Clone, Debug)]

@@ -1,14 +1,13 @@
 //! Workloads as the workloads document tells them, whoever made them: lists, one in full, and consumers. Times are Unix
 //! seconds in JSON, rates 0 to 1.
 
-use crate::model::GpuCount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::model::workload::Standing;
-use crate::model::{Figures, Workload};
+use crate::model::{Figures, GpuCount, Workload};
 
 use super::coverage::{self, Coverage, percent, rate};
 use super::table::{Cell, Table, left, right};

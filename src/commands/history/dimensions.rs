@@ -1,6 +1,5 @@
 //! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list what statistics can be grouped by.
 
-use crate::model::UnixSeconds;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -8,6 +7,7 @@ use crate::cli::history::dimensions::{GetDimensionKeys, GetDimensionValues, GetN
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
+use crate::model::UnixSeconds;
 use crate::observe::history::{ClusterHistory, clusters};
 use crate::observe::hourly::{Dimension, NONE_SERVED};
 use crate::observe::names::print;

@@ -1,8 +1,5 @@
 //! `gpuctl eff`: says how well a job or workload used its GPUs, also after its pods are gone.
 
-use crate::model::GpuCount;
-use crate::model::UnixSeconds;
-use crate::model::units::Watts;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
@@ -13,6 +10,7 @@ use crate::cli::history::eff::Eff;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
+use crate::model::{GpuCount, UnixSeconds, Watts};
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces, uids};
 use crate::observe::times;
 use crate::prometheus::Window;

@@ -1,6 +1,5 @@
 //! `gpuctl report`: sums GPU-hours that were held, used and wasted, by namespace, team, user, pool or label.
 
-use crate::model::UnixSeconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
@@ -12,6 +11,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
 use crate::files;
+use crate::model::UnixSeconds;
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces};
 use crate::observe::hourly::NONE_SERVED;
 use crate::observe::times;

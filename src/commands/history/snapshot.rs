@@ -1,6 +1,5 @@
 //! `gpuctl snapshot`: prints who held which GPUs at one time or at many, from kube-state-metrics alone.
 
-use crate::model::UnixSeconds;
 use std::process::ExitCode;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -10,6 +9,7 @@ use crate::cli::history::snapshot::{Latest, STEP, SnapshotCommand, SnapshotList,
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
+use crate::model::UnixSeconds;
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, uids};
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::times;

@@ -1,6 +1,5 @@
 //! `gpuctl stats`: prints hourly rows of the cluster, its namespaces, the values of a label, or its workloads.
 
-use crate::model::UnixSeconds;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -9,6 +8,7 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::history::stats::{Direction, HourArgs, StatsCommand, StatsOrder, StatsSortKey, WorkloadStatsArgs};
 use crate::context::Context;
 use crate::error::Error;
+use crate::model::UnixSeconds;
 use crate::observe::history::clusters;
 use crate::observe::hourly::{NONE_SERVED, RowQuery, of_cluster};
 use crate::observe::list::{self, ListOptions, Listing, Page, Round};

@@ -1,6 +1,5 @@
 //! `gpuctl cp`: copies files into a running container and out of it, with the `tar` of the image.
 
-use crate::model::refusal::ContainerComplaint;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::pin::pin;
@@ -19,6 +18,7 @@ use crate::error::{Error, ErrorKind, ErrorName};
 use crate::files::archive::{Copied, is_file, pack, stage, target};
 use crate::inside::choice::{ContainerChoice, pod};
 use crate::lookup::{self, Purpose};
+use crate::model::refusal::ContainerComplaint;
 use crate::terminal::raw::ended_from_outside;
 use crate::view::copied::{self, CopyResult};
 use crate::view::document;

@@ -1,7 +1,5 @@
 //! `gpuctl describe job`: reads what is known about one job, several reads at a time, and prints it.
 
-use crate::model::GpuCount;
-use crate::model::UnixSeconds;
 use std::process::ExitCode;
 
 use futures::future::{join, join5};
@@ -11,7 +9,7 @@ use crate::cluster::Failure;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::{self, Purpose};
-use crate::model::{Job, JobKind, State, Status};
+use crate::model::{GpuCount, Job, JobKind, State, Status, UnixSeconds};
 use crate::observe::metrics::{self, OF_JOBS, OptionalMetrics};
 use crate::observe::progress::tail;
 use crate::prometheus::Window;

@@ -1,13 +1,12 @@
 //! `gpuctl pause`: frees the GPUs of a job and keeps everything else.
 
-use crate::model::GpuCount;
 use std::process::ExitCode;
 
 use crate::cli::jobs::pause::Pause;
 use crate::context::Context;
 use crate::deploy::size::{Change, answer, changeable};
 use crate::error::{Error, ErrorName};
-use crate::model::{State, Status};
+use crate::model::{GpuCount, State, Status};
 
 pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Error> {
     let Pause::Job(args) = args;

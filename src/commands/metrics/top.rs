@@ -1,6 +1,5 @@
 //! `gpuctl top`: shows nodes, jobs or GPUs by utilization, refreshed on a terminal, once in a pipe.
 
-use crate::model::GpuCount;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crate::cli::metrics::top::{Top, TopView};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
-use crate::model::Point;
+use crate::model::{GpuCount, Point};
 use crate::observe::metrics::{self, OF_DEVICES};
 use crate::prometheus::Prometheus;
 use crate::stats::devices;

@@ -1,6 +1,5 @@
 //! Analyzes the window once: reads Prometheus and the API server at the same time, and scores every device.
 
-use crate::model::UnixSeconds;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use jiff::Timestamp;
 use crate::commands::score::settings::Settings;
 use crate::context::Context;
 use crate::error::Error;
+use crate::model::UnixSeconds;
 use crate::observe::metrics::{self, OF_NODES};
 use crate::observe::nodes;
 use crate::prometheus::Window;

@@ -1,6 +1,5 @@
 //! `gpuctl get consumers`: lists who holds GPUs or waits for them, the biggest first.
 
-use crate::model::units::Percent;
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -8,6 +7,7 @@ use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
 use crate::context::Context;
 use crate::error::Error;
+use crate::model::Percent;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::OF_JOBS;
 use crate::observe::workloads;
