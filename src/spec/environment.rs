@@ -3,6 +3,7 @@
 use super::document::{Command, EnvValue, EnvVariable, Model};
 use super::fields::{Fields, Reader};
 use super::problem::Problem;
+use super::reference;
 use super::storage;
 use super::tree::{YamlNode, YamlValue};
 
@@ -18,25 +19,25 @@ pub(super) struct ContainerEnvironment {
 }
 
 pub(super) fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Option<ContainerEnvironment> {
-    let node = document.need(reader, &["environment"], "it needs at least `image:`")?;
-    let mut fields = reader.map(node, "environment")?;
-    let image = fields.need(reader, &["image"], "the container image to run").and_then(|node| reader.text(node, "image"));
+    let node = document.need(reader, "environment", "it needs at least `image:`")?;
+    let mut fields = reader.map(node, "environment", reference::ENVIRONMENT)?;
+    let image = fields.need(reader, "image", "the container image to run").and_then(|node| reader.text(node, "image"));
     if let Some(image) = image.as_ref().filter(|image| image.value.is_empty() || image.value.contains(char::is_whitespace)) {
         reader.problems.push(Problem::error(image.at, format!("`{}` is no image", image.value), "such as pytorch/pytorch:2.9.0"));
     }
-    let secrets = fields.take(reader, &["imagePullSecret", "image_pull_secret", "imagePullSecrets", "image_pull_secrets"]);
+    let secrets = fields.take(reader, "imagePullSecret");
     let image_pull_secrets = secrets.map_or_else(Vec::new, |node| {
         let items = reader.list_or_one(node);
         items.into_iter().filter_map(|item| Some(reader.object_name(item, "imagePullSecret")?.value)).collect()
     });
     let image_pull_policy = fields
-        .take(reader, &["imagePullPolicy", "image_pull_policy"])
+        .take(reader, "imagePullPolicy")
         .and_then(|node| reader.word(node, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]));
     let mut command =
-        |reader: &mut Reader, name| fields.take(reader, &[name]).map_or(Command::Image, |node| read_command(reader, node, name));
+        |reader: &mut Reader, name| fields.take(reader, name).map_or(Command::Image, |node| read_command(reader, node, name));
     let (command, args) = (command(reader, "command"), command(reader, "args"));
-    let env = fields.take(reader, &["env"]).map_or_else(Vec::new, |node| variables(reader, node));
-    let working_dir = fields.take(reader, &["workingDir", "working_dir"]).and_then(|node| reader.text(node, "workingDir"));
+    let env = fields.take(reader, "env").map_or_else(Vec::new, |node| variables(reader, node));
+    let working_dir = fields.take(reader, "workingDir").and_then(|node| reader.text(node, "workingDir"));
     fields.finish(reader);
     Some(ContainerEnvironment {
         image: image?.value,
@@ -74,15 +75,15 @@ fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
         return variables;
     }
     for item in reader.list(node, "env") {
-        let Some(mut fields) = reader.map(item, "env") else { continue };
-        let name = fields.need(reader, &["name"], "each entry is `name:` with `value:`, `secret:` or `configmap:`");
+        let Some(mut fields) = reader.map(item, "env", reference::VARIABLE) else { continue };
+        let name = fields.need(reader, "name", "each entry is `name:` with `value:`, `secret:` or `configmap:`");
         let name = name.and_then(|node| reader.text(node, "name"));
-        let mut text = |reader: &mut Reader, names: &[&'static str]| {
-            fields.take(reader, names).and_then(|node| reader.text(node, names[0])).map(|text| text.value)
+        let mut text = |reader: &mut Reader, name: &'static str| {
+            fields.take(reader, name).and_then(|node| reader.text(node, name)).map(|text| text.value)
         };
-        let value = text(reader, &["value"]);
-        let (secret, configmap) = (text(reader, &["secret"]), text(reader, &["configmap", "configMap", "config_map"]));
-        let key = text(reader, &["key"]);
+        let value = text(reader, "value");
+        let (secret, configmap) = (text(reader, "secret"), text(reader, "configmap"));
+        let key = text(reader, "key");
         let at = fields.at;
         fields.finish(reader);
         let Some(name) = name else { continue };
@@ -104,21 +105,21 @@ fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
 }
 
 pub(super) fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Model> {
-    let node = document.take(reader, &["model"])?;
-    let mut fields = reader.map(node, "model")?;
+    let node = document.take(reader, "model")?;
+    let mut fields = reader.map(node, "model", reference::MODEL)?;
     let mut text =
-        |reader: &mut Reader, name| fields.take(reader, &[name]).and_then(|node| reader.text(node, name)).map(|text| text.value);
+        |reader: &mut Reader, name| fields.take(reader, name).and_then(|node| reader.text(node, name)).map(|text| text.value);
     let (source, name, version) = (text(reader, "source"), text(reader, "name"), text(reader, "version"));
     let format = text(reader, "format");
     // A path is mounted; the name of a model on a hub is only told to the program.
-    let path = fields.take(reader, &["path"]).and_then(|node| reader.text(node, "path")).and_then(|path| {
+    let path = fields.take(reader, "path").and_then(|node| reader.text(node, "path")).and_then(|path| {
         if !path.value.starts_with('/') {
             return Some(path.value);
         }
         let absolute = storage::absolute(reader, &path.value, path.at)?;
         storage::host_path(reader, &absolute, path.at).map(|()| absolute)
     });
-    let cache = fields.take(reader, &["cache"]).and_then(|node| reader.boolean(node, "cache")).unwrap_or(false);
+    let cache = fields.take(reader, "cache").and_then(|node| reader.boolean(node, "cache")).unwrap_or(false);
     fields.finish(reader);
     Some(Model { source, name, version, format, cache, path })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::model::quantity;
 
 use super::problem::{FilePosition, Problem};
+use super::shape::{Field, spellings};
 use super::tree::{Entry, YamlNode, YamlValue};
 
 /// A value that remembers where it was written.
@@ -28,18 +29,22 @@ pub(super) struct Reader {
 pub(super) struct Fields<'t> {
     /// `resources` in `resources.gpu`; empty for the document itself.
     path: &'static str,
+    /// Those that the map may have, with their spellings.
+    table: &'static [Field],
     entries: Vec<&'t Entry>,
     known: Vec<&'static str>,
     pub at: FilePosition,
 }
 
 impl<'t> Fields<'t> {
-    /// Takes a field by its canonical name or another spelling of it.
-    pub(super) fn take(&mut self, reader: &mut Reader, names: &[&'static str]) -> Option<&'t YamlNode> {
-        self.known.push(names[0]);
+    /// Takes a field by its canonical name, in whatever spelling it stands there.
+    pub(super) fn take(&mut self, reader: &mut Reader, name: &'static str) -> Option<&'t YamlNode> {
+        let names = spellings(self.table, name);
+        debug_assert!(name == "kind" || !names.is_empty(), "the table of `{}` has no `{name}`", self.path);
+        self.known.push(name);
         let mut found: Option<&Entry> = None;
         self.entries.retain(|entry| {
-            if !names.contains(&entry.key.as_str()) {
+            if entry.key != name && !names.contains(&entry.key.as_str()) {
                 return true;
             }
             if let Some(first) = found {
@@ -57,10 +62,10 @@ impl<'t> Fields<'t> {
     }
 
     /// Takes a field that must be there.
-    pub(super) fn need(&mut self, reader: &mut Reader, names: &[&'static str], note: &str) -> Option<&'t YamlNode> {
-        let found = self.take(reader, names);
+    pub(super) fn need(&mut self, reader: &mut Reader, name: &'static str, note: &str) -> Option<&'t YamlNode> {
+        let found = self.take(reader, name);
         if found.is_none() {
-            reader.problems.push(Problem::error(self.at, format!("`{}` is missing", self.full(names[0])), note));
+            reader.problems.push(Problem::error(self.at, format!("`{}` is missing", self.full(name)), note));
         }
         found
     }
@@ -118,10 +123,12 @@ impl Reader {
         self.problems.push(Problem::error(node.at, format!("`{name}` must be {wanted}, not {found}"), ""));
     }
 
-    /// Returns the entries of a map.
-    pub(super) fn map<'t>(&mut self, node: &'t YamlNode, path: &'static str) -> Option<Fields<'t>> {
+    /// Returns the entries of a map with these fields.
+    pub(super) fn map<'t>(&mut self, node: &'t YamlNode, path: &'static str, table: &'static [Field]) -> Option<Fields<'t>> {
         match &node.value {
-            YamlValue::Map(entries) => Some(Fields { path, entries: entries.iter().collect(), known: Vec::new(), at: node.at }),
+            YamlValue::Map(entries) => {
+                Some(Fields { path, table, entries: entries.iter().collect(), known: Vec::new(), at: node.at })
+            }
             _ => {
                 let name = if path.is_empty() { "the document" } else { path };
                 self.wrong(node, name, "a map of fields");
@@ -163,7 +170,7 @@ impl Reader {
 
     /// Returns a map of text to text.
     pub(super) fn text_map(&mut self, node: &YamlNode, name: &'static str) -> Vec<(Located<String>, Located<String>)> {
-        let Some(fields) = self.map(node, name) else { return Vec::new() };
+        let Some(fields) = self.map(node, name, &[]) else { return Vec::new() };
         let pair = |entry: &&Entry| {
             let key = Located { value: entry.key.clone(), at: entry.key_at };
             match &entry.value.value {

@@ -4,7 +4,7 @@ use super::document::{JobDocument, JobResources, Priority, Share, Training, long
 use super::fields::{Fields, Located, Reader};
 use super::problem::Problem;
 use super::tree::YamlNode;
-use super::{environment, service, storage};
+use super::{environment, reference, service, storage};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GpuType, JobKind, quantity};
 
@@ -22,17 +22,17 @@ struct Head {
 }
 
 pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: String, source: String) -> Option<JobDocument> {
-    let mut document = reader.map(root, "")?;
-    document.take(reader, &["kind"]);
-    document.take(reader, &["version"]);
+    let mut document = reader.map(root, "", reference::DOCUMENT)?;
+    document.take(reader, "kind");
+    document.take(reader, "version");
     let head = head(reader, &mut document, kind);
     let environment = environment::environment(reader, &mut document);
     let model = environment::model(reader, &mut document);
     let (resources, node_count) = resources(reader, &mut document, kind);
     let workdirs = storage::workdirs(reader, &mut document);
     let files = storage::files(reader, &mut document);
-    let pod = document.take(reader, &["pod"]).and_then(|node| {
-        reader.map(node, "pod")?;
+    let pod = document.take(reader, "pod").and_then(|node| {
+        reader.map(node, "pod", &[])?;
         Some(node.to_json())
     });
     let (service, autoscaling) = if kind == JobKind::Training {
@@ -97,50 +97,47 @@ fn fits_names(reader: &mut Reader, name: &Located<String>, kind: JobKind, node_c
 }
 
 fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option<Head> {
-    let node = document.need(reader, &["job"], "it needs at least `name:`")?;
-    let mut fields = reader.map(node, "job")?;
+    let node = document.need(reader, "job", "it needs at least `name:`")?;
+    let mut fields = reader.map(node, "job", reference::JOB)?;
     let name =
-        fields.need(reader, &["name"], "the name of everything that is made").and_then(|node| reader.dns_label(node, "name", 63));
-    let namespace = fields.take(reader, &["namespace"]).and_then(|node| reader.object_name(node, "namespace"));
-    let description =
-        fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description")).map(|text| text.value);
+        fields.need(reader, "name", "the name of everything that is made").and_then(|node| reader.dns_label(node, "name", 63));
+    let namespace = fields.take(reader, "namespace").and_then(|node| reader.object_name(node, "namespace"));
+    let description = fields.take(reader, "description").and_then(|node| reader.text(node, "description")).map(|text| text.value);
     let priority =
-        fields.take(reader, &["priority"]).and_then(|node| reader.text(node, "priority")).map(|text| match text.value.as_str() {
+        fields.take(reader, "priority").and_then(|node| reader.text(node, "priority")).map(|text| match text.value.as_str() {
             "high" => Priority::High,
             "medium" => Priority::Medium,
             "low" => Priority::Low,
             other => Priority::Class(other.to_owned()),
         });
-    let labels = fields.take(reader, &["labels"]).map_or_else(Vec::new, |node| labels(reader, node));
-    let annotations = fields.take(reader, &["annotations"]).map_or_else(Vec::new, |node| {
+    let labels = fields.take(reader, "labels").map_or_else(Vec::new, |node| labels(reader, node));
+    let annotations = fields.take(reader, "annotations").map_or_else(Vec::new, |node| {
         reader.text_map(node, "job.annotations").into_iter().map(|(key, value)| (key.value, value.value)).collect()
     });
-    let queue = fields.take(reader, &["queue"]).and_then(|node| reader.text(node, "queue")).map(|text| text.value);
-    let grace_period = fields
-        .take(reader, &["grace_period", "gracePeriod", "grace-period"])
-        .and_then(|node| reader.duration(node, "grace_period"));
+    let queue = fields.take(reader, "queue").and_then(|node| reader.text(node, "queue")).map(|text| text.value);
+    let grace_period = fields.take(reader, "grace_period").and_then(|node| reader.duration(node, "grace_period"));
     let training = if kind == JobKind::Training { training(reader, &mut fields) } else { Training::default() };
     fields.finish(reader);
     Some(Head { name, namespace, description, priority, labels, annotations, queue, grace_period, training })
 }
 
 fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
-    let mut number = |reader: &mut Reader, names: &[&'static str], range| {
-        fields.take(reader, names).and_then(|node| reader.whole(node, names[0], range))
+    let mut number = |reader: &mut Reader, name: &'static str, range| {
+        fields.take(reader, name).and_then(|node| reader.whole(node, name, range))
     };
-    let epochs = number(reader, &["epochs"], 1..=u32::MAX);
-    let batch_size = number(reader, &["batch_size", "batchSize", "batch-size"], 1..=u32::MAX);
-    let retries = number(reader, &["retries"], 0..=100).unwrap_or(3);
+    let epochs = number(reader, "epochs", 1..=u32::MAX);
+    let batch_size = number(reader, "batch_size", 1..=u32::MAX);
+    let retries = number(reader, "retries", 0..=100).unwrap_or(3);
     let mut duration =
-        |reader: &mut Reader, names: &[&'static str]| fields.take(reader, names).and_then(|node| reader.duration(node, names[0]));
+        |reader: &mut Reader, name: &'static str| fields.take(reader, name).and_then(|node| reader.duration(node, name));
     Training {
         node_count: 1,
         epochs,
         batch_size,
         retries,
-        max_runtime: duration(reader, &["max_runtime", "maxRuntime", "max-runtime"]).filter(|time| !time.is_zero()),
-        gang_timeout: duration(reader, &["gang_timeout", "gangTimeout", "gang-timeout"]),
-        keep_for: duration(reader, &["keep_for", "keepFor", "keep-for"]),
+        max_runtime: duration(reader, "max_runtime").filter(|time| !time.is_zero()),
+        gang_timeout: duration(reader, "gang_timeout"),
+        keep_for: duration(reader, "keep_for"),
     }
 }
 
@@ -196,20 +193,20 @@ pub fn is_label_value(value: &str) -> bool {
 }
 
 fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (JobResources, u32) {
-    let Some(node) = document.take(reader, &["resources"]) else { return (JobResources::default(), 1) };
-    let Some(mut fields) = reader.map(node, "resources") else { return (JobResources::default(), 1) };
+    let Some(node) = document.take(reader, "resources") else { return (JobResources::default(), 1) };
+    let Some(mut fields) = reader.map(node, "resources", reference::RESOURCES) else { return (JobResources::default(), 1) };
     let pool =
-        fields.take(reader, &["pool"]).and_then(|node| reader.object_name(node, "pool")).filter(|pool| pool.value != "default");
-    let gpu_node = fields.take(reader, &["gpu"]);
+        fields.take(reader, "pool").and_then(|node| reader.object_name(node, "pool")).filter(|pool| pool.value != "default");
+    let gpu_node = fields.take(reader, "gpu");
     let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
-    let gpu_type = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| reader.text(node, "gpu-type"));
+    let gpu_type = fields.take(reader, "gpu-type").and_then(|node| reader.text(node, "gpu-type"));
     if let Some(bad) = gpu_type.as_ref().filter(|text| GpuType::parse(&text.value).is_none()) {
         reader.problems.push(Problem::error(bad.at, format!("`{}` is not a known GPU type", bad.value), "such as a100-80g"));
     }
-    let gpu_share = fields.take(reader, &["gpu_share", "gpu-share", "gpuShare"]).and_then(|node| share(reader, node));
-    let cpu = fields.take(reader, &["cpu"]).and_then(|node| reader.cpu(node, "cpu"));
-    let memory = fields.take(reader, &["memory"]).and_then(|node| reader.bytes(node, "memory"));
-    let shm = fields.take(reader, &["shm", "shm_size", "shmSize"]).and_then(|node| reader.bytes(node, "shm"));
+    let gpu_share = fields.take(reader, "gpu_share").and_then(|node| share(reader, node));
+    let cpu = fields.take(reader, "cpu").and_then(|node| reader.cpu(node, "cpu"));
+    let memory = fields.take(reader, "memory").and_then(|node| reader.bytes(node, "memory"));
+    let shm = fields.take(reader, "shm").and_then(|node| reader.bytes(node, "shm"));
     shm_within_memory(reader, shm.as_ref(), memory.as_ref());
     // A share is of one GPU unless more are asked for.
     let gpu = if gpu_node.is_none() && gpu_share.is_some() { Some(1) } else { gpu };
@@ -221,9 +218,7 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
         }
     }
     let node_count = if kind == JobKind::Training {
-        fields
-            .take(reader, &["node_count", "nodeCount", "node-count", "nodes"])
-            .and_then(|node| reader.whole(node, "node_count", 1..=10_000))
+        fields.take(reader, "node_count").and_then(|node| reader.whole(node, "node_count", 1..=10_000))
     } else {
         fields.refuse(
             reader,

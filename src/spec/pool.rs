@@ -4,29 +4,31 @@ use super::document::Document;
 use super::fields::{Fields, Reader};
 use super::pool_document::{Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
 use super::problem::Problem;
+use super::reference;
+use super::shape::Field;
 use super::tree::{YamlNode, YamlValue};
 use crate::model::GpuType;
 
 pub(super) fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
-    let mut document = start(reader, root)?;
-    let node = document.need(reader, &["pool"], "it needs at least `name:`");
-    let nodes = document.take(reader, &["nodes"]).map_or_else(Vec::new, |node| pool_nodes(reader, node));
+    let mut document = start(reader, root, reference::POOL)?;
+    let node = document.need(reader, "pool", "it needs at least `name:`");
+    let nodes = document.take(reader, "nodes").map_or_else(Vec::new, |node| pool_nodes(reader, node));
     document.finish(reader);
-    let mut fields = reader.map(node?, "pool")?;
-    let name = fields.need(reader, &["name"], "the name that jobs ask for").and_then(|node| reader.object_name(node, "name"));
-    let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description"));
-    let types = fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]);
+    let mut fields = reader.map(node?, "pool", reference::OF_POOL)?;
+    let name = fields.need(reader, "name", "the name that jobs ask for").and_then(|node| reader.object_name(node, "name"));
+    let description = fields.take(reader, "description").and_then(|node| reader.text(node, "description"));
+    let types = fields.take(reader, "gpu-type");
     let gpu_types = types.map_or_else(Vec::new, |node| {
         let items = reader.list_or_one(node);
         items.into_iter().filter_map(|item| gpu_type(reader, item)).collect()
     });
-    let quota = fields.take(reader, &["quota"]).map_or_else(PoolQuota::default, |node| {
-        let Some(mut quota) = reader.map(node, "pool.quota") else { return PoolQuota::default() };
-        let mut number = |reader: &mut Reader, names: &[&'static str]| {
-            quota.take(reader, names).and_then(|node| reader.whole(node, names[0], 0..=u32::MAX))
+    let quota = fields.take(reader, "quota").map_or_else(PoolQuota::default, |node| {
+        let Some(mut quota) = reader.map(node, "pool.quota", reference::POOL_LIMITS) else { return PoolQuota::default() };
+        let mut number = |reader: &mut Reader, name: &'static str| {
+            quota.take(reader, name).and_then(|node| reader.whole(node, name, 0..=u32::MAX))
         };
-        let max_jobs = number(reader, &["maxJobs", "max_jobs"]);
-        let max_gpu_per_job = number(reader, &["maxGpuPerJob", "max_gpu_per_job"]);
+        let max_jobs = number(reader, "maxJobs");
+        let max_gpu_per_job = number(reader, "maxGpuPerJob");
         quota.finish(reader);
         PoolQuota { max_jobs, max_gpu_per_job }
     });
@@ -34,10 +36,10 @@ pub(super) fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
     Some(Pool { name: name?, description: description.map(|text| text.value), gpu_types, quota, nodes })
 }
 
-fn start<'t>(reader: &mut Reader, root: &'t YamlNode) -> Option<Fields<'t>> {
-    let mut document = reader.map(root, "")?;
-    document.take(reader, &["kind"]);
-    document.take(reader, &["version"]);
+fn start<'t>(reader: &mut Reader, root: &'t YamlNode, table: &'static [Field]) -> Option<Fields<'t>> {
+    let mut document = reader.map(root, "", table)?;
+    document.take(reader, "kind");
+    document.take(reader, "version");
     Some(document)
 }
 
@@ -60,9 +62,8 @@ fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
                 let name = reader.object_name(&name, "nodes");
                 let gpu_type = match &entry.value.value {
                     YamlValue::Null => None,
-                    _ => reader.map(&entry.value, "nodes").and_then(|mut fields| {
-                        let found =
-                            fields.take(reader, &["gpu-type", "gpu_type", "gpuType"]).and_then(|node| gpu_type(reader, node));
+                    _ => reader.map(&entry.value, "nodes", reference::POOL_NODE).and_then(|mut fields| {
+                        let found = fields.take(reader, "gpu-type").and_then(|node| gpu_type(reader, node));
                         fields.finish(reader);
                         found
                     }),
@@ -98,15 +99,15 @@ pub(super) fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
 }
 
 pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
-    let mut document = start(reader, root)?;
-    let node = document.need(reader, &["quota"], "it needs at least `name:`");
-    let spaces = document.take(reader, &["namespace", "namespaces"]);
-    let default = document.take(reader, &["default"]);
+    let mut document = start(reader, root, reference::QUOTA)?;
+    let node = document.need(reader, "quota", "it needs at least `name:`");
+    let spaces = document.take(reader, "namespace");
+    let default = document.take(reader, "default");
     document.finish(reader);
     let at = node?.at;
-    let mut fields = reader.map(node?, "quota")?;
-    let name = fields.need(reader, &["name"], "the name of the quota").and_then(|node| reader.dns_label(node, "name", 63));
-    let description = fields.take(reader, &["description"]).and_then(|node| reader.text(node, "description"));
+    let mut fields = reader.map(node?, "quota", reference::OF_QUOTA)?;
+    let name = fields.need(reader, "name", "the name of the quota").and_then(|node| reader.dns_label(node, "name", 63));
+    let description = fields.take(reader, "description").and_then(|node| reader.text(node, "description"));
     fields.finish(reader);
     let mut namespaces = Vec::new();
     if let Some(YamlValue::Map(entries)) = spaces.map(|node| &node.value) {
@@ -117,7 +118,7 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
             namespaces.extend(name.zip(limits).map(|(name, limits)| (name.value, limits)));
         }
     } else if let Some(node) = spaces {
-        reader.map(node, "namespace");
+        reader.map(node, "namespace", &[]);
     }
     if let Some(node) = default.filter(|_| namespaces.iter().any(|(name, _)| name == "default")) {
         let message = "`default` stands for the namespace of that name, which `namespace` has too";
@@ -131,12 +132,12 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
 }
 
 fn limits(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<QuotaLimits> {
-    let mut fields = reader.map(node, path)?;
-    let cpu = fields.take(reader, &["cpu"]).and_then(|node| reader.cpu(node, "cpu"));
-    let memory = fields.take(reader, &["memory"]).and_then(|node| reader.bytes(node, "memory"));
-    let storage = fields.take(reader, &["storage"]).and_then(|node| reader.bytes(node, "storage"));
+    let mut fields = reader.map(node, path, reference::LIMITS)?;
+    let cpu = fields.take(reader, "cpu").and_then(|node| reader.cpu(node, "cpu"));
+    let memory = fields.take(reader, "memory").and_then(|node| reader.bytes(node, "memory"));
+    let storage = fields.take(reader, "storage").and_then(|node| reader.bytes(node, "storage"));
     let mut number =
-        |reader: &mut Reader, name| fields.take(reader, &[name]).and_then(|node| reader.whole(node, name, 0..=u32::MAX));
+        |reader: &mut Reader, name| fields.take(reader, name).and_then(|node| reader.whole(node, name, 0..=u32::MAX));
     let (gpu, pods) = (number(reader, "gpu"), number(reader, "pods"));
     fields.finish(reader);
     Some(QuotaLimits {

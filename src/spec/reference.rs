@@ -8,7 +8,7 @@ use super::shape::Shape::{
 };
 use super::shape::{Field, FieldScope, field};
 
-const JOB: &[Field] = &[
+pub(super) const JOB: &[Field] = &[
     field(
         &["name"],
         Label,
@@ -51,7 +51,16 @@ const JOB: &[Field] = &[
         .of(FieldScope::Training),
 ];
 
-const ENVIRONMENT: &[Field] = &[
+/// The list form of a variable.
+pub(super) const VARIABLE: &[Field] = &[
+    field(&["name"], Text, "Name of the variable.", "LOG_LEVEL"),
+    field(&["value"], Text, "Its value.", "info"),
+    field(&["secret"], Text, "The Secret that holds its value.", "token"),
+    field(&["configmap", "configMap", "config_map"], Text, "The ConfigMap that holds its value.", "settings"),
+    field(&["key"], Text, "The key of the Secret or ConfigMap, where it is not the name.", "token"),
+];
+
+pub(super) const ENVIRONMENT: &[Field] = &[
     field(&["image"], Image, "Container image.", "pytorch/pytorch:2.9.0").needed(),
     field(
         &["imagePullSecret", "image_pull_secret", "imagePullSecrets", "image_pull_secrets"],
@@ -81,7 +90,7 @@ const ENVIRONMENT: &[Field] = &[
     field(&["workingDir", "working_dir"], Text, "Folder in which the command starts.", "/workspace"),
 ];
 
-const MODEL: &[Field] = &[
+pub(super) const MODEL: &[Field] = &[
     field(&["source"], Text, "Where the model comes from; set as MODEL_SOURCE.", "huggingface"),
     field(&["name"], Text, "Set as MODEL_NAME; `{{model.name}}` stands for it elsewhere in the file.", "Qwen/Qwen2-7B"),
     field(&["version"], Text, "Set as MODEL_VERSION.", "main"),
@@ -95,7 +104,7 @@ const MODEL: &[Field] = &[
     field(&["cache"], Boolean, "Keep downloads at /cache/models on the node.", "true"),
 ];
 
-const RESOURCES: &[Field] = &[
+pub(super) const RESOURCES: &[Field] = &[
     field(
         &["pool"],
         ObjectName,
@@ -103,12 +112,7 @@ const RESOURCES: &[Field] = &[
         "train-pool",
     ),
     field(&["gpu"], Whole(0, 1024), "GPUs per pod.", "1"),
-    field(
-        &["gpu-type", "gpu_type", "gpuType"],
-        GpuType,
-        "Type of GPU, in any spelling; `gpuctl get gpu-type` lists what there is.",
-        "a100-80g",
-    ),
+    field(&GPU_TYPE, GpuType, "Type of GPU, in any spelling; `gpuctl get gpu-type` lists what there is.", "a100-80g"),
     field(
         &["gpu_share", "gpu-share", "gpuShare"],
         Share,
@@ -127,7 +131,7 @@ const RESOURCES: &[Field] = &[
     .of(FieldScope::Training),
 ];
 
-const WORKDIR: &[Field] = &[
+pub(super) const WORKDIR: &[Field] = &[
     field(&["path"], AbsolutePath, "Where it appears in the container; without a source also the folder of the node.", "/data")
         .needed(),
     field(&["host_path", "hostPath", "host-path"], AbsolutePath, "Folder or file of the node.", "/mnt/data"),
@@ -148,7 +152,7 @@ const WORKDIR: &[Field] = &[
     field(&["type"], Word(&["file", "directory"]), "What the path is, where its ending does not tell.", "directory"),
 ];
 
-const STORAGE: &[Field] = &[field(
+pub(super) const STORAGE: &[Field] = &[field(
     &["workdirs", "workdir"],
     Workdirs(WORKDIR),
     "What is mounted: paths of the node, claims, empty folders, ConfigMaps, Secrets.",
@@ -163,7 +167,7 @@ pub const HEALTH_CHECK: &[Field] = &[
     field(&["period"], Duration, "Time between two tries.", "10s"),
 ];
 
-const SERVICE: &[Field] = &[
+pub(super) const SERVICE: &[Field] = &[
     field(&["replicas"], Whole(0, 10_000), "Pods that serve; 0 makes it paused. A notebook is one.", "1"),
     field(&["port"], Whole(1, 65_535), "Port of the service, and of the program unless targetPort says otherwise.", "8000")
         .needed_to_serve(),
@@ -186,7 +190,7 @@ const SERVICE: &[Field] = &[
     ),
 ];
 
-const AUTOSCALING: &[Field] = &[
+pub(super) const AUTOSCALING: &[Field] = &[
     field(&["enabled"], Boolean, "Whether it scales; true without it.", "true"),
     field(&["minReplicas", "min_replicas"], Whole(1, 10_000), "Fewest pods; 1 without it.", "1"),
     field(&["maxReplicas", "max_replicas"], Whole(1, 10_000), "Most pods.", "4"),
@@ -233,33 +237,32 @@ pub const DOCUMENT: &[Field] = &[
     ),
 ];
 
+/// A type of GPU, of a pool and of its nodes.
+const GPU_TYPE: [&str; 3] = ["gpu-type", "gpu_type", "gpuType"];
+
+pub(super) const POOL_LIMITS: &[Field] = &[
+    field(&["maxJobs", "max_jobs"], Whole(0, u32::MAX), "Jobs that may be in it at the same time.", "100"),
+    field(&["maxGpuPerJob", "max_gpu_per_job"], Whole(0, u32::MAX), "GPUs that one job may have in all.", "8"),
+];
+
+pub(super) const OF_POOL: &[Field] = &[
+    field(&["name"], ObjectName, "Name that jobs ask for.", "NAME").needed(),
+    field(&["description"], Text, "A sentence for people.", "what it is for"),
+    field(&GPU_TYPE, OneOrMany(&GpuType), "Allowed types; any without it.", "[a100-80g]"),
+    field(&["quota"], Block(POOL_LIMITS), "What one job and all jobs may take.", ""),
+];
+
+/// Fields of a node in a pool's map of nodes.
+pub(super) const POOL_NODE: &[Field] = &[field(&GPU_TYPE, GpuType, "Type of its GPUs.", "a100-80g")];
+
 /// Fields of `kind: pool`.
 pub const POOL: &[Field] = &[
     VERSION,
-    field(
-        &["pool"],
-        Block(&[
-            field(&["name"], ObjectName, "Name that jobs ask for.", "NAME").needed(),
-            field(&["description"], Text, "A sentence for people.", "what it is for"),
-            field(&["gpu-type", "gpu_type", "gpuType"], OneOrMany(&GpuType), "Allowed types; any without it.", "[a100-80g]"),
-            field(
-                &["quota"],
-                Block(&[
-                    field(&["maxJobs", "max_jobs"], Whole(0, u32::MAX), "Jobs that may be in it at the same time.", "100"),
-                    field(&["maxGpuPerJob", "max_gpu_per_job"], Whole(0, u32::MAX), "GPUs that one job may have in all.", "8"),
-                ]),
-                "What one job and all jobs may take.",
-                "",
-            ),
-        ]),
-        "The pool.",
-        "",
-    )
-    .needed(),
+    field(&["pool"], Block(OF_POOL), "The pool.", "").needed(),
     field(&["nodes"], PoolNodes, "Its nodes: a list of names, or a map name: {gpu-type: …}.", "[gpu-node-1]"),
 ];
 
-const LIMITS: &[Field] = &[
+pub(super) const LIMITS: &[Field] = &[
     field(&["cpu"], Cpu, "CPUs.", "20"),
     field(&["memory"], Bytes, "Memory, with its unit.", "40Gi"),
     field(&["gpu"], Whole(0, u32::MAX), "Whole GPUs.", "4"),
@@ -267,19 +270,15 @@ const LIMITS: &[Field] = &[
     field(&["storage"], Bytes, "Storage of all claims.", "1Ti"),
 ];
 
+pub(super) const OF_QUOTA: &[Field] = &[
+    field(&["name"], Label, "Name of the quota in each namespace.", "NAME").needed(),
+    field(&["description"], Text, "A sentence for people.", "what it is for"),
+];
+
 /// Fields of `kind: quota`.
 pub const QUOTA: &[Field] = &[
     VERSION,
-    field(
-        &["quota"],
-        Block(&[
-            field(&["name"], Label, "Name of the quota in each namespace.", "NAME").needed(),
-            field(&["description"], Text, "A sentence for people.", "what it is for"),
-        ]),
-        "The quota.",
-        "",
-    )
-    .needed(),
+    field(&["quota"], Block(OF_QUOTA), "The quota.", "").needed(),
     field(
         &["namespace", "namespaces"],
         Namespaces(LIMITS),

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::model::gpu;
 
-use super::reference::{HEALTH_CHECK, KINDS, of_kind};
-use super::shape::{Field, Shape};
+use super::reference::{AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, VARIABLE, of_kind};
+use super::shape::{Field, Shape, spellings};
 
 /// What the readers refuse beside the schema.
 pub const BEYOND: [&str; 7] = [
@@ -166,8 +166,9 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         Shape::Block(fields) => block(fields, kind),
         Shape::Overlay => json!({"type": "object"}),
         Shape::PoolNodes => {
-            let one = json!({"type": "object", "additionalProperties": false, "properties":
-                {"gpu-type": nullable(gpu_type()), "gpu_type": nullable(gpu_type()), "gpuType": nullable(gpu_type())}, "maxProperties": 1});
+            let names = POOL_NODE.iter().flat_map(|field| field.names);
+            let properties: Map<String, Value> = names.map(|name| ((*name).to_owned(), nullable(gpu_type()))).collect();
+            let one = json!({"type": "object", "additionalProperties": false, "properties": properties, "maxProperties": 1});
             let map = json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": nullable(one)});
             json!({"anyOf": [map, {"type": "array", "items": also_number(OBJECT), "uniqueItems": true}]})
         }
@@ -238,13 +239,11 @@ fn gpu_type() -> Value {
 fn variables() -> Value {
     let name = format!("^[^={CONTROL}]+$");
     let value = nullable(text());
-    let spelled = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), value.clone())).collect::<Vec<_>>();
-    let mut properties: Map<String, Value> =
-        spelled(&["value", "secret", "configmap", "configMap", "config_map", "key"]).into_iter().collect();
+    let spelled = VARIABLE.iter().flat_map(|field| field.names).map(|name| ((*name).to_owned(), value.clone()));
+    let mut properties: Map<String, Value> = spelled.collect();
     properties.insert("name".to_owned(), json!({"anyOf": [{"type": ["number", "boolean"]}, pattern(&name)]}));
-    let maps = ["configmap", "configMap", "config_map"];
-    let sources = [&["value"][..], &["secret"], &maps];
-    let rules = [one_spelling(&maps), at_most_one(&sources)].concat();
+    let maps = spellings(VARIABLE, "configmap");
+    let rules = [one_spelling(maps), at_most_one(&[&["value"], &["secret"], maps])].concat();
     let item = json!({"type": "object", "properties": properties, "required": ["name"], "additionalProperties": false,
         "allOf": rules});
     let map = json!({"type": "object", "propertyNames": {"pattern": name}, "additionalProperties": value});
@@ -270,7 +269,7 @@ fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
 
 fn workdir(fields: &[Field], kind: &str) -> Value {
     let mut schema = block(fields, kind);
-    let names = |name: &str| fields.iter().find(|field| field.name() == name).expect("it is in the table").names;
+    let names = |name: &'static str| spellings(fields, name);
     let empty = names("emptyDir");
     // `emptyDir: false` is none.
     let is_empty = {
@@ -302,10 +301,6 @@ fn labels() -> Value {
     json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": value})
 }
 
-const GPU_TYPE: [&str; 3] = ["gpu-type", "gpu_type", "gpuType"];
-const GPU_SHARE: [&str; 3] = ["gpu_share", "gpu-share", "gpuShare"];
-const NODE_COUNT: [&str; 4] = ["node_count", "nodeCount", "node-count", "nodes"];
-
 /// Something is below a field of the document.
 fn below(field: &str, what: &Value) -> Value {
     json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, what]}}})
@@ -316,16 +311,17 @@ fn job_rules(kind: &str) -> Vec<Value> {
     // A share without a number of GPUs is of one.
     let no_number = json!({"not": {"required": ["gpu"], "properties": {"gpu": {"not": {"type": "null"}}}}});
     let some_or_one = json!({"anyOf": [no_number, &some_gpu]});
-    let type_alone = json!({"allOf": [says(&GPU_TYPE), {"not": says(&GPU_SHARE)}]});
+    let shares = spellings(RESOURCES, "gpu_share");
+    let type_alone = json!({"allOf": [says(spellings(RESOURCES, "gpu-type")), {"not": says(shares)}]});
     let mut rules = vec![
         json!({"if": below("resources", &type_alone), "then": below("resources", &some_gpu)}),
-        json!({"if": below("resources", &says(&GPU_SHARE)), "then": below("resources", &some_or_one)}),
+        json!({"if": below("resources", &says(shares)), "then": below("resources", &some_or_one)}),
     ];
     if kind == "training" {
         // The highest rank stands behind the name of its pod.
         for (nodes, longest) in [(11, 60), (101, 59), (1001, 58)] {
             let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(nodes, 10_000)}});
-            let many = json!({"anyOf": NODE_COUNT.iter().map(many).collect::<Vec<_>>()});
+            let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});
             let short = json!({"properties": {"name": {"maxLength": longest}}});
             rules.push(json!({"if": below("resources", &many), "then": below("job", &short)}));
         }
@@ -333,10 +329,11 @@ fn job_rules(kind: &str) -> Vec<Value> {
     if matches!(kind, "inference" | "compute") {
         let off = json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", any_case("false")))]});
         let on = json!({"not": {"required": ["enabled"], "properties": {"enabled": off}}});
-        let gpu = says(&["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"]);
-        let memory = says(&["targetMemoryUtilization", "target_memory_utilization"]);
-        let cpu = says(&["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"]);
-        let whole = json!({"allOf": [says(&["maxReplicas", "max_replicas"]), {"anyOf": [gpu, memory, cpu]}]});
+        let target = |name: &'static str| says(spellings(AUTOSCALING, name));
+        let gpu = target("targetGPUUtilization");
+        let memory = target("targetMemoryUtilization");
+        let cpu = target("targetCPUUtilization");
+        let whole = json!({"allOf": [target("maxReplicas"), {"anyOf": [gpu, memory, cpu]}]});
         rules.push(json!({"if": below("autoscaling", &on), "then": below("autoscaling", &whole)}));
         let on_gpus = below("autoscaling", &json!({"allOf": [on, {"anyOf": [gpu, memory]}]}));
         rules.push(json!({"if": on_gpus, "then": below("resources", &some_gpu)}));
@@ -347,8 +344,9 @@ fn job_rules(kind: &str) -> Vec<Value> {
 }
 
 fn quota_rules() -> Vec<Value> {
-    let spaces = ["namespace", "namespaces"];
+    let spaces = spellings(QUOTA, "namespace");
     let named = |space: &&str| below(space, &json!({"required": ["default"]}));
     let named = json!({"anyOf": spaces.iter().map(named).collect::<Vec<_>>()});
-    vec![says(&["namespace", "namespaces", "default"]), json!({"not": {"allOf": [named, says(&["default"])]}})]
+    let some = json!({"anyOf": [says(spaces), says(&["default"])]});
+    vec![some, json!({"not": {"allOf": [named, says(&["default"])]}})]
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::document::JobResources;
 use super::fields::{Fields, Reader};
 use super::problem::{FilePosition, Problem};
+use super::reference;
 use super::service_document::{Autoscaling, HealthCheck, Service};
 use super::tree::{YamlNode, YamlValue};
 
@@ -13,28 +14,24 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 pub(super) fn service(reader: &mut Reader, document: &mut Fields<'_>, port_needed: bool) -> Option<Service> {
     let node = if port_needed {
-        document.need(reader, &["service"], "it needs at least `port:`, where the program listens")?
+        document.need(reader, "service", "it needs at least `port:`, where the program listens")?
     } else {
-        document.take(reader, &["service"])?
+        document.take(reader, "service")?
     };
-    let mut fields = reader.map(node, "service")?;
-    let replicas = fields.take(reader, &["replicas"]).and_then(|node| reader.whole(node, "replicas", 0..=10_000));
-    let port =
-        if port_needed { fields.need(reader, &["port"], "where the program listens") } else { fields.take(reader, &["port"]) };
+    let mut fields = reader.map(node, "service", reference::SERVICE)?;
+    let replicas = fields.take(reader, "replicas").and_then(|node| reader.whole(node, "replicas", 0..=10_000));
+    let port = if port_needed { fields.need(reader, "port", "where the program listens") } else { fields.take(reader, "port") };
     let port = port.and_then(|node| self::port(reader, node, "port"));
-    let target = fields.take(reader, &["targetPort", "target_port"]).and_then(|node| self::port(reader, node, "targetPort"));
-    let protocol = fields.take(reader, &["protocol"]).and_then(|node| reader.word(node, "protocol", &["TCP", "UDP", "SCTP"]));
+    let target = fields.take(reader, "targetPort").and_then(|node| self::port(reader, node, "targetPort"));
+    let protocol = fields.take(reader, "protocol").and_then(|node| reader.word(node, "protocol", &["TCP", "UDP", "SCTP"]));
     let exposure = fields
-        .take(reader, &["type"])
+        .take(reader, "type")
         .and_then(|node| reader.word(node, "type", &["ClusterIP", "NodePort", "LoadBalancer"]))
         .unwrap_or("ClusterIP");
-    let host = fields.take(reader, &["host"]).and_then(|node| reader.text(node, "host")).map(|host| host.value);
-    let health_check =
-        fields.take(reader, &["health_check", "healthCheck", "health-check"]).and_then(|node| health_check(reader, node));
-    let timeout = fields.take(reader, &["timeout"]).and_then(|node| reader.duration(node, "timeout"));
-    let request_limit = fields
-        .take(reader, &["request_limit", "requestLimit", "request-limit"])
-        .and_then(|node| reader.whole(node, "request_limit", 1..=u32::MAX));
+    let host = fields.take(reader, "host").and_then(|node| reader.text(node, "host")).map(|host| host.value);
+    let health_check = fields.take(reader, "health_check").and_then(|node| health_check(reader, node));
+    let timeout = fields.take(reader, "timeout").and_then(|node| reader.duration(node, "timeout"));
+    let request_limit = fields.take(reader, "request_limit").and_then(|node| reader.whole(node, "request_limit", 1..=u32::MAX));
     fields.finish(reader);
     if !port_needed && replicas.is_some_and(|replicas| replicas != 1) {
         let note = "remove `replicas`; `gpuctl pause job NAME` frees its GPU";
@@ -62,12 +59,11 @@ fn health_check(reader: &mut Reader, node: &YamlNode) -> Option<HealthCheck> {
         let path = path(reader, node)?;
         return Some(HealthCheck { path, port: None, initial_delay: None, period: None });
     }
-    let mut fields = reader.map(node, "service.health_check")?;
-    let path = fields.need(reader, &["path"], "such as /health").and_then(|node| path(reader, node));
-    let port = fields.take(reader, &["port"]).and_then(|node| port(reader, node, "port"));
-    let initial_delay =
-        fields.take(reader, &["initial_delay", "initialDelay"]).and_then(|node| reader.duration(node, "initial_delay"));
-    let period = fields.take(reader, &["period"]).and_then(|node| reader.duration(node, "period"));
+    let mut fields = reader.map(node, "service.health_check", reference::HEALTH_CHECK)?;
+    let path = fields.need(reader, "path", "such as /health").and_then(|node| path(reader, node));
+    let port = fields.take(reader, "port").and_then(|node| port(reader, node, "port"));
+    let initial_delay = fields.take(reader, "initial_delay").and_then(|node| reader.duration(node, "initial_delay"));
+    let period = fields.take(reader, "period").and_then(|node| reader.duration(node, "period"));
     fields.finish(reader);
     Some(HealthCheck { path: path?, port, initial_delay, period })
 }
@@ -82,33 +78,33 @@ fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
 }
 
 pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Autoscaling> {
-    let node = document.take(reader, &["autoscaling"])?;
-    let mut fields = reader.map(node, "autoscaling")?;
+    let node = document.take(reader, "autoscaling")?;
+    let mut fields = reader.map(node, "autoscaling", reference::AUTOSCALING)?;
     let at = fields.at;
-    let enabled = fields.take(reader, &["enabled"]).and_then(|node| reader.boolean(node, "enabled")).unwrap_or(true);
-    let mut number = |reader: &mut Reader, names: &[&'static str], range| {
-        fields.take(reader, names).and_then(|node| reader.whole(node, names[0], range))
+    let enabled = fields.take(reader, "enabled").and_then(|node| reader.boolean(node, "enabled")).unwrap_or(true);
+    let mut number = |reader: &mut Reader, name: &'static str, range| {
+        fields.take(reader, name).and_then(|node| reader.whole(node, name, range))
     };
     // Kubernetes scales to zero on no metric of pods: without a pod there is none.
-    let min = number(reader, &["minReplicas", "min_replicas"], 1..=10_000).unwrap_or(1);
-    let max_node = fields.take(reader, &["maxReplicas", "max_replicas"]);
+    let min = number(reader, "minReplicas", 1..=10_000).unwrap_or(1);
+    let max_node = fields.take(reader, "maxReplicas");
     let max = max_node.and_then(|node| reader.whole(node, "maxReplicas", 1..=10_000));
-    let mut number = |reader: &mut Reader, names: &[&'static str], range| {
-        fields.take(reader, names).and_then(|node| reader.whole(node, names[0], range))
+    let mut number = |reader: &mut Reader, name: &'static str, range| {
+        fields.take(reader, name).and_then(|node| reader.whole(node, name, range))
     };
-    let gpu = number(reader, &["targetGPUUtilization", "target_gpu_utilization", "targetGpuUtilization"], 1..=100);
-    let memory = number(reader, &["targetMemoryUtilization", "target_memory_utilization"], 1..=100);
-    let cpu = number(reader, &["targetCPUUtilization", "target_cpu_utilization", "targetCpuUtilization"], 1..=100);
-    let mut delay = |reader: &mut Reader, names: &[&'static str]| {
-        let node = fields.take(reader, names)?;
-        let delay = reader.duration(node, names[0])?;
+    let gpu = number(reader, "targetGPUUtilization", 1..=100);
+    let memory = number(reader, "targetMemoryUtilization", 1..=100);
+    let cpu = number(reader, "targetCPUUtilization", 1..=100);
+    let mut delay = |reader: &mut Reader, name: &'static str| {
+        let node = fields.take(reader, name)?;
+        let delay = reader.duration(node, name)?;
         if delay > LONGEST_DELAY {
-            reader.problems.push(Problem::error(node.at, format!("`{}` may be an hour at most", names[0]), "such as 5m"));
+            reader.problems.push(Problem::error(node.at, format!("`{name}` may be an hour at most"), "such as 5m"));
         }
         Some(delay)
     };
-    let up = delay(reader, &["scaleUpDelay", "scale_up_delay"]);
-    let down = delay(reader, &["scaleDownDelay", "scale_down_delay"]);
+    let up = delay(reader, "scaleUpDelay");
+    let down = delay(reader, "scaleDownDelay");
     fields.finish(reader);
     if enabled && max.is_none() && max_node.is_none() {
         reader.problems.push(Problem::error(

@@ -91,6 +91,12 @@ pub struct Field {
     pub sample: &'static str,
 }
 
+/// Returns the spellings of the field with this canonical name; none for one that the table does not have.
+#[must_use]
+pub(super) fn spellings(table: &[Field], name: &str) -> &'static [&'static str] {
+    table.iter().find(|field| field.name() == name).map_or(&[], |field| field.names)
+}
+
 pub(super) const fn field(names: &'static [&'static str], shape: Shape, about: &'static str, sample: &'static str) -> Field {
     Field { names, shape, needed: false, needed_to_serve: false, of: FieldScope::All, about, sample }
 }

@@ -3,6 +3,7 @@
 use super::document::{VolumeAccess, Workdir, WorkdirSource};
 use super::fields::{Fields, Located, Reader};
 use super::problem::{FilePosition, Problem};
+use super::reference;
 use super::tree::{YamlNode, YamlValue};
 
 /// Endings that make a path a file when `type:` does not say.
@@ -50,9 +51,9 @@ const FORBIDDEN: [&str; 13] = [
 ];
 
 pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Workdir> {
-    let Some(node) = document.take(reader, &["storage"]) else { return Vec::new() };
-    let Some(mut fields) = reader.map(node, "storage") else { return Vec::new() };
-    let list = fields.take(reader, &["workdirs", "workdir"]);
+    let Some(node) = document.take(reader, "storage") else { return Vec::new() };
+    let Some(mut fields) = reader.map(node, "storage", reference::STORAGE) else { return Vec::new() };
+    let list = fields.take(reader, "workdirs");
     fields.finish(reader);
     let items = list.map_or_else(Vec::new, |list| reader.list(list, "workdirs"));
     let mut found: Vec<(FilePosition, Workdir)> = Vec::new();
@@ -74,24 +75,22 @@ fn workdir(reader: &mut Reader, node: &YamlNode) -> Option<Workdir> {
         host_path(reader, &path, node.at)?;
         return Some(Workdir { file: is_data_file(&path), source: WorkdirSource::Host(path.clone()), path, read_only: false });
     }
-    let mut fields = reader.map(node, "storage.workdirs")?;
+    let mut fields = reader.map(node, "storage.workdirs", reference::WORKDIR)?;
     let at = fields.at;
-    let path_node = fields.need(reader, &["path"], "where it appears in the container");
-    let mut text = |reader: &mut Reader, names: &[&'static str]| {
-        fields.take(reader, names).and_then(|node| reader.text(node, names[0])).map(|text| text.value)
+    let path_node = fields.need(reader, "path", "where it appears in the container");
+    let mut text = |reader: &mut Reader, name: &'static str| {
+        fields.take(reader, name).and_then(|node| reader.text(node, name)).map(|text| text.value)
     };
-    let host = text(reader, &["host_path", "hostPath", "host-path"]);
-    let claim = text(reader, &["pvc", "claim"]);
-    let sub_path = text(reader, &["sub_path", "subPath"]);
-    let storage_class = text(reader, &["storageClass", "storage_class", "storageClassName"]);
-    let (configmap, secret) = (text(reader, &["configmap", "configMap"]), text(reader, &["secret"]));
-    let size = fields.take(reader, &["size"]).and_then(|node| reader.bytes(node, "size")).map(|size| size.value);
-    let access = fields.take(reader, &["access_mode", "accessMode"]).and_then(|node| access(reader, node));
-    let empty =
-        fields.take(reader, &["emptyDir", "empty_dir"]).and_then(|node| reader.boolean(node, "emptyDir")).unwrap_or(false);
-    let read_only =
-        fields.take(reader, &["read_only", "readOnly"]).and_then(|node| reader.boolean(node, "read_only")).unwrap_or(false);
-    let kind = fields.take(reader, &["type"]).and_then(|node| reader.word(node, "type", &["file", "directory"]));
+    let host = text(reader, "host_path");
+    let claim = text(reader, "pvc");
+    let sub_path = text(reader, "sub_path");
+    let storage_class = text(reader, "storageClass");
+    let (configmap, secret) = (text(reader, "configmap"), text(reader, "secret"));
+    let size = fields.take(reader, "size").and_then(|node| reader.bytes(node, "size")).map(|size| size.value);
+    let access = fields.take(reader, "access_mode").and_then(|node| access(reader, node));
+    let empty = fields.take(reader, "emptyDir").and_then(|node| reader.boolean(node, "emptyDir")).unwrap_or(false);
+    let read_only = fields.take(reader, "read_only").and_then(|node| reader.boolean(node, "read_only")).unwrap_or(false);
+    let kind = fields.take(reader, "type").and_then(|node| reader.word(node, "type", &["file", "directory"]));
     fields.finish(reader);
     let path_node = path_node?;
     let path = reader.text(path_node, "path")?;
@@ -168,7 +167,7 @@ fn is_data_file(path: &str) -> bool {
 
 /// `files:` as (path in the container, local path); a bare local path appears in `/workspace`.
 pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<(String, String)> {
-    let Some(node) = document.take(reader, &["files"]) else { return Vec::new() };
+    let Some(node) = document.take(reader, "files") else { return Vec::new() };
     let named: Vec<(Located<String>, String)> = if matches!(node.value, YamlValue::Map(_)) {
         reader.text_map(node, "files").into_iter().map(|(target, local)| (target, local.value)).collect()
     } else {
