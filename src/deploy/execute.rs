@@ -232,7 +232,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         namespace: plan.target.namespace.clone(),
         pods: pods_in_all(job).into(),
         gpus_per_pod: GpuCount(job.resources.gpu.into()),
-        gpu_type: plan.rendered.choice.gpu_type.clone(),
+        gpu_type: plan.rendered.choice.gpu_type.as_ref().map(ToString::to_string),
         pool,
         objects: plan.rendered.objects.iter().map(label).collect(),
         dry_run,

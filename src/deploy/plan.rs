@@ -50,11 +50,8 @@ impl PlanningFacts {
             match &input.document {
                 Document::Pool(pool) => {
                     let name = &pool.name.value;
-                    let labels: BTreeMap<&str, Option<GpuType>> = pool
-                        .nodes
-                        .iter()
-                        .map(|node| (node.name.value.as_str(), node.gpu_type.as_deref().and_then(GpuType::parse)))
-                        .collect();
+                    let labels: BTreeMap<&str, Option<GpuType>> =
+                        pool.nodes.iter().map(|node| (node.name.value.as_str(), node.gpu_type.clone())).collect();
                     if let Nodes::Listed(nodes) | Nodes::Published(nodes) = &mut self.nodes {
                         for node in nodes {
                             let Some(kind) = labels.get(node.name.as_str()) else { continue };

@@ -64,20 +64,19 @@ pub(crate) fn fits(host: &NodeUsage, pool: &PoolDefinition, written: Option<&Gpu
         return Err(error.hint("--force moves it"));
     }
     let there = host.kinds();
-    if let Some(written) = written.filter(|_| !force) {
-        let same = |kind: &String| GpuType::parse(kind).is_some_and(|kind| kind.matches(written) || written.matches(&kind));
-        if let Some(other) = there.iter().find(|kind| !same(kind)) {
-            let message = format!("node `{node}` has {other} by its labels, and the file says {written}");
-            return Err(Error::new(ErrorName::LabelConflict, message).hint("--force writes the value of the file"));
-        }
+    if let Some(written) = written.filter(|_| !force)
+        && let Some(other) = there.iter().find(|kind| !kind.matches(written))
+    {
+        let message = format!("node `{node}` has {other} by its labels, and the file says {written}");
+        return Err(Error::new(ErrorName::LabelConflict, message).hint("--force writes the value of the file"));
     }
-    let kinds = written.map_or(there, |kind| vec![kind.to_string()]);
+    let kinds = written.map_or(there, |kind| vec![kind.clone()]);
     if let Some(kind) = kinds.iter().find(|kind| !pool.allows(kind)) {
         let error = Error::new(
             ErrorName::GpuTypeNotAllowed,
             format!("node `{node}` has {kind}, which pool `{}` does not take", pool.name),
         );
-        return Err(error.hint(format!("this pool allows: {}", pool.gpu_types.join(", "))));
+        return Err(error.hint(format!("this pool allows: {}", pool.type_names().join(", "))));
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(crate) async fn check(
         }
     }
     let gpus = GpuCount(job.resources.gpu.into()) * u64::from(pods_in_all(job));
-    match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_deref(), jobs) {
+    match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_ref(), jobs) {
         Some(refused) => {
             Err(Error::new(ErrorName::reported(ErrorKind::Request, refused.name), refused.message).hint(refused.hint))
         }

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
-use crate::model::{GpuType, Inventory, Noted, PoolDefinition, State};
+use crate::model::{Inventory, Noted, PoolDefinition, State};
 use crate::spec::Pool;
 use crate::view::created::Made;
 use crate::view::text::count;
@@ -32,7 +32,7 @@ pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
     PoolDefinition {
         name: pool.name.value.clone(),
         description: pool.description.clone(),
-        gpu_types: pool.gpu_types.iter().filter_map(|kind| GpuType::parse(kind)).map(|kind| kind.to_string()).collect(),
+        gpu_types: pool.gpu_types.clone(),
         max_jobs: pool.quota.max_jobs,
         max_gpu_per_job: pool.quota.max_gpu_per_job,
         labels: BTreeMap::new(),
@@ -74,13 +74,13 @@ pub(crate) async fn plan(connection: &Connection, pool: &Pool, force: bool) -> R
             missing.push(node.name.value.clone());
             continue;
         };
-        let kind = node.gpu_type.as_deref().and_then(GpuType::parse);
-        fits(host, &wanted, kind.as_ref(), force)?;
+        let kind = node.gpu_type.as_ref();
+        fits(host, &wanted, kind, force)?;
         let mut set = taken_over(connection, host, name).await?;
         let there = &host.details.node.labels;
         // A type that is written there already is somebody else's label, and stays when the pool goes.
         let own = |key: &str| before.as_ref().and_then(|pool| pool.labels.get(host.name())?.get(key)).cloned();
-        if let Some(value) = kind.map(|kind| kind.to_string()).filter(|kind| there.get(TYPE_LABELS[0]) != Some(kind)) {
+        if let Some(value) = kind.map(ToString::to_string).filter(|kind| there.get(TYPE_LABELS[0]) != Some(kind)) {
             let earlier = set.get(TYPE_LABELS[0]).cloned().or_else(|| own(TYPE_LABELS[0]));
             let before = earlier.map_or_else(|| there.get(TYPE_LABELS[0]).cloned(), |noted| noted.before);
             set.insert(TYPE_LABELS[0].to_owned(), Noted { value, before });

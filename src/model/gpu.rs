@@ -1,8 +1,12 @@
 //! Normalizes GPU types, however a vendor, an exporter or a person spells them, and classifies extended resources as whole
 //! devices, slices or shares.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A normalised GPU type: `NVIDIA-A100-SXM4-80GB`, `a100-80g` and `A100-80G` are one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,6 +176,19 @@ impl fmt::Display for GpuType {
             Some(size) => write!(f, "{}-{size}g", self.model),
             None => f.write_str(&self.model),
         }
+    }
+}
+
+impl Serialize for GpuType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GpuType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a known GPU type")))
     }
 }
 

@@ -100,17 +100,18 @@ impl NodeUsage {
 
     /// Types of the node's devices, of slices too, as far as a label tells.
     #[must_use]
-    pub(crate) fn kinds(&self) -> Vec<String> {
-        let whole: Vec<String> = self.types.keys().filter(|kind| *kind != UNTYPED).cloned().collect();
+    pub(crate) fn kinds(&self) -> Vec<GpuType> {
+        let whole: Vec<GpuType> =
+            self.types.keys().filter(|kind| *kind != UNTYPED).filter_map(|kind| GpuType::parse(kind)).collect();
         match self.details.node.gpu_type().filter(|_| self.types.is_empty() && !self.slices.is_empty()) {
-            Some(kind) => vec![kind.to_string()],
+            Some(kind) => vec![kind],
             None => whole,
         }
     }
 
     /// Returns the one type of the node's devices; `None` without devices, with several types, or where no label tells.
     #[must_use]
-    pub(crate) fn gpu_type(&self) -> Option<String> {
+    pub(crate) fn gpu_type(&self) -> Option<GpuType> {
         self.kinds().pop().filter(|_| self.kinds().len() == 1 && self.types.len() < 2)
     }
 
@@ -306,7 +307,7 @@ mod tests {
         let inventory = Inventory::of(vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])], Some(&pods), &[]);
         let only = &inventory.hosts[0];
         assert_eq!((only.gpus, only.gpus.free()), (Count { total: 8, used: Some(3) }, Some(5)));
-        assert_eq!((only.gpu_type().as_deref(), only.holders.len()), (Some("a100-80g"), 1));
+        assert_eq!((only.gpu_type().map(|kind| kind.to_string()).as_deref(), only.holders.len()), (Some("a100-80g"), 1));
     }
 
     #[test]
@@ -348,7 +349,10 @@ mod tests {
         let devices = [device(None, true), device(None, true), device(None, false), device(Some("1g.10gb"), false)];
         let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&[pod("p", "a", &[])]), &devices);
         let only = &inventory.hosts[0];
-        assert_eq!((only.gpus, only.gpu_type().as_deref()), (Count { total: 3, used: Some(2) }, Some("h100-80g")));
+        assert_eq!(
+            (only.gpus, only.gpu_type().map(|kind| kind.to_string()).as_deref()),
+            (Count { total: 3, used: Some(2) }, Some("h100-80g"))
+        );
         assert_eq!(only.slices["mig-1g.10gb"], Count { total: 1, used: Some(0) });
         assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
         // The driver serves `nvidia.com/gpu` by claims: the pod's own words do not count beside them.

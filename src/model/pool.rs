@@ -15,7 +15,7 @@ pub struct PoolDefinition {
     pub name: String,
     pub description: Option<String>,
     /// Allowed types; empty allows all.
-    pub gpu_types: Vec<String>,
+    pub gpu_types: Vec<GpuType>,
     pub max_jobs: Option<u32>,
     /// Of a job in all.
     pub max_gpu_per_job: Option<u32>,
@@ -47,7 +47,7 @@ pub struct PoolRefusal {
 impl PoolDefinition {
     /// Returns why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not ended.
     #[must_use]
-    pub fn refuses(&self, gpus: GpuCount, kind: Option<&str>, jobs: usize) -> Option<PoolRefusal> {
+    pub fn refuses(&self, gpus: GpuCount, kind: Option<&GpuType>, jobs: usize) -> Option<PoolRefusal> {
         let pool = &self.name;
         if let Some(most) = self.max_gpu_per_job.filter(|most| gpus > GpuCount(u64::from(*most))) {
             let message = format!("the job asks for {gpus} GPUs in all; pool `{pool}` allows {most} per job");
@@ -64,7 +64,11 @@ impl PoolDefinition {
         }
         let kind = kind.filter(|kind| gpus > GpuCount::ZERO && !self.allows(kind))?;
         let message = format!("pool `{pool}` does not take jobs on {kind}");
-        Some(PoolRefusal { name: "GpuTypeNotAllowed", message, hint: format!("this pool allows: {}", self.gpu_types.join(", ")) })
+        Some(PoolRefusal {
+            name: "GpuTypeNotAllowed",
+            message,
+            hint: format!("this pool allows: {}", self.type_names().join(", ")),
+        })
     }
 
     /// As it was at `before`, as far as the nodes of `wanted` and what is not about nodes go.
@@ -92,9 +96,14 @@ impl PoolDefinition {
 
     /// Returns true when devices of this type belong into the pool.
     #[must_use]
-    pub fn allows(&self, kind: &str) -> bool {
-        let Some(kind) = GpuType::parse(kind) else { return true };
-        self.gpu_types.is_empty() || self.gpu_types.iter().filter_map(|own| GpuType::parse(own)).any(|own| own.matches(&kind))
+    pub fn allows(&self, kind: &GpuType) -> bool {
+        self.gpu_types.is_empty() || self.gpu_types.iter().any(|own| own.matches(kind))
+    }
+
+    /// Returns the allowed types as people read them.
+    #[must_use]
+    pub fn type_names(&self) -> Vec<String> {
+        self.gpu_types.iter().map(ToString::to_string).collect()
     }
 }
 
@@ -106,17 +115,20 @@ mod tests {
     fn a_pool_refuses_with_its_figures() {
         let pool = PoolDefinition {
             name: "p".into(),
-            gpu_types: vec!["a100-80g".into()],
+            gpu_types: GpuType::parse("a100-80g").into_iter().collect(),
             max_jobs: Some(2),
             max_gpu_per_job: Some(8),
             ..PoolDefinition::default()
         };
-        let why = |gpus, kind, jobs| pool.refuses(GpuCount(gpus), kind, jobs).map(|refused| refused.message);
+        let why = |gpus, kind: Option<&str>, jobs| {
+            let kind = kind.and_then(GpuType::parse);
+            pool.refuses(GpuCount(gpus), kind.as_ref(), jobs).map(|refused| refused.message)
+        };
         assert_eq!(why(8, Some("NVIDIA-A100-SXM4-80GB"), 1), None);
         assert_eq!(why(9, None, 0).unwrap(), "the job asks for 9 GPUs in all; pool `p` allows 8 per job");
         assert_eq!(why(1, None, 2).unwrap(), "pool `p` has 2 jobs and allows 2");
         assert_eq!(why(1, Some("h100"), 0).unwrap(), "pool `p` does not take jobs on h100");
         assert_eq!(why(0, Some("h100"), 0), None, "a job without GPUs is of no type");
-        assert!(PoolDefinition::default().refuses(GpuCount(1000), Some("x"), 1000).is_none());
+        assert!(PoolDefinition::default().refuses(GpuCount(1000), GpuType::parse("x").as_ref(), 1000).is_none());
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Target;
+use crate::model::GpuType;
 use crate::model::labels::{
     DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, POOL_LABEL, SOURCE, USER, VERSION,
 };
@@ -13,7 +14,7 @@ use crate::spec::{JobDocument, Priority};
 type LabelMap = BTreeMap<String, String>;
 
 /// Labels of every object and pod of a job.
-pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&str>) -> LabelMap {
+pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&GpuType>) -> LabelMap {
     let mut labels: LabelMap = job.labels.iter().cloned().collect();
     let mut put = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
     put(MANAGED_BY, MANAGED_BY_US);
@@ -26,7 +27,7 @@ pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&str>)
         put(USER, &user);
     }
     if let Some(gpu_type) = gpu_type {
-        put(GPU_TYPE, &label_value(gpu_type));
+        put(GPU_TYPE, &label_value(&gpu_type.to_string()));
     }
     labels
 }

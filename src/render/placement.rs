@@ -12,7 +12,7 @@ use super::{Refusal, Target};
 use crate::model::gpu::{self, TYPE_LABELS};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GpuType, Node, Nodes, quantity};
-use crate::spec::{JobDocument, JobResources, Located, Share, nearest};
+use crate::spec::{JobDocument, JobResources, Located, Share, WrittenGpuType, nearest};
 
 /// What a job asks of its nodes.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub struct NodeChoice {
     /// Taints of GPU nodes that the pods tolerate.
     pub tolerations: Vec<Toleration>,
     /// The type that the job will get; `None` when several are possible.
-    pub gpu_type: Option<String>,
+    pub gpu_type: Option<GpuType>,
     /// Nodes that qualify, by name; empty when they may not be seen.
     pub candidates: Vec<String>,
     /// What the user should know.
@@ -74,14 +74,15 @@ fn from_nodes(wanted: &JobResources, nodes: &[Node]) -> Result<NodeChoice, Refus
     }
     let mut warnings = Vec::new();
     let with_gpus: Vec<&Node> = in_pool.iter().copied().filter(|node| node.has_gpus()).collect();
-    let typed = match wanted.gpu_type.as_ref().and_then(|text| Some((text, GpuType::parse(&text.value)?))) {
+    let typed = match wanted.gpu_type.as_ref() {
         None => with_gpus.clone(),
-        Some((text, kind)) => {
+        Some(written) => {
+            let kind = &written.value.kind;
             let fitting: Vec<&Node> =
-                with_gpus.iter().copied().filter(|node| node.gpu_type().is_some_and(|other| other.matches(&kind))).collect();
+                with_gpus.iter().copied().filter(|node| node.gpu_type().is_some_and(|other| other.matches(kind))).collect();
             if fitting.is_empty() {
                 if !in_pool.iter().any(|node| node.is_autoscaled()) {
-                    return Err(no_such_type(text, wanted, &with_gpus));
+                    return Err(no_such_type(written, wanted, &with_gpus));
                 }
                 warnings.push(format!("no node has {kind} now; the job waits until an autoscaler brings one"));
                 let choice = blind(wanted);
@@ -100,7 +101,7 @@ fn from_nodes(wanted: &JobResources, nodes: &[Node]) -> Result<NodeChoice, Refus
         return Err(refusal.at(wanted.gpu_at));
     }
     let (resources, serving) = resources(wanted, &typed, &mut warnings)?;
-    let types: BTreeSet<String> = serving.iter().filter_map(|node| node.gpu_type()).map(|kind| kind.to_string()).collect();
+    let types: BTreeSet<GpuType> = serving.iter().filter_map(|node| node.gpu_type()).collect();
     let requirement = if wanted.gpu_type.is_some() { type_terms(&serving) } else { Vec::new() };
     Ok(NodeChoice {
         affinity: affinity(pool_requirement(wanted), requirement, None),
@@ -127,7 +128,7 @@ fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node
     Err(Refusal::new("PoolNotFound", format!("there is no pool `{}`", pool.value), hint).at(Some(pool.at)))
 }
 
-fn no_such_type(text: &Located<String>, wanted: &JobResources, nodes: &[&Node]) -> Refusal {
+fn no_such_type(written: &Located<WrittenGpuType>, wanted: &JobResources, nodes: &[&Node]) -> Refusal {
     let mut types: BTreeMap<String, usize> = BTreeMap::new();
     for node in nodes {
         *types.entry(node.gpu_type().map_or("of unknown type".to_owned(), |kind| kind.to_string())).or_default() += 1;
@@ -136,7 +137,8 @@ fn no_such_type(text: &Located<String>, wanted: &JobResources, nodes: &[&Node]) 
         types.iter().map(|(kind, count)| format!("{kind} ({count} node{})", if *count == 1 { "" } else { "s" })).collect();
     let place = wanted.pool.as_ref().map_or("here".to_owned(), |pool| format!("in pool `{}`", pool.value));
     let hint = if list.is_empty() { format!("no node {place} has GPUs") } else { format!("{place}: {}", list.join(", ")) };
-    Refusal::new("GpuTypeNotFound", format!("no node {place} has GPUs of type `{}`", text.value), hint).at(Some(text.at))
+    Refusal::new("GpuTypeNotFound", format!("no node {place} has GPUs of type `{}`", written.value.text), hint)
+        .at(Some(written.at))
 }
 
 /// Extended resources of one pod, and the nodes that offer them.
@@ -320,19 +322,19 @@ fn blind(wanted: &JobResources) -> NodeChoice {
         let affinity = affinity(pool_requirement(wanted), Vec::new(), without_gpus());
         return NodeChoice { affinity, ..NodeChoice::default() };
     }
-    let kind = wanted.gpu_type.as_ref().and_then(|text| Some((&text.value, GpuType::parse(&text.value)?)));
-    let alternatives = kind.as_ref().map_or_else(Vec::new, |(written, kind)| {
+    let written = wanted.gpu_type.as_ref().map(|written| &written.value);
+    let alternatives = written.map_or_else(Vec::new, |WrittenGpuType { text, kind }| {
         let mut labels = kind.known_labels();
-        let spellings = [kind.to_string(), (*written).clone(), kind.to_string().to_uppercase()];
+        let spellings = [kind.to_string(), text.clone(), kind.to_string().to_uppercase()];
         labels.entry(gpu::TYPE_LABELS[0]).or_default().extend(spellings);
         labels.into_iter().map(|(key, values)| is_in(key, values.into_iter().collect())).collect()
     });
-    let resource = kind.as_ref().map_or(gpu::WHOLE[0], |(_, kind)| kind.resource());
+    let resource = written.map_or(gpu::WHOLE[0], |written| written.kind.resource());
     let resources = count(resource, wanted.gpu.into());
     NodeChoice {
         tolerations: tolerations(wanted, &[], &resources),
         affinity: affinity(pool_requirement(wanted), alternatives, None),
-        gpu_type: kind.map(|(_, kind)| kind.to_string()),
+        gpu_type: written.map(|written| written.kind.clone()),
         candidates: Vec::new(),
         warnings: vec![format!("you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked")],
         resources,

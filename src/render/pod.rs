@@ -50,7 +50,7 @@ impl RenderedTemplate {
 pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
     let words = words(job)?;
-    let labels = labels::labels(job, target, choice.gpu_type.as_deref());
+    let labels = labels::labels(job, target, choice.gpu_type.as_ref());
     let storage = storage(job, target, &labels, pods, choice.candidates.len())?;
     let mut warnings = [choice.warnings.clone(), words.warnings.clone(), storage.warnings.clone()].concat();
     let mut objects: Vec<Object> = job.priority.iter().filter(|_| !target.without_priority).filter_map(priority_class).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fields::Located;
+use super::fields::{Located, WrittenGpuType};
 use super::pool_document::{Pool, Quota};
 use super::problem::Problems;
 use super::service_document::{Autoscaling, Service};
@@ -217,8 +217,8 @@ pub struct JobResources {
     pub gpu: u32,
     /// Place of `gpu` in the file.
     pub gpu_at: Option<super::FilePosition>,
-    /// `gpu-type`, in any spelling.
-    pub gpu_type: Option<Located<String>>,
+    /// `gpu-type`.
+    pub gpu_type: Option<Located<WrittenGpuType>>,
     /// `gpu_share`.
     pub gpu_share: Option<Located<Share>>,
     /// A quantity of CPUs.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::model::quantity;
+use crate::model::{GpuType, quantity};
 
 use super::problem::{FilePosition, Problem};
 use super::shape::{Field, spellings};
@@ -16,6 +16,15 @@ pub struct Located<T> {
     pub value: T,
     /// Where it stands.
     pub at: FilePosition,
+}
+
+/// A type of GPU as a file spells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenGpuType {
+    /// The text of the file.
+    pub text: String,
+    /// What it means.
+    pub kind: GpuType,
 }
 
 /// Collects what is wrong while a document is read.
@@ -135,6 +144,16 @@ impl Reader {
                 None
             }
         }
+    }
+
+    /// Returns a type of GPU in any spelling.
+    pub(super) fn gpu_type(&mut self, node: &YamlNode) -> Option<Located<WrittenGpuType>> {
+        let Located { value: text, at } = self.text(node, "gpu-type")?;
+        let Some(kind) = GpuType::parse(&text) else {
+            self.problems.push(Problem::error(at, format!("`{text}` is not a known GPU type"), "such as a100-80g"));
+            return None;
+        };
+        Some(Located { value: WrittenGpuType { text, kind }, at })
     }
 
     pub(super) fn list<'t>(&mut self, node: &'t YamlNode, name: &str) -> Vec<&'t YamlNode> {

@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::tree::YamlNode;
 use super::{environment, reference, service, storage};
 use crate::model::labels::POOL_LABEL;
-use crate::model::{GpuType, JobKind, quantity};
+use crate::model::{JobKind, quantity};
 
 /// Everything of the `job:` block.
 struct Head {
@@ -199,10 +199,7 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
         fields.take(reader, "pool").and_then(|node| reader.object_name(node, "pool")).filter(|pool| pool.value != "default");
     let gpu_node = fields.take(reader, "gpu");
     let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
-    let gpu_type = fields.take(reader, "gpu-type").and_then(|node| reader.text(node, "gpu-type"));
-    if let Some(bad) = gpu_type.as_ref().filter(|text| GpuType::parse(&text.value).is_none()) {
-        reader.problems.push(Problem::error(bad.at, format!("`{}` is not a known GPU type", bad.value), "such as a100-80g"));
-    }
+    let gpu_type = fields.take(reader, "gpu-type").and_then(|node| reader.gpu_type(node));
     let gpu_share = fields.take(reader, "gpu_share").and_then(|node| share(reader, node));
     let cpu = fields.take(reader, "cpu").and_then(|node| reader.cpu(node, "cpu"));
     let memory = fields.take(reader, "memory").and_then(|node| reader.bytes(node, "memory"));

@@ -25,7 +25,7 @@ pub use document::{
     Command, Document, EnvValue, EnvVariable, JobDocument, JobResources, Model, Parsed, Priority, Share, Training, VolumeAccess,
     Workdir, WorkdirSource,
 };
-pub use fields::{Located, nearest};
+pub use fields::{Located, WrittenGpuType, nearest};
 pub use job::{is_label_key, is_label_value};
 pub use overrides::Override;
 pub use pool_document::{Pool, PoolNode, PoolQuota, Quota, QuotaLimits};

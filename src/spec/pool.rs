@@ -43,13 +43,8 @@ fn start<'t>(reader: &mut Reader, root: &'t YamlNode, table: &'static [Field]) -
     Some(document)
 }
 
-fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<String> {
-    let text = reader.text(node, "gpu-type")?;
-    if GpuType::parse(&text.value).is_none() {
-        reader.problems.push(Problem::error(text.at, format!("`{}` is not a known GPU type", text.value), "such as a100-80g"));
-        return None;
-    }
-    Some(text.value)
+fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<GpuType> {
+    reader.gpu_type(node).map(|written| written.value.kind)
 }
 
 /// Returns a map node → {gpu-type}, or a list of names.

@@ -1,6 +1,7 @@
 //! Pools of nodes and quotas of namespaces, as a document describes them.
 
 use super::fields::Located;
+use crate::model::GpuType;
 
 /// A set of nodes that jobs can ask for by name.
 #[derive(Clone, Debug)]
@@ -10,7 +11,7 @@ pub struct Pool {
     /// Free text.
     pub description: Option<String>,
     /// Allowed types; empty allows all.
-    pub gpu_types: Vec<String>,
+    pub gpu_types: Vec<GpuType>,
     /// Limits of the pool.
     pub quota: PoolQuota,
     /// The nodes that the file puts into it.
@@ -32,7 +33,7 @@ pub struct PoolNode {
     /// The name, with its place in the file.
     pub name: Located<String>,
     /// The type that the node gets as a label.
-    pub gpu_type: Option<String>,
+    pub gpu_type: Option<GpuType>,
 }
 
 /// Limits of namespaces.

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::GpuType;
 
 const CONTRACT: [(&str, &str); 4] = [
     ("training", include_str!("../../tests/spec/contract/training.yaml")),
@@ -114,7 +115,7 @@ fn the_contract_s_broken_examples_say_what_to_change() {
     );
     let mended = contract("pools").replace('\t', "").replacen("node1", "node3", 1).replacen("node2", "node4", 1);
     let Document::Pool(pool) = &parse("t", &mended).unwrap().documents[0] else { panic!("a pool") };
-    assert_eq!((pool.nodes.len(), pool.nodes[0].gpu_type.as_deref()), (2, Some("A100-100G")));
+    assert_eq!((pool.nodes.len(), pool.nodes[0].gpu_type.clone()), (2, GpuType::parse("A100-100G")));
 }
 
 #[test]

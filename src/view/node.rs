@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Celsius, GpuCount, Watts};
-use crate::model::{Holder, NodeHealth, NodeUsage, quantity};
+use crate::model::{Celsius, GpuCount, GpuType, Holder, NodeHealth, NodeUsage, Watts, quantity};
 
 use super::coverage;
 use super::nodes::{GpuItem, SliceItem, gpus, memory, slices};
@@ -153,7 +152,7 @@ pub(crate) struct NodeDocument {
     reason: Option<String>,
     k8s_status: KubernetesStatus,
     resources: NodeResources,
-    gpu_type: Option<String>,
+    gpu_type: Option<GpuType>,
     gpu_detail: Vec<GpuItem>,
     gpu_slices: BTreeMap<String, SliceItem>,
     labels: Vec<LabelItem>,

@@ -10,7 +10,7 @@ use crate::model::{Count, NodeHealth, NodeUsage, inventory};
 use super::coverage::percent;
 use super::nodes::gpus;
 use super::table::{Cell, Table, left, right};
-use super::text::{age, count, or_dash};
+use super::text::{age, count, joined, or_dash};
 use super::{Format, TextStyle};
 
 /// Formats the percentage of a resource that pods request.
@@ -43,7 +43,7 @@ fn utilization(host: &NodeUsage) -> Cell {
 }
 
 fn types(host: &NodeUsage) -> String {
-    host.kinds().join(",")
+    joined(&host.kinds())
 }
 
 /// Returns a table for a terminal, or one for a pipe, where each cell is one fact.
@@ -200,7 +200,7 @@ pub(crate) fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, 
             table.row(vec![
                 host.name().into(),
                 gpu.gpu_id.into(),
-                gpu.r#type.unwrap_or_default().into(),
+                gpu.r#type.map(|kind| kind.to_string()).unwrap_or_default().into(),
                 gpu.status.into(),
                 percent(gpu.utilization).into(),
                 gpu.memory_usage.unwrap_or_default().into(),

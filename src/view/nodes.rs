@@ -34,7 +34,7 @@ pub(crate) struct NodeItem {
     bound_pools: Vec<String>,
     cpu: Option<String>,
     memory: Option<String>,
-    gpu_type: Option<String>,
+    gpu_type: Option<GpuType>,
     /// Mean in percent over the devices that a pod holds and that were sampled.
     gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
@@ -104,7 +104,7 @@ pub(crate) fn names(hosts: &[&NodeUsage]) -> Vec<String> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GpuItem {
     pub(super) gpu_id: String,
-    pub(super) r#type: Option<String>,
+    pub(super) r#type: Option<GpuType>,
     pub(super) status: &'static str,
     /// Percent.
     pub(super) utilization: Option<Percent>,
@@ -143,7 +143,7 @@ pub(crate) fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
     let rest = types.skip(known.len()).zip((0_u32..).filter(|index| !known.contains(index)));
     items.extend(rest.map(|(kind, index)| GpuItem {
         gpu_id: DeviceId::whole(index).to_string(),
-        r#type: Some(kind.clone()).filter(|kind| kind != crate::model::inventory::UNTYPED),
+        r#type: GpuType::parse(kind).filter(|_| kind != crate::model::inventory::UNTYPED),
         status: unmeasured,
         utilization: None,
         memory_usage: None,
@@ -159,7 +159,7 @@ pub(crate) fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
 }
 
 fn measured(host: &NodeUsage, reading: &Reading) -> GpuItem {
-    let by_model = || reading.model.as_deref().and_then(GpuType::parse).map(|kind| kind.to_string());
+    let by_model = || reading.model.as_deref().and_then(GpuType::parse);
     GpuItem {
         gpu_id: reading.id().to_string(),
         r#type: host.gpu_type().or_else(by_model),

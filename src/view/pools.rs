@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::model::{Count, Figures, Job, NodeHealth, NodeUsage, Percent, PoolDefinition, Reading, State};
+use crate::model::{Count, Figures, GpuType, Job, NodeHealth, NodeUsage, Percent, PoolDefinition, Reading, State};
 
 use super::coverage::{self, Coverage, percent, rounded};
 use super::node::RunningJob;
 use super::nodes::{SliceItem, slices};
 use super::table::{Table, left, right};
-use super::text::{clean, count, or_dash, state, status_line, wrapped};
+use super::text::{clean, count, joined, or_dash, state, status_line, wrapped};
 use super::{Format, TextStyle};
 
 /// A pool with its nodes, its definition and its jobs.
@@ -62,7 +62,7 @@ impl PoolUse {
     }
 
     /// Types of devices and slices, as far as labels tell.
-    fn kinds(&self) -> Vec<String> {
+    fn kinds(&self) -> Vec<GpuType> {
         self.hosts.iter().flat_map(NodeUsage::kinds).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
@@ -97,7 +97,7 @@ pub(crate) struct PoolItem {
     gpu_used: Option<u64>,
     gpu_free: Option<u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
-    gpu_type: Vec<String>,
+    gpu_type: Vec<GpuType>,
     /// Mean in percent over the devices that a pod holds and that were sampled.
     gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
@@ -161,7 +161,7 @@ pub(crate) fn table(pools: &[PoolUse], format: Format, headers: bool, look: Text
             pool.name.clone().into(),
             pool.status().unwrap_or("-").into(),
             pool.hosts.len().to_string().into(),
-            pool.kinds().join(",").into(),
+            joined(&pool.kinds()).into(),
             gpus.total.to_string().into(),
             or_dash(gpus.used).into(),
             or_dash(gpus.free()).into(),
@@ -192,7 +192,7 @@ pub(crate) struct PoolDocument {
     gpu_sampled: u64,
     memory_usage: Option<String>,
     /// Empty allows all; `null` when definitions may not be read.
-    allowed_gpu_type: Option<Vec<String>>,
+    allowed_gpu_type: Option<Vec<GpuType>>,
     /// `null` when definitions may not be read.
     quota: Option<PoolQuota>,
     jobs: Vec<RunningJob>,
@@ -259,7 +259,7 @@ pub(crate) fn text(pool: &PoolUse, look: TextStyle) -> String {
         line("slices", format!("{} × {}: {} held", count.total, clean(&name), or_dash(count.used)));
     }
     if !definition.gpu_types.is_empty() {
-        line("allowed", definition.gpu_types.join(", "));
+        line("allowed", definition.type_names().join(", "));
     }
     let most = |value: Option<u32>, what: &str| value.map(|value| format!("{value} {what}"));
     let limits: Vec<String> =

@@ -100,6 +100,12 @@ pub(crate) fn or_dash(value: Option<impl std::fmt::Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// Formats several values for a cell: `a100-80g,h100-80g`.
+#[must_use]
+pub(crate) fn joined(values: &[impl std::fmt::Display]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// Returns a bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
 #[must_use]
 pub(crate) fn bar(percent: Percent, cells: usize, look: TextStyle) -> String {

@@ -8,7 +8,7 @@ use crate::model::{Figures, NodeUsage, Point, Reading, Watts};
 use super::chart::{ChartFrame, spark};
 use super::coverage::{memory_of, percent};
 use super::table::{Cell, Table, left, right};
-use super::text::bar;
+use super::text::{bar, joined};
 use super::{Format, TextStyle};
 
 /// A line of the view.
@@ -41,7 +41,7 @@ pub(crate) type TopHistory = BTreeMap<String, Vec<Point>>;
 pub(crate) fn of_node(host: &NodeUsage) -> TopLine {
     TopLine {
         name: host.name().to_owned(),
-        about: host.kinds().join(","),
+        about: joined(&host.kinds()),
         held: host.gpus.used,
         total: host.gpus.total,
         figures: host.figures(),

@@ -81,8 +81,7 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsa
         }
     };
     let status = NodeHealth::ALL.into_iter().find(|health| Some(health.word()) == args.status.as_deref());
-    let typed =
-        |host: &NodeUsage, kind: &GpuType| host.kinds().iter().filter_map(|own| GpuType::parse(own)).any(|own| own.matches(kind));
+    let typed = |host: &NodeUsage, kind: &GpuType| host.kinds().iter().any(|own| own.matches(kind));
     let mut found: Vec<&NodeUsage> = hosts
         .iter()
         .filter(|host| args.pool.as_deref().is_none_or(|pool| host.details.node.pool() == Some(pool)))
