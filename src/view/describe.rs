@@ -53,7 +53,7 @@ pub(crate) struct JobWork {
 /// The contract's job in JSON. `resources.gpu` is per pod, `gpuTotal` the product with the pods.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct JobDocument<'a> {
+pub(crate) struct JobDescription<'a> {
     job_id: &'a str,
     name: &'a str,
     namespace: &'a str,
@@ -153,9 +153,9 @@ struct ConditionDocument<'a> {
 
 /// Returns the job as JSON.
 #[must_use]
-pub(crate) fn document(description: &Description) -> JobDocument<'_> {
+pub(crate) fn document(description: &Description) -> JobDescription<'_> {
     let Description { job, state, progress, events, objects, addresses, autoscaler, .. } = description;
-    JobDocument {
+    JobDescription {
         job_id: &job.name,
         name: &job.display_name,
         namespace: &job.namespace,

@@ -194,14 +194,14 @@ pub(crate) struct PoolDocument {
     /// Empty allows all; `null` when definitions may not be read.
     allowed_gpu_type: Option<Vec<GpuType>>,
     /// `null` when definitions may not be read.
-    quota: Option<PoolQuota>,
+    quota: Option<PoolLimitsDocument>,
     jobs: Vec<RunningJob>,
 }
 
 /// `null` is no limit.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PoolQuota {
+struct PoolLimitsDocument {
     max_jobs: Option<u32>,
     max_gpu_per_job: Option<u32>,
 }
@@ -224,7 +224,9 @@ pub(crate) fn document(pool: &PoolUse) -> PoolDocument {
         gpu_sampled: pool.figures().sampled,
         memory_usage: coverage::memory_of(&pool.figures()),
         allowed_gpu_type: pool.defined.then_some(definition.gpu_types),
-        quota: pool.defined.then_some(PoolQuota { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job }),
+        quota: pool
+            .defined
+            .then_some(PoolLimitsDocument { max_jobs: definition.max_jobs, max_gpu_per_job: definition.max_gpu_per_job }),
         jobs: pool
             .jobs
             .iter()

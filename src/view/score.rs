@@ -87,6 +87,14 @@ pub(crate) fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
     Low { count: gpus.len(), threshold, gpus }
 }
 
+impl Low {
+    /// Keeps some of the GPUs; the count is of all.
+    #[must_use]
+    pub(crate) fn only(self, keep: impl FnOnce(Vec<ScoreItem>) -> Vec<ScoreItem>) -> Self {
+        Self { gpus: keep(self.gpus), ..self }
+    }
+}
+
 /// Letters of an AI's reason in a message.
 const REASON: usize = 120;
 

@@ -67,6 +67,10 @@ fn scores_low_ones_and_sums() {
     assert_eq!((&of(&list, 2)["score"], &of(&list, 2)["status"]), (&json!(14.0), &json!("idle")));
     let low = scene.json(&["--config", config.to_str().unwrap(), "score", "low"]);
     assert_eq!((&low["count"], &low["threshold"]), (&json!(2), &json!(40.0)));
+    let page = scene.json(&["--config", config.to_str().unwrap(), "score", "low", "--page-size", "1"]);
+    assert_eq!((&page["count"], page["gpus"].as_array().unwrap().len()), (&low["count"], 1), "the count is of all pages");
+    let second = scene.json(&["--config", config.to_str().unwrap(), "score", "--page", "2", "--page-size", "3"]);
+    assert_eq!((second.as_array().unwrap().len(), &second[0]["gpu_id"]), (1, &list[3]["gpu_id"]));
     // Free devices are shown on request and are nobody's waste.
     let all = scene.gpuctl(&[&["score", "--all", "-o", "json"], &SHORT[..]].concat()).ok().json();
     assert_eq!(all.as_array().unwrap().len(), 4, "a namespace was named: free ones are in none");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::args::list::PageArgs;
 use crate::cli::args::value::{Expected, duration};
 use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
 use crate::view::Format;
@@ -38,6 +39,8 @@ pub(crate) struct ScoreArgs {
     /// Sort the list by this key; `score` has the lowest first
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<ScoreSortKey>,
+    #[command(flatten)]
+    pub page: PageArgs,
     /// Repeat the analysis until SIGTERM, every 5m unless an interval is given; a changed config file is reloaded
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "INTERVAL", value_parser = seconds)]
     pub watch: Option<Option<Duration>>,

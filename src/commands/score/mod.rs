@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use analysis::{Analysis, analyze};
 use settings::Settings;
 
+use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreSortKey, ScoreView};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
@@ -48,6 +49,7 @@ impl ScoreArgs {
     pub(crate) fn text(&self, analysis: &Analysis, analyses: &Analyses, headers: bool, context: &Context) -> String {
         let (format, look) = (self.output.into(), context.terminal.look());
         let rows = &analysis.devices;
+        let page = self.page.page(PAGE_SIZE);
         let list = |rows: &[Scored]| {
             if rows.is_empty() && format != Format::Csv {
                 String::new()
@@ -57,10 +59,13 @@ impl ScoreArgs {
         };
         match self.what {
             _ if self.output == ScoreFormat::Prometheus => exposition::text(Some((rows, &view::stats(rows))), analyses),
-            ScoreView::Results => document(format, &view::results(rows, analysis.at)).unwrap_or_else(|| list(rows)),
+            ScoreView::Results => {
+                let rows = page.of(rows.clone());
+                document(format, &view::results(&rows, analysis.at)).unwrap_or_else(|| list(&rows))
+            }
             ScoreView::Low => {
-                let low = view::low(rows, analysis.rules.thresholds.low, analysis.at);
-                let kept = || list(&rows.iter().filter(|row| row.is_low()).cloned().collect::<Vec<_>>());
+                let low = view::low(rows, analysis.rules.thresholds.low, analysis.at).only(|gpus| page.of(gpus));
+                let kept = || list(&page.of(rows.iter().filter(|row| row.is_low()).cloned().collect::<Vec<_>>()));
                 document(format, &low).unwrap_or_else(kept)
             }
             ScoreView::Stats => {

@@ -80,13 +80,53 @@ pub(crate) async fn run(args: &ScoreArgs, settings: Settings, context: &Context)
     }
 }
 
+/// The config file as it was read; one that cannot be read is known by its message.
+#[derive(Clone, PartialEq)]
+enum ConfigFile {
+    Read(Box<Config>),
+    Unreadable { message: String },
+}
+
+/// The config file as it is in use, and as it was when it was looked at last.
+struct WatchedConfig {
+    used: ConfigFile,
+    seen: ConfigFile,
+}
+
+impl ConfigFile {
+    fn now(context: &Context) -> Self {
+        match context.config() {
+            Ok(config) => Self::Read(Box::new(config)),
+            Err(error) => Self::Unreadable { message: error.to_string() },
+        }
+    }
+}
+
+impl WatchedConfig {
+    fn of(context: &Context) -> Self {
+        let used = ConfigFile::now(context);
+        Self { seen: used.clone(), used }
+    }
+
+    /// Returns true when the file is another than the one in use, and the same as at the last look: a file that is being written
+    /// may be half there, or empty.
+    fn has_changed(&mut self, context: &Context) -> bool {
+        let now = ConfigFile::now(context);
+        let still = std::mem::replace(&mut self.seen, now.clone()) == now;
+        let changed = still && now != self.used;
+        if changed {
+            self.used = now;
+        }
+        changed
+    }
+}
+
 impl ScoreWatch<'_> {
     /// Analyzes until a signal comes.
     async fn rounds(&self) -> Result<ExitCode, Error> {
         let mut ended = std::pin::pin!(raw::ended_from_outside());
         let mut memory = None;
-        let config = self.context.config().map_err(|error| error.to_string());
-        let mut config = (config.clone(), config);
+        let mut config = WatchedConfig::of(self.context);
         let mut first = true;
         loop {
             let settings = self.settings.borrow().clone();
@@ -230,14 +270,10 @@ impl ScoreWatch<'_> {
     }
 
     /// Reads the config file again when it has changed. One that is wrong changes nothing. True when there is something new.
-    fn read_again(&self, (present, seen): &mut (Result<Config, String>, Result<Config, String>)) -> bool {
-        let new = self.context.config().map_err(|error| error.to_string());
-        // One that is being written may be half there, or empty.
-        let still = std::mem::replace(seen, new.clone()) == new;
-        if new == *present || !still {
+    fn read_again(&self, config: &mut WatchedConfig) -> bool {
+        if !config.has_changed(self.context) {
             return false;
         }
-        *present = new;
         let settings = self.args.settings(self.context).and_then(|settings| self.context.read_again().map(|()| settings));
         match settings {
             Ok(settings) => {
