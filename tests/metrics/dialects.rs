@@ -169,7 +169,7 @@ fn one_cluster_in_every_dialect() {
     assert_eq!(statuses.iter().filter(|status| **status == "used").count(), 8);
     assert_eq!(statuses.iter().filter(|status| **status == "free").count(), 8);
 
-    // Six exporters, labels honored or not.
+    // Every exporter, with `honor_labels` and without.
     for (dialect, honors) in [
         (Dialect::Dcgm, true),
         (Dialect::DcgmNew, false),

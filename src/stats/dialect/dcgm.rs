@@ -12,8 +12,7 @@ pub(super) const DCGM: Dialect = Dialect {
         metric("DCGM_FI_PROF_DRAM_ACTIVE", Quantity::MemoryCopy, 1, 100.0),
         metric("DCGM_FI_DEV_FB_USED", Quantity::MemoryUsed, 0, 1.0),
         metric("DCGM_FI_DEV_FB_FREE", Quantity::MemoryFree, 0, 1.0),
-        // Counts what the driver keeps, too, so that used and free together come first.
-        metric("DCGM_FI_DEV_FB_TOTAL", Quantity::MemoryTotal, 1, 1.0),
+        metric("DCGM_FI_DEV_FB_TOTAL", Quantity::MemoryTotal, 0, 1.0),
         metric("DCGM_FI_DEV_POWER_USAGE", Quantity::Power, 0, 1.0),
         metric("DCGM_FI_DEV_POWER_USAGE_INSTANT", Quantity::Power, 1, 1.0),
         metric("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", Quantity::PowerLimit, 0, 1.0),

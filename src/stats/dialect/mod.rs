@@ -14,7 +14,7 @@ pub use quantity::Quantity;
 pub use table::{Dialect, ExporterMetric, SliceLabels};
 
 /// Every exporter that is understood. Where a series has labels of several, those of the first count.
-pub const DIALECTS: [&Dialect; 4] = [&dcgm::DCGM, &amd::AMD, &hami::HAMI, &nvidia_gpu::NVIDIA_GPU];
+pub const DIALECTS: &[&Dialect] = &[&dcgm::DCGM, &amd::AMD, &hami::HAMI, &nvidia_gpu::NVIDIA_GPU];
 
 /// The pod of a series, as (namespace, pod), where Prometheus renamed the exporter's labels because those of the target have
 /// the same names (`honor_labels: false`).
@@ -84,7 +84,7 @@ pub fn metric_of(name: &str) -> Option<&'static ExporterMetric> {
 /// Returns the exporter that has a metric of this name.
 #[must_use]
 pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
-    DIALECTS.into_iter().find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
+    DIALECTS.iter().copied().find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
 }
 
 /// Returns every label that is read, so that a server may leave the others out.

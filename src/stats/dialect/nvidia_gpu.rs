@@ -7,7 +7,7 @@ pub(super) const NVIDIA_GPU: Dialect = Dialect {
     metrics: &[
         metric("nvidia_gpu_duty_cycle", Quantity::Utilization, 0, 1.0),
         metric("nvidia_gpu_memory_used_bytes", Quantity::MemoryUsed, 0, BYTES),
-        metric("nvidia_gpu_memory_total_bytes", Quantity::MemoryTotal, 1, BYTES),
+        metric("nvidia_gpu_memory_total_bytes", Quantity::MemoryTotal, 0, BYTES),
         metric("nvidia_gpu_power_usage_milliwatts", Quantity::Power, 0, 0.001),
         metric("nvidia_gpu_temperature_celsius", Quantity::Temperature, 0, 1.0),
     ],

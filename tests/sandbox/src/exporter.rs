@@ -55,7 +55,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    pub const ALL: [Self; 6] = [Self::Dcgm, Self::DcgmNew, Self::DcgmPodless, Self::Amd, Self::AmdPrefixed, Self::Legacy];
+    pub const ALL: &[Self] = &[Self::Dcgm, Self::DcgmNew, Self::DcgmPodless, Self::Amd, Self::AmdPrefixed, Self::Legacy];
 
     /// Its path below `/metrics`.
     #[must_use]
@@ -116,7 +116,7 @@ impl Exporter {
                 }
                 let path = first.split(' ').nth(1).unwrap_or_default();
                 let wanted = path.strip_prefix("/metrics/").unwrap_or("dcgm");
-                let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.name() == wanted);
+                let dialect = Dialect::ALL.iter().copied().find(|dialect| dialect.name() == wanted);
                 let fleet = shared.lock().expect("no holder panics").clone();
                 let body = dialect.map_or_else(|| fleet.extra.clone(), |dialect| text(&fleet, dialect));
                 let head = format!(

@@ -1,31 +1,25 @@
 //! Tables of the lists as they look on terminals of 80 and 120 columns and in a pipe, kept as snapshots.
 
+mod past;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use crate::model::rights::{self, Task};
-use crate::model::units::UnitValue;
 use crate::model::workload::{OwnerObject, Standing};
 use crate::model::{
-    Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, Point,
-    PoolDefinition, QuotaUse, Reading, Series, State, Workload,
+    Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, PoolDefinition,
+    QuotaUse, Reading, State, Workload,
 };
-use crate::stats::allocations::{Allocation, AllocationHistory, Stretch, TopOwner};
-use crate::stats::gpu_hours::GpuHours;
-use crate::stats::hourly::{OfWorkload, Sum, Summary};
 use crate::stats::score::{Band, Score};
 use crate::stats::scored::Scored;
-use crate::stats::usage::{NodeNames, Usage};
 
-use super::hourly::{self, Hour, HourlyRow, RowKind};
 use super::jobs::JobRow;
 use super::pools::PoolUse;
-use super::report::{self, GpuHourReport, Group};
 use super::rights::{checked, table as rights_table};
-use super::snapshot::{self, At};
 use super::workloads::ConsumerRow;
-use super::{Format, TextStyle, at_time, events, hourly_table, jobs, labels, node_table, pools, quotas, score, workloads};
+use super::{Format, TextStyle, events, jobs, labels, node_table, pools, quotas, score, workloads};
 
 fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
@@ -197,42 +191,6 @@ fn events_fit() {
 }
 
 #[test]
-fn hourly_rows_fit() {
-    fn summary<U: UnitValue>() -> Option<Summary<U>> {
-        let [mean, max, min, p50, p95] = [91.25, 97.0, 80.5, 92.0, 96.5].map(U::of);
-        Some(Summary { count: 12, mean, max, min, p50, p95 })
-    }
-    let sum = Sum { allocated: 23.99, requested: 24.0, windows: summary(), samples: summary(), workloads: 4 };
-    let start: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
-    let end: Timestamp = "2026-01-31T11:00:00Z".parse().unwrap();
-    let hour = Hour { cluster: "lab", start, end, partial: false };
-    let present = Hour { partial: true, ..hour.clone() };
-    let of = OfWorkload {
-        top: TopOwner { namespace: "ml-research".to_owned(), kind: "Job".to_owned(), name: "qwen2-7b-sft".to_owned() },
-        sum: sum.clone(),
-        memory_used: summary(),
-        memory_total: summary(),
-        replicas: summary(),
-        status: Some("Running"),
-        labels: None,
-        annotations: None,
-    };
-    let tables: [(&str, RowKind, Vec<HourlyRow>); 4] = [
-        (
-            "cluster",
-            RowKind::Cluster,
-            vec![hourly::of_cluster(&hour, Some(68), Some(&sum), 0), hourly::of_cluster(&present, None, None, 3)],
-        ),
-        ("namespaces", RowKind::Namespaces, vec![hourly::of_namespace(&hour, Some(68), "ml-research", &sum)]),
-        ("labels", RowKind::Labels, vec![hourly::of_dimension(&hour, ["label", "team", "research"], &sum)]),
-        ("workload_hours", RowKind::Workloads, vec![hourly::of_workload(&hour, &of)]),
-    ];
-    for (name, kind, rows) in tables {
-        insta::assert_snapshot!(name, at_widths(|format, style| hourly_table::table(kind, &rows, format, true, style)));
-    }
-}
-
-#[test]
 fn scores_fit() {
     let row = |pod: &str, measured: bool, score: Score| Scored {
         reading: Reading {
@@ -286,77 +244,4 @@ fn labels_of_nodes_fit() {
     let values = |format, style| labels::of_nodes_table(&hosts, "gpuctl/pool", format, true, style);
     insta::assert_snapshot!("node_labels", at_widths(values));
     insta::assert_snapshot!("gpu_labels", at_widths(|format, style| labels::of_gpus_table(&hosts, format, true, style)));
-}
-
-/// Returns an hour in which a training holds four of eight devices of one node and another pod waits, with its samples.
-fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
-    let tenure = |name: &str, node: &str, gpus: u64, held: bool| Allocation {
-        pod: ("ml-research".to_owned(), format!("{name}-0-2gsvl")),
-        node: node.to_owned(),
-        top: TopOwner { namespace: "ml-research".to_owned(), kind: "Job".to_owned(), name: name.to_owned() },
-        gpus: GpuCount(gpus),
-        requested: vec![true; 60],
-        held: vec![held; 60],
-        phase: Some((59, if held { "Running" } else { "Pending" }.to_owned())),
-        labels: None,
-        annotations: None,
-    };
-    let start = now().as_millisecond() - 3_600_000;
-    let ledger = AllocationHistory {
-        stretch: Stretch { start, end: start + 3_600_000 },
-        slot: 60_000,
-        observed: vec![true; 60],
-        capacity: Some(16),
-        capacities: vec![Some(16); 60],
-        of_nodes: [("gpu-a-01".to_owned(), 8), ("gpu-a-02".to_owned(), 8)].into(),
-        tenures: vec![tenure("qwen2-7b-sft", "gpu-a-01", 4, true), tenure("llama3-70b-pretrain", "", 16, false)],
-    };
-    let series = |index: u32| {
-        let own = [
-            ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
-            ("Hostname", "gpu-a-01"),
-            ("gpu", ["0", "1", "2", "3"][index as usize]),
-            ("namespace", "ml-research"),
-            ("pod", "qwen2-7b-sft-0-2gsvl"),
-        ];
-        let labels = own.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
-        let points = (0..60).map(|minute| Point { at: start + minute * 60_000, value: 90.0 + f64::from(index) }).collect();
-        Series { labels, points }
-    };
-    let usage = Usage::of((0..4).map(series).collect(), &ledger, &NodeNames::default(), &[]);
-    (ledger, usage)
-}
-
-#[test]
-fn lists_of_the_past_fit() {
-    let (ledger, usage) = an_hour_of_the_past();
-    let then = At { cluster: "lab", time: now(), ledger: &ledger, usage: &usage };
-    let (nodes, jobs) = (at_time::nodes(&then), at_time::jobs(&then));
-    let snapshots = [snapshot::snapshot(&then, None, false)];
-    insta::assert_snapshot!("nodes_at", at_widths(|format, style| at_time::node_table(&nodes.items, format, true, style)));
-    insta::assert_snapshot!("jobs_at", at_widths(|format, style| at_time::job_table(&jobs.items, format, true, style)));
-    insta::assert_snapshot!("snapshots", at_widths(|format, style| snapshot::table(&snapshots, format, true, style)));
-}
-
-#[test]
-fn reports_fit() {
-    let (ledger, usage) = an_hour_of_the_past();
-    let account = GpuHours::of(&ledger, &usage, |_| true);
-    let group = |name: Option<&str>| Group {
-        name: name.map(ToOwned::to_owned),
-        quota: name.map(|_| 32.0),
-        cost: Some(account.held * 2.5),
-        account: account.clone(),
-    };
-    let end = now();
-    let report = GpuHourReport {
-        by: "namespace",
-        from: Timestamp::from_second(end.as_second() - 3600).unwrap(),
-        to: end,
-        currency: Some("EUR".to_owned()),
-        groups: vec![group(Some("ml-research")), group(Some("a-team-with-a-rather-long-name"))],
-        total: group(None),
-    };
-    let markdown = format!("── markdown\n{}", report::markdown(&report));
-    insta::assert_snapshot!(at_widths(|format, style| report::table(&report, format, true, style)) + &markdown);
 }
