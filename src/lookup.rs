@@ -4,6 +4,7 @@ use crate::cluster::{Connection, InventorySnapshot, Wanted};
 use crate::error::{Error, ErrorName};
 use crate::model::{Job, NodeUsage};
 use crate::spec::nearest;
+use crate::view::text::count;
 
 /// Whether the command changes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,11 @@ pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -
     let wanted = Wanted { namespace: scope, name: Some(name.to_owned()), ..Wanted::default() };
     let selection = connection.jobs(&wanted).await?;
     let mut found = selection.jobs;
+    if purpose == Purpose::Change
+        && let Some(left) = found.iter().find(|job| job.owner_is_gone)
+    {
+        return Err(deleted(left));
+    }
     if let Some(index) = found.iter().position(|job| job.namespace == home) {
         return Ok(found.swap_remove(index));
     }
@@ -52,6 +58,13 @@ pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -
         None if !selection.unreadable.is_empty() => Err(unknown(name, &selection.unreadable)),
         None => Err(missing(connection, name, &home, wanted.namespace.is_some()).await),
     }
+}
+
+/// Says of a deleted job what is left of it.
+fn deleted(job: &Job) -> Error {
+    let (pods, verb) = (count(job.pods.len() as u64, "pod"), if job.pods.len() == 1 { "is" } else { "are" });
+    let error = Error::new(ErrorName::NotFound, format!("job `{}` was deleted; {pods} of it {verb} still ending", job.name));
+    error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name))
 }
 
 /// Says what there is instead: the namesake elsewhere, or names like it.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use crate::model::{Container, GpuCount, Pod, PodPhase};
+use crate::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase};
 
 /// A page of a list; Go writes `null` for an empty one.
 #[derive(Deserialize)]
@@ -31,6 +31,9 @@ pub(super) struct ObjectMetadata<'a> {
     pub namespace: Cow<'a, str>,
     #[serde(borrow)]
     pub uid: Cow<'a, str>,
+    #[serde(borrow)]
+    pub resource_version: Cow<'a, str>,
+    pub generation: u64,
     pub creation_timestamp: Option<Timestamp>,
     pub deletion_timestamp: Option<Timestamp>,
     pub owner_references: Vec<OwnerReference>,
@@ -141,6 +144,8 @@ pub(super) struct PodStatus<'a> {
     pub phase: Cow<'a, str>,
     #[serde(borrow)]
     pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
     #[serde(borrow, rename = "hostIP")]
     pub host_ip: Cow<'a, str>,
     pub start_time: Option<Timestamp>,
@@ -210,8 +215,23 @@ pub(super) struct Terminated<'a> {
     pub exit_code: i32,
     #[serde(borrow)]
     pub reason: Cow<'a, str>,
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
+    #[serde(deserialize_with = "not_epoch")]
     pub started_at: Option<Timestamp>,
+    #[serde(deserialize_with = "not_epoch")]
     pub finished_at: Option<Timestamp>,
+}
+
+/// The kubelet writes 1970 where a container never started (kubernetes#104107).
+fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    Ok(Option::<Timestamp>::deserialize(deserializer)?.filter(|at| *at > Timestamp::UNIX_EPOCH))
+}
+
+impl Terminated<'_> {
+    fn end(&self) -> ContainerEnd {
+        ContainerEnd { code: self.exit_code, reason: self.reason.to_string(), message: self.message.trim().to_owned() }
+    }
 }
 
 impl Condition<'_> {
@@ -274,6 +294,7 @@ impl WirePod<'_> {
                 .filter(|condition| condition.holds())
                 .map(|condition| condition.reason.to_string()),
             reason: Some(status.reason.to_string()).filter(|reason| !reason.is_empty()),
+            message: Some(status.message.to_string()).filter(|message| !message.is_empty()),
             containers: status
                 .container_statuses
                 .iter()
@@ -304,8 +325,8 @@ impl ContainerStatus<'_> {
             name: self.name.to_string(),
             restarts: self.restart_count,
             waiting: self.state.waiting.as_ref().map(|waiting| (waiting.reason.to_string(), waiting.message.to_string())),
-            terminated: self.state.terminated.as_ref().map(|ended| (ended.exit_code, ended.reason.to_string())),
-            last_ended: self.last_state.terminated.as_ref().map(|ended| (ended.exit_code, ended.reason.to_string())),
+            terminated: self.state.terminated.as_ref().map(Terminated::end),
+            last_ended: self.last_state.terminated.as_ref().map(Terminated::end),
             started: self.started.unwrap_or_else(|| self.state.running.is_some()),
             running: self.state.running.is_some(),
         }
@@ -324,6 +345,12 @@ mod tests {
         let page: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
         assert_eq!(page.items[0].pod().name, "a\u{1b}b");
         assert_eq!(page.items[1].pod().phase, PodPhase::Pending);
+        let never = r#"{"items":[{"status":{"containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":128,
+            "reason":"StartError","message":"no such program\n","startedAt":"1970-01-01T00:00:00Z","finishedAt":"2026-01-31T10:00:00Z"}}}]}}]}"#;
+        let never: ListPage<WirePod<'_>> = serde_json::from_str(never).unwrap();
+        let pod = never.items[0].pod();
+        assert_eq!((pod.started_at, pod.ended_at), (None, Some("2026-01-31T10:00:00Z".parse().unwrap())));
+        assert_eq!(pod.containers[0].terminated.as_ref().unwrap().message, "no such program");
         let none: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
         assert!(none.items.is_empty());
     }

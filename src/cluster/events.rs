@@ -89,7 +89,7 @@ impl Connection {
         }
         // A namesake that was deleted within the hour left events too.
         events.retain(|event| event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at);
-        events.sort_by(|a, b| (a.at, &a.message).cmp(&(b.at, &b.message)));
+        events.sort_by(Event::in_order);
         Ok(events)
     }
 
@@ -108,7 +108,7 @@ impl Connection {
             Ok(())
         })
         .await?;
-        events.sort_by(|a, b| (a.at, &a.message).cmp(&(b.at, &b.message)));
+        events.sort_by(Event::in_order);
         Ok(events)
     }
 }
@@ -142,6 +142,7 @@ impl WireEvent<'_> {
             reason: self.reason.to_string(),
             message: self.message.to_string(),
             object: format!("{}/{}", self.involved_object.kind, self.involved_object.name),
+            version: self.metadata.resource_version.parse().unwrap_or(0),
             count: self.series.as_ref().map(|series| series.count).or(self.count).unwrap_or(1),
         }
     }

@@ -192,7 +192,7 @@ fn why(pods: &[Pod], earlier: &str) -> String {
             pod.containers
                 .iter()
                 .find_map(|container| container.terminated.as_ref())
-                .map(|(code, reason)| format!("{earlier} ended with exit {code}, {reason}"))
+                .map(|end| format!("{earlier} ended with exit {}, {}", end.code, end.reason))
         })
     });
     ended.unwrap_or_else(|| format!("{earlier} is gone"))
@@ -208,7 +208,7 @@ fn changes(pods: &[Pod], present: &BTreeSet<String>, first: bool, serves: bool, 
         match before {
             None if serves && !first => notes.push(format!("{} joins", pod.name)),
             Some(before) if before < pod.restarts() => notes.push(match how {
-                Some((code, reason)) => format!("{} restarted (exit {code}, {reason})", pod.name),
+                Some(end) => format!("{} restarted (exit {}, {})", pod.name, end.code, end.reason),
                 None => format!("{} restarted", pod.name),
             }),
             _ => {}

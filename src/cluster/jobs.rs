@@ -88,6 +88,11 @@ struct OwnerStatus<'a> {
     conditions: Vec<Condition<'a>>,
     completion_time: Option<Timestamp>,
     succeeded: u32,
+    observed_generation: u64,
+    /// All pods of a Deployment or StatefulSet.
+    replicas: u32,
+    /// Those of the newest specification.
+    updated_replicas: u32,
 }
 
 impl Wanted {
@@ -141,12 +146,16 @@ impl Connection {
             });
             listed.await.map(|()| jobs).map_err(|failure| (owner, failure))
         }));
-        let mut pods = HashMap::<PodOwner, Vec<Pod>>::new();
+        let (mut pods, mut leftovers) = (HashMap::<PodOwner, Vec<Pod>>::new(), Vec::new());
         let pods_path = namespace.map_or_else(|| "/api/v1/pods".to_owned(), |space| format!("/api/v1/namespaces/{space}/pods"));
         let members = self.list(&pods_path, parameters, |page| {
             let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
             for pod in &page.items {
-                pods.entry(PodOwner::of(&pod.metadata)).or_default().push(pod.pod());
+                let read = pod.pod();
+                if read.deleting {
+                    leftovers.push(Leftover::of(pod, read.clone()));
+                }
+                pods.entry(PodOwner::of(&pod.metadata)).or_default().push(read);
             }
             Ok(())
         });
@@ -174,9 +183,37 @@ impl Connection {
             };
             job.pods = pods.remove(&key).unwrap_or_default();
         }
+        // Where a kind of owner may not be listed, a pod without one proves nothing.
+        if unreadable.is_empty() {
+            let there = |left: &Job| jobs.iter().any(|job| (&job.namespace, &job.name) == (&left.namespace, &left.name));
+            let left: Vec<Job> = left_over(leftovers).into_iter().filter(|left| !there(left)).collect();
+            jobs.extend(left);
+        }
         jobs.sort_by(|a: &Job, b: &Job| (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind)));
         self.explain_missing_pods(&mut jobs).await;
+        self.explain_pods_that_cannot_start(&mut jobs).await;
         Ok((jobs, unreadable))
+    }
+
+    /// A kubelet that cannot mount a volume or make a sandbox says so in an event only; the pod reads `ContainerCreating`.
+    async fn explain_pods_that_cannot_start(&self, jobs: &mut [Job]) {
+        const REASONS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume"];
+        let waits = |pod: &&Pod| {
+            let creating = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
+            let waiting = pod.containers.iter().any(|one| one.waiting.as_ref().is_some_and(|(reason, _)| creating(reason)));
+            pod.phase == PodPhase::Pending && pod.node.is_some() && !pod.deleting && waiting
+        };
+        let stuck = jobs.iter_mut().filter_map(|job| {
+            let pod = job.current_pods().into_iter().find(waits)?.uid.clone();
+            Some((pod, job))
+        });
+        let stuck: Vec<(String, &mut Job)> = stuck.take(LOOKED_INTO).collect();
+        join_all(stuck.into_iter().map(|(pod, job)| async move {
+            let events = self.events(&job.namespace, &pod).await.unwrap_or_default();
+            let refused = events.into_iter().rev().find(|event| event.warning && REASONS.contains(&event.reason.as_str()));
+            job.start_failure = refused.map(|event| (event.reason, event.message));
+        }))
+        .await;
     }
 
     /// A controller that is refused pods says so in an event only; a Deployment in a condition too. Whoever may not read
@@ -199,6 +236,57 @@ impl Connection {
         }))
         .await;
     }
+}
+
+/// A pod that is being deleted, with what its labels say of its job.
+struct Leftover {
+    namespace: String,
+    job: String,
+    kind: JobKind,
+    pool: Option<String>,
+    gpu_type: Option<String>,
+    user: Option<String>,
+    pod: Pod,
+}
+
+impl Leftover {
+    fn of(wire: &WirePod<'_>, pod: Pod) -> Self {
+        let label = |key: &str| wire.metadata.labels.get(key).cloned();
+        Self {
+            namespace: wire.metadata.namespace.to_string(),
+            job: label(JOB).unwrap_or_default(),
+            kind: label(KIND).and_then(|kind| kind.parse().ok()).unwrap_or_default(),
+            pool: label(POOL_LABEL),
+            gpu_type: label(GPU_TYPE),
+            user: label(USER),
+            pod,
+        }
+    }
+}
+
+/// Returns jobs that were deleted while pods of theirs still end: these hold their GPUs, on a dead node for ever.
+fn left_over(leftovers: Vec<Leftover>) -> Vec<Job> {
+    let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
+    for left in leftovers.into_iter().filter(|left| !left.job.is_empty() && !left.pod.ended()) {
+        let job = jobs.entry((left.namespace.clone(), left.job.clone())).or_insert_with(|| Job {
+            namespace: left.namespace,
+            display_name: left.job.clone(),
+            name: left.job,
+            kind: left.kind,
+            version: "v0.1".to_owned(),
+            pool: left.pool,
+            gpu_type: left.gpu_type,
+            user: left.user,
+            gpus_per_pod: left.pod.gpus,
+            deleting: true,
+            owner_is_gone: true,
+            ..Job::default()
+        });
+        job.created_at = [job.created_at, left.pod.created_at].into_iter().flatten().min();
+        job.pods.push(left.pod);
+        job.pods_wanted += 1;
+    }
+    jobs.into_values().collect()
 }
 
 impl WireOwner<'_> {
@@ -239,6 +327,13 @@ impl WireOwner<'_> {
             description: annotation(DESCRIPTION),
             source: annotation(SOURCE),
             created_at: meta.creation_timestamp,
+            // Jobs count no generations.
+            rolling_out: owner != OwnerKind::Job
+                && (self.status.observed_generation < meta.generation
+                    || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)
+                    || self.status.replicas > self.status.updated_replicas),
+            owner_is_gone: false,
+            start_failure: None,
             finished_at: self.status.completion_time.or_else(|| ended.and_then(|condition| condition.last_transition_time)),
             deleting: meta.deletion_timestamp.is_some(),
             suspended,

@@ -180,6 +180,7 @@ impl Connection {
                 let page: ListPage<EndingObject<'_>> = serde_json::from_slice(page)?;
                 let ours = |object: &&EndingObject<'_>| {
                     object.metadata.uid == job.uid
+                        || job.owner_is_gone && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
                         || match PodOwner::of(&object.metadata) {
                             PodOwner::Uid(uid) => uid == job.uid,
                             other => owner == OwnerKind::Deployment && other == deployment,

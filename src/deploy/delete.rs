@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{Connection, Deletion, OutageRetry, PendingDeletion};
+use crate::cluster::{Connection, Deletion, OutageRetry, PendingDeletion, Wanted};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
@@ -79,10 +79,15 @@ async fn absent(connection: &Connection, name: &str, error: Error, how: &DeleteO
         }
     }
     // Pods outlive a job whose deletion was not waited for, or was orphaning.
+    let left = connection.jobs(&Wanted::one(namespace, name)).await?.jobs.into_iter().find(|job| job.owner_is_gone);
     for (path, uid) in connection.orphans(namespace, name).await? {
         removed |= connection.delete_at(&path, Deletion { uid: Some(&uid), force: how.force, version: None }).await?;
     }
-    if removed || how.ignore_not_found { Ok(None) } else { Err(error) }
+    match left {
+        Some(job) => Ok(Some(job)),
+        None if removed || how.ignore_not_found => Ok(None),
+        None => Err(error),
+    }
 }
 
 /// Waits until nothing of the job runs.
@@ -119,6 +124,7 @@ pub(crate) async fn end(
         left.retain(|rest| ours.contains(&rest.uid));
         if left.is_empty() {
             spinner.finish_and_clear();
+            warn_of_lost(job, how, context);
             return Ok(answer("deleted", freed));
         }
         spinner.set_message(format!("{}: {} ending", job.name, crate::view::text::count(left.len() as u64, "object")));
@@ -129,6 +135,17 @@ pub(crate) async fn end(
             return Err(error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name)));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Says where containers may still run although the API server has forgotten their pods.
+fn warn_of_lost(job: &Job, how: &DeleteOptions, context: &Context) {
+    let nodes: BTreeSet<&str> = job.pods.iter().filter(|pod| pod.is_lost()).filter_map(|pod| pod.node.as_deref()).collect();
+    if how.force && !nodes.is_empty() {
+        let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
+        context
+            .terminal
+            .warn(&format!("{nodes} did not answer: containers of job `{}` may still run there and use its GPUs", job.name));
     }
 }
 

@@ -63,7 +63,8 @@ async fn wait_for(
     let wanted = Wanted::one(&created.namespace, &created.job_id);
     let mut told = None;
     loop {
-        let Some(job) = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() else {
+        let found = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop();
+        let Some(job) = found.filter(|job| !job.owner_is_gone) else {
             return Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted in the meantime", created.job_id)));
         };
         let state = State::of(&job);
@@ -71,8 +72,8 @@ async fn wait_for(
         created.message = state.message.clone().unwrap_or_else(|| text::state(&state));
         spinner.set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
         match (state.status, goal) {
-            // A service is there when all of it is.
-            (Status::Running, _) if job.kind.serves() && state.running < state.wanted => {}
+            // A service is there when all of it is, and of the version that was submitted.
+            (Status::Running, _) if job.kind.serves() && (job.rolling_out || state.running < state.wanted) => {}
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running) => return Ok(()),
             // It was created with no replicas.
             (Status::Paused, _) if job.kind.serves() => return Ok(()),

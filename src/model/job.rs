@@ -1,5 +1,6 @@
 //! A job of gpuctl and its pods, as the cluster reports them.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -115,6 +116,12 @@ pub(crate) struct Job {
     pub pods: Vec<Pod>,
     /// Why the owning object could not make pods, from its newest warning event.
     pub create_failure: Option<String>,
+    /// Why a pod that is placed cannot start, from its newest warning event: (reason, message).
+    pub start_failure: Option<(String, String)>,
+    /// False while the controller has not seen the newest specification, or pods of an older one are left.
+    pub rolling_out: bool,
+    /// The owning object is gone; only pods that still end are left.
+    pub owner_is_gone: bool,
 }
 
 impl Job {
@@ -196,6 +203,8 @@ pub(crate) struct Pod {
     /// The reason of a DisruptionTarget condition: somebody else ended it.
     pub disrupted: Option<String>,
     pub reason: Option<String>,
+    /// What the kubelet says of an eviction.
+    pub message: Option<String>,
     pub containers: Vec<Container>,
 }
 
@@ -209,6 +218,14 @@ impl Pod {
     #[must_use]
     pub(crate) fn ended(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// Returns true when its node does not answer.
+    #[must_use]
+    pub(crate) fn is_lost(&self) -> bool {
+        // A pod that the taint manager deletes stays until its node answers.
+        let given_up = self.deleting && self.disrupted.as_deref() == Some("DeletionByTaintManager");
+        self.node.is_some() && (self.phase == PodPhase::Unknown || self.silent || given_up)
     }
 
     /// Returns the container that runs the job; the kubelet sorts them by name, and a sidecar may come first.
@@ -237,6 +254,24 @@ impl Pod {
     }
 }
 
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ContainerEnd {
+    pub code: i32,
+    /// The runtime's word: `OOMKilled`, `Error`, `StartError`.
+    pub reason: String,
+    /// What the runtime says of a container that it could not start; else what the program wrote as its last words.
+    pub message: String,
+}
+
+impl ContainerEnd {
+    /// Returns true for a container whose command never ran.
+    #[must_use]
+    pub(crate) fn never_started(&self) -> bool {
+        matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
+    }
+}
+
 /// A container's state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Container {
@@ -244,10 +279,10 @@ pub(crate) struct Container {
     pub restarts: u32,
     /// Waiting: (reason, message).
     pub waiting: Option<(String, String)>,
-    /// Ended: (exit code, reason).
-    pub terminated: Option<(i32, String)>,
-    /// How it ended before its last restart: (exit code, reason).
-    pub last_ended: Option<(i32, String)>,
+    /// How it ended, if it has.
+    pub terminated: Option<ContainerEnd>,
+    /// How it ended before its last restart.
+    pub last_ended: Option<ContainerEnd>,
     pub running: bool,
     /// Its startup check has passed, or it has none.
     pub started: bool,
@@ -263,4 +298,15 @@ pub(crate) struct Event {
     /// `Pod/name`, `Job/name`.
     pub object: String,
     pub count: u32,
+    /// Higher for what the API server heard later; 0 when it says no number.
+    pub version: u64,
+}
+
+impl Event {
+    /// Orders events by what caused what. Kubelets tell whole seconds and the scheduler microseconds, so within a second the
+    /// order in which the API server heard of them counts (resource versions are comparable numbers, KEP-5504).
+    pub(crate) fn in_order(a: &Self, b: &Self) -> Ordering {
+        let key = |event: &Self| (event.at.map(Timestamp::as_second), event.version);
+        key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
+    }
 }

@@ -29,7 +29,7 @@ pub(crate) use forest::Forest;
 pub use gpu::GpuType;
 pub(crate) use host::{HostCondition, NodeDetails, NodeHealth};
 pub(crate) use inventory::{Consumer, Count, Device, Holder, Inventory, NodeUsage};
-pub(crate) use job::{Container, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
+pub(crate) use job::{Container, ContainerEnd, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{Node, Nodes, Taint};
 pub(crate) use pool::{Noted, Notes, PoolDefinition};
 pub(crate) use quota::QuotaUse;

@@ -2,7 +2,7 @@
 //! ready.
 
 use super::job::{Container, Job, Pod, PodPhase};
-use super::state::{State, Status, Why, create_failure_reason, lost, scheduler_words, stuck, why};
+use super::state::{State, Status, Why, create_failure_reason, lost, not_started, scheduler_words, stuck, why};
 
 /// Reads the state of a service or notebook.
 pub(super) fn state(job: &Job) -> State {
@@ -15,10 +15,10 @@ pub(super) fn state(job: &Job) -> State {
     } else if job.suspended {
         (Status::Paused, None)
     } else if ready >= job.pods_wanted {
-        (Status::Running, trouble(job, &pods).map(|why| degraded(job, ready, why)).or_else(|| rollout(&pods)))
+        (Status::Running, trouble(job, &pods).map(|why| degraded(job, ready, why)).or_else(|| rollout(job, &pods)))
     } else if ready > 0 {
         let told = trouble(job, &pods).map(|why| degraded(job, ready, why));
-        (Status::Running, Some(told.or_else(|| rollout(&pods)).unwrap_or_else(|| beginning(job, &pods))))
+        (Status::Running, Some(told.or_else(|| rollout(job, &pods)).unwrap_or_else(|| beginning(job, &pods))))
     } else if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         (Status::Unknown, Some(why))
     } else {
@@ -41,7 +41,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
         return Some(why);
     }
     let present: Vec<&&Pod> = pods.iter().filter(|pod| !pod.deleting).collect();
-    if let Some(why) = present.iter().find_map(|pod| crashing(pod).or_else(|| stuck(pod))) {
+    if let Some(why) = present.iter().find_map(|pod| crashing(job, pod).or_else(|| stuck(pod))) {
         return Some(why);
     }
     if let Some((reason, message)) = present.iter().find_map(|pod| pod.unscheduled.as_ref()) {
@@ -54,6 +54,9 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
             None => why(reason, scheduler_words(message)),
         });
     }
+    if let Some((reason, message)) = &job.start_failure {
+        return Some(why(reason, message));
+    }
     if let Some(message) = job.create_failure.as_deref().filter(|_| present.len() < job.pods_wanted as usize) {
         return Some(why(create_failure_reason(message), message));
     }
@@ -63,11 +66,13 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
 }
 
 /// Returns a container that ends again and again, with what ended it last.
-fn crashing(pod: &Pod) -> Option<Why> {
+fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
     let ends = |container: &&Container| {
         let waits = container.waiting.as_ref().is_some_and(|(reason, _)| reason == "CrashLoopBackOff");
-        // Loading once more after it has ended is no mere start.
-        let again = container.running && container.last_ended.is_some() && !pod.ready;
+        // Loading once more after it has ended is no mere start. One that has passed its startup check and fails the next is
+        // unhealthy, whatever ended it some time ago.
+        let loads = !(job.checked && container.started);
+        let again = container.running && container.last_ended.is_some() && !pod.ready && loads;
         waits || again || container.terminated.is_some()
     };
     let container = pod.containers.iter().find(ends)?;
@@ -76,20 +81,23 @@ fn crashing(pod: &Pod) -> Option<Why> {
         number => format!("{number} restarts"),
     };
     let message = match container.terminated.as_ref().or(container.last_ended.as_ref()) {
-        Some((code, reason)) if reason == "OOMKilled" => format!("{} ran out of memory (exit code {code}), {restarts}", pod.name),
-        Some((code, _)) => format!("{} ended with exit code {code}, {restarts}", pod.name),
+        Some(end) if end.reason == "OOMKilled" => {
+            format!("{} ran out of memory (exit code {}), {restarts}", pod.name, end.code)
+        }
+        Some(end) if end.never_started() => format!("{}, {restarts}", not_started(&pod.name, end)),
+        Some(end) => format!("{} ended with exit code {}, {restarts}", pod.name, end.code),
         None => format!("{} ends again and again, {restarts}", pod.name),
     };
     let reason = if container.waiting.is_some() { "CrashLoopBackOff" } else { "Restarting" };
     Some(why(reason, message))
 }
 
-/// Pods of two versions: one is replacing the other.
-fn rollout(pods: &[&Pod]) -> Option<Why> {
+/// Pods of two versions, or a specification that the controller has not seen yet: one version is replacing the other.
+fn rollout(job: &Job, pods: &[&Pod]) -> Option<Why> {
     let mut revisions: Vec<&str> = pods.iter().filter_map(|pod| pod.revision.as_deref()).collect();
     revisions.sort_unstable();
     revisions.dedup();
-    (revisions.len() > 1).then(|| why("RollingOut", "a new version is replacing the old one"))
+    (job.rolling_out || revisions.len() > 1).then(|| why("RollingOut", "a new version is replacing the old one"))
 }
 
 /// Returns what a pod that is not ready yet is at.
@@ -117,7 +125,11 @@ fn beginning(job: &Job, pods: &[&Pod]) -> Why {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKind;
+    use crate::model::{ContainerEnd, JobKind};
+
+    fn oom() -> ContainerEnd {
+        ContainerEnd { code: 137, reason: "OOMKilled".into(), ..ContainerEnd::default() }
+    }
 
     fn pod(name: &str, revision: &str) -> Pod {
         Pod {
@@ -162,7 +174,7 @@ mod tests {
         let mut crashing = Pod { ready: false, ..pod("b", "1") };
         crashing.containers = vec![Container {
             waiting: Some(("CrashLoopBackOff".into(), "back-off 5m0s".into())),
-            last_ended: Some((137, "OOMKilled".into())),
+            last_ended: Some(oom()),
             restarts: 4,
             ..Container::default()
         }];
@@ -195,9 +207,11 @@ mod tests {
     #[test]
     fn loading_again_after_a_crash_is_no_mere_start() {
         let mut again = Pod { ready: false, ..pod("b", "1") };
-        again.containers[0] =
-            Container { running: true, restarts: 2, last_ended: Some((137, "OOMKilled".into())), ..Container::default() };
-        assert_eq!(word(&service(vec![again])), "pending 0/2 Restarting");
+        again.containers[0] = Container { running: true, restarts: 2, last_ended: Some(oom()), ..Container::default() };
+        assert_eq!(word(&service(vec![again.clone()])), "pending 0/2 Restarting");
+        // Once it has come up again, a check that fails is about the present and not about that end.
+        again.containers[0].started = true;
+        assert_eq!(word(&service(vec![again])), "pending 0/2 Unhealthy");
     }
 
     #[test]

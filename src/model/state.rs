@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::job::{Container, Pod, PodPhase};
+use super::job::{Container, ContainerEnd, Pod, PodPhase};
 use super::refusal::RefusalCause;
 
 /// The contract's words for the state of a job.
@@ -90,18 +90,25 @@ pub(super) fn pod_failure(pod: &Pod) -> Option<Why> {
     if let Some(disruption) = &pod.disrupted {
         return Some(why("Evicted", format!("{name} was evicted ({disruption})")));
     }
-    let ended = pod.containers.iter().find_map(|container| container.terminated.as_ref().filter(|(code, _)| *code != 0));
-    match (&pod.reason, ended) {
-        (_, Some((code, reason))) if reason == "OOMKilled" => {
-            Some(why(reason, format!("{name} ran out of memory (exit code {code})")))
+    let ended = pod.containers.iter().find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0));
+    let told = pod.message.as_deref().map_or(String::new(), |message| format!(": {}", message.trim_end_matches(['.', ' '])));
+    Some(match (&pod.reason, ended) {
+        (_, Some(end)) if end.reason == "OOMKilled" => {
+            why(&end.reason, format!("{name} ran out of memory (exit code {})", end.code))
         }
-        (Some(reason), _) if reason == "DeadlineExceeded" => {
-            Some(why(reason, format!("{name} ran longer than `job.max_runtime`")))
-        }
-        (Some(reason), _) => Some(why(reason, format!("{name} failed"))),
-        (None, Some((code, reason))) => Some(why(reason, format!("{name} ended with exit code {code}"))),
-        (None, None) => Some(why("Error", format!("{name} failed"))),
-    }
+        (_, Some(end)) if end.never_started() => why(&end.reason, not_started(&name, end)),
+        (Some(reason), _) if reason == "DeadlineExceeded" => why(reason, format!("{name} ran longer than `job.max_runtime`")),
+        // The kubelet's own eviction has no DisruptionTarget condition.
+        (Some(reason), _) if reason == "Evicted" => why(reason, format!("{name} was evicted by its node{told}")),
+        (Some(reason), _) => why(reason, format!("{name} failed{told}")),
+        (None, Some(end)) => why(&end.reason, format!("{name} ended with exit code {}", end.code)),
+        (None, None) => why("Error", format!("{name} failed")),
+    })
+}
+
+/// Says why a container never started, in the runtime's words.
+pub(super) fn not_started(name: &str, end: &ContainerEnd) -> String {
+    if end.message.is_empty() { format!("{name} could not start") } else { format!("{name} could not start: {}", end.message) }
 }
 
 pub(super) fn pod_name(pod: &Pod) -> String {
@@ -111,10 +118,7 @@ pub(super) fn pod_name(pod: &Pod) -> String {
 /// Returns a pod whose node does not answer: what it does is not known.
 pub(super) fn lost(pod: &Pod) -> Option<Why> {
     let node = pod.node.as_deref()?;
-    let message = || format!("{}'s node {node} does not answer", pod_name(pod));
-    // A pod that the taint manager deletes stays until its node answers.
-    let given_up = pod.deleting && pod.disrupted.as_deref() == Some("DeletionByTaintManager");
-    (pod.phase == PodPhase::Unknown || pod.silent || given_up).then(|| why("NodeLost", message()))
+    pod.is_lost().then(|| why("NodeLost", format!("{}'s node {node} does not answer", pod_name(pod))))
 }
 
 /// Returns the scheduler's sentence without what follows about preemption, which never is tried here.

@@ -48,12 +48,14 @@ fn holds(job: &Job, conditions: &[&str]) -> Option<Why> {
 /// Returns the reason why a pod failed, which says more than the Job's own `BackoffLimitExceeded`.
 fn failure(job: &Job, condition: Why) -> Why {
     // The present try comes first: what ended an earlier one was overcome.
-    let present = job.current_pods();
+    let mut present = job.current_pods();
     let mut earlier: Vec<&Pod> = job.pods.iter().filter(|pod| !present.iter().any(|other| other.name == pod.name)).collect();
     earlier.sort_by(|a, b| (b.created_at, &b.name).cmp(&(a.created_at, &a.name)));
+    // Of one try the rank that ended first is the culprit: its peers end because it is gone.
+    present.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
     let ended: Vec<Why> =
         present.into_iter().chain(earlier).filter(|pod| pod.disrupted.is_none()).filter_map(pod_failure).collect();
-    // Peers that crash because one rank was killed say only `Error`: the rank with a reason of its own tells more.
+    // Peers may have ended within the same second, and say only `Error`: the rank with a reason of its own tells more.
     let told = ended.iter().find(|(reason, _)| reason != "Error").or_else(|| ended.first());
     told.cloned().unwrap_or(condition)
 }
@@ -90,6 +92,9 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     if let Some((_, (_, message))) = pods.iter().find_map(|pod| pod_failure(pod).map(|why| (pod, why))) {
         return why("Restarting", format!("{message}; up to {} retries per pod", job.retries));
     }
+    if let Some((reason, message)) = &job.start_failure {
+        return why(reason, message);
+    }
     match pods.iter().find_map(|pod| pod.containers.iter().find_map(|container| container.waiting.as_ref())) {
         Some((reason, message)) => why(reason, message),
         None if pods.iter().any(|pod| pod.deleting) => why("Restarting", "a pod is ending and will be replaced"),
@@ -101,6 +106,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
 
 #[cfg(test)]
 mod tests {
+    use super::super::job::ContainerEnd;
     use super::super::units::GpuCount;
     use super::*;
     use crate::model::job::Container;
@@ -151,12 +157,19 @@ mod tests {
     #[test]
     fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
         let ended = |rank, reason: &str| Pod {
-            containers: vec![Container { terminated: Some((137, reason.into())), ..Container::default() }],
+            containers: vec![Container {
+                terminated: Some(ContainerEnd { code: 137, reason: reason.into(), ..ContainerEnd::default() }),
+                ..Container::default()
+            }],
             ..pod(rank, PodPhase::Failed)
         };
         let mut job = job(vec![ended(0, "Error"), ended(1, "OOMKilled"), ended(2, "Error")]);
         job.conditions.insert("Failed".into(), ("MaxFailedIndexesExceeded".into(), String::new()));
         assert_eq!(word(&job), "failed OOMKilled");
+        // Both say `Error`: the one that ended first is the culprit.
+        let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
+        job.pods = vec![Pod { ended_at: at(130), ..ended(0, "Error") }, Pod { ended_at: at(100), ..ended(1, "Error") }];
+        assert_eq!(State::of(&job).message.unwrap(), "rank 1 ended with exit code 137");
         let late = Pod { reason: Some("DeadlineExceeded".into()), ..pod(0, PodPhase::Failed) };
         job.pods = vec![late, ended(1, "Error")];
         assert_eq!(word(&job), "failed DeadlineExceeded");
@@ -169,7 +182,7 @@ mod tests {
         let container = |name: &str, running| Container {
             name: name.into(),
             running,
-            terminated: (!running).then(|| (0, "Completed".into())),
+            terminated: (!running).then(|| ContainerEnd { reason: "Completed".into(), ..ContainerEnd::default() }),
             ..Container::default()
         };
         let left = Pod { containers: vec![container("agent", true), container("main", false)], ..pod(1, PodPhase::Running) };

@@ -147,6 +147,7 @@ mod tests {
     #[test]
     fn equal_events_of_several_pods_are_one_line() {
         let event = |reason: &str, message: &str, object: &str| Event {
+            version: 0,
             at: None,
             warning: false,
             reason: reason.into(),

@@ -51,11 +51,14 @@ fn pod_status(pod: &Pod) -> String {
     let waiting = pod.containers.iter().find_map(|container| container.waiting.as_ref());
     match (pod.phase, ended, waiting) {
         (PodPhase::Succeeded, ..) => "succeeded".to_owned(),
-        (PodPhase::Failed, Some((code, reason)), _) => format!("failed {reason} (exit {code})"),
-        (PodPhase::Failed, None, _) => format!("failed {}", pod.reason.as_deref().unwrap_or("")).trim_end().to_owned(),
+        // A program that ends well when it is told to end has still run too long.
+        (PodPhase::Failed, Some(end), _) if end.code != 0 || pod.reason.is_none() => {
+            format!("failed {} (exit {})", end.reason, end.code)
+        }
+        (PodPhase::Failed, ..) => format!("failed {}", pod.reason.as_deref().unwrap_or("")).trim_end().to_owned(),
         _ if pod.deleting => "terminating".to_owned(),
         (PodPhase::Running, _, Some((reason, _))) => format!("waiting {reason}"),
-        (PodPhase::Running, Some((code, _)), _) => format!("ended (exit {code})"),
+        (PodPhase::Running, Some(end), _) => format!("ended (exit {})", end.code),
         (PodPhase::Running, ..) => "running".to_owned(),
         (PodPhase::Unknown, ..) => "unknown".to_owned(),
         (PodPhase::Pending, _, Some((reason, _))) => format!("pending {reason}"),

@@ -112,3 +112,23 @@ fn leftovers_of_an_interrupted_create_go_too() {
     scene.gpuctl(&["delete", "job", "a"]).ok();
     assert!(items(&scene.get(&["services", "-l", "gpuctl/job=a"])).is_empty());
 }
+
+#[test]
+fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
+    let scene = Scene::with_nodes("stillending", 1);
+    scene.create("a", "resources: {pool: POOL, gpu: 4}");
+    scene.until("a", "running", None);
+    let pod = scene.pods("a")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    scene.admin.run(&["annotate", "pod", &pod, "-n", "stillending", "sandbox/silent=true"]);
+    scene.admin.run(&["delete", "job", "a", "-n", "stillending", "--cascade=background", "--wait=false"]);
+    scene.get_until(&["jobs"], |jobs| items(jobs).is_empty());
+    let job = scene.until("a", "terminating", None);
+    assert_eq!((&job["gpuHeld"], &job["kind"], &job["pool"]), (&json!(4), &json!("training"), &json!("stillending")));
+    scene.gpuctl(&["describe", "job", "a"]).ok();
+    scene.gpuctl(&["pause", "job", "a"]).exits(4).says("was deleted; 1 pod of it is still ending").says("gpuctl delete job");
+    scene.gpuctl(&["delete", "job", "a", "--timeout", "2s"]).exits(7).says(&format!("pod/{pod}")).says("--force");
+    let run = scene.gpuctl(&["delete", "job", "a", "--force"]).ok();
+    assert_eq!(run.out, "a deleted: 4 GPUs are free again\n");
+    assert!(scene.pods("a").is_empty());
+    scene.gpuctl(&["describe", "job", "a"]).exits(4);
+}

@@ -511,3 +511,19 @@ fn autoscaling_says_how_many_at_most_and_when_it_moves_the_start() {
     let run = run.says("replicas: 4 is outside what autoscaling allows; it begins with 3");
     assert!(run.out.starts_with("inference/web created in bounds: 3 replicas"), "{}", run.out);
 }
+
+#[test]
+fn wait_is_for_the_version_that_was_submitted() {
+    let scene = Scene::with_nodes("newversion", 1);
+    scene.serve("web", "model:1", 2, "resources: {pool: POOL, gpu: 1}");
+    scene.until("web", "running", None);
+    let apply = |image: &str, timeout: &str| {
+        let yaml = scene.service("web", image, 2, "resources: {pool: POOL, gpu: 1}");
+        scene.gpuctl_with(&["apply", "-f", "-", "--wait", "--timeout", timeout], &yaml)
+    };
+    apply("model:2", "60s").ok();
+    let images: Vec<Value> = scene.pods("web").iter().map(|pod| pod["spec"]["containers"][0]["image"].clone()).collect();
+    assert_eq!(images, ["model:2", "model:2"], "when the wait is over, nothing of the old version is left");
+    // The old pods go on serving while the new ones cannot start: that is no success.
+    apply("bad/image:missing", "6s").exits(7).says("ImagePullBackOff");
+}

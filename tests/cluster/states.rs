@@ -1,5 +1,7 @@
 //! The state of a job in every way a training can go, read by gpuctl from what the simulated kubelets really report.
 
+use serde_json::{Value, json};
+
 use crate::support::{Scene, items};
 
 fn ends(seconds: u32, exit: i32, more: &str) -> String {
@@ -145,4 +147,67 @@ fn a_suspended_job_is_paused() {
     scene.admin.run(&["patch", "job", "a", "-n", "paused", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);
     let job = scene.until("a", "paused", None);
     assert_eq!(job["reason"], serde_json::Value::Null);
+}
+
+/// Sets the status of a job's only pod as a kubelet would.
+fn report(scene: &Scene, namespace: &str, job: &str, status: &Value) -> Value {
+    let pod = scene.pods(job)[0].clone();
+    let patch = json!({"status": status}).to_string();
+    let name = pod["metadata"]["name"].as_str().unwrap();
+    scene.admin.run(&["patch", "pod", name, "-n", namespace, "--subresource=status", "-p", &patch]);
+    pod
+}
+
+#[test]
+fn a_container_that_never_started_says_why_and_not_since_1970() {
+    let scene = Scene::with_nodes("neverstarted", 1);
+    scene.create("a", "job: {name: NAME, retries: 0}");
+    scene.until("a", "running", None);
+    let message = "failed to create containerd task: exec: \"no-such\": executable file not found in $PATH";
+    let ended = json!({"exitCode": 128, "reason": "StartError", "message": message,
+        "startedAt": "1970-01-01T00:00:00Z", "finishedAt": "2026-01-31T10:00:00Z"});
+    let container = json!({"name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": ended}});
+    report(&scene, "neverstarted", "a", &json!({"phase": "Failed", "containerStatuses": [container]}));
+    let job = scene.until("a", "failed", Some("StartError"));
+    assert_eq!(job["message"], format!("rank 0 could not start: {message}"));
+    assert!(job["startedAt"].is_null(), "{job:#}");
+    let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok();
+    assert!(!described.out.contains("1970-"), "{}", described.out);
+}
+
+#[test]
+fn an_eviction_says_what_for() {
+    let scene = Scene::with_nodes("evictedbynode", 1);
+    scene.create("a", "job: {name: NAME, retries: 0}");
+    scene.until("a", "running", None);
+    let message = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ";
+    report(&scene, "evictedbynode", "a", &json!({"phase": "Failed", "reason": "Evicted", "message": message}));
+    let job = scene.until("a", "failed", Some("Evicted"));
+    assert_eq!(job["message"], format!("rank 0 was evicted by its node: {}", message.trim_end_matches(". ")));
+}
+
+#[test]
+fn a_volume_that_cannot_be_mounted_is_named() {
+    let scene = Scene::with_nodes("failedmount", 1);
+    scene.create("a", "environment: {image: 'slow/image:pulling'}");
+    scene.until("a", "pending", Some("ContainerCreating"));
+    let pod = scene.pods("a")[0].clone();
+    let event = |name: &str, reason: &str, message: &str, warning: bool| {
+        let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "failedmount"},
+            "type": if warning { "Warning" } else { "Normal" }, "reason": reason, "message": message,
+            "firstTimestamp": "2099-01-31T10:00:00Z", "lastTimestamp": "2099-01-31T10:00:00Z", "count": 1,
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "namespace": "failedmount",
+                "uid": pod["metadata"]["uid"]}});
+        scene.admin.run_with(&["create", "-f", "-"], &event.to_string());
+    };
+    // Of one second, and not in the order of the alphabet.
+    event("a.1", "Pulled", "z was first", false);
+    event("a.2", "FailedMount", "hostPath type check failed: /data is not a directory", true);
+    event("a.3", "Killing", "a was last", false);
+    let job = scene.until("a", "pending", Some("FailedMount"));
+    assert_eq!(job["message"], "hostPath type check failed: /data is not a directory");
+    let told = scene.gpuctl(&["events", "a", "-o", "json"]).ok().json();
+    let messages: Vec<String> = items(&told).iter().map(|event| event["message"].to_string()).collect();
+    let place = |text: &str| messages.iter().position(|message| message.contains(text)).unwrap();
+    assert!(place("z was first") < place("hostPath") && place("hostPath") < place("a was last"), "{messages:?}");
 }

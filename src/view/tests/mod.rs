@@ -176,6 +176,7 @@ fn workloads_fit() {
 #[test]
 fn events_fit() {
     let event = |warning: bool, reason: &str, message: &str| Event {
+        version: 0,
         at: "2026-01-31T11:58:00Z".parse().ok(),
         warning,
         reason: reason.to_owned(),
