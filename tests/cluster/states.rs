@@ -171,6 +171,7 @@ fn a_container_that_never_started_says_why_and_not_since_1970() {
     let job = scene.until("a", "failed", Some("StartError"));
     assert_eq!(job["message"], format!("rank 0 could not start: {message}"));
     assert!(job["startedAt"].is_null(), "{job:#}");
+    scene.gpuctl(&["logs", "a"]).ok().says("no log: rank 0 could not start");
     let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok();
     assert!(!described.out.contains("1970-"), "{}", described.out);
 }

@@ -10,7 +10,7 @@ use crate::cluster::{Connection, Failure, LogEvent, LogQuery, names_no_container
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
-use crate::model::{Job, OWN_CONTAINER, Pod, State, Status};
+use crate::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use crate::view::logs::{self, JsonLine, PodLogLine, Prefix};
 use crate::view::{Format, document, text};
 
@@ -159,9 +159,18 @@ fn print(args: &Logs, lines: &[PodLogLine], several: bool, format: Format, conte
     context.terminal.print(&text)
 }
 
+fn never_started(job: &Job) -> bool {
+    let ends = job.current_pods().into_iter().flat_map(|pod| &pod.containers).filter_map(|one| one.terminated.as_ref());
+    ends.into_iter().any(ContainerEnd::never_started)
+}
+
 fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
     let state = State::of(job);
     match failure {
+        // A container that never started has an empty log, and no error says so.
+        _ if state.status == Status::Failed && never_started(job) => {
+            context.terminal.note(&format!("no log: {}", state.message.unwrap_or_default()));
+        }
         Some(failure) if job.pods.iter().any(Pod::ended) => context.terminal.note(&format!("no log: {failure}")),
         _ if state.status == Status::Pending || failure.is_some() => {
             context.terminal.note(&format!("no log yet: {} is {}", job.name, text::state(&state)));
