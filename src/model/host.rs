@@ -126,14 +126,18 @@ pub(super) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
 
 fn condition_fault(condition: &HostCondition) -> Option<String> {
     const PRESSURE: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
+    const DEVICES: [&str; 7] = ["gpu", "gpus", "xid", "nvlink", "nvswitch", "accelerated", "accelerator"];
+    const WELL: [&str; 7] = ["healthy", "ready", "present", "available", "installed", "configured", "ok"];
     let kind = condition.kind.as_str();
-    let lower = kind.to_ascii_lowercase();
-    // Problem detectors report a fault as a condition that is true.
-    let of_gpus = ["gpu", "xid", "nvlink", "nvswitch"].iter().any(|word| lower.contains(word))
-        && ["healthy", "ready", "present"].iter().all(|word| !lower.ends_with(word) || lower.ends_with("unhealthy"));
+    let words = words(kind);
+    let of_gpus = words.iter().any(|word| DEVICES.contains(&word.as_str()));
+    // Problem detectors report a fault as a condition that is true (`GpuXidError`), managed node groups as one that is false
+    // (`AcceleratedHardwareReady` of EKS, `GPUHealthy`).
+    let is_good = words.last().is_some_and(|word| WELL.contains(&word.as_str()));
     match condition.status.as_str() {
         "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
-        "True" if of_gpus => Some(kind.to_owned()),
+        "True" if of_gpus && !is_good => Some(kind.to_owned()),
+        "False" if of_gpus && is_good => Some(format!("not {kind}")),
         "False" | "Unknown" if kind == "Ready" => Some("NotReady".to_owned()),
         _ => None,
     }
@@ -141,12 +145,29 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
 
 /// Tells a vendor's taint that dedicates a node from one that marks it as broken.
 fn taint_fault(host: &NodeDetails) -> Option<String> {
-    const WORDS: [&str; 5] = ["unhealthy", "error", "fault", "xid", "unreachable"];
-    let bad = host.node.taints.iter().find(|taint| {
-        let key = taint.key.to_ascii_lowercase();
-        WORDS.iter().any(|word| key.contains(word))
-    });
+    const WORDS: [&str; 10] =
+        ["unhealthy", "error", "errors", "fault", "faults", "faulty", "xid", "unreachable", "quarantine", "quarantined"];
+    let bad = host.node.taints.iter().find(|taint| words(&taint.key).iter().any(|word| WORDS.contains(&word.as_str())));
     bad.map(|taint| taint.key.clone())
+}
+
+/// Returns the words of a key or of a CamelCase name in lower case, for `default` has no fault: `GPUHealthy` is `gpu`, `healthy`.
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), String::new());
+    let letters: Vec<char> = text.chars().collect();
+    for (place, letter) in letters.iter().enumerate() {
+        let before = place.checked_sub(1).map(|place| letters[place]);
+        let next_is_lower = letters.get(place + 1).is_some_and(char::is_ascii_lowercase);
+        let begins = letter.is_ascii_uppercase() && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
+        if (begins || !letter.is_ascii_alphanumeric()) && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if letter.is_ascii_alphanumeric() {
+            word.push(letter.to_ascii_lowercase());
+        }
+    }
+    words.extend(Some(word).filter(|word| !word.is_empty()));
+    words
 }
 
 /// Returns a device that the kubelet has taken out of service.
@@ -193,5 +214,13 @@ mod tests {
         let mut condemned = well();
         condemned.node.taints.push(taint("nvidia.com/gpu-unhealthy"));
         assert_eq!(word(condemned), "faulty nvidia.com/gpu-unhealthy");
+        let mut named = well();
+        named.node.taints.push(taint("example.com/default-gpu-pool"));
+        assert_eq!(word(named), "active", "`default` is no fault");
+        assert_eq!(word(with(vec![condition("GPUHealthy", "False")])), "faulty not GPUHealthy");
+        assert_eq!(word(with(vec![condition("AcceleratedHardwareReady", "False")])), "faulty not AcceleratedHardwareReady");
+        assert_eq!(word(with(vec![condition("AcceleratedHardwareReady", "True")])), "active");
+        assert_eq!(word(with(vec![condition("GPUUnhealthy", "True")])), "faulty GPUUnhealthy");
+        assert_eq!(words("nvidia.com/GPUXidErrors-now2"), ["nvidia", "com", "gpu", "xid", "errors", "now2"]);
     }
 }
