@@ -541,6 +541,24 @@ fn a_proxy_in_the_environment_does_not_get_between_us_and_this_machine() {
 }
 
 #[test]
+fn no_proxy_names_servers_that_are_reached_straight() {
+    let server = Server::start("no-proxy", |_, _| empty_list());
+    let path = server.folder.join("config");
+    // An address that is not of this machine by its looks.
+    let text = std::fs::read_to_string(&path).unwrap().replace("127.0.0.1", "0.0.0.0");
+    std::fs::write(&path, text).unwrap();
+    let with = |no: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        command.env("KUBECONFIG", &path).env("HTTP_PROXY", "http://127.0.0.1:1").env("NO_PROXY", no);
+        run(command.args(["get", "jobs", "-o", "name", "--request-timeout", "3s"]))
+    };
+    let through = with("example.com");
+    assert_eq!(through.code, 6, "{}", through.err);
+    let straight = with("example.com,0.0.0.0");
+    assert_eq!(straight.code, 0, "{}", straight.err);
+}
+
+#[test]
 fn names_that_cannot_be_are_wrong_usage() {
     let server = Server::start("names", |_, _| empty_list());
     for arguments in [

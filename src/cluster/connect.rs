@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use super::Failure;
 use super::credentials;
+use super::proxy::ProxyEnvironment;
 
 /// How to reach the cluster, from flags and environment.
 #[derive(Clone, Debug, Default)]
@@ -178,14 +179,25 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         credentials::resolve(auth, access.interactive).await?;
     }
     let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
-    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| match error {
+    let proxy = written_proxy(&kubeconfig, context.as_deref());
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| match error {
         KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
         KubeconfigError::LoadContext(name) => {
             let cause = format!("there is no context `{name}`; contexts: {}", contexts.join(", "));
             Failure::Kubeconfig { cause }
         }
         other => Failure::Kubeconfig { cause: other.to_string() },
-    })
+    })?;
+    config.proxy_url = ProxyEnvironment::of_process().proxy_to(&config.cluster_url, proxy.as_deref());
+    Ok(config)
+}
+
+/// Returns the `proxy-url` of a context's cluster.
+fn written_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let named = kubeconfig.contexts.iter().find(|own| Some(own.name.as_str()) == context)?;
+    let cluster = &named.context.as_ref()?.cluster;
+    kubeconfig.clusters.iter().find(|own| own.name == *cluster)?.cluster.as_ref()?.proxy_url.clone()
 }
 
 /// Returns the merged kubeconfig; `None` when there is no file at all.

@@ -23,6 +23,7 @@ mod owner;
 mod pools;
 mod preflight;
 mod prometheus_service;
+mod proxy;
 mod queue;
 mod quotas;
 mod resource_requests;
