@@ -135,7 +135,8 @@ impl Connection {
             Err(failure) if failure.is_forbidden() => return Ok(()),
             other => other?.jobs,
         };
-        match found.first() {
+        // Pods that a deleted job has left, on a dead node for ever, take no name.
+        match found.iter().find(|job| !job.owner_is_gone) {
             Some(job) if job.deleting => Err(Obstacle::Terminating { label: format!("{}/{}", job.kind, job.name) }),
             Some(job) => Err(Obstacle::Exists { kind: "job".to_owned(), name: job.name.clone(), ours: Some(job.name.clone()) }),
             None => Ok(()),

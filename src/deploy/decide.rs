@@ -119,7 +119,8 @@ async fn again(
 ) -> Result<Option<(Action, Value)>, Error> {
     let root = plan.rendered.objects.last().expect("a document has an owner");
     let wanted = Wanted::one(&plan.target.namespace, root.name());
-    let Some(job) = connection.jobs(&wanted).await?.jobs.pop() else { return Ok(None) };
+    let found = connection.jobs(&wanted).await?.jobs.pop().filter(|job| !job.owner_is_gone);
+    let Some(job) = found else { return Ok(None) };
     let full = format!("{}/{}", job.namespace, job.name);
     if job.deleting {
         return Err(Error::new(ErrorName::Terminating, format!("job `{}` is still being deleted", job.name))

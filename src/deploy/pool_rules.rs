@@ -36,7 +36,8 @@ pub(crate) async fn check(
                 }
                 // One that is applied again is no further one.
                 let own = |other: &crate::model::Job| other.name == job.id() && other.namespace == plan.target.namespace;
-                let others = selection.jobs.iter().filter(|other| !own(other) && !State::of(other).status.is_final());
+                let counts = |other: &&crate::model::Job| !other.owner_is_gone && !State::of(other).status.is_final();
+                let others = selection.jobs.iter().filter(|other| !own(other)).filter(counts);
                 jobs = others.count() + beside;
             }
         }

@@ -125,6 +125,9 @@ fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
     let job = scene.until("a", "terminating", None);
     assert_eq!((&job["gpuHeld"], &job["kind"], &job["pool"]), (&json!(4), &json!("training"), &json!("stillending")));
     scene.gpuctl(&["describe", "job", "a"]).ok();
+    // Its name is free again: on a dead node the pod would keep it for ever.
+    scene.gpuctl_with(&["create", "-f", "-", "--dry-run=server"], &scene.training("a", "")).ok();
+    scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &scene.training("a", "")).ok();
     scene.gpuctl(&["pause", "job", "a"]).exits(4).says("was deleted; 1 pod of it is still ending").says("gpuctl delete job");
     scene.gpuctl(&["delete", "job", "a", "--timeout", "2s"]).exits(7).says(&format!("pod/{pod}")).says("--force");
     let run = scene.gpuctl(&["delete", "job", "a", "--force"]).ok();
