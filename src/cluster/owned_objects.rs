@@ -104,11 +104,12 @@ impl Connection {
         Ok(all)
     }
 
-    /// Returns `kind/name` of everything of the job but its pods, the owner first.
+    /// Returns `kind/name` of everything of the job but its pods, the owner first where it still exists.
     pub(crate) async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
         let owner = format!("{}/{}", OwnerKind::of(job.kind).word(), job.name);
-        Ok([owner].into_iter().chain(rest.iter().map(OwnedObject::label)).collect())
+        let owner = Some(owner).filter(|_| !job.owner_is_gone);
+        Ok(owner.into_iter().chain(rest.iter().map(OwnedObject::label)).collect())
     }
 
     pub(crate) async fn delete_belonging(&self, belonging: &OwnedObject) -> Result<bool, Failure> {

@@ -34,7 +34,7 @@ impl SharedOutcome {
     }
 }
 
-/// Returns what stands in the way of making them, looked up before anything is written.
+/// Returns why they cannot be created, looked up before anything is written.
 pub(crate) async fn judge(
     inputs: &[InputDocument],
     how: &SubmitOptions,

@@ -52,7 +52,7 @@ pub(crate) struct AllocationHistory {
     pub slot: i64,
     /// Slots in which kube-state-metrics was heard.
     pub observed: Vec<bool>,
-    /// Devices of all nodes; the highest of the window. `None` when nobody told.
+    /// Devices of all nodes; the highest of the window. `None` when kube-state-metrics reported none.
     pub capacity: Option<u64>,
     /// The same by slot.
     pub capacities: Vec<Option<u64>>,

@@ -124,7 +124,9 @@ fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
     scene.get_until(&["jobs"], |jobs| items(jobs).is_empty());
     let job = scene.until("a", "terminating", None);
     assert_eq!((&job["gpuHeld"], &job["kind"], &job["pool"]), (&json!(4), &json!("training"), &json!("stillending")));
-    scene.gpuctl(&["describe", "job", "a"]).ok();
+    let described = scene.gpuctl(&["describe", "job", "a", "-o", "json"]).ok().json();
+    let objects = described["k8sResources"]["objects"].as_array().unwrap();
+    assert!(!objects.contains(&json!("job/a")), "the object is gone: {described:#}");
     // Its name is free again: on a dead node the pod would keep it for ever.
     scene.gpuctl_with(&["create", "-f", "-", "--dry-run=server"], &scene.training("a", "")).ok();
     scene.gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &scene.training("a", "")).ok();
