@@ -21,6 +21,8 @@ mod refusals;
 mod rendezvous;
 mod rights;
 mod run;
+#[path = "../runner/mod.rs"]
+mod runner;
 mod secrets;
 mod services;
 mod sessions;

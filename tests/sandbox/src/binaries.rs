@@ -1,4 +1,4 @@
-//! Builds the control plane from Go modules, once per machine: the binaries live in the user's cache folder under a
+//! Builds the control plane, and where it is asked for a node's programs, from Go modules, once per machine: the binaries live in the user's cache folder under a
 //! hash of what they are made from, behind a lock, so that a second checkout or a second run builds nothing.
 
 use std::fs::{self, File};
@@ -11,13 +11,17 @@ use anyhow::{Context, Result, bail};
 
 const VERSION: &str = "k8s.io/component-base/version.";
 
-/// One Go module whose `tool` packages become binaries.
+/// One Go module whose `tool` packages, or whose own program, become binaries.
 struct Module {
     name: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
+    /// Its own program, as (file, text); without any its tools are built.
+    sources: &'static [(&'static str, &'static str)],
     arguments: &'static [&'static str],
     ldflags: fn() -> String,
+    /// Builds a static binary, for containers that hold nothing else.
+    without_c: bool,
     /// (what `go build` calls it, what it is)
     binaries: &'static [(&'static str, &'static str)],
     /// Cold, on two cores; only said, never waited for.
@@ -30,6 +34,12 @@ macro_rules! module {
     };
 }
 
+macro_rules! sources {
+    ($folder:literal: $($file:literal)+) => {
+        &[$(($file, include_str!(concat!("../go/", $folder, "/", $file)))),+]
+    };
+}
+
 fn plain() -> String {
     "-s -w".to_owned()
 }
@@ -39,57 +49,105 @@ fn versioned() -> String {
     format!("-s -w -X {VERSION}gitVersion=v1.36.3 -X {VERSION}gitMajor=1 -X {VERSION}gitMinor=36")
 }
 
-fn modules() -> [Module; 3] {
-    let (kubernetes, prometheus, state) = (module!("kubernetes"), module!("prometheus"), module!("kube-state-metrics"));
+impl Module {
+    /// One whose tools are built, all under their own names.
+    const fn of_tools(
+        name: &'static str,
+        (go_mod, go_sum): (&'static str, &'static str),
+        binaries: &'static [(&'static str, &'static str)],
+        minutes: u32,
+    ) -> Self {
+        Self { name, go_mod, go_sum, sources: &[], arguments: &[], ldflags: plain, without_c: false, binaries, minutes }
+    }
+}
+
+fn control_plane() -> [Module; 3] {
     [
         Module {
-            name: "kubernetes",
-            go_mod: kubernetes.0,
-            go_sum: kubernetes.1,
-            arguments: &[],
             ldflags: versioned,
-            binaries: &[
-                ("server", "etcd"),
-                ("kube-apiserver", "kube-apiserver"),
-                ("kube-controller-manager", "kube-controller-manager"),
-                ("kube-scheduler", "kube-scheduler"),
-                ("kubectl", "kubectl"),
-                ("kwok", "kwok"),
-            ],
-            minutes: 6,
+            ..Module::of_tools(
+                "kubernetes",
+                module!("kubernetes"),
+                &[
+                    ("server", "etcd"),
+                    ("kube-apiserver", "kube-apiserver"),
+                    ("kube-controller-manager", "kube-controller-manager"),
+                    ("kube-scheduler", "kube-scheduler"),
+                    ("kubectl", "kubectl"),
+                    ("kwok", "kwok"),
+                ],
+                6,
+            )
         },
         Module {
-            name: "prometheus",
-            go_mod: prometheus.0,
-            go_sum: prometheus.1,
             arguments: &["-tags", "remove_all_sd,enable_kubernetes_sd"],
-            ldflags: plain,
-            binaries: &[("prometheus", "prometheus"), ("promtool", "promtool")],
-            minutes: 2,
+            ..Module::of_tools("prometheus", module!("prometheus"), &[("prometheus", "prometheus"), ("promtool", "promtool")], 2)
         },
-        Module {
-            name: "kube-state-metrics",
-            go_mod: state.0,
-            go_sum: state.1,
-            arguments: &[],
-            ldflags: plain,
-            binaries: &[("kube-state-metrics", "kube-state-metrics")],
-            minutes: 2,
-        },
+        Module::of_tools("kube-state-metrics", module!("kube-state-metrics"), &[("kube-state-metrics", "kube-state-metrics")], 2),
     ]
 }
 
 fn adapter() -> Module {
-    let (go_mod, go_sum) = module!("prometheus-adapter");
-    Module {
-        name: "prometheus-adapter",
-        go_mod,
-        go_sum,
-        arguments: &[],
-        ldflags: plain,
-        binaries: &[("adapter", "prometheus-adapter")],
-        minutes: 2,
-    }
+    Module::of_tools("prometheus-adapter", module!("prometheus-adapter"), &[("adapter", "prometheus-adapter")], 2)
+}
+
+fn real_node() -> [Module; 5] {
+    [
+        Module {
+            ldflags: versioned,
+            ..Module::of_tools("kubelet", module!("kubelet"), &[("kubelet", "kubelet"), ("kube-proxy", "kube-proxy")], 3)
+        },
+        Module::of_tools(
+            "containerd",
+            module!("containerd"),
+            &[
+                ("containerd", "containerd"),
+                ("containerd-shim-runc-v2", "containerd-shim-runc-v2"),
+                ("ctr", "ctr"),
+                ("runc", "runc"),
+                ("bridge", "bridge"),
+                ("host-local", "host-local"),
+                ("loopback", "loopback"),
+            ],
+            3,
+        ),
+        Module {
+            sources: sources!("coredns": "main.go"),
+            ..Module::of_tools("coredns", module!("coredns"), &[("coredns", "coredns")], 3)
+        },
+        Module {
+            sources: sources!("node": "claims.go" "control.go" "devices.go" "files.go" "image.go" "inside.go" "keep.go" "main.go" "relay.go" "runtime.go"),
+            without_c: true,
+            ..Module::of_tools("node", module!("node"), &[("node", "node")], 1)
+        },
+        Module {
+            sources: sources!("toolbox": "main.go"),
+            without_c: true,
+            ..Module::of_tools("toolbox", module!("toolbox"), &[("toolbox", "toolbox")], 1)
+        },
+    ]
+}
+
+/// What only some tests need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// prometheus-adapter.
+    pub adapter: bool,
+    /// Everything that a real node is made of.
+    pub real_node: bool,
+}
+
+/// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes cold on two cores.
+pub fn missing(extras: Extras) -> Result<Vec<(&'static str, u32)>> {
+    let (go, root) = (go_version()?, cache_folder()?);
+    let missing = modules(extras).into_iter().filter(|module| !module.done(&module.folder(&root, &go)));
+    Ok(missing.map(|module| (module.name, module.minutes)).collect())
+}
+
+fn modules(extras: Extras) -> Vec<Module> {
+    let adapter = extras.adapter.then(adapter).into_iter();
+    let node = extras.real_node.then(real_node).into_iter().flatten();
+    control_plane().into_iter().chain(adapter).chain(node).collect()
 }
 
 /// Where the parts of the control plane are.
@@ -101,13 +159,13 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Builds what is missing. `with_adapter` adds prometheus-adapter, which only autoscaling needs.
-    pub fn ready(with_adapter: bool) -> Result<Self> {
+    /// Builds what is missing.
+    pub fn ready(extras: Extras) -> Result<Self> {
         let go = go_version()?;
         let root = cache_folder()?;
         fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
         let mut folders = Vec::new();
-        for module in modules().into_iter().chain(with_adapter.then(adapter)) {
+        for module in modules(extras) {
             folders.push(module.ready(&root, &go)?);
         }
         let kwok_module = kwok_module(&folders[0])?;
@@ -127,16 +185,23 @@ impl Binaries {
 }
 
 impl Module {
+    fn folder(&self, root: &Path, go: &str) -> PathBuf {
+        root.join(format!("{}-{:016x}", self.name, self.fingerprint(go)))
+    }
+
+    fn done(&self, folder: &Path) -> bool {
+        self.binaries.iter().all(|(_, name)| folder.join(name).exists())
+    }
+
     fn ready(&self, root: &Path, go: &str) -> Result<PathBuf> {
-        let folder = root.join(format!("{}-{:016x}", self.name, self.fingerprint(go)));
-        let done = |folder: &Path| self.binaries.iter().all(|(_, name)| folder.join(name).exists());
-        if done(&folder) {
+        let folder = self.folder(root, go);
+        if self.done(&folder) {
             return Ok(folder);
         }
         let lock_path = root.join(format!("{}.lock", self.name));
         let lock = File::create(&lock_path).with_context(|| format!("cannot write {}", lock_path.display()))?;
         lock.lock().context("cannot lock the sandbox's cache folder")?;
-        if !done(&folder) {
+        if !self.done(&folder) {
             enough_disk(root)?;
             self.build(&folder)?;
         }
@@ -148,6 +213,9 @@ impl Module {
         fs::create_dir_all(&source).with_context(|| format!("cannot make {}", source.display()))?;
         fs::write(source.join("go.mod"), self.go_mod)?;
         fs::write(source.join("go.sum"), self.go_sum)?;
+        for (file, text) in self.sources {
+            fs::write(source.join(file), text)?;
+        }
         let output = folder.join("building");
         fs::create_dir_all(&output)?;
         let mut command = Command::new("go");
@@ -157,10 +225,13 @@ impl Module {
             .args(self.arguments)
             .arg("-o")
             .arg(format!("{}/", output.display()))
-            .arg("tool")
+            .arg(if self.sources.is_empty() { "tool" } else { "." })
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        if self.without_c {
+            command.env("CGO_ENABLED", "0");
+        }
         let mut child = command.spawn().context("cannot start `go`")?;
         let lines = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let last = watch_build(self.name, self.minutes, lines);
@@ -178,7 +249,8 @@ impl Module {
     /// FNV-1a over everything that goes into the binaries; stable between Rust versions, which `DefaultHasher` is not.
     fn fingerprint(&self, go: &str) -> u64 {
         let flags = (self.ldflags)();
-        let parts = [self.go_mod, self.go_sum, &flags, go].into_iter().chain(self.arguments.iter().copied());
+        let sources = self.sources.iter().map(|(_, text)| *text);
+        let parts = [self.go_mod, self.go_sum, &flags, go].into_iter().chain(self.arguments.iter().copied()).chain(sources);
         parts
             .flat_map(|part| part.bytes().chain([0]))
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
@@ -292,7 +364,7 @@ mod tests {
 
     #[test]
     fn the_fingerprint_follows_every_input() {
-        let [kubernetes, prometheus, _] = modules();
+        let [kubernetes, prometheus, _] = control_plane();
         assert_ne!(kubernetes.fingerprint("go1.26.8"), kubernetes.fingerprint("go1.26.9"));
         assert_ne!(kubernetes.fingerprint("go1.26.8"), prometheus.fingerprint("go1.26.8"));
     }

@@ -8,85 +8,28 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::binaries::Binaries;
+use crate::binaries::{Binaries, Extras};
 use crate::egress::{self, Roads};
+use crate::persona::Persona;
 use crate::process::Group;
+use crate::real_node::{Hardware, RealNode};
 use crate::webhook::{self, Judge};
 use crate::{Kubectl, PodLog, certificates, nodes};
-
-/// Who asks: one token each, so that every test meets real RBAC. Only `Admin` may do anything unless a test binds a
-/// role; the others differ so that tests do not lend each other rights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Persona {
-    Admin,
-    Viewer,
-    Alice,
-    Bob,
-    Carol,
-    /// The name that single sign-on gives: it holds characters that no label value may.
-    Dave,
-    /// May read nodes where a test says so.
-    Erin,
-    /// Has only what roles of a test grant.
-    Frank,
-    /// May read one namespace.
-    Grace,
-}
-
-impl Persona {
-    const ALL: [Self; 9] =
-        [Self::Admin, Self::Viewer, Self::Alice, Self::Bob, Self::Carol, Self::Dave, Self::Erin, Self::Frank, Self::Grace];
-
-    /// The name of the kubeconfig and its context.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Viewer => "viewer",
-            Self::Alice => "alice",
-            Self::Bob => "bob",
-            Self::Carol => "carol",
-            Self::Dave => "dave",
-            Self::Erin => "erin",
-            Self::Frank => "frank",
-            Self::Grace => "grace",
-        }
-    }
-
-    /// The name by which the API server knows it.
-    #[must_use]
-    pub fn user(self) -> &'static str {
-        match self {
-            Self::Dave => "oidc:dave@example.com",
-            other => other.name(),
-        }
-    }
-
-    fn group(self) -> &'static str {
-        match self {
-            Self::Admin => "system:masters",
-            Self::Viewer => "viewers",
-            _ => "engineers",
-        }
-    }
-
-    fn token(self) -> String {
-        format!("{}-sandbox-token", self.name())
-    }
-}
 
 /// What to start.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Where to write; a temporary folder that goes with the cluster when absent.
     pub folder: Option<PathBuf>,
+    /// Programs of a real node; [`Cluster::add_real_node`] starts one.
+    pub with_real_nodes: bool,
     /// prometheus-adapter behind `custom.metrics.k8s.io`. A cluster of its own, please: an API service whose server
     /// is gone blocks the deletion of every namespace.
     pub with_adapter: bool,
@@ -98,11 +41,16 @@ pub struct Options {
 
 /// A running cluster; it ends when this value is dropped or the process dies.
 pub struct Cluster {
+    /// First, for they end first: a node whose API server is gone leaves nothing behind either, but says so at length.
+    real_nodes: Mutex<Vec<RealNode>>,
     folder: PathBuf,
-    binaries: Binaries,
-    ports: Ports,
+    pub(crate) binaries: Binaries,
+    pub(crate) ports: Ports,
     roads: Roads,
-    group: Group,
+    pub(crate) group: Group,
+    with_real_nodes: bool,
+    /// The process that holds the network between real nodes.
+    wire: OnceLock<u32>,
     /// What can be stopped and started again, by its name.
     running: Mutex<HashMap<String, Part>>,
 }
@@ -115,17 +63,17 @@ struct Part {
 }
 
 #[derive(Clone, Debug)]
-struct Ports {
-    etcd: u16,
-    etcd_peer: u16,
-    api: u16,
-    controllers: u16,
-    scheduler: u16,
-    kwok: u16,
-    state: u16,
-    state_self: u16,
-    prometheus: u16,
-    adapter: u16,
+pub(crate) struct Ports {
+    pub(crate) etcd: u16,
+    pub(crate) etcd_peer: u16,
+    pub(crate) api: u16,
+    pub(crate) controllers: u16,
+    pub(crate) scheduler: u16,
+    pub(crate) kwok: u16,
+    pub(crate) state: u16,
+    pub(crate) state_self: u16,
+    pub(crate) prometheus: u16,
+    pub(crate) adapter: u16,
 }
 
 impl Ports {
@@ -154,7 +102,7 @@ impl Ports {
 impl Cluster {
     /// Builds what is missing, then starts everything: about five seconds once built.
     pub fn start(options: &Options) -> Result<Self> {
-        let binaries = Binaries::ready(options.with_adapter)?;
+        let binaries = Binaries::ready(Extras { adapter: options.with_adapter, real_node: options.with_real_nodes })?;
         let mut tries = 0;
         loop {
             match Self::try_start(options, &binaries) {
@@ -179,15 +127,18 @@ impl Cluster {
         let leftover = Some(folder.as_path()).filter(|_| temporary && std::env::var_os("GPUCTL_SANDBOX_KEEP").is_none());
         let group = Group::new(leftover)?;
         let cluster = Self {
+            real_nodes: Mutex::default(),
+            with_real_nodes: options.with_real_nodes,
+            wire: OnceLock::new(),
             folder,
             binaries: binaries.clone(),
             ports: Ports::free()?,
-            roads: Arc::new(Mutex::new(HashMap::new())),
+            roads: Roads::default(),
             group,
             running: Mutex::new(HashMap::new()),
         };
         cluster.write_files(&options.exporters)?;
-        egress::serve(&cluster.folder.join("egress.sock"), Arc::clone(&cluster.roads))?;
+        egress::serve(&cluster.folder.join("egress.sock"), cluster.roads.clone())?;
         cluster.start_control_plane()?;
         cluster.start_nodes()?;
         let volumes = nodes::volumes(20);
@@ -340,12 +291,62 @@ impl Cluster {
         });
     }
 
-    /// Leads `address:port` inside the cluster to a port of this machine.
-    pub fn add_road(&self, address: &str, port: u16) {
-        self.roads.lock().expect("no holder panics").insert(address.to_owned(), port);
+    /// Starts a real node and waits until the scheduler may use it: some ten seconds.
+    pub fn add_real_node(&self, hardware: &Hardware) -> Result<()> {
+        let mut nodes = self.real_nodes.lock().expect("no holder panics");
+        let mut node = RealNode::start(self, nodes.len(), hardware)?;
+        self.roads.add_node(nodes.len(), node.way_in());
+        let kubectl = self.kubectl(Persona::Admin);
+        let end = Instant::now() + Duration::from_secs(90);
+        let name = node.name();
+        let ready = || {
+            let output = kubectl.try_run(&["get", "node", &name, "-o", "json"], "");
+            let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let allocatable = found["status"]["allocatable"][&hardware.resource].as_str().unwrap_or("0");
+            found.is_object() && allocatable == hardware.devices.to_string() && found["spec"]["taints"].is_null()
+        };
+        while !ready() {
+            if !node.lives() || Instant::now() > end {
+                let log = self.folder.join(format!("{name}.log"));
+                let said = fs::read_to_string(&log).unwrap_or_default();
+                bail!("the real node did not become ready; GPUCTL_SANDBOX_KEEP=1 leaves its folder:\n{}", said.trim());
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+        nodes.push(node);
+        Ok(())
     }
 
-    fn file(&self, name: &str) -> String {
+    /// Asks something of a real node or does something to it; see [`RealNode`].
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn on_real_node<T>(&self, index: usize, action: impl FnOnce(&mut RealNode) -> T) -> T {
+        action(&mut self.real_nodes.lock().expect("no holder panics")[index])
+    }
+
+    /// The process that holds the network between real nodes, started with the first.
+    pub(crate) fn wire(&self) -> Result<u32> {
+        if let Some(process) = self.wire.get() {
+            return Ok(*process);
+        }
+        let mut command = Command::new("unshare");
+        command.arg("--net").arg(self.binaries.path("node")).arg("wire");
+        let process = self.group.spawn(command, &self.folder.join("wire.log"))?.id();
+        Ok(*self.wire.get_or_init(|| process))
+    }
+
+    /// Nodes that report every ten seconds are given up after 40, as by default; simulated ones report when the machine is idle.
+    pub(crate) fn node_grace(&self) -> &'static str {
+        if self.with_real_nodes { "40s" } else { "5m" }
+    }
+
+    /// Leads `address:port` inside the cluster to a port of this machine.
+    pub fn add_road(&self, address: &str, port: u16) {
+        self.roads.add(address, port);
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 
@@ -355,7 +356,8 @@ impl Cluster {
             .iter()
             .map(|persona| format!("{},{},{},\"{}\"\n", persona.token(), persona.user(), persona.name(), persona.group()))
             .collect();
-        self.write("tokens.csv", &tokens)?;
+        let nodes: String = (0..RealNode::MOST).map(RealNode::token_line).collect();
+        self.write("tokens.csv", &(tokens + &nodes))?;
         for persona in Persona::ALL {
             let name = persona.name();
             self.write(
@@ -396,17 +398,17 @@ impl Cluster {
         )
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<()> {
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    fn spawn(&self, name: &str, arguments: &[&str]) -> Result<()> {
+    pub(crate) fn spawn(&self, name: &str, arguments: &[&str]) -> Result<()> {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         self.launch(name, &self.binaries.path(name), arguments)
     }
 
-    fn launch(&self, name: &str, program: &Path, arguments: Vec<String>) -> Result<()> {
+    pub(crate) fn launch(&self, name: &str, program: &Path, arguments: Vec<String>) -> Result<()> {
         let mut command = Command::new(program);
         command.args(&arguments).current_dir(&self.folder);
         let child = self.group.spawn(command, &self.folder.join(format!("{name}.log")))?;
@@ -431,264 +433,7 @@ impl Cluster {
         self.launch(name, &program, arguments)
     }
 
-    fn start_control_plane(&self) -> Result<()> {
-        let ports = &self.ports;
-        let (etcd, peer) = (format!("http://127.0.0.1:{}", ports.etcd), format!("http://127.0.0.1:{}", ports.etcd_peer));
-        self.spawn(
-            "etcd",
-            &[
-                "--data-dir",
-                &self.file("etcd"),
-                "--listen-client-urls",
-                &etcd,
-                "--advertise-client-urls",
-                &etcd,
-                "--listen-peer-urls",
-                &peer,
-                "--initial-advertise-peer-urls",
-                &peer,
-                "--initial-cluster",
-                &format!("default={peer}"),
-                "--unsafe-no-fsync",
-                "--log-level",
-                "warn",
-            ],
-        )?;
-        self.spawn(
-            "kube-apiserver",
-            &[
-                "--etcd-servers",
-                &etcd,
-                "--bind-address",
-                "127.0.0.1",
-                "--secure-port",
-                &ports.api.to_string(),
-                "--tls-cert-file",
-                &self.file("api.crt"),
-                "--tls-private-key-file",
-                &self.file("api.key"),
-                "--token-auth-file",
-                &self.file("tokens.csv"),
-                "--authorization-mode",
-                "RBAC",
-                "--requestheader-client-ca-file",
-                &self.file("ca.crt"),
-                "--requestheader-allowed-names",
-                "front-proxy",
-                "--requestheader-username-headers",
-                "X-Remote-User",
-                "--requestheader-group-headers",
-                "X-Remote-Group",
-                "--requestheader-extra-headers-prefix",
-                "X-Remote-Extra-",
-                "--proxy-client-cert-file",
-                &self.file("front.crt"),
-                "--proxy-client-key-file",
-                &self.file("front.key"),
-                "--enable-aggregator-routing=true",
-                "--egress-selector-config-file",
-                &self.file("egress.yaml"),
-                "--service-cluster-ip-range",
-                "10.96.0.0/16",
-                "--service-account-issuer",
-                "https://kubernetes.default.svc",
-                "--service-account-key-file",
-                &self.file("sa.pub"),
-                "--service-account-signing-key-file",
-                &self.file("sa.key"),
-                "--advertise-address",
-                "127.0.0.1",
-                "--endpoint-reconciler-type",
-                "none",
-                "--disable-admission-plugins",
-                "ServiceAccount",
-            ],
-        )?;
-        self.until_ready("kube-apiserver", || {
-            self.kubectl(Persona::Admin).try_run(&["get", "--raw", "/readyz"], "").status.success()
-        })?;
-        let admin = self.kubeconfig(Persona::Admin).display().to_string();
-        self.spawn(
-            "kube-controller-manager",
-            &[
-                "--kubeconfig",
-                &admin,
-                "--service-account-private-key-file",
-                &self.file("sa.key"),
-                "--use-service-account-credentials=false",
-                "--leader-elect=false",
-                "--bind-address",
-                "127.0.0.1",
-                "--secure-port",
-                &ports.controllers.to_string(),
-                "--controllers",
-                "*,-nodeipam,-cloud-node-lifecycle",
-                "--kube-api-qps",
-                "300",
-                "--kube-api-burst",
-                "600",
-                "--node-monitor-grace-period",
-                "5m",
-                "--horizontal-pod-autoscaler-sync-period",
-                "2s",
-                "--horizontal-pod-autoscaler-downscale-stabilization",
-                "5s",
-            ],
-        )?;
-        self.spawn(
-            "kube-scheduler",
-            &[
-                "--kubeconfig",
-                &admin,
-                "--leader-elect=false",
-                "--bind-address",
-                "127.0.0.1",
-                "--secure-port",
-                &ports.scheduler.to_string(),
-                "--kube-api-qps",
-                "300",
-                "--kube-api-burst",
-                "600",
-            ],
-        )
-    }
-
-    fn start_nodes(&self) -> Result<()> {
-        let module = &self.binaries.kwok_module;
-        let crds = module.join("kustomize/crd/bases").display().to_string();
-        let kubectl = self.kubectl(Persona::Admin);
-        kubectl.run(&["apply", "--server-side", "-f", &crds]);
-        kubectl.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
-        let stage = |path: &str| module.join("kustomize/stage/node").join(path).display().to_string();
-        let port = self.ports.kwok.to_string();
-        self.spawn(
-            "kwok",
-            &[
-                "--kubeconfig",
-                &self.kubeconfig(Persona::Admin).display().to_string(),
-                "--manage-nodes-with-label-selector",
-                "type=kwok",
-                "--node-ip",
-                "127.0.0.1",
-                "--node-port",
-                &port,
-                "--server-address",
-                &format!("127.0.0.1:{port}"),
-                "--tls-cert-file",
-                &self.file("api.crt"),
-                "--tls-private-key-file",
-                &self.file("api.key"),
-                "--node-lease-duration-seconds",
-                "40",
-                "--enable-crds",
-                "Logs,Attach,PortForward,ClusterPortForward,Exec,ClusterExec",
-                "--config",
-                &self.file("pods.yaml"),
-                "--config",
-                &stage("fast/node-initialize.yaml"),
-                "--config",
-                &stage("heartbeat-with-lease/node-heartbeat-with-lease.yaml"),
-            ],
-        )
-    }
-
-    fn start_metrics(&self) -> Result<()> {
-        self.spawn(
-            "kube-state-metrics",
-            &[
-                "--kubeconfig",
-                &self.kubeconfig(Persona::Admin).display().to_string(),
-                "--host",
-                "127.0.0.1",
-                "--port",
-                &self.ports.state.to_string(),
-                "--telemetry-host",
-                "127.0.0.1",
-                "--telemetry-port",
-                &self.ports.state_self.to_string(),
-                "--metric-labels-allowlist",
-                "pods=[*],nodes=[*],jobs=[*],deployments=[*]",
-                "--metric-annotations-allowlist",
-                "pods=[*]",
-            ],
-        )?;
-        self.spawn(
-            "prometheus",
-            &[
-                "--config.file",
-                &self.file("prometheus.yml"),
-                "--storage.tsdb.path",
-                &self.file("tsdb"),
-                "--web.listen-address",
-                &format!("127.0.0.1:{}", self.ports.prometheus),
-                "--log.level",
-                "warn",
-                "--storage.tsdb.retention.time",
-                "30d",
-                "--web.enable-admin-api",
-                "--web.enable-lifecycle",
-            ],
-        )
-    }
-
-    fn start_adapter(&self, rules: Option<&Path>) -> Result<()> {
-        let admin = self.kubeconfig(Persona::Admin).display().to_string();
-        // Without any rule the adapter serves no API at all.
-        let rule = json!({
-            "seriesQuery": "kube_pod_start_time{namespace!=\"\",pod!=\"\"}", "name": {"as": "pod_start_time_seconds"},
-            "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
-            "metricsQuery": "max by (<<.GroupBy>>) (<<.Series>>{<<.LabelMatchers>>})",
-        });
-        let text = match rules {
-            Some(path) => fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
-            None => json!({"rules": [rule]}).to_string(),
-        };
-        self.write("adapter.yaml", &text)?;
-        self.spawn(
-            "prometheus-adapter",
-            &[
-                "--secure-port",
-                &self.ports.adapter.to_string(),
-                "--prometheus-url",
-                &self.prometheus(),
-                "--config",
-                &self.file("adapter.yaml"),
-                "--metrics-relist-interval",
-                "2s",
-                "--lister-kubeconfig",
-                &admin,
-                "--authentication-kubeconfig",
-                &admin,
-                "--authorization-kubeconfig",
-                &admin,
-                "--tls-cert-file",
-                &self.file("api.crt"),
-                "--tls-private-key-file",
-                &self.file("api.key"),
-            ],
-        )?;
-        let address = "10.244.255.1";
-        self.add_road(&format!("{address}:443"), self.ports.adapter);
-        let kubectl = self.kubectl(Persona::Admin);
-        kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
-            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "prometheus-adapter", "namespace": "kube-system"},
-             "spec": {"ports": [{"port": 443}]}},
-            {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-             "metadata": {"name": "prometheus-adapter", "namespace": "kube-system",
-                          "labels": {"kubernetes.io/service-name": "prometheus-adapter"}},
-             "addressType": "IPv4", "ports": [{"port": 443}], "endpoints": [{"addresses": [address]}]},
-            {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-             "metadata": {"name": "v1beta1.custom.metrics.k8s.io"},
-             "spec": {"group": "custom.metrics.k8s.io", "version": "v1beta1", "insecureSkipTLSVerify": true,
-                      "groupPriorityMinimum": 100, "versionPriority": 100,
-                      "service": {"name": "prometheus-adapter", "namespace": "kube-system"}}},
-        ]}));
-        self.until_ready("prometheus-adapter", || {
-            kubectl.try_run(&["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1"], "").status.success()
-        })
-    }
-
-    fn until_ready(&self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
+    pub(crate) fn until_ready(&self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(90);
         while !ready() {
             if let Some((part, line)) = taken_port(&self.folder) {

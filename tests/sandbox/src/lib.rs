@@ -11,9 +11,14 @@ mod kubectl;
 pub mod load;
 mod logs;
 pub mod nodes;
+mod parts;
+mod persona;
 mod process;
+pub mod real_node;
 pub mod webhook;
 
-pub use cluster::{Cluster, Options, Persona};
+pub use cluster::{Cluster, Options};
 pub use kubectl::Kubectl;
 pub use logs::PodLog;
+pub use persona::Persona;
+pub use real_node::{Hardware, RealNode};

@@ -11,23 +11,26 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use gpuctl_sandbox::binaries::{Binaries, cache_folder};
+use gpuctl_sandbox::binaries::{Binaries, Extras, cache_folder};
 use gpuctl_sandbox::exporter::Exporter;
-use gpuctl_sandbox::{Cluster, Options, Persona, load, nodes};
+use gpuctl_sandbox::{Cluster, Hardware, Options, Persona, load, nodes, real_node};
 
-const USAGE: &str = "usage: cargo sandbox [up|down|status]
-  up      build what is missing, start the cluster, show gpuctl on it (the default)
-  down    end the cluster
-  status  say what runs";
+const USAGE: &str = "usage: cargo sandbox [up] [--real-node] | down | status
+  up           build what is missing, start the cluster, show gpuctl on it (the default)
+  --real-node  with a real node beside the simulated ones: real containers; Linux, root and a C compiler
+  down         end the cluster
+  status       say what runs";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        [] | ["up"] => up(),
+        [] | ["up"] => up(false),
+        ["--real-node"] | ["up", "--real-node"] => up(true),
         ["down"] => down(),
         ["status"] => status(),
-        ["keep", folder] => keep(Path::new(folder)),
+        ["keep", folder] => keep(Path::new(folder), false),
+        ["keep", folder, "--real-node"] => keep(Path::new(folder), true),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -53,13 +56,16 @@ fn keeper(folder: &Path) -> Option<String> {
     alive.then_some(pid)
 }
 
-fn up() -> Result<()> {
+fn up(real_node: bool) -> Result<()> {
     let folder = folder()?;
     if keeper(&folder).is_some() && folder.join("ready").exists() {
         println!("the sandbox runs already; `cargo sandbox down` ends it");
         return tell(&folder);
     }
-    Binaries::ready(false)?;
+    if let Some(lack) = real_node.then(real_node::lack).flatten() {
+        bail!("{lack}");
+    }
+    Binaries::ready(Extras { real_node, ..Extras::default() })?;
     let gpuctl = tour::build_gpuctl()?;
     let start = Instant::now();
     let _ = fs::remove_file(folder.join("ready"));
@@ -67,6 +73,7 @@ fn up() -> Result<()> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg("keep")
         .arg(&folder)
+        .args(real_node.then_some("--real-node"))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -85,7 +92,11 @@ fn up() -> Result<()> {
         "cluster up in {:.1} s: 12 simulated nodes with A100, H100, A10, MIG and MI300X GPUs\n",
         start.elapsed().as_secs_f32()
     );
-    tour::show(&gpuctl, &folder.join("admin.kubeconfig"))?;
+    let kubeconfig = folder.join("admin.kubeconfig");
+    tour::show(&gpuctl, &kubeconfig)?;
+    if real_node {
+        tour::show_real(&gpuctl, &kubeconfig)?;
+    }
     tell(&folder)
 }
 
@@ -104,11 +115,23 @@ fn down() -> Result<()> {
     Command::new("kill").args(["-KILL", &pid]).status().context("cannot end the sandbox")?;
     thread::sleep(Duration::from_millis(300));
     let _ = fs::remove_file(folder.with_extension("pid"));
+    // A real node cleans up after itself once its cluster is gone.
+    let end = Instant::now() + Duration::from_secs(20);
+    while real_node_folder(&folder).exists() {
+        if Instant::now() > end {
+            bail!("the real node did not end; see {}", real_node_folder(&folder).display());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     println!("the sandbox is down");
     Ok(())
+}
+
+fn real_node_folder(folder: &Path) -> PathBuf {
+    PathBuf::from(format!("{}-node-0", folder.display()))
 }
 
 fn status() -> Result<()> {
@@ -130,11 +153,15 @@ fn status() -> Result<()> {
 }
 
 /// The background process: holds the cluster and gives the simulated trainings something to say.
-fn keep(folder: &Path) -> Result<()> {
+fn keep(folder: &Path, real_node: bool) -> Result<()> {
     let exporter = Exporter::start()?;
     let exporters = vec![exporter.address()];
-    let cluster = Cluster::start(&Options { folder: Some(folder.to_owned()), exporters, ..Options::default() })?;
+    let options = Options { folder: Some(folder.to_owned()), exporters, with_real_nodes: real_node, ..Options::default() };
+    let cluster = Cluster::start(&options)?;
     cluster.add_nodes(&nodes::fleet());
+    if real_node {
+        cluster.add_real_node(&Hardware::gpus(4).in_pool("real"))?;
+    }
     exporter.change(|fleet| fleet.extra = tour::machines());
     cluster.publish_prometheus("monitoring");
     cluster.forward("default", &[8000, 8888], tour::page()?);

@@ -42,33 +42,71 @@ pub fn build_gpuctl() -> Result<PathBuf> {
 
 /// Runs the tour. A command that fails ends it.
 pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
+    play(
+        gpuctl,
+        kubeconfig,
+        &[
+            &["create", "-f", "examples/training.yaml", "--wait", "--timeout", "1m"][..],
+            &["create", "-f", "examples/training-two-nodes.yaml", "--wait", "--timeout", "1m"],
+            &["create", "-f", "examples/inference.yaml", "-f", "examples/notebook.yaml", "--wait", "--timeout", "1m"],
+            &["get", "jobs"],
+            &["describe", "job", "qwen2-7b-sft"],
+            &["logs", "qwen2-7b-sft", "--tail", "5"],
+            &["scale", "llama3-8b", "--replicas", "3"],
+            &["pause", "job", "data-prep"],
+            &["get", "jobs", "--kind", "notebook"],
+            &["resume", "job", "data-prep"],
+            &["create", "-f", "examples/pool.yaml", "-f", "examples/quota.yaml"],
+            &["get", "nodes"],
+            &["get", "pools"],
+            &["get", "quotas"],
+            &["get", "overview"],
+            &["get", "heatmap"],
+            &["get", "metrics", "job", "qwen2-7b-sft", "--metric", "gpuUtilization", "--start", "1m", "--step", "1"],
+        ],
+    )
+}
+
+/// The same job once more, in real containers on the real node.
+pub fn show_real(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
+    let file = kubeconfig.with_file_name("real-training.yaml");
+    std::fs::write(&file, REAL_TRAINING)?;
+    let file = file.display().to_string();
+    let copy = kubeconfig.with_file_name("checkpoint").display().to_string();
+    play(
+        gpuctl,
+        kubeconfig,
+        &[
+            &["create", "-f", &file, "--wait", "--timeout", "1m"],
+            &["logs", "line-fit", "--tail", "5"],
+            &["exec", "line-fit", "--", "sh", "-c", "echo on $(cat /etc/hostname) with $NVIDIA_VISIBLE_DEVICES"],
+            &["cp", "line-fit:/tmp/checkpoints/checkpoint", &copy],
+            &["logs", "line-fit", "--follow", "--tail", "3"],
+            &["describe", "job", "line-fit"],
+        ],
+    )
+}
+
+const REAL_TRAINING: &str = "\
+kind: training
+version: v0.1
+job: {name: line-fit}
+environment:
+  image: toolbox:1
+  command: [train, --steps, \"400\", --pause, 50ms]
+resources: {pool: real, gpu: 2}
+";
+
+fn play(gpuctl: &Path, kubeconfig: &Path, commands: &[&[&str]]) -> Result<()> {
     let root = root();
-    for arguments in [
-        &["create", "-f", "examples/training.yaml", "--wait", "--timeout", "1m"][..],
-        &["create", "-f", "examples/training-two-nodes.yaml", "--wait", "--timeout", "1m"],
-        &["create", "-f", "examples/inference.yaml", "-f", "examples/notebook.yaml", "--wait", "--timeout", "1m"],
-        &["get", "jobs"],
-        &["describe", "job", "qwen2-7b-sft"],
-        &["logs", "qwen2-7b-sft", "--tail", "5"],
-        &["scale", "llama3-8b", "--replicas", "3"],
-        &["pause", "job", "data-prep"],
-        &["get", "jobs", "--kind", "notebook"],
-        &["resume", "job", "data-prep"],
-        &["create", "-f", "examples/pool.yaml", "-f", "examples/quota.yaml"],
-        &["get", "nodes"],
-        &["get", "pools"],
-        &["get", "quotas"],
-        &["get", "overview"],
-        &["get", "heatmap"],
-        &["get", "metrics", "job", "qwen2-7b-sft", "--metric", "gpuUtilization", "--start", "1m", "--step", "1"],
-    ] {
+    for arguments in commands {
         println!("$ gpuctl {}", arguments.join(" "));
         std::io::stdout().flush()?;
         if arguments[0] == "logs" || arguments[0] == "get" {
             // The simulated training needs a moment before it has something to say.
             thread::sleep(Duration::from_secs(3));
         }
-        let status = Command::new(gpuctl).current_dir(&root).env("KUBECONFIG", kubeconfig).args(arguments).status()?;
+        let status = Command::new(gpuctl).current_dir(&root).env("KUBECONFIG", kubeconfig).args(*arguments).status()?;
         if !status.success() {
             bail!("`gpuctl {}` failed", arguments.join(" "));
         }
@@ -90,6 +128,10 @@ pub fn speak(cluster: &Cluster) -> Result<()> {
         let mut present = Vec::new();
         for pod in list["items"].as_array().into_iter().flatten() {
             let text = |pointer: &str| pod.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+            // Containers of a real node speak for themselves.
+            if text("/spec/nodeName").starts_with("gpu-real-") {
+                continue;
+            }
             let key = (text("/metadata/namespace"), text("/metadata/name"));
             present.push(key.clone());
             let (log, step) =

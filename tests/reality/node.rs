@@ -1,0 +1,113 @@
+//! The node itself: what it promises to the tests that stand on it.
+
+use std::fs;
+use std::process::Command;
+
+use gpuctl_sandbox::{Cluster, Hardware, Options, Persona};
+use serde_json::json;
+
+use crate::support::{Scene, cluster, eventually};
+
+/// The training of the toolbox is a real one: its loss falls, it saves, and it goes on from what it saved.
+#[test]
+fn a_training_runs_in_a_real_container() {
+    let scene = Scene::new("real-training");
+    scene.train("fit", "train --steps 60 --pause 20ms --checkpoints /tmp/c && echo $NVIDIA_VISIBLE_DEVICES && train --steps 80 --checkpoints /tmp/c", "");
+    scene.until("fit", "succeeded", None);
+    let log = scene.gpuctl(&["logs", "fit"]).ok().out;
+    let losses: Vec<f64> =
+        log.lines().filter_map(|line| line.split_once("loss=")?.1.split_whitespace().next()?.parse().ok()).collect();
+    assert_eq!(losses.len(), 8, "{log}");
+    assert!(losses[0] > 5.0 * losses[7], "{losses:?}");
+    assert!(log.contains("resumed from step 60"), "{log}");
+    // The device plugin gave it one of the node's devices.
+    assert!(log.contains("\nGPU-0-"), "{log}");
+}
+
+#[test]
+fn the_kubelet_tells_which_container_has_which_device() {
+    let scene = Scene::new("real-devices");
+    scene.train("two", "sleep 300", "resources: {pool: real, gpu: 2}");
+    scene.until("two", "running", None);
+    let pod = scene.pods("two")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let inside = scene.gpuctl(&["exec", "two", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES"]).ok().out;
+    let mut ids: Vec<&str> = inside.trim().split(',').collect();
+    ids.sort_unstable();
+    let owner = format!("real-devices/{pod}/main");
+    let holders = cluster().on_real_node(0, |node| node.holders());
+    let held: Vec<&str> = holders.iter().filter(|(_, holder)| **holder == owner).map(|(id, _)| id.as_str()).collect();
+    assert_eq!(held, ids);
+    scene.gpuctl(&["delete", "job", "two", "--force"]).ok();
+}
+
+/// Two nodes whose pods reach each other, names, a device that breaks, a kubelet that is started anew, devices by claims; and nothing
+/// is left of any of it.
+#[test]
+fn nodes_come_break_and_go() {
+    let cluster = Cluster::start(&Options { with_real_nodes: true, ..Options::default() }).unwrap();
+    let admin = cluster.kubectl(Persona::Admin);
+    cluster.add_real_node(&Hardware { claims: 1, ..Hardware::gpus(2) }).unwrap();
+    cluster.add_real_node(&Hardware::gpus(1)).unwrap();
+    // Pods of both nodes find each other by name.
+    let pod = |name: &str, node: &str, script: &str| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
+               "spec": {"nodeName": node, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [
+                   {"name": "main", "image": "toolbox:1", "command": ["sh", "-c", script]}]}})
+    };
+    admin.apply(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "server"},
+                        "spec": {"clusterIP": "None", "selector": {"app": "server"}, "ports": [{"port": 8000}]}}));
+    admin.apply(&pod("server", "gpu-real-0", "serve 8000"));
+    let ask = "until exec 3<>/dev/tcp/server.default.svc.cluster.local/8000; do sleep 0.3; done; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
+    admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"},
+        "spec": {"nodeName": "gpu-real-1", "restartPolicy": "Never", "containers": [
+            {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}));
+    admin.until(&["get", "pod", "client"], |pod| pod["status"]["phase"] == "Succeeded");
+    assert!(admin.run(&["logs", "client"]).contains("server serves on GPUs"));
+
+    // A device breaks.
+    let allocatable = |count: &'static str| {
+        admin.until(&["get", "node", "gpu-real-0"], move |node| node["status"]["allocatable"]["nvidia.com/gpu"] == count)
+    };
+    cluster.on_real_node(0, |node| node.set_health(1, false));
+    allocatable("1");
+
+    // A claim is allocated and its device handed to the container.
+    admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"},
+         "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]}},
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "one"},
+         "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "claimer"}, "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+            "containers": [{"name": "main", "image": "toolbox:1", "command": ["sh", "-c", "echo on $NVIDIA_VISIBLE_DEVICES; sleep 300"],
+                            "resources": {"claims": [{"name": "gpu"}]}}]}},
+    ]}));
+    admin.until(&["get", "pod", "claimer"], |pod| pod["status"]["phase"] == "Running");
+    eventually("the container says its device", || {
+        let log = admin.run(&["logs", "claimer"]);
+        if log.contains("on gpu-0-2") { Ok(()) } else { Err(log) }
+    });
+    let holders = cluster.on_real_node(0, |node| node.holders());
+    assert_eq!(holders.get("gpu-0-2").map(String::as_str), Some("default/claimer/main"));
+
+    // The plugin registers again with a kubelet that was started anew, and the device is healed.
+    cluster.on_real_node(0, |node| node.stop("kubelet"));
+    cluster.on_real_node(0, |node| node.start_again("kubelet"));
+    cluster.on_real_node(0, |node| node.set_health(1, true));
+    allocatable("2");
+
+    // Nothing is left: processes, groups, mounts, folders.
+    let folder = cluster.folder().to_owned();
+    drop(cluster);
+    let pattern = folder.file_name().unwrap().to_string_lossy().into_owned();
+    let processes = Command::new("pgrep").args(["-f", &pattern]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&processes.stdout), "");
+    assert!(!fs::read_to_string("/proc/mounts").unwrap().contains(&pattern));
+    let left: Vec<_> = fs::read_dir(folder.parent().unwrap())
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .filter(|name| name.starts_with(&pattern))
+        .collect();
+    assert_eq!(left, [""; 0]);
+}

@@ -1,0 +1,76 @@
+//! gpuctl as a person or a script would run it, for the tests of more than one kind of cluster.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Without anything of whoever runs the tests.
+pub fn gpuctl() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+    command.env_remove("KUBECONFIG").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
+    // Metrics have tests of their own, with a Prometheus that scrapes an exporter.
+    command.env("GPUCTL_PROMETHEUS", "none");
+    command
+}
+
+/// What a run of gpuctl printed.
+pub struct Run {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        self.exits(0)
+    }
+
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
+        self
+    }
+
+    /// stderr has this text.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        assert!(self.err.contains(text), "«{text}» is not in stderr:\n{}", self.err);
+        self
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("stdout is no JSON ({error}): {}\n{}", self.out, self.err))
+    }
+}
+
+/// Runs to the end, at most two minutes.
+pub fn run(mut command: Command, input: &str) -> Run {
+    use std::io::Write;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("gpuctl starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let input = input.to_owned();
+    std::thread::spawn(move || {
+        let _ = stdin.write_all(input.as_bytes());
+    });
+    finish(child, Duration::from_secs(120))
+}
+
+/// Waits for the end of a child and reads what it printed.
+pub fn finish(child: Child, within: Duration) -> Run {
+    let pid = child.id().to_string();
+    let (done, waiting) = std::sync::mpsc::channel::<()>();
+    let killer = std::thread::spawn(move || {
+        if waiting.recv_timeout(within).is_err() {
+            let _ = Command::new("kill").args(["-KILL", &pid]).status();
+        }
+    });
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("gpuctl ends");
+    let _ = done.send(());
+    killer.join().expect("the killer does not panic");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("gpuctl prints UTF-8");
+    Run { code: status.code().unwrap_or(-9), out: text(stdout), err: text(stderr) }
+}

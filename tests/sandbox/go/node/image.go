@@ -1,0 +1,121 @@
+// Images, made of what is on this machine: no registry is needed, and none can be reached from a node.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Programs of this machine that the toolbox image holds, with the libraries that they need.
+var tools = strings.Fields("sh bash cat chmod cp cut date dd df env false grep head id ls mkdir mktemp mv rm sed seq sha256sum sleep stat tail tar touch tr true wc")
+
+// writeImages makes the archives that `ctr images import` reads: `pause.tar` and `toolbox.tar`, and the latter once more as
+// images of notebooks have it, for a user who is not root.
+func writeImages(folder, toolbox string) {
+	binary, err := os.ReadFile(toolbox)
+	must(err)
+	alone := newLayer()
+	alone.file("pause", binary, 0o755)
+	pack(filepath.Join(folder, "pause.tar"), pause, alone.bytes(), "", []string{"/pause"})
+
+	layer := newLayer()
+	for _, name := range []string{"pause", "train", "serve"} {
+		layer.link("usr/local/bin/"+name, "toolbox")
+	}
+	layer.file("usr/local/bin/toolbox", binary, 0o755)
+	for _, tool := range tools {
+		layer.program(tool)
+	}
+	layer.folder("tmp", 0o1777, 0)
+	layer.folder("root", 0o700, 0)
+	layer.folder("home/user", 0o755, 1000)
+	layer.file("etc/passwd", []byte("root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n"), 0o644)
+	layer.file("etc/group", []byte("root:x:0:\nuser:x:1000:\n"), 0o644)
+	content := layer.bytes()
+	pack(filepath.Join(folder, "toolbox.tar"), "docker.io/library/toolbox:1", content, "", []string{"sh"})
+	pack(filepath.Join(folder, "toolbox-user.tar"), "docker.io/library/toolbox-user:1", content, "1000", []string{"sh"})
+}
+
+type layer struct {
+	buffer *bytes.Buffer
+	writer *tar.Writer
+	have   map[string]bool
+}
+
+func newLayer() *layer {
+	buffer := &bytes.Buffer{}
+	return &layer{buffer, tar.NewWriter(buffer), map[string]bool{}}
+}
+
+func (l *layer) entry(header *tar.Header, content []byte) {
+	if l.have[header.Name] {
+		return
+	}
+	l.have[header.Name] = true
+	must(l.writer.WriteHeader(header))
+	_, err := l.writer.Write(content)
+	must(err)
+}
+
+func (l *layer) folder(name string, mode int64, owner int) {
+	l.entry(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode, Uid: owner, Gid: owner}, nil)
+}
+
+func (l *layer) file(name string, content []byte, mode int64) {
+	l.entry(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, content)
+}
+
+func (l *layer) link(name, target string) {
+	l.entry(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}, nil)
+}
+
+// program adds one of the machine's programs as `/bin/NAME`, and what it is linked with. A machine without it does without.
+func (l *layer) program(name string) {
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return
+	}
+	content, err := os.ReadFile(found)
+	must(err)
+	l.file("bin/"+name, content, 0o755)
+	// A static program has no libraries, which is an error for ldd.
+	libraries, _ := exec.Command("ldd", found).Output()
+	for _, word := range strings.Fields(string(libraries)) {
+		if !filepath.IsAbs(word) {
+			continue
+		}
+		if content, err := os.ReadFile(word); err == nil {
+			l.file(strings.TrimPrefix(word, "/"), content, 0o755)
+		}
+	}
+}
+
+func (l *layer) bytes() []byte {
+	must(l.writer.Close())
+	return l.buffer.Bytes()
+}
+
+func pack(path, name string, content []byte, user string, command []string) {
+	config, err := json.Marshal(object{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": object{"User": user, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, "Cmd": command, "WorkingDir": "/"},
+		"rootfs": object{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(content))}},
+	})
+	must(err)
+	configName := fmt.Sprintf("%x.json", sha256.Sum256(config))
+	manifest, err := json.Marshal([]object{{"Config": configName, "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	must(err)
+	archive := newLayer()
+	archive.file(configName, config, 0o644)
+	archive.file("manifest.json", manifest, 0o644)
+	archive.file("layer.tar", content, 0o644)
+	must(os.WriteFile(path, archive.bytes(), 0o644))
+}

@@ -1,0 +1,3 @@
+module gpuctl.dev/sandbox/toolbox
+
+go 1.26.0

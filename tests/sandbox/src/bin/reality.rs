@@ -1,0 +1,63 @@
+//! `cargo reality`: the tests that need a real node. Says beforehand what it builds and what this machine lacks; `cargo test`
+//! stays what every newcomer can run.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use gpuctl_sandbox::binaries::{Binaries, Extras, missing};
+use gpuctl_sandbox::real_node::{Lack, lack};
+
+const USAGE: &str = "usage: cargo reality [--slow] [-- OPTIONS OF THE TESTS]
+  Runs the tests that need a real kubelet. They need Linux, root and a C compiler beside Rust and Go.
+  --slow  also those that take minutes each
+Ends with 1 when a test fails or something is missing, and with 3 when this kernel or its container forbids a real node.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (own, tests) = match arguments.iter().position(|argument| argument == "--") {
+        Some(at) => (&arguments[..at], &arguments[at + 1..]),
+        None => (&arguments[..], &[][..]),
+    };
+    let slow = match own.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => false,
+        ["--slow"] => true,
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(lack) = lack() {
+        eprintln!("reality: {lack}");
+        return ExitCode::from(if matches!(lack, Lack::Forbidden(_)) { 3 } else { 1 });
+    }
+    match run(slow, tests) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("reality: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(slow: bool, tests: &[String]) -> Result<bool> {
+    let extras = Extras { real_node: true, ..Extras::default() };
+    let missing = missing(extras)?;
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
+        let minutes: u32 = missing.iter().map(|(_, minutes)| minutes).sum();
+        eprintln!("reality: builds {} first, once: about {minutes} minutes on two cores", names.join(", "));
+    }
+    Binaries::ready(extras)?;
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let status = Command::new(cargo)
+        .current_dir(root)
+        .args(["test", "--locked", "--test", "reality", "--"])
+        .args(slow.then_some("--include-ignored"))
+        .args(tests)
+        .status()
+        .context("cannot start cargo")?;
+    Ok(status.success())
+}
