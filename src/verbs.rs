@@ -28,7 +28,7 @@ macro_rules! verbs {
                     by_file
                     "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, STALE],
                     "apply services" [MAKE_SERVICE, REPLACE_SERVICE, FIND, PLACE, SERVE, STALE],
-                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, FIND, PLACE, STALE],
+                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, FIND, PLACE, STALE],
                     "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA]
                 );
                 Diff(files::diff::Diff) => files::diff::run, ();

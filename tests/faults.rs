@@ -409,6 +409,20 @@ fn a_credential_plugin_runs_once_and_its_output_stays_secret() {
 }
 
 #[test]
+fn a_credential_plugin_is_told_of_the_cluster_that_it_logs_in_to() {
+    let server = Server::start("plugin-cluster", |_, _| empty_list());
+    let script = r#"case "$KUBERNETES_EXEC_INFO" in
+*'"server":"http'*) echo '{"status":{"token":"t"}}';;
+esac"#;
+    let mut user = plugin(&server, script);
+    server.kubeconfig(&user);
+    fails(&server.gpuctl(&["get", "jobs"]), 5, "printed no ExecCredential");
+    user["exec"]["provideClusterInfo"] = json!(true);
+    server.kubeconfig(&user);
+    assert_eq!(server.gpuctl(&["get", "jobs"]).code, 0);
+}
+
+#[test]
 fn a_broken_kubeconfig_is_named_without_its_secrets() {
     let server = Server::start("broken", |_, _| empty_list());
     std::fs::write(server.folder.join("config"), "users:\n- name: u\n  user: {token: canary-secret\n").unwrap();

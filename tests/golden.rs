@@ -245,12 +245,117 @@ fn a_user_who_may_not_see_nodes_gets_the_known_spellings() {
     let spec = &job.body["spec"]["template"]["spec"];
     let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
     let pool = json!({"key": "gpuctl/pool", "operator": "In", "values": ["p"]});
+    let counts: Vec<String> = (2..=10).map(|count: u32| count.to_string()).collect();
+    let whole = json!({"key": "nvidia.com/gpu.replicas", "operator": "NotIn", "values": counts});
     assert_eq!(
         terms,
         &json!([
-            {"matchExpressions": [pool, {"key": "nvidia.com/gpu-type", "operator": "In", "values": ["A10-24G", "a10-24g"]}]},
-            {"matchExpressions": [pool, {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-A10"]}]},
+            {"matchExpressions": [pool, whole, {"key": "nvidia.com/gpu-type", "operator": "In", "values": ["A10-24G", "a10-24g"]}]},
+            {"matchExpressions": [pool, whole, {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-A10"]}]},
         ])
     );
     assert_eq!(spec["containers"][0]["resources"]["limits"], json!({"nvidia.com/gpu": "2"}));
+}
+
+/// A node's name, labels and allocatable resources.
+type NodeLine<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]);
+
+/// The pod spec of a document on nodes of the test's choice, and what the user is told.
+fn pod_on(nodes: &[NodeLine], more: &str) -> Result<(Value, Vec<String>), String> {
+    let strings = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let node = |(name, labels, allocatable): &NodeLine| Node {
+        name: (*name).to_owned(),
+        labels: strings(labels),
+        allocatable: strings(allocatable),
+        schedulable: true,
+        ..Node::default()
+    };
+    let nodes = Nodes::Listed(nodes.iter().map(node).collect());
+    let text = format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{more}\n");
+    let document = spec::parse("t", &text).unwrap_or_else(|problems| panic!("{:#?}", problems.list)).documents.remove(0);
+    let rendered = render(&document, &Target { nodes, ..target(0) })
+        .map_err(|refusal| format!("{refusal}; {}", refusal.hints.join("; ")))?;
+    let spec = rendered.objects.last().unwrap().body["spec"]["template"]["spec"].clone();
+    Ok((spec, rendered.warnings))
+}
+
+const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
+const EIGHT: &[(&str, &str)] = &[("nvidia.com/gpu", "8")];
+
+#[test]
+fn whole_gpus_are_never_taken_from_nodes_with_parts() {
+    let shared = [("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB-SHARED"), ("nvidia.com/gpu.replicas", "12")];
+    let sliced = [("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")];
+    let mixed: &[(&str, &str)] = &[("nvidia.com/gpu", "4"), ("nvidia.com/mig-1g.10gb", "28")];
+    let (spec, _) = pod_on(
+        &[("w", &[A100], EIGHT), ("m", &[A100], mixed), ("s", &shared, EIGHT), ("g", &sliced, EIGHT)],
+        "resources: {gpu: 1}",
+    )
+    .unwrap();
+    let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+    let counts: Vec<String> = (2..=10).chain([12]).map(|count: u32| count.to_string()).collect();
+    assert_eq!(
+        terms,
+        &json!([{"matchExpressions": [
+            {"key": "nvidia.com/gpu.replicas", "operator": "NotIn", "values": counts},
+            {"key": "nvidia.com/gpu.product", "operator": "NotIn",
+             "values": ["NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "NVIDIA-A100-SXM4-80GB-SHARED"]},
+        ]}])
+    );
+    // Where there are parts only, the field that asks for one is named; and it asks for one.
+    let refused = pod_on(&[("s", &shared, EIGHT)], "resources: {gpu: 1}").unwrap_err();
+    assert!(refused.contains("only parts of GPUs") && refused.contains("gpu_share: 10Gi"), "{refused}");
+    let (spec, warnings) = pod_on(&[("w", &[A100], EIGHT), ("s", &shared, EIGHT)], "resources: {gpu_share: 10Gi}").unwrap();
+    assert_eq!(spec["containers"][0]["resources"]["limits"], json!({"nvidia.com/gpu": "1"}));
+    assert!(
+        spec["affinity"].to_string().contains(r#"{"key":"nvidia.com/gpu.replicas","operator":"Gt","values":["1"]}"#),
+        "{spec:#}"
+    );
+    assert_eq!(warnings[0], "a share here is one of 12 that take turns on a GPU: no memory is kept for it");
+}
+
+#[test]
+fn node_groups_of_clouds_are_asked_by_the_labels_that_they_know() {
+    let gke = [("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"), ("cloud.google.com/gke-nodepool", "h100")];
+    let (spec, _) = pod_on(&[("n", &gke, EIGHT)], "resources: {gpu: 1, gpu-type: h100}").unwrap();
+    let keys: Vec<&str> = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|term| term["matchExpressions"][1]["key"].as_str().unwrap())
+        .collect();
+    assert_eq!(keys, ["nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name"]);
+}
+
+#[test]
+fn security_memory_and_caches_are_as_they_are_asked_for() {
+    let nodes: &[NodeLine] = &[("n", &[A100], EIGHT)];
+    let (spec, _) = pod_on(nodes, "resources: {gpu: 2}\nsecurity: restricted").unwrap();
+    assert_eq!(spec["securityContext"], json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}));
+    assert_eq!(
+        spec["containers"][0]["securityContext"],
+        json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}})
+    );
+    assert_eq!(spec["volumes"], json!([{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "32Gi"}}]));
+
+    // Existing claims belong to somebody: they are given to the user's group only when the user is named.
+    let claim = "storage: {workdirs: [{pvc: data, path: /data}]}";
+    let (spec, _) = pod_on(nodes, claim).unwrap();
+    assert_eq!(spec["securityContext"], Value::Null);
+    let (spec, _) = pod_on(nodes, &format!("{claim}\nsecurity: {{run_as: 1001}}")).unwrap();
+    assert_eq!(spec["securityContext"], json!({"runAsUser": 1001, "fsGroup": 1001, "fsGroupChangePolicy": "OnRootMismatch"}));
+    let (spec, _) = pod_on(nodes, &format!("{claim}\nsecurity: {{run_as: 1001, fs_group: 100}}")).unwrap();
+    assert_eq!(spec["securityContext"]["fsGroup"], 100);
+
+    let (spec, _) = pod_on(nodes, "resources: {cpu: 8, memory: 64Gi, qos: guaranteed}").unwrap();
+    let resources = &spec["containers"][0]["resources"];
+    assert_eq!(
+        (&resources["requests"], &resources["limits"]),
+        (&json!({"cpu": "8", "memory": "64Gi"}), &json!({"cpu": "8", "memory": "64Gi"}))
+    );
+
+    let (spec, _) = pod_on(nodes, "model: {name: m, cache: true}\nresources: {gpu: 1}").unwrap();
+    let variable = |name: &str| spec["containers"][0]["env"].as_array().unwrap().iter().find(|one| one["name"] == name).cloned();
+    assert_eq!(variable("HF_HOME").unwrap()["value"], "/cache/models/huggingface");
+    assert!(variable("TORCH_HOME").is_some() && variable("MODELSCOPE_CACHE").is_some());
 }

@@ -8,8 +8,8 @@ use super::apply::Applied;
 use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
 use super::{Blame, Connection, Failure, OwnedObject};
-use crate::model::labels::{GPU_TYPE, REPLICAS, RUN, SOURCE};
-use crate::render::{Object, Rendered};
+use crate::model::labels::{GPU_TYPE, REPLICAS, RUN, SHARED_MEMORY_VOLUME, SOURCE};
+use crate::render::{CACHES, Object, Rendered};
 
 /// What applying one object does.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub(crate) struct Effects {
     scaled: bool,
     /// The YAML is the one that was submitted.
     pub same_source: bool,
+    /// Defaults that are newer than the job, and wait for the next change of its YAML.
+    pub waiting: Vec<&'static str>,
 }
 
 impl Effects {
@@ -68,8 +70,9 @@ impl Connection {
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
 
-    /// Returns what applying the objects would do. `owner` is what is there.
-    pub(crate) async fn effects(&self, rendered: &Rendered, owner: &Value, force: bool) -> Result<Effects, Failure> {
+    /// Returns what applying the objects would do. `owner` is what is there; `renew` gives it the defaults that are newer than it. A
+    /// training is never submitted again for those.
+    pub(crate) async fn effects(&self, rendered: &Rendered, owner: &Value, force: bool, renew: bool) -> Result<Effects, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         let mut objects: Vec<Object> = rendered.objects.iter().filter(|object| !object.shared && object.kept).cloned().collect();
         objects.extend(owned(rendered, owner));
@@ -78,7 +81,9 @@ impl Connection {
         if same_source {
             objects.iter_mut().for_each(|object| keep_type(&mut object.body, "/metadata/labels", owner));
         }
-        objects.push(settled(root, owner, rendered, same_source));
+        let (root_as_applied, waiting) =
+            settled(root, owner, rendered, Sameness { source: same_source, defaults: !renew || root.kind() == "Job" });
+        objects.push(root_as_applied);
         let job = root.text("/metadata/labels/gpuctl~1job");
         let there = self.belongings(root.namespace().unwrap_or_default(), job).await?;
         let wanted: Vec<String> = objects.iter().map(|object| format!("{}/{}", object.plural, object.name())).collect();
@@ -89,7 +94,7 @@ impl Connection {
         let scaled = stale.iter().any(|one| one.address().starts_with("horizontalpodautoscalers/"));
         let found = join_all(objects.iter().map(|object| self.effect_of(object, force, scaled))).await;
         let effects: Vec<Effect> = found.into_iter().collect::<Result<_, _>>()?;
-        Ok(Effects { stale, force, scaled, same_source, objects: objects.into_iter().zip(effects).collect() })
+        Ok(Effects { stale, force, scaled, same_source, waiting, objects: objects.into_iter().zip(effects).collect() })
     }
 
     /// Returns what applying one object would do.
@@ -149,16 +154,36 @@ impl Connection {
     }
 }
 
-/// Returns the owner as it is to be applied: what others decide about it meanwhile is left to them.
-fn settled(root: &Object, live: &Value, rendered: &Rendered, same_source: bool) -> Object {
+/// What is to stay as it is.
+#[derive(Clone, Copy)]
+struct Sameness {
+    /// The file says the same as before, so that where its pods run is no news.
+    source: bool,
+    /// Defaults that came later wait.
+    defaults: bool,
+}
+
+/// Returns the owner as it is to be applied, and the defaults that it is not given: what others decide about it meanwhile is left
+/// to them.
+fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sameness) -> (Object, Vec<&'static str>) {
     let mut root = root.clone();
-    if same_source {
+    let mut waiting = Vec::new();
+    if same.source {
         keep_placement(&mut root.body, live);
+        if same.defaults {
+            waiting = keep_defaults(&mut root.body, live);
+        }
     }
-    let Some(spec) = root.body["spec"].as_object_mut() else { return root };
+    keep_size(&mut root, live, rendered);
+    (root, waiting)
+}
+
+/// Leaves the number of pods, and whether they run, to whoever decides it.
+fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
+    let Some(spec) = root.body["spec"].as_object_mut() else { return };
     // Pausing and queues decide whether it runs.
     spec.remove("suspend");
-    let Some(wanted) = spec.get("replicas").cloned() else { return root };
+    let Some(wanted) = spec.get("replicas").cloned() else { return };
     let live_size = live.pointer("/spec/replicas").cloned().unwrap_or(Value::Null);
     let remembered = live.pointer("/metadata/annotations").and_then(|all| all.get(REPLICAS)).is_some();
     let paused = remembered && live_size == 0;
@@ -172,7 +197,6 @@ fn settled(root: &Object, live: &Value, rendered: &Rendered, same_source: bool) 
         // Nobody else owns the number yet: without one it would fall back to 1.
         spec.insert("replicas".to_owned(), live_size);
     }
-    root
 }
 
 /// Where pods may run follows from the nodes that there are, and from who may see them. As long as the file says the same,
@@ -189,6 +213,43 @@ fn keep_placement(body: &mut Value, live: &Value) {
     for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
         keep_type(body, labels, live);
     }
+}
+
+/// Defaults that the job was made without, by an earlier version, come with the next change of its file: as long as the file says
+/// the same, nothing is restarted for them. Returns what waits.
+fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
+    let mut waiting = Vec::new();
+    let live = live.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { return waiting };
+    let named = |item: &Value, name: &str| item["name"] == name;
+    let has = |list: &Value, name: &str| list.as_array().is_some_and(|items| items.iter().any(|item| named(item, name)));
+    if !has(&live["volumes"], SHARED_MEMORY_VOLUME) {
+        let mut drop_from = |list: Option<&mut Value>| {
+            if let Some(items) = list.and_then(Value::as_array_mut) {
+                let before = items.len();
+                items.retain(|item| !named(item, SHARED_MEMORY_VOLUME));
+                if items.len() < before && waiting.is_empty() {
+                    waiting.push("a larger `/dev/shm`");
+                }
+            }
+        };
+        drop_from(spec.get_mut("volumes"));
+        drop_from(spec.get_mut("containers").and_then(|all| all.get_mut(0)).and_then(|main| main.get_mut("volumeMounts")));
+    }
+    let known = live.pointer("/containers/0/env").unwrap_or(&Value::Null);
+    if let Some(variables) = spec.get_mut("containers").and_then(|all| all.pointer_mut("/0/env")).and_then(Value::as_array_mut) {
+        let before = variables.len();
+        variables.retain(|one| !CACHES.iter().any(|(name, _)| named(one, name) && !has(known, name)));
+        if variables.len() < before {
+            waiting.push("folders of the model cache");
+        }
+    }
+    // The API server fills in an empty one.
+    let without = live["securityContext"].as_object().is_none_or(serde_json::Map::is_empty);
+    if without && spec.remove("securityContext").is_some() {
+        waiting.push("the group of its claims");
+    }
+    waiting
 }
 
 /// Keeps the label with the type of GPU where it is known.

@@ -169,14 +169,14 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     };
     let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
     let context = access.context.clone().or_else(|| kubeconfig.current_context.clone());
-    let user = context.as_ref().and_then(|name| {
-        let named = kubeconfig.contexts.iter().find(|context| &context.name == name)?;
-        named.context.as_ref()?.user.clone()
-    });
+    let named =
+        context.as_ref().and_then(|name| kubeconfig.contexts.iter().find(|context| &context.name == name)?.context.clone());
+    let user = named.as_ref().and_then(|context| context.user.clone());
+    let cluster = named.and_then(|context| kubeconfig.clusters.iter().find(|one| one.name == context.cluster)?.cluster.clone());
     if let Some(auth) =
         kubeconfig.auth_infos.iter_mut().find(|auth| Some(&auth.name) == user.as_ref()).and_then(|auth| auth.auth_info.as_mut())
     {
-        credentials::resolve(auth, access.interactive).await?;
+        credentials::resolve(auth, cluster.as_ref(), access.interactive).await?;
     }
     let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
     let proxy = written_proxy(&kubeconfig, context.as_deref());

@@ -6,12 +6,15 @@ use std::collections::HashMap;
 use std::process::Stdio;
 use std::time::Duration;
 
-use kube::config::{AuthInfo, ExecConfig, ExecInteractiveMode};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::config::{AuthInfo, Cluster, ExecAuthCluster, ExecConfig, ExecInteractiveMode};
 use serde::Deserialize;
 use tokio::process::Command;
 
 use super::Failure;
 
+/// Time that a plugin gets with nobody there to answer it. A person who logs in through a browser gets all the time there is.
 const LONGEST: Duration = Duration::from_secs(30);
 const LARGEST: usize = 1 << 20;
 
@@ -28,13 +31,17 @@ struct CredentialStatus {
     client_key_data: Option<String>,
 }
 
-/// Replaces an `exec:` block by the credentials that its plugin gives.
-pub(super) async fn resolve(auth: &mut AuthInfo, interactive: bool) -> Result<(), Failure> {
-    let Some(exec) = auth.exec.take() else { return Ok(()) };
+/// Replaces an `exec:` block by the credentials that its plugin gives. `cluster` is told to a plugin that wants to know it;
+/// `interactive` says that a person is there.
+pub(super) async fn resolve(auth: &mut AuthInfo, cluster: Option<&Cluster>, interactive: bool) -> Result<(), Failure> {
+    let Some(mut exec) = auth.exec.take() else { return Ok(()) };
+    if exec.provide_cluster_info {
+        exec.cluster = cluster.and_then(|cluster| ExecAuthCluster::try_from(cluster).ok());
+    }
     let status = run(&exec, interactive).await?;
     if let (Some(certificate), Some(key)) = (&status.client_certificate_data, &status.client_key_data) {
-        auth.client_certificate_data = Some(base64(certificate.as_bytes()));
-        auth.client_key_data = Some(base64(key.as_bytes()).into());
+        auth.client_certificate_data = Some(STANDARD.encode(certificate));
+        auth.client_key_data = Some(STANDARD.encode(key).into());
     }
     if let Some(token) = status.token {
         auth.token = Some(token.into());
@@ -56,14 +63,18 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         _ => interactive,
     };
     let version = exec.api_version.as_deref().unwrap_or("client.authentication.k8s.io/v1");
-    let info = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": ask}});
+    let mut info = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": ask}});
+    if let Some(cluster) = &exec.cluster {
+        info["spec"]["cluster"] = serde_json::to_value(cluster).unwrap_or_default();
+    }
     let mut command = Command::new(&program);
     command
         .args(exec.args.iter().flatten())
         .env("KUBERNETES_EXEC_INFO", info.to_string())
         .stdin(if ask { Stdio::inherit() } else { Stdio::null() })
         .stdout(Stdio::piped())
-        .stderr(if ask { Stdio::inherit() } else { Stdio::null() })
+        // Device codes and addresses of login pages are written there, also by plugins that read no answer.
+        .stderr(if interactive { Stdio::inherit() } else { Stdio::null() })
         .kill_on_drop(true);
     for variable in exec.env.iter().flatten() {
         let get = |key: &str| HashMap::get(variable, key);
@@ -71,10 +82,13 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
             command.env(name, value);
         }
     }
-    let output = tokio::time::timeout(LONGEST, command.output())
-        .await
-        .map_err(|_| failed(format!("did not answer within {} s", LONGEST.as_secs())))?
-        .map_err(|error| failed(format!("cannot be started: {error}")))?;
+    let output = match longest(interactive) {
+        Some(longest) => tokio::time::timeout(longest, command.output())
+            .await
+            .map_err(|_| failed(format!("did not answer within {} s, and nobody is there to log in", longest.as_secs())))?,
+        None => command.output().await,
+    };
+    let output = output.map_err(|error| failed(format!("cannot be started: {error}")))?;
     if !output.status.success() {
         return Err(failed(format!("failed ({}); run it by hand to see why", output.status)));
     }
@@ -91,26 +105,17 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
     Ok(status)
 }
 
-/// Encodes by RFC 4648 with padding, as a kubeconfig holds it.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let index = (bits >> (18 - 6 * place)) & 63;
-            text.push(if place <= chunk.len() { char::from(ALPHABET[index as usize]) } else { '=' });
-        }
-    }
-    text
+fn longest(interactive: bool) -> Option<Duration> {
+    (!interactive).then_some(LONGEST)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn base64_as_the_rfc_says() {
-        for (plain, encoded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(super::base64(plain.as_bytes()), encoded);
-        }
+    fn a_person_who_logs_in_is_not_hurried() {
+        assert_eq!(longest(true), None);
+        assert_eq!(longest(false), Some(Duration::from_secs(30)));
     }
 }

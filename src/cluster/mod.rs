@@ -33,6 +33,7 @@ mod service;
 mod size;
 mod socket;
 mod storage;
+mod stuck_pod;
 mod submit;
 mod workloads;
 

@@ -10,7 +10,7 @@ use crate::deploy::pool_rules;
 use crate::error::{Error, ErrorName};
 use crate::model::labels::{SOURCE, USER};
 use crate::model::refusal::RefusalCause;
-use crate::model::{GpuCount, Job, Node, State};
+use crate::model::{GpuCount, Job, JobKind, Node, State};
 use crate::render::{Rendered, namespace, render};
 use crate::spec::Document;
 use crate::view::changes::{self, Masks};
@@ -31,6 +31,16 @@ impl Mode {
     pub(crate) fn changes(self) -> bool {
         self != Self::Create
     }
+}
+
+/// How a document is compared with what is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Comparison {
+    /// Fields that others own are taken over.
+    pub force: bool,
+    /// Defaults that are newer than the job are given to it, though its file says the same.
+    pub renew: bool,
+    pub dry_run: bool,
 }
 
 /// What is to be done for a document.
@@ -137,7 +147,14 @@ async fn again(
         let error = Error::new(ErrorName::KindConflict, message);
         return Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away first, or `gpuctl delete job {full}`")));
     };
-    let effects = compare(plan, &live, (force, dry_run), warnings, connection).await?;
+    let effects = compare(plan, &live, Comparison { force, renew: replace, dry_run }, warnings, connection).await?;
+    if !effects.waiting.is_empty() && job.kind != JobKind::Training {
+        warnings.push(format!(
+            "`{}` was made by an earlier version; {} come with the next change of its file, or with `--replace`",
+            job.name,
+            effects.waiting.join(" and ")
+        ));
+    }
     let masks = masks(&plan.rendered, &live);
     if let Some(error) = conflicting(&effects) {
         return Err(error);
@@ -174,7 +191,7 @@ async fn again(
 pub(crate) async fn compare(
     plan: &mut Plan,
     live: &Value,
-    (force, dry_run): (bool, bool),
+    how: Comparison,
     warnings: &mut Vec<String>,
     connection: &Connection,
 ) -> Result<Effects, Error> {
@@ -183,15 +200,15 @@ pub(crate) async fn compare(
         plan.target.user = user.map(ToOwned::to_owned);
         render_again(plan)?;
     }
-    let effects = connection.effects(&plan.rendered, live, force).await?;
+    let effects = connection.effects(&plan.rendered, live, how.force, how.renew).await?;
     if effects.is_nothing() {
         return Ok(effects);
     }
-    match connection.judge_pod(&plan.rendered, dry_run).await {
+    match connection.judge_pod(&plan.rendered, how.dry_run).await {
         Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
             plan.target.without_priority = true;
             render_again(plan)?;
-            Box::pin(compare(plan, live, (force, dry_run), warnings, connection)).await
+            Box::pin(compare(plan, live, how, warnings, connection)).await
         }
         judged => is_well(judged, plan, warnings).map(|()| effects),
     }

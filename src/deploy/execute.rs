@@ -142,7 +142,11 @@ impl<'w> Writing<'w> {
                 }
                 Box::pin(self.one(again)).await
             }
-            Action::Nothing => Ok(Created { action: self.action("unchanged"), ..outcome(&plan, &live, false) }),
+            Action::Nothing => {
+                let changes: Vec<String> = self.replace_stuck_pod(&plan).await.into_iter().collect();
+                let action = if changes.is_empty() { "unchanged" } else { "updated" };
+                Ok(Created { action: self.action(action), changes, ..outcome(&plan, &live, false) })
+            }
             Action::Create => {
                 let live = self.create(&plan).await?;
                 Ok(Created { action: self.action("created"), ..outcome(&plan, &live, false) })
@@ -157,10 +161,24 @@ impl<'w> Writing<'w> {
                 Ok(Created { action: self.action("replaced"), ..outcome(&plan, &live, false) })
             }
             Action::Change(effects) => {
-                let changes = told(&plan, &live, &effects);
+                let mut changes = told(&plan, &live, &effects);
                 self.phase.set(Phase::Changing);
                 let live = connection.change(&effects).await.map_err(half_changed)?.unwrap_or(live);
+                changes.extend(self.replace_stuck_pod(&plan).await);
                 Ok(Created { action: self.action("updated"), changes, ..outcome(&plan, &live, false) })
+            }
+        }
+    }
+
+    /// Replaces the pod of a notebook that its controller leaves as it is. Returns what was done, to be told.
+    async fn replace_stuck_pod(&self, plan: &Plan) -> Option<String> {
+        let root = plan.rendered.objects.last().filter(|root| root.kind() == "StatefulSet")?;
+        match self.connection.replace_stuck_pod(root).await {
+            Ok(pod) => pod.map(|pod| format!("pod/{pod} of the old version was never ready and is replaced")),
+            Err(failure) => {
+                let message = format!("whether a pod of the old version is in the way is not known: {failure}");
+                self.context.terminal.warn(&message);
+                None
             }
         }
     }

@@ -224,9 +224,10 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
             (ErrorName::QuotaExceeded, "the quota wants `resources.cpu` and `resources.memory` in every job")
         }
         RefusalCause::LimitRange => (ErrorName::LimitExceeded, "a LimitRange of the namespace bounds what one job may ask for"),
-        RefusalCause::PodSecurity => {
-            (ErrorName::PodSecurity, "the namespace forbids this; use `size:` or `pvc:` instead of host paths")
-        }
+        RefusalCause::PodSecurity => (
+            ErrorName::PodSecurity,
+            "`security: restricted` makes a pod that the namespace admits; folders of the node become `size:` or `pvc:`",
+        ),
         RefusalCause::WebhookDenied => (ErrorName::WebhookDenied, "a policy of the cluster refuses it"),
         RefusalCause::PolicyDenied => (ErrorName::PolicyDenied, "a policy of the cluster refuses it"),
         RefusalCause::WebhookUnreachable => {

@@ -208,6 +208,13 @@ pub(crate) const TYPE_LABELS: [&str; 7] = [
     "aliyun.accelerator/nvidia_name",
 ];
 
+/// How many shares the device plugin makes of each device; 1 or absent on nodes with whole ones.
+pub(crate) const REPLICAS_LABEL: &str = "nvidia.com/gpu.replicas";
+
+/// Those of them by which the autoscalers of clouds know their node groups.
+pub(crate) const CLOUD_TYPE_LABELS: [&str; 3] =
+    ["cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name", "aliyun.accelerator/nvidia_name"];
+
 /// Returns true for every label that can tell a type: the vendors' keys, and whatever people call `gpu-type` or `gpu-model`.
 #[must_use]
 pub(crate) fn is_type_label(key: &str) -> bool {

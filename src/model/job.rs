@@ -303,10 +303,17 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Orders events by what caused what. Kubelets tell whole seconds and the scheduler microseconds, so within a second the
-    /// order in which the API server heard of them counts (resource versions are comparable numbers, KEP-5504).
+    /// Orders events by what caused what. Kubelets tell whole seconds and the scheduler microseconds, so within a second the steps
+    /// of a pod's life count, then the order in which the API server heard of them (resource versions are comparable numbers,
+    /// KEP-5504): controllers report later than the scheduler acts.
     pub(crate) fn in_order(a: &Self, b: &Self) -> Ordering {
-        let key = |event: &Self| (event.at.map(Timestamp::as_second), event.version);
+        let key = |event: &Self| (event.at.map(Timestamp::as_second), event.step(), event.version);
         key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
+    }
+
+    /// Returns how far in the life of a pod this happens. What may happen at any time is beside a running container.
+    fn step(&self) -> usize {
+        const STEPS: [&str; 6] = ["SuccessfulCreate", "Scheduled", "Pulling", "Pulled", "Created", "Started"];
+        STEPS.iter().position(|step| *step == self.reason).unwrap_or(STEPS.len())
     }
 }

@@ -37,3 +37,5 @@ pub(crate) const RUN: &str = "gpuctl/run";
 pub(crate) const POOL_LABEL: &str = "gpuctl/pool";
 /// The namespace of what belongs to the whole cluster.
 pub(crate) const HOME: &str = "gpuctl-system";
+/// The volume behind `/dev/shm`.
+pub(crate) const SHARED_MEMORY_VOLUME: &str = "shm";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::gpu::{GpuType, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device, is_type_label};
+use super::gpu::{GpuType, REPLICAS_LABEL, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device, is_type_label};
 use super::labels::POOL_LABEL;
 use super::quantity;
 
@@ -99,6 +99,20 @@ impl Node {
     #[must_use]
     pub fn whole_resource(&self) -> Option<&'static str> {
         WHOLE.into_iter().find(|resource| self.allocatable(resource) > 0)
+    }
+
+    /// Returns how many shares the device plugin makes of each device, by time-slicing or MPS, where it makes any.
+    #[must_use]
+    pub fn shares(&self) -> Option<u32> {
+        let count = self.labels.get(REPLICAS_LABEL).and_then(|text| text.parse().ok());
+        count.filter(|count| *count > 1)
+    }
+
+    /// Returns true when what the node offers under the name of whole GPUs are parts: shares, or slices of MIG's single strategy.
+    #[must_use]
+    pub fn offers_parts_as_gpus(&self) -> bool {
+        let product = self.labels.get("nvidia.com/gpu.product").map_or("", String::as_str);
+        self.shares().is_some() || product.contains("-MIG-") || product.ends_with("-SHARED")
     }
 
     /// Returns true for whole devices, slices or shares, free or not.

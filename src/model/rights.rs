@@ -229,6 +229,8 @@ pub(crate) const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulset
 pub(crate) const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")];
 pub(crate) const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`")];
 pub(crate) const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).or("`--replace`")];
+pub(crate) const REPAIR_NOTEBOOK: &[Rule] =
+    &[rule(Namespace, "", "pods", &["get", "delete"]).or("the replacement of a pod that was never ready")];
 pub(crate) const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 
 /// Progress, read from the newest lines of a log.

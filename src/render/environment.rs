@@ -8,12 +8,23 @@ use crate::spec::{EnvValue, JobDocument};
 
 use super::Target;
 use super::command::Launcher;
+use super::storage::CACHE;
 
 /// torch's own default.
 const MASTER_PORT: &str = "29500";
 /// The annotation that the Job controller puts on every pod. `$(JOB_COMPLETION_INDEX)` would stay literal: the
 /// controller appends that variable last.
 const INDEX: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
+
+/// Where libraries keep what they download, with a folder of the cache each: huggingface_hub, modelscope, torch.hub, vLLM's
+/// compiled graphs, Triton's kernels.
+pub(crate) const CACHES: [(&str, &str); 5] = [
+    ("HF_HOME", "huggingface"),
+    ("MODELSCOPE_CACHE", "modelscope"),
+    ("TORCH_HOME", "torch"),
+    ("VLLM_CACHE_ROOT", "vllm"),
+    ("TRITON_CACHE_DIR", "triton"),
+];
 
 /// Returns all variables, the made ones first so that the user's may refer to them.
 pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
@@ -35,6 +46,11 @@ pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) 
             if let Some(text) = text {
                 made.set(&format!("MODEL_{name}"), text);
             }
+        }
+    }
+    if job.model.as_ref().is_some_and(|model| model.cache) {
+        for (name, folder) in CACHES {
+            made.set(name, &format!("{CACHE}/{folder}"));
         }
     }
     if job.resources.gpu == 0 {

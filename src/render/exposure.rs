@@ -53,6 +53,10 @@ pub(super) fn ingress(
         if let Some(limit) = service.request_limit {
             warnings.push(format!("request_limit: {limit} has no effect without `service.host`: nothing counts requests"));
         }
+        if service.timeout.is_some() {
+            let effect = "`timeout` only bounds how long requests may go on when a pod ends: without `service.host` nothing ends a slow one";
+            warnings.push(effect.to_owned());
+        }
         return None;
     };
     let mut meta = metadata(job, target, job.id(), labels);

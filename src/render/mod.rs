@@ -1,6 +1,7 @@
 //! Turns a document and what is known of the cluster into Kubernetes objects, in the order in which to apply them. Pure and
 //! deterministic: no client, no clock, no randomness.
 
+mod affinity;
 mod autoscaler;
 mod command;
 mod environment;
@@ -15,8 +16,10 @@ mod queue;
 mod quota;
 mod role;
 mod secret;
+mod security;
 mod service;
 mod storage;
+mod tolerations;
 mod training;
 
 use std::collections::BTreeSet;
@@ -28,6 +31,7 @@ use serde_json::Value;
 use crate::model::{JobKind, Nodes};
 use crate::spec::{Document, FilePosition, JobDocument};
 
+pub(crate) use environment::CACHES;
 pub use labels::{label_value, priority_class_name};
 pub use placement::{NodeChoice, choose};
 pub use pool::{POOL_KIND, definition, facts, home, is_published};

@@ -3,14 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{
-    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm, Toleration,
-};
+use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use super::affinity::{affinity, cloud_terms, is_in, pool_requirement, type_terms, whole_only, without_gpus};
+use super::tolerations::{of_pool, tolerations, welcome};
 use super::{Refusal, Target};
-use crate::model::gpu::{self, TYPE_LABELS};
-use crate::model::labels::POOL_LABEL;
+use crate::model::gpu;
 use crate::model::{GpuType, Node, Nodes, quantity};
 use crate::spec::{JobDocument, JobResources, Located, Share, WrittenGpuType, nearest};
 
@@ -43,10 +42,10 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
                 let warning = format!("pool `{pool}` has no node yet: the job waits for one{assumed}");
                 Ok(NodeChoice { warnings: vec![warning], ..choice })
             }
-            None => from_nodes(wanted, nodes),
+            None => from_nodes(job, nodes),
         },
         // What somebody wrote down some day is no ground to refuse a job.
-        Nodes::Published(nodes) => from_nodes(wanted, nodes).or_else(|refusal| {
+        Nodes::Published(nodes) => from_nodes(job, nodes).or_else(|refusal| {
             let choice = blind(wanted);
             let warning =
                 format!("{} in the list of nodes that was published, which may be old; you may not list nodes", refusal.message);
@@ -62,15 +61,16 @@ fn without_nodes<'w>(wanted: &'w JobResources, nodes: &[Node], target: &Target) 
     (target.pools.contains(pool) && nodes.iter().all(|node| node.pool() != Some(pool))).then_some(pool)
 }
 
-fn from_nodes(wanted: &JobResources, nodes: &[Node]) -> Result<NodeChoice, Refusal> {
+fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> {
+    let wanted = &job.resources;
     let in_pool: Vec<&Node> = match &wanted.pool {
         None => nodes.iter().collect(),
         Some(pool) => in_pool(pool, nodes)?,
     };
     if wanted.gpu == 0 {
-        let affinity = affinity(pool_requirement(wanted), Vec::new(), without_gpus());
+        let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), without_gpus());
         let candidates = in_pool.iter().map(|node| node.name.clone()).collect();
-        return Ok(NodeChoice { affinity, candidates, tolerations: pool_tolerations(wanted, &in_pool), ..NodeChoice::default() });
+        return Ok(NodeChoice { affinity, candidates, tolerations: of_pool(wanted, &in_pool), ..NodeChoice::default() });
     }
     let mut warnings = Vec::new();
     let with_gpus: Vec<&Node> = in_pool.iter().copied().filter(|node| node.has_gpus()).collect();
@@ -100,12 +100,18 @@ fn from_nodes(wanted: &JobResources, nodes: &[Node]) -> Result<NodeChoice, Refus
         );
         return Err(refusal.at(wanted.gpu_at));
     }
-    let (resources, serving) = resources(wanted, &typed, &mut warnings)?;
+    let PodRequest { resources, serving, requirements } = resources(wanted, &typed, nodes, &mut warnings)?;
     let types: BTreeSet<GpuType> = serving.iter().filter_map(|node| node.gpu_type()).collect();
-    let requirement = if wanted.gpu_type.is_some() { type_terms(&serving) } else { Vec::new() };
+    let mut alternatives = if wanted.gpu_type.is_some() { type_terms(&serving) } else { Vec::new() };
+    if let Some(written) = wanted.gpu_type.as_ref().filter(|_| in_pool.iter().any(|node| node.is_autoscaled())) {
+        alternatives.extend(cloud_terms(&written.value.kind, &alternatives));
+    }
+    let tolerations = tolerations(wanted, &serving, &resources);
+    let serving = welcome(serving, job, &tolerations, &mut warnings);
+    let always = pool_requirement(wanted).into_iter().chain(requirements).collect();
     Ok(NodeChoice {
-        affinity: affinity(pool_requirement(wanted), requirement, None),
-        tolerations: tolerations(wanted, &serving, &resources),
+        affinity: affinity(always, alternatives, None),
+        tolerations,
         gpu_type: types.first().filter(|_| types.len() == 1).cloned(),
         candidates: serving.iter().map(|node| node.name.clone()).collect(),
         resources,
@@ -141,16 +147,33 @@ fn no_such_type(written: &Located<WrittenGpuType>, wanted: &JobResources, nodes:
         .at(Some(written.at))
 }
 
-/// Extended resources of one pod, and the nodes that offer them.
-type PodRequest<'n> = (BTreeMap<String, Quantity>, Vec<&'n Node>);
+/// What one pod asks for.
+struct PodRequest<'n> {
+    /// Extended resources.
+    resources: BTreeMap<String, Quantity>,
+    /// The nodes that offer them.
+    serving: Vec<&'n Node>,
+    /// What tells those nodes from others that offer something else by the same name.
+    requirements: Vec<NodeSelectorRequirement>,
+}
 
-/// Returns what one pod asks for.
-fn resources<'n>(wanted: &JobResources, nodes: &[&'n Node], warnings: &mut Vec<String>) -> Result<PodRequest<'n>, Refusal> {
-    if let Some(shared) = wanted.gpu_share.as_ref().and_then(|share| share_of(wanted, &share.value, nodes)) {
-        return Ok(shared);
+/// Returns what one pod asks for on `nodes`, which qualify; `all` are there.
+fn resources<'n>(
+    wanted: &JobResources,
+    nodes: &[&'n Node],
+    all: &[Node],
+    warnings: &mut Vec<String>,
+) -> Result<PodRequest<'n>, Refusal> {
+    if let Some(share) = &wanted.gpu_share {
+        if let Some((resources, serving)) = share_of(wanted, &share.value, nodes) {
+            return Ok(PodRequest { resources, serving, requirements: Vec::new() });
+        }
+        if let Some(request) = time_slices(wanted, &share.value, nodes, warnings) {
+            return Ok(request);
+        }
     }
     let whole: BTreeMap<&str, Vec<&Node>> = nodes.iter().fold(BTreeMap::new(), |mut map, node| {
-        if let Some(resource) = node.whole_resource() {
+        if let Some(resource) = node.whole_resource().filter(|_| !node.offers_parts_as_gpus()) {
             map.entry(resource).or_insert_with(Vec::new).push(*node);
         }
         map
@@ -159,11 +182,11 @@ fn resources<'n>(wanted: &JobResources, nodes: &[&'n Node], warnings: &mut Vec<S
         let sizes: BTreeSet<&str> =
             nodes.iter().flat_map(|node| node.allocatable.keys()).filter_map(|name| gpu::mig_profile(name)).collect();
         let sizes =
-            if sizes.is_empty() { "parts of devices".to_owned() } else { sizes.into_iter().collect::<Vec<_>>().join(", ") };
+            if sizes.is_empty() { "shares that take turns".to_owned() } else { sizes.into_iter().collect::<Vec<_>>().join(", ") };
         let refusal = Refusal::new(
             "NoWholeGpus",
-            format!("the nodes that qualify have only slices of GPUs: {sizes}"),
-            "say how much memory one needs: `gpu_share: 10Gi`",
+            format!("the nodes that qualify have only parts of GPUs: {sizes}"),
+            "say that a part is enough, and how much memory it needs: `gpu_share: 10Gi`",
         );
         return Err(refusal.at(wanted.gpu_at));
     }
@@ -183,7 +206,38 @@ fn resources<'n>(wanted: &JobResources, nodes: &[&'n Node], warnings: &mut Vec<S
         ));
     }
     let serving = whole.get(chosen).cloned().unwrap_or_default();
-    Ok((count(chosen, wanted.gpu.into()), serving))
+    let resources = count(chosen, wanted.gpu.into());
+    let requirements = whole_only(&resources, all);
+    Ok(PodRequest { resources, serving, requirements })
+}
+
+/// Returns shares that the device plugin makes by time-slicing or MPS. They are all alike, whatever part was written.
+fn time_slices<'n>(
+    wanted: &JobResources,
+    share: &Share,
+    nodes: &[&'n Node],
+    warnings: &mut Vec<String>,
+) -> Option<PodRequest<'n>> {
+    const RENAMED: &str = "nvidia.com/gpu.shared";
+    let serving: Vec<&Node> = nodes.iter().copied().filter(|node| node.shares().is_some()).collect();
+    if serving.is_empty() || *share == Share::Fraction(1.0) {
+        return None;
+    }
+    let counts: BTreeSet<String> = serving.iter().filter_map(|node| node.shares()).map(|count| count.to_string()).collect();
+    warnings.push(format!(
+        "a share here is one of {} that take turns on a GPU: no memory is kept for it",
+        counts.into_iter().collect::<Vec<_>>().join(" or ")
+    ));
+    let renamed: Vec<&Node> = serving.iter().copied().filter(|node| node.allocatable(RENAMED) > 0).collect();
+    if !renamed.is_empty() {
+        return Some(PodRequest { resources: count(RENAMED, wanted.gpu.into()), serving: renamed, requirements: Vec::new() });
+    }
+    let several = NodeSelectorRequirement {
+        key: gpu::REPLICAS_LABEL.to_owned(),
+        operator: "Gt".to_owned(),
+        values: Some(vec!["1".to_owned()]),
+    };
+    Some(PodRequest { resources: count(gpu::WHOLE[0], wanted.gpu.into()), serving, requirements: vec![several] })
 }
 
 fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
@@ -228,98 +282,11 @@ fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Opt
     Some((count(profile, wanted.gpu.into()), serving))
 }
 
-fn pool_requirement(wanted: &JobResources) -> Option<NodeSelectorRequirement> {
-    wanted.pool.as_ref().map(|pool| is_in(POOL_LABEL, vec![pool.value.clone()]))
-}
-
-fn is_in(key: &str, values: Vec<String>) -> NodeSelectorRequirement {
-    NodeSelectorRequirement { key: key.to_owned(), operator: "In".to_owned(), values: Some(values) }
-}
-
-/// Returns one requirement per label that tells the type, with the values that the nodes really carry.
-fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
-    let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for (key, value) in nodes.iter().filter_map(|node| node.type_label()) {
-        values.entry(key).or_default().insert(value.to_owned());
-    }
-    values.into_iter().map(|(key, values)| is_in(key, values.into_iter().collect())).collect()
-}
-
-/// Alternatives are separate terms, each with the pool.
-fn affinity(
-    pool: Option<NodeSelectorRequirement>,
-    alternatives: Vec<NodeSelectorRequirement>,
-    preferred: Option<PreferredSchedulingTerm>,
-) -> Option<Affinity> {
-    let with_pool = |other: Option<NodeSelectorRequirement>| {
-        let requirements: Vec<_> = pool.iter().cloned().chain(other).collect();
-        (!requirements.is_empty()).then_some(NodeSelectorTerm { match_expressions: Some(requirements), match_fields: None })
-    };
-    let terms: Vec<NodeSelectorTerm> = if alternatives.is_empty() {
-        with_pool(None).into_iter().collect()
-    } else {
-        alternatives.into_iter().filter_map(|other| with_pool(Some(other))).collect()
-    };
-    let required = (!terms.is_empty()).then_some(NodeSelector { node_selector_terms: terms });
-    if required.is_none() && preferred.is_none() {
-        return None;
-    }
-    Some(Affinity {
-        node_affinity: Some(NodeAffinity {
-            required_during_scheduling_ignored_during_execution: required,
-            preferred_during_scheduling_ignored_during_execution: preferred.map(|term| vec![term]),
-        }),
-        ..Affinity::default()
-    })
-}
-
-/// Keeps a job without GPUs off the nodes that have GPUs.
-fn without_gpus() -> Option<PreferredSchedulingTerm> {
-    let absent = |key: &str| NodeSelectorRequirement { key: key.to_owned(), operator: "DoesNotExist".to_owned(), values: None };
-    let preference =
-        NodeSelectorTerm { match_expressions: Some(TYPE_LABELS.into_iter().map(absent).collect()), match_fields: None };
-    Some(PreferredSchedulingTerm { weight: 100, preference })
-}
-
-fn tolerations(wanted: &JobResources, nodes: &[&Node], resources: &BTreeMap<String, Quantity>) -> Vec<Toleration> {
-    let mut keys: BTreeSet<String> = resources.keys().map(|resource| vendor_key(resource)).collect();
-    let about_gpus = |key: &str| key.contains("gpu") || key.contains("accelerator") || gpu::WHOLE.contains(&key);
-    let of_nodes = nodes.iter().flat_map(|node| &node.taints).filter(|taint| about_gpus(&taint.key) && taint.key != POOL_LABEL);
-    keys.extend(of_nodes.map(|taint| taint.key.clone()));
-    let mut tolerations: Vec<Toleration> = keys.into_iter().map(|key| tolerate(&key, None)).collect();
-    tolerations.extend(pool_tolerations(wanted, nodes));
-    tolerations
-}
-
-/// `nvidia.com/mig-1g.10gb` is served by nodes tainted `nvidia.com/gpu`.
-fn vendor_key(resource: &str) -> String {
-    match resource.split_once('/') {
-        Some(("nvidia.com", _)) => "nvidia.com/gpu".to_owned(),
-        _ => resource.to_owned(),
-    }
-}
-
-fn pool_tolerations(wanted: &JobResources, nodes: &[&Node]) -> Vec<Toleration> {
-    let tainted = nodes.iter().any(|node| node.taints.iter().any(|taint| taint.key == POOL_LABEL));
-    let pool = wanted.pool.as_ref().filter(|_| tainted);
-    pool.map(|pool| tolerate(POOL_LABEL, Some(&pool.value))).into_iter().collect()
-}
-
-fn tolerate(key: &str, value: Option<&str>) -> Toleration {
-    let operator = if value.is_some() { "Equal" } else { "Exists" };
-    Toleration {
-        key: Some(key.to_owned()),
-        operator: Some(operator.to_owned()),
-        value: value.map(ToOwned::to_owned),
-        ..Toleration::default()
-    }
-}
-
 /// For users who may not see nodes, and nodes that are not there yet: the vendor's resource name, and every known spelling
 /// of the type. A node that an autoscaler would bring is known by the autoscaler's own labels only.
 fn blind(wanted: &JobResources) -> NodeChoice {
     if wanted.gpu == 0 {
-        let affinity = affinity(pool_requirement(wanted), Vec::new(), without_gpus());
+        let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), without_gpus());
         return NodeChoice { affinity, ..NodeChoice::default() };
     }
     let written = wanted.gpu_type.as_ref().map(|written| &written.value);
@@ -333,7 +300,7 @@ fn blind(wanted: &JobResources) -> NodeChoice {
     let resources = count(resource, wanted.gpu.into());
     NodeChoice {
         tolerations: tolerations(wanted, &[], &resources),
-        affinity: affinity(pool_requirement(wanted), alternatives, None),
+        affinity: affinity(pool_requirement(wanted).into_iter().chain(whole_only(&resources, &[])).collect(), alternatives, None),
         gpu_type: written.map(|written| written.kind.clone()),
         candidates: Vec::new(),
         warnings: vec![format!("you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked")],

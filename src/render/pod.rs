@@ -14,7 +14,7 @@ use super::environment::variables;
 use super::labels::{self, annotations, priority_class_name, priority_value};
 use super::placement::{NodeChoice, choose};
 use super::storage::{PodStorage, storage};
-use super::{Object, Refusal, Target, overlay};
+use super::{Object, Refusal, Target, overlay, security};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::{JobKind, OWN_CONTAINER};
 use crate::spec::{JobDocument, Priority};
@@ -88,6 +88,7 @@ fn pod_spec(job: &JobDocument, target: &Target, choice: &NodeChoice, words: &Wor
         image_pull_secrets: list(job.image_pull_secrets.iter().map(secret).collect()),
         priority_class_name: priority.map(|priority| priority_class_name(priority).to_owned()),
         termination_grace_period_seconds: grace,
+        security_context: security::of_pod(job),
         volumes: list(storage.volumes),
         containers: vec![Container {
             name: OWN_CONTAINER.to_owned(),
@@ -99,6 +100,7 @@ fn pod_spec(job: &JobDocument, target: &Target, choice: &NodeChoice, words: &Wor
             working_dir: job.working_dir.clone(),
             resources: Some(resources(job, choice)),
             volume_mounts: list(storage.mounts),
+            security_context: security::of_container(job),
             ..Container::default()
         }],
         ..PodSpec::default()
@@ -109,11 +111,14 @@ fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
     Some(items).filter(|items| !items.is_empty())
 }
 
-/// Memory is not compressible, so its limit is its request; CPU is, so it has none.
+/// Memory is not compressible, so its limit is its request; CPU is, so it has none unless that is asked for.
 fn resources(job: &JobDocument, choice: &NodeChoice) -> ResourceRequirements {
     let (mut requests, mut limits) = (BTreeMap::new(), choice.resources.clone());
     if let Some(cpu) = &job.resources.cpu {
         requests.insert("cpu".to_owned(), Quantity(cpu.clone()));
+        if job.resources.guaranteed {
+            limits.insert("cpu".to_owned(), Quantity(cpu.clone()));
+        }
     }
     if let Some(memory) = &job.resources.memory {
         requests.insert("memory".to_owned(), Quantity(memory.clone()));

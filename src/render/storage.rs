@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use crate::model::labels::SHARED_MEMORY_VOLUME;
 use crate::model::{JobKind, Nodes, quantity};
 use crate::spec::{JobDocument, VolumeAccess, Workdir, WorkdirSource};
 
@@ -19,6 +20,12 @@ use super::{Object, Refusal, Target};
 
 /// A ConfigMap holds at most a mebibyte, encoding included.
 const FILES_KIB: usize = 900;
+
+/// Where `model.cache` keeps what is downloaded: on a claim mounted there, else on the node.
+pub(super) const CACHE: &str = "/cache/models";
+
+/// The size of `/dev/shm` per GPU where nothing bounds the memory, in GiB: a limit, not a reservation.
+const SHM_GIB: u32 = 16;
 
 /// What a pod mounts, and what must exist before it can.
 #[derive(Default)]
@@ -42,7 +49,7 @@ pub(super) fn storage(
         storage.workdir(job, target, labels, workdir, index, pods);
     }
     storage.model(job);
-    storage.shm(job, pods);
+    storage.shm(job);
     storage.files(job, target, labels)?;
     let on_host = storage.volumes.iter().any(|volume| volume.host_path.is_some());
     if on_host && target.nodes == Nodes::Hidden {
@@ -132,7 +139,6 @@ impl PodStorage {
 
     /// The model's folder must be there already; its cache is made.
     fn model(&mut self, job: &JobDocument) {
-        const CACHE: &str = "/cache/models";
         let Some(model) = &job.model else { return };
         let mounted = |path: &str| {
             job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
@@ -145,21 +151,22 @@ impl PodStorage {
         }
     }
 
-    /// The container runtime's own 64 MiB are too few for NCCL and data loaders.
-    fn shm(&mut self, job: &JobDocument, pods: u32) {
-        let several = match job.kind {
-            JobKind::Training => u64::from(job.resources.gpu) * u64::from(pods) > 1,
-            JobKind::Inference => job.resources.gpu > 1,
-            JobKind::Notebook | JobKind::Compute => false,
-        };
+    /// The container runtime's own 64 MiB are too few for NCCL and data loaders, whose workers then die of a bus error.
+    fn shm(&mut self, job: &JobDocument) {
         let taken = job.workdirs.iter().any(|workdir| workdir.path == "/dev/shm");
-        if taken || (job.resources.shm.is_none() && !several) {
+        let needed = job.resources.gpu > 0 || job.kind == JobKind::Notebook;
+        if taken || (job.resources.shm.is_none() && !needed) {
             return;
         }
         let half = || job.resources.memory.as_deref().and_then(quantity::whole).map(|bytes| quantity::binary(bytes / 2));
-        let size = job.resources.shm.clone().or_else(half);
-        let source = EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: size.map(Quantity) };
-        self.add(Volume { name: "shm".to_owned(), empty_dir: Some(source), ..Volume::default() }, "/dev/shm", false, None);
+        let size = job.resources.shm.clone().or_else(half).unwrap_or_else(|| format!("{}Gi", SHM_GIB * job.resources.gpu.max(1)));
+        let source = EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: Some(Quantity(size)) };
+        self.add(
+            Volume { name: SHARED_MEMORY_VOLUME.to_owned(), empty_dir: Some(source), ..Volume::default() },
+            "/dev/shm",
+            false,
+            None,
+        );
     }
 
     fn files(&mut self, job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Result<(), Refusal> {

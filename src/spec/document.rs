@@ -95,6 +95,8 @@ pub struct JobDocument {
     pub resources: JobResources,
     /// `storage.workdirs`.
     pub workdirs: Vec<Workdir>,
+    /// `security`.
+    pub security: super::Security,
     /// Merged into the pod spec as it stands.
     pub pod: Option<serde_json::Value>,
     /// (path in the container, local path)
@@ -227,6 +229,8 @@ pub struct JobResources {
     pub memory: Option<String>,
     /// The size of `/dev/shm`.
     pub shm: Option<String>,
+    /// `qos: guaranteed`: what is requested is also the limit.
+    pub guaranteed: bool,
 }
 
 /// A part of a GPU.

@@ -2,9 +2,9 @@
 
 use super::document::{JobDocument, JobResources, Priority, Share, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
-use super::problem::Problem;
+use super::problem::{FilePosition, Problem};
 use super::tree::YamlNode;
-use super::{environment, reference, service, storage};
+use super::{environment, reference, security, service, storage};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{JobKind, quantity};
 
@@ -30,6 +30,7 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
     let model = environment::model(reader, &mut document);
     let (resources, node_count) = resources(reader, &mut document, kind);
     let workdirs = storage::workdirs(reader, &mut document);
+    let security = security::security(reader, &mut document);
     let files = storage::files(reader, &mut document);
     let pod = document.take(reader, "pod").and_then(|node| {
         reader.map(node, "pod", &[])?;
@@ -79,6 +80,7 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
         model,
         resources,
         workdirs,
+        security,
         pod,
         files,
         grace_period: head.grace_period,
@@ -205,6 +207,10 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
     let memory = fields.take(reader, "memory").and_then(|node| reader.bytes(node, "memory"));
     let shm = fields.take(reader, "shm").and_then(|node| reader.bytes(node, "shm"));
     shm_within_memory(reader, shm.as_ref(), memory.as_ref());
+    let guaranteed = fields.take(reader, "qos").and_then(|node| reader.word(node, "qos", &["guaranteed"])).is_some();
+    if let Some(at) = fields.place_of("qos").filter(|_| guaranteed) {
+        guarantee(reader, at, cpu.as_ref(), memory.as_ref());
+    }
     // A share is of one GPU unless more are asked for.
     let gpu = if gpu_node.is_none() && gpu_share.is_some() { Some(1) } else { gpu };
     if gpu.unwrap_or(0) == 0 && gpu_node.is_none_or(|_| gpu.is_some()) {
@@ -235,8 +241,18 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
         cpu: cpu.map(|text| text.value),
         memory: memory.map(|text| text.value),
         shm: shm.map(|text| text.value),
+        guaranteed,
     };
     (resources, node_count.unwrap_or(1))
+}
+
+/// Kubernetes guarantees what is requested and limited alike; kubelets pin whole CPUs only.
+fn guarantee(reader: &mut Reader, at: FilePosition, cpu: Option<&Located<String>>, memory: Option<&Located<String>>) {
+    let whole = cpu.and_then(|cpu| quantity::milli(&cpu.value)).is_some_and(|milli| milli > 0 && milli % 1000 == 0);
+    if !whole || memory.is_none() {
+        let message = "`qos: guaranteed` needs whole CPUs and memory";
+        reader.problems.push(Problem::error(at, message, "write both: `cpu: 8`, `memory: 64Gi`"));
+    }
 }
 
 /// `/dev/shm` counts against the container's memory.

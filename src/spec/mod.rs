@@ -15,6 +15,7 @@ mod problem;
 pub mod reference;
 pub mod schema;
 mod secrets;
+mod security;
 mod service;
 mod service_document;
 pub mod shape;
@@ -31,6 +32,7 @@ pub use overrides::Override;
 pub use pool_document::{Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
 pub use problem::{FilePosition, Problem, Problems, Severity};
 pub use secrets::{is_secret_name, masked, notebook_token, of_source as secrets_in};
+pub use security::Security;
 pub use service_document::{Autoscaling, HealthCheck, Service};
 
 use crate::model::JobKind;

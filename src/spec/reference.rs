@@ -3,8 +3,8 @@
 
 use super::shape::Shape::{
     AbsolutePath, Block, Boolean, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, Labels, ModelPath,
-    Namespaces, ObjectName, OneOrMany, Overlay, PoolNodes, Share, ShortDuration, Text, TextMap, UrlPath, Variables, Whole, Word,
-    Workdirs,
+    Namespaces, ObjectName, OneOrMany, Overlay, PoolNodes, Security, Share, ShortDuration, Text, TextMap, UrlPath, Variables,
+    Whole, Word, Workdirs,
 };
 use super::shape::{Field, FieldScope, field};
 
@@ -121,7 +121,18 @@ pub(super) const RESOURCES: &[Field] = &[
     ),
     field(&["cpu"], Cpu, "CPUs per pod.", "8"),
     field(&["memory"], Bytes, "Memory per pod, with its unit.", "64Gi"),
-    field(&["shm", "shm_size", "shmSize"], Bytes, "Size of /dev/shm, which counts against the memory.", "16Gi"),
+    field(
+        &["qos"],
+        Word(&["guaranteed"]),
+        "`guaranteed` limits CPUs to what is requested, as pinned CPUs and some quotas need; with whole `cpu` and `memory`.",
+        "guaranteed",
+    ),
+    field(
+        &["shm", "shm_size", "shmSize"],
+        Bytes,
+        "Most that /dev/shm may hold, which counts against the memory; half of `memory`, else 16Gi per GPU.",
+        "16Gi",
+    ),
     field(
         &["node_count", "nodeCount", "node-count", "nodes"],
         Whole(1, 10_000),
@@ -190,6 +201,26 @@ pub(super) const SERVICE: &[Field] = &[
     ),
 ];
 
+/// The only level that asks something of a pod; every pod of ours without folders of the node fits the others.
+pub(super) const SECURITY_LEVELS: [&str; 1] = ["restricted"];
+
+/// The map form of `security`.
+pub const SECURITY: &[Field] = &[
+    field(&["level"], Word(&SECURITY_LEVELS), "Pod Security level that the pods must fit.", "restricted"),
+    field(
+        &["run_as", "runAs", "run-as"],
+        Whole(0, u32::MAX),
+        "User that the container runs as; the image's own without it.",
+        "1000",
+    ),
+    field(
+        &["fs_group", "fsGroup", "fs-group"],
+        Whole(0, u32::MAX),
+        "Group that may write to the claims; that of `run_as`, and 1000 where all claims are made by `size:`.",
+        "1000",
+    ),
+];
+
 pub(super) const AUTOSCALING: &[Field] = &[
     field(&["enabled"], Boolean, "Whether it scales; true without it.", "true"),
     field(&["minReplicas", "min_replicas"], Whole(1, 10_000), "Fewest pods; 1 without it.", "1"),
@@ -228,6 +259,12 @@ pub const DOCUMENT: &[Field] = &[
     field(&["storage"], Block(STORAGE), "What is mounted.", ""),
     field(&["service"], Block(SERVICE), "How it is reached.", "").of(FieldScope::Serving).needed_to_serve(),
     field(&["autoscaling"], Block(AUTOSCALING), "How many pods, by what they do.", "").of(FieldScope::Service),
+    field(
+        &["security"],
+        Security,
+        "`restricted` makes pods that the restricted Pod Security level admits; or {level, run_as, fs_group}.",
+        "restricted",
+    ),
     field(&["files"], Files, "Small local files that appear in /workspace: a list, or a map path: file.", "[train.py]"),
     field(
         &["pod"],

@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::model::gpu;
 
-use super::reference::{AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, VARIABLE, of_kind};
+use super::reference::{
+    AUTOSCALING, HEALTH_CHECK, KINDS, POOL_NODE, QUOTA, RESOURCES, SECURITY, SECURITY_LEVELS, VARIABLE, of_kind,
+};
 use super::shape::{Field, Shape, spellings};
 
 /// What the readers refuse beside the schema.
@@ -154,6 +156,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         Shape::GpuType => gpu_type(),
         Shape::Command => json!({"anyOf": [text(), {"type": "array", "items": text()}]}),
         Shape::Variables => variables(),
+        Shape::Security => json!({"anyOf": [{"enum": SECURITY_LEVELS}, block(SECURITY, kind)]}),
         Shape::HealthCheck => json!({"anyOf": [pattern("^/"), block(HEALTH_CHECK, kind)]}),
         Shape::Files => files(),
         Shape::Labels => labels(),

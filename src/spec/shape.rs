@@ -54,6 +54,8 @@ pub enum Shape {
     Variables,
     /// A path, or a map with path and port.
     HealthCheck,
+    /// The word of a Pod Security level, or a map.
+    Security,
     /// Files that are sent along.
     Files,
     /// Labels of Kubernetes.

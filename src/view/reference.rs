@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::spec::reference::{HEALTH_CHECK, KINDS, of_kind};
+use crate::spec::reference::{HEALTH_CHECK, KINDS, SECURITY, of_kind};
 use crate::spec::shape::{Field, Shape};
 
 /// A field that was looked up.
@@ -56,6 +56,7 @@ fn inner(field: &Field) -> &'static [Field] {
     match field.shape {
         Shape::Block(fields) | Shape::Workdirs(fields) | Shape::Namespaces(fields) => fields,
         Shape::HealthCheck => HEALTH_CHECK,
+        Shape::Security => SECURITY,
         _ => &[],
     }
 }
@@ -81,6 +82,7 @@ fn what(shape: &Shape) -> String {
         Shape::Command => "list of words, or one string".to_owned(),
         Shape::Variables => "map, or list of {name, …}".to_owned(),
         Shape::HealthCheck => "path, or map".to_owned(),
+        Shape::Security => "restricted, or map".to_owned(),
         Shape::Files => "list of files, or map path: file".to_owned(),
         Shape::Labels | Shape::TextMap | Shape::Block(_) | Shape::Overlay => "map".to_owned(),
         Shape::OneOrMany(one) => format!("{}, or a list", what(one)),

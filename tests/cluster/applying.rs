@@ -314,3 +314,38 @@ fn pools_and_quotas_are_applied_too() {
     scene.gpuctl_with(&["apply", "-f", "-", "--force-conflicts"], &fewer).ok();
     assert_eq!(hard("apppool").unwrap(), json!({"pods": "7"}));
 }
+
+/// Objects as version 0.1.0 of November 2026 made them, before it had `/dev/shm` for one GPU, groups of claims and folders of
+/// caches: a file that says the same restarts nothing for the sake of newer defaults.
+#[test]
+fn newer_defaults_restart_nothing_until_the_file_changes() {
+    let scene = Scene::with_nodes("earlier", 1);
+    let earlier = [
+        ("deployment", "web", include_str!("earlier/service.json"), include_str!("earlier/service.yaml")),
+        ("statefulset", "book", include_str!("earlier/notebook.json"), include_str!("earlier/notebook.yaml")),
+        ("job", "fit", include_str!("earlier/training.json"), include_str!("earlier/training.yaml")),
+    ];
+    let template = |kind: &str, name: &str| scene.get(&[kind, name])["spec"]["template"].clone();
+    for (kind, name, objects, yaml) in earlier {
+        scene.admin.run_with(&["apply", "--server-side", "--field-manager=gpuctl", "-f", "-"], objects);
+        let before = template(kind, name);
+        assert!(!before.to_string().contains("/dev/shm"), "{before:#}");
+        let first = apply(&scene, yaml).ok();
+        assert_eq!(first.err.contains("was made by an earlier version"), kind != "job", "{}", first.err);
+        assert_eq!(apply(&scene, yaml).ok().json()["action"], "unchanged");
+        scene.gpuctl_with(&["diff", "-f", "-"], yaml).ok();
+        assert_eq!(template(kind, name), before);
+    }
+    // With its next change, or when asked for, a service gets them.
+    let (_, _, _, web) = earlier[0];
+    apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
+    let after = template("deployment", "web").to_string();
+    assert!(after.contains("/dev/shm") && after.contains("HF_HOME"), "{after}");
+    let (_, _, _, book) = earlier[1];
+    let asked = scene.gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], book).ok();
+    assert_eq!(asked.json()["action"], "updated", "{}", asked.err);
+    assert!(template("statefulset", "book").to_string().contains("/dev/shm"));
+    // A training is not submitted again for that.
+    let (_, _, _, fit) = earlier[2];
+    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], fit).ok().json()["action"], "unchanged");
+}

@@ -132,8 +132,8 @@ fn every_vendor_is_asked_for_by_its_own_resource() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &scene.training("x", "resources: {pool: vendors-mig, gpu: 1}"))
         .exits(3)
-        .says("have only slices of GPUs: 1g.10gb, 3g.40gb")
-        .says("say how much memory one needs");
+        .says("have only parts of GPUs: 1g.10gb, 3g.40gb")
+        .says("`gpu_share: 10Gi`");
     assert_eq!(limits("a", "resources: {pool: vendors, gpu: 8, gpu-type: mi300x}").0, json!({"amd.com/gpu": "8"}));
     assert_eq!(limits("b", "resources: {pool: vendors-mig, gpu: 1, gpu_share: 10Gi}").0, json!({"nvidia.com/mig-1g.10gb": "1"}));
     assert_eq!(limits("c", "resources: {pool: vendors-mig, gpu: 1, gpu_share: 20Gi}").0, json!({"nvidia.com/mig-3g.40gb": "1"}));

@@ -2,7 +2,11 @@
 //! tests of this file, a namespace of its own for each. `cargo reality` runs them.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
+mod endings;
+mod metrics;
 mod node;
 #[path = "../runner/mod.rs"]
 mod runner;
+mod security;
+mod states;
 mod support;

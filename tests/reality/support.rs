@@ -97,7 +97,8 @@ pub fn training(name: &str, script: &str, extra: &str) -> String {
     } else {
         format!("environment: {{image: 'toolbox:1', command: [sh, -c, {}]}}\n", json!(script))
     };
-    format!("kind: training\nversion: v0.1\njob: {{name: {name}}}\n{environment}{resources}{extra}\n")
+    let job = if extra.contains("job:") { String::new() } else { format!("job: {{name: {name}}}\n") };
+    format!("kind: training\nversion: v0.1\n{job}{environment}{resources}{extra}\n")
 }
 
 /// Asks until there is an answer, for a minute and a half; a failure shows the last state.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::files::diff::Diff;
 use crate::cluster::{Connection, Effect, label};
 use crate::context::Context;
-use crate::deploy::decide::{compare, masks};
+use crate::deploy::decide::{Comparison, compare, masks};
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::names::named;
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
@@ -62,7 +62,8 @@ async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> R
         return Ok(found);
     };
     let mut warnings = Vec::new();
-    let effects = compare(&mut plan, &live, (false, true), &mut warnings, connection).await?;
+    let effects =
+        compare(&mut plan, &live, Comparison { dry_run: true, ..Comparison::default() }, &mut warnings, connection).await?;
     warnings.iter().for_each(|warning| context.terminal.warn(warning));
     let masks = masks(&plan.rendered, &live);
     let mut found = Vec::new();

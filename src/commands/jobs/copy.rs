@@ -1,10 +1,12 @@
 //! `gpuctl cp`: copies files into a running container and out of it, with the `tar` of the image.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::mpsc as blocking;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc as blocking};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -89,8 +91,21 @@ impl Inside<'_> {
         &self,
         command: &[&str],
         input: Option<mpsc::Receiver<SessionInput>>,
-        mut sink: impl FnMut(&[u8]) -> bool,
+        sink: impl FnMut(&[u8]) -> bool,
     ) -> Result<(SessionEnd, String), Error> {
+        let said = RefCell::default();
+        let ending = self.command_saying(command, input, sink, &said).await?;
+        Ok((ending, words(&said)))
+    }
+
+    /// The same; what it says as an error is in `said` as soon as it is said.
+    async fn command_saying(
+        &self,
+        command: &[&str],
+        input: Option<mpsc::Receiver<SessionInput>>,
+        mut sink: impl FnMut(&[u8]) -> bool,
+        said: &RefCell<Vec<u8>>,
+    ) -> Result<SessionEnd, Error> {
         let command: Vec<String> = command.iter().map(ToString::to_string).collect();
         let call = ExecRequest {
             namespace: self.namespace,
@@ -101,19 +116,19 @@ impl Inside<'_> {
             tty: false,
         };
         let session = self.connection.start(&call).await?;
-        let mut said = Vec::new();
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
         let ending = session
             .run(input, |stream, bytes| match stream {
                 SessionStream::Out => sink(bytes),
                 SessionStream::Err => {
+                    let mut said = said.borrow_mut();
                     let room = MOST_WORDS.saturating_sub(said.len());
                     said.extend_from_slice(&bytes[..bytes.len().min(room)]);
                     true
                 }
             })
             .await;
-        Ok((ending, String::from_utf8_lossy(&said).trim().to_owned()))
+        Ok(ending)
     }
 
     async fn download(&self, path: &str, to: &str) -> Result<Copied, Error> {
@@ -214,15 +229,19 @@ impl Inside<'_> {
         let (sender, receiver) = mpsc::channel(PIECES);
         let (source, inside) = (from.to_owned(), name.to_owned());
         let (done, mut packed) = oneshot::channel();
-        let open = sender.clone();
+        let (open, taken) = (sender.clone(), Arc::new(AtomicU64::new(0)));
+        let counter = Arc::clone(&taken);
         std::thread::spawn(move || {
-            let sink = io::BufWriter::with_capacity(64 << 10, Sink { sender });
+            let sink = io::BufWriter::with_capacity(64 << 10, Sink { sender, taken: counter });
             let _ = done.send(pack(Path::new(&source), &inside, sink));
         });
         let extracting = ["tar", "xmf", "-", "-C", folder];
-        let mut running = pin!(self.command(&extracting, Some(receiver), |_| true));
+        let said = RefCell::default();
+        let mut running = pin!(self.command_saying(&extracting, Some(receiver), |_| true, &said));
         let failed = || Error::new(ErrorName::CopyFailed, format!("`{from}` could not be copied"));
         let (ended, packed) = tokio::select! {
+            // containerd goes on reading nothing when the command has ended, and tells its end only when all is read.
+            () = stalled(&taken, &said) => return Err(of_tar(SessionEnd::Exit(2), words(&said), path)),
             // It read no further: its own words say why, unless it had all.
             ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
             packed = &mut packed => {
@@ -235,7 +254,7 @@ impl Inside<'_> {
                 (match ended { Ok(ended) => ended, Err(_) => running.await }, Some(packed))
             }
         };
-        match ended? {
+        match (ended?, words(&said)) {
             (SessionEnd::Exit(0), _) => {}
             (SessionEnd::Exit(_), said) if ContainerComplaint::of_tar(&said) == Some(ContainerComplaint::NoFile) => {
                 return Err(Error::new(ErrorName::FileNotFound, format!("there is no `{path}` in the job")).cause(said));
@@ -247,6 +266,24 @@ impl Inside<'_> {
             Some(Ok(Err(error))) => Err(failed().cause(error.to_string())),
             _ => Err(failed().cause("tar in the container exited before it read everything")),
         }
+    }
+}
+
+/// Returns what a command said, for people.
+fn words(said: &RefCell<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&said.borrow()).trim().to_owned()
+}
+
+/// Ends when the command has complained and takes nothing more. A warning of tar's alone is no reason to stop.
+async fn stalled(taken: &AtomicU64, said: &RefCell<Vec<u8>>) {
+    let mut before = None;
+    loop {
+        let now = taken.load(Ordering::Relaxed);
+        if before == Some(now) && !said.borrow().is_empty() {
+            return;
+        }
+        before = Some(now);
+        tokio::time::sleep(LAST_WORDS).await;
     }
 }
 
@@ -301,11 +338,14 @@ impl Read for Pieces {
 /// An archive as it leaves.
 struct Sink {
     sender: mpsc::Sender<SessionInput>,
+    /// Pieces that went out.
+    taken: Arc<AtomicU64>,
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let sent = self.sender.blocking_send(SessionInput::Bytes(Bytes::copy_from_slice(bytes)));
+        self.taken.fetch_add(1, Ordering::Relaxed);
         sent.map(|()| bytes.len()).map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container reads no more"))
     }
 

@@ -173,7 +173,8 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
         }
         Some(failure) if job.pods.iter().any(Pod::ended) => context.terminal.note(&format!("no log: {failure}")),
         _ if state.status == Status::Pending || failure.is_some() => {
-            context.terminal.note(&format!("no log yet: {} is {}", job.name, text::state(&state)));
+            let why = state.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
+            context.terminal.note(&format!("no log yet: {} is {}{why}", job.name, text::state(&state)));
         }
         _ => {}
     }

@@ -1,0 +1,35 @@
+//! Reads the block `security`: one word, or a map.
+
+use super::fields::{Fields, Reader};
+use super::reference;
+use super::tree::YamlValue;
+
+/// `security`: as whom the pods run, and which Pod Security level they fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Security {
+    /// The restricted level is asked for.
+    pub restricted: bool,
+    /// The user id of the container.
+    pub run_as: Option<u32>,
+    /// The group id that owns files of claims.
+    pub fs_group: Option<u32>,
+}
+
+pub(super) fn security(reader: &mut Reader, document: &mut Fields<'_>) -> Security {
+    let Some(node) = document.take(reader, "security") else { return Security::default() };
+    if let YamlValue::Scalar { .. } = node.value {
+        let restricted = reader.word(node, "security", &reference::SECURITY_LEVELS).is_some();
+        return Security { restricted, ..Security::default() };
+    }
+    let Some(mut fields) = reader.map(node, "security", reference::SECURITY) else { return Security::default() };
+    let level = fields.take(reader, "level").and_then(|node| reader.word(node, "level", &reference::SECURITY_LEVELS));
+    let run_as = fields.take(reader, "run_as").and_then(|node| reader.whole(node, "run_as", 0..=u32::MAX));
+    let fs_group = fields.take(reader, "fs_group").and_then(|node| reader.whole(node, "fs_group", 0..=u32::MAX));
+    let at = fields.place_of("run_as");
+    fields.finish(reader);
+    if let (Some(_), Some(0), Some(at)) = (level, run_as, at) {
+        let problem = super::Problem::error(at, "the restricted level admits no root", "write another `run_as`, such as 1000");
+        reader.problems.push(problem);
+    }
+    Security { restricted: level.is_some(), run_as, fs_group }
+}

@@ -1,0 +1,57 @@
+//! Metrics of devices whose holders the kubelet has told: what an exporter on a real node says.
+
+use gpuctl_sandbox::exporter::{Exporter, Gpu};
+use serde_json::json;
+
+use crate::runner::{gpuctl, run};
+use crate::support::{Scene, cluster, eventually};
+
+#[test]
+fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
+    let scene = Scene::new("real-metrics");
+    scene.train("busy", "sleep 600", "resources: {pool: real, gpu: 2}");
+    scene.until("busy", "running", None);
+    let holders = cluster().on_real_node(0, |node| node.holders());
+    let exporter = Exporter::start().unwrap();
+    // Device 7 is 7 % busy, and so on: what a job shows is the mean of its own.
+    let device = |index: u32| {
+        let uuid = format!("GPU-0-{index}");
+        let pods = holders.get(&uuid).map(|holder| {
+            let [namespace, pod, container] = holder.split('/').map(ToOwned::to_owned).collect::<Vec<_>>().try_into().unwrap();
+            (namespace, pod, container)
+        });
+        Gpu {
+            node: "gpu-real-0".to_owned(),
+            index,
+            uuid,
+            model: "NVIDIA A100-SXM4-80GB".to_owned(),
+            utilization: f64::from(index),
+            free_mib: 81_920,
+            pods: pods.into_iter().collect(),
+            ..Gpu::default()
+        }
+    };
+    exporter.change(|fleet| fleet.gpus = (0..32).map(device).collect());
+    let scrapes =
+        json!([{"job_name": "dcgm", "metrics_path": "/metrics/dcgm", "static_configs": [{"targets": [exporter.address()]}]}]);
+    let prometheus = cluster().another_prometheus("prometheus-real", &scrapes).unwrap();
+    let own: Vec<f64> = holders
+        .iter()
+        .filter(|(_, holder)| holder.starts_with("real-metrics/"))
+        .map(|(id, _)| id.rsplit('-').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(own.len(), 2, "{holders:?}");
+    let expected = (own[0] + own[1]) / 2.0;
+    eventually("the job shows the utilization of its devices", || {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster().kubeconfig(gpuctl_sandbox::Persona::Admin)).env("GPUCTL_PROMETHEUS", &prometheus);
+        command.args(["-n", scene.name, "get", "jobs", "--no-progress", "-o", "json"]);
+        let job = run(command, "").ok().json()["items"][0].clone();
+        if job["gpuUtilization"].as_f64().is_some_and(|found| (found - expected).abs() < 0.01) {
+            Ok(())
+        } else {
+            Err((expected, job))
+        }
+    });
+    scene.gpuctl(&["delete", "job", "busy", "--force"]).ok();
+}
