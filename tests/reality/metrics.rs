@@ -41,7 +41,7 @@ fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
         .map(|(id, _)| id.rsplit('-').next().unwrap().parse().unwrap())
         .collect();
     assert_eq!(own.len(), 2, "{holders:?}");
-    let expected = (own[0] + own[1]) / 2.0;
+    let expected = own.iter().sum::<f64>() / 2.0;
     eventually("the job shows the utilization of its devices", || {
         let mut command = gpuctl();
         command.env("KUBECONFIG", cluster().kubeconfig(gpuctl_sandbox::Persona::Admin)).env("GPUCTL_PROMETHEUS", &prometheus);
