@@ -27,6 +27,7 @@ pub(crate) enum ErrorName {
     NamespaceTerminating,
     NoDefinition,
     NodeInOtherPool,
+    NodeNotAnswering,
     NotInPool,
     NotOurs,
     NotRunning,
@@ -165,6 +166,7 @@ impl ErrorName {
             Self::ConnectionLost
             | Self::MetricsOff
             | Self::NoCluster
+            | Self::NodeNotAnswering
             | Self::NotKubernetes
             | Self::NotPrometheus
             | Self::PrometheusForbidden

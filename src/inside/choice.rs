@@ -1,5 +1,6 @@
 //! Chooses the pod and container of a job that a command works in.
 
+use crate::cluster::Failure;
 use crate::error::{Error, ErrorName};
 use crate::model::{Job, Pod, PodPhase, State};
 use crate::view::text;
@@ -10,6 +11,21 @@ pub(crate) struct ContainerChoice<'a> {
     pub rank: Option<u32>,
     pub pod: Option<&'a str>,
     pub container: Option<&'a str>,
+}
+
+/// Returns the error of a request that the API server hands on to the pod's node. Where no answer came from there, the node is named:
+/// the server's own words know an address.
+pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
+    let silent = matches!(failure, Failure::TimedOut { .. }) || failure.code().is_some_and(|code| code >= 500);
+    match &pod.node {
+        Some(node) if silent => {
+            let message = format!("node `{node}` does not answer for {}", pod.name);
+            Error::new(ErrorName::NodeNotAnswering, message)
+                .cause(failure.to_string())
+                .hint(format!("gpuctl describe node {node}"))
+        }
+        _ => failure.into(),
+    }
 }
 
 /// Returns the pod that is meant: by name, by rank, else the first that runs.

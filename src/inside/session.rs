@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use tokio::sync::mpsc;
 
-use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream, names_no_container};
+use crate::cluster::{Connection, ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::inside::choice::{ContainerChoice, pod};
+use crate::inside::choice::{ContainerChoice, from_node, pod};
 use crate::lookup::{self, Purpose};
-use crate::model::Job;
 use crate::model::refusal::ContainerComplaint;
+use crate::model::{Job, Pod};
 use crate::terminal::raw::{self, RawMode};
 
 /// A shell that most images have; bash where there is one.
@@ -38,7 +38,7 @@ pub(crate) async fn within(
     let container = place.container.unwrap_or_else(|| pod.own_container()).to_owned();
     let call =
         ExecRequest { namespace: &job.namespace, pod: &pod.name, container: &container, command, stdin: wants.stdin || tty, tty };
-    let session = connection.start(&call).await.map_err(|failure| refused(&connection, failure, &job, &container))?;
+    let session = connection.start(&call).await.map_err(|failure| refused(&connection, failure, &job, pod, &container))?;
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;
@@ -78,14 +78,14 @@ pub(crate) async fn within(
     }
 }
 
-fn refused(connection: &Connection, failure: crate::cluster::Failure, job: &Job, container: &str) -> Error {
+fn refused(connection: &Connection, failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
     let names: Vec<&str> = job.pods.iter().flat_map(|pod| &pod.containers).map(|one| one.name.as_str()).collect();
     if names_no_container(&failure) {
         let message = format!("job `{}` has no container `{container}`", job.name);
         return Error::new(ErrorName::ContainerNotFound, message).hint(format!("available: {}", names.join(", ")));
     }
     let _ = connection.take_warnings();
-    failure.into()
+    from_node(failure, pod)
 }
 
 /// Keys or a pipe, and the window's size now and whenever it changes.

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod endings;
+mod lost;
 mod metrics;
 mod node;
 #[path = "../runner/mod.rs"]

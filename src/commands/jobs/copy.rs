@@ -18,8 +18,9 @@ use crate::context::Context;
 use crate::deploy::names::suffix;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::files::archive::{Copied, is_file, pack, stage, target};
-use crate::inside::choice::{ContainerChoice, pod};
+use crate::inside::choice::{ContainerChoice, from_node, pod};
 use crate::lookup::{self, Purpose};
+use crate::model::Pod;
 use crate::model::refusal::ContainerComplaint;
 use crate::terminal::raw::ended_from_outside;
 use crate::view::copied::{self, CopyResult};
@@ -60,7 +61,7 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
     let choice = ContainerChoice { rank: args.rank, pod: args.pod.as_deref(), container: args.container.as_deref() };
     let pod = pod(&job, choice)?;
     let container = choice.container.unwrap_or_else(|| pod.own_container()).to_owned();
-    let inside = Inside { connection: &connection, namespace: &job.namespace, pod: &pod.name, container: &container, context };
+    let inside = Inside { connection: &connection, namespace: &job.namespace, pod, container: &container, context };
     let copied = if download { inside.download(path, &args.to).await? } else { inside.upload(&args.from, path).await? };
     for skipped in &copied.skipped {
         context.terminal.warn(&format!("left out {skipped}"));
@@ -80,7 +81,7 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
 struct Inside<'a> {
     connection: &'a Connection,
     namespace: &'a str,
-    pod: &'a str,
+    pod: &'a Pod,
     container: &'a str,
     context: &'a Context,
 }
@@ -109,13 +110,13 @@ impl Inside<'_> {
         let command: Vec<String> = command.iter().map(ToString::to_string).collect();
         let call = ExecRequest {
             namespace: self.namespace,
-            pod: self.pod,
+            pod: &self.pod.name,
             container: self.container,
             command: Some(&command),
             stdin: input.is_some(),
             tty: false,
         };
-        let session = self.connection.start(&call).await?;
+        let session = self.connection.start(&call).await.map_err(|failure| from_node(failure, self.pod))?;
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
         let ending = session
             .run(input, |stream, bytes| match stream {
@@ -189,7 +190,7 @@ impl Inside<'_> {
         let own_name = Path::new(from).file_name().and_then(|name| name.to_str());
         let is_folder = self.command(&["test", "-d", path], None, |_| true).await?.0 == SessionEnd::Exit(0);
         if !is_folder && path.ends_with('/') {
-            return Err(Error::new(ErrorName::FileNotFound, format!("there is no folder `{path}` in {}", self.pod)));
+            return Err(Error::new(ErrorName::FileNotFound, format!("there is no folder `{path}` in {}", self.pod.name)));
         }
         let (folder, name) = match (is_folder, own_name) {
             (true, Some(name)) => (path.trim_end_matches('/'), name),

@@ -9,6 +9,7 @@ use crate::cli::jobs::logs::Logs;
 use crate::cluster::{Connection, Failure, LogEvent, LogQuery, names_no_container};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
+use crate::inside::choice::from_node;
 use crate::lookup::{self, Purpose};
 use crate::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use crate::view::logs::{self, JsonLine, PodLogLine, Prefix};
@@ -44,13 +45,13 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => silent = Some(failure),
             // One node that does not answer must not hide what the other ranks say.
             Err(failure) if failure.is_transient() => broken.push((pod, failure)),
-            Err(failure) => return Err(failure.into()),
+            Err(failure) => return Err(from_node(failure, pod)),
         }
     }
     if broken.len() == pods.len()
-        && let Some((_, failure)) = broken.pop()
+        && let Some((pod, failure)) = broken.pop()
     {
-        return Err(failure.into());
+        return Err(from_node(failure, pod));
     }
     for (pod, failure) in broken {
         context.terminal.warn(&format!("no log of {}: {failure}", pod.name));

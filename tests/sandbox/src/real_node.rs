@@ -131,6 +131,16 @@ impl RealNode {
         self.ask("POST", &format!("/start/{program}"));
     }
 
+    /// Stops a program where it stands: what asks it waits.
+    pub fn freeze(&self, program: &str) {
+        self.ask("POST", &format!("/freeze/{program}"));
+    }
+
+    /// Lets a frozen program go on.
+    pub fn thaw(&self, program: &str) {
+        self.ask("POST", &format!("/thaw/{program}"));
+    }
+
     /// Lets the device plugin report a device as healthy or not.
     pub fn set_health(&self, device: usize, healthy: bool) {
         let health = if healthy { "Healthy" } else { "Unhealthy" };

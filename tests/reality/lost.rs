@@ -1,0 +1,44 @@
+//! Nodes that do not answer: every command about their pods ends, with the reason, in bounded time.
+
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::{Cluster, Hardware, Options, Persona};
+
+use crate::runner::{Run, gpuctl, run};
+use crate::support::{POOL, eventually, training};
+
+#[test]
+fn commands_end_when_the_kubelet_does_not_answer() {
+    let cluster = Cluster::start(&Options { with_real_nodes: true, ..Options::default() }).unwrap();
+    cluster.add_real_node(&Hardware::gpus(1).in_pool(POOL)).unwrap();
+    let within = |arguments: &[&str], input: &str, longest: u64| -> Run {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(arguments);
+        let started = Instant::now();
+        let run = run(command, input);
+        assert!(started.elapsed() < Duration::from_secs(longest), "{arguments:?} took {:?}: {}", started.elapsed(), run.err);
+        run
+    };
+    within(&["create", "-f", "-", "--wait", "--timeout", "60s"], &training("job", "echo hello; sleep 600", ""), 90).ok();
+    eventually("it speaks", || {
+        let log = within(&["logs", "job"], "", 60);
+        if log.out.contains("hello") { Ok(()) } else { Err(log.err) }
+    });
+    cluster.on_real_node(0, |node| node.freeze("kubelet"));
+    let file = cluster.folder().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let file = file.display().to_string();
+    for arguments in
+        [&["logs", "job"][..], &["exec", "job", "--", "true"], &["cp", &file, "job:/tmp/file"], &["cp", "job:/tmp/file", &file]]
+    {
+        // The default is a minute.
+        let run = within(&[&["--request-timeout", "5s"], arguments].concat(), "", 30);
+        assert_ne!(run.code, 0, "{arguments:?}: {}{}", run.out, run.err);
+        assert!(run.err.contains("gpu-real-0"), "{arguments:?} names no node: {}", run.err);
+    }
+    cluster.on_real_node(0, |node| node.thaw("kubelet"));
+    eventually("it answers again", || {
+        let again = within(&["exec", "job", "--", "true"], "", 75);
+        if again.code == 0 { Ok(()) } else { Err(again.err) }
+    });
+}
