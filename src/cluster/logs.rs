@@ -153,7 +153,7 @@ impl Connection {
     }
 
     /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may still come.
-    async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
+    pub(super) async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
         let request = Request::builder().method(Method::GET).uri(path).body(Body::empty()).expect("log paths are valid URIs");
         let used = self.clients.borrow().since;
         let client = if whole { self.clients.borrow().requests.clone() } else { self.clients.borrow().streams.clone() };

@@ -6,6 +6,7 @@ mod change;
 mod connect;
 mod credentials;
 mod decode;
+mod doorbell;
 mod events;
 mod failure;
 mod follow;

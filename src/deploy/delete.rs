@@ -118,6 +118,7 @@ pub(crate) async fn end(
     let mut ours: Option<BTreeSet<String>> = None;
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let spinner = context.terminal.spinner();
+    let mut bell = connection.doorbell(&job.namespace, &job.name);
     loop {
         let mut left = patience.ask(|| connection.remains(job)).await?;
         let ours = ours.get_or_insert_with(|| left.iter().map(|rest| rest.uid.clone()).collect());
@@ -134,7 +135,7 @@ pub(crate) async fn end(
             let error = Error::new(ErrorName::Timeout, message).cause(labels(&left));
             return Err(error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name)));
         }
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        bell.news(Some(start + how.timeout)).await;
     }
 }
 

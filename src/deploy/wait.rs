@@ -13,8 +13,6 @@ use crate::spec::{Document, parse};
 use crate::view::created::Created;
 use crate::view::text;
 
-const STEP: Duration = Duration::from_millis(700);
-
 /// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are brought up to date.
 pub(crate) async fn wait(
     connection: &Connection,
@@ -61,6 +59,7 @@ async fn wait_for(
 ) -> Result<(), Error> {
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let wanted = Wanted::one(&created.namespace, &created.job_id);
+    let mut bell = connection.doorbell(&created.namespace, &created.job_id);
     let mut told = None;
     loop {
         let found = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop();
@@ -101,7 +100,7 @@ async fn wait_for(
                 .hint(format!("gpuctl describe job {}/{}", created.namespace, created.job_id)));
         }
         gang.step(connection, &job, &state).await?;
-        tokio::time::sleep(STEP).await;
+        bell.news([deadline, gang.due(&job)].into_iter().flatten().min()).await;
     }
 }
 
@@ -131,6 +130,11 @@ struct Gang<'a> {
 }
 
 impl Gang<'_> {
+    /// Returns when the gang has waited for as long as it may.
+    fn due(&self, job: &Job) -> Option<Instant> {
+        self.since.and_then(|since| Some(since + gang_timeout(job)?))
+    }
+
     async fn step(&mut self, connection: &Connection, job: &Job, state: &State) -> Result<(), Error> {
         // A queue decides by itself when a job of its runs.
         if job.queued || state.reason.as_deref() != Some("WaitingForPeers") {

@@ -136,6 +136,7 @@ pub(crate) const FIND: &[Rule] = &[
 pub(crate) const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
     rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
+    rule(Namespace, "", "pods", &["watch"]).or("news without delay in `--wait`"),
     rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
     rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
@@ -250,6 +251,7 @@ pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "apps", "deployments", &["delete"]).or("services"),
     rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
+    rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
 ];
 pub(crate) const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
 pub(crate) const POOLS: &[Rule] = &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")];

@@ -1,0 +1,67 @@
+//! How often waiting commands ask the API server: two hundred people wait at the same time. A cluster of its own, whose every request
+//! is counted.
+#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
+
+#[path = "runner/mod.rs"]
+mod runner;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::nodes::node;
+use gpuctl_sandbox::{Cluster, Options, Persona};
+
+use runner::{finish, gpuctl, run};
+
+/// Lists of the objects of jobs that the API server has answered. Controllers watch, so they are gpuctl's.
+fn lists(cluster: &Cluster) -> u64 {
+    let text = cluster.kubectl(Persona::Admin).run(&["get", "--raw", "/metrics"]);
+    let of_jobs = |line: &&str| {
+        let resources = ["jobs", "pods", "deployments", "statefulsets", "events", "services"];
+        line.starts_with("apiserver_request_total{")
+            && line.contains("verb=\"LIST\"")
+            && resources.iter().any(|resource| line.contains(&format!("resource=\"{resource}\"")))
+    };
+    let count = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
+    text.lines().filter(of_jobs).map(count).sum()
+}
+
+#[test]
+fn waiting_costs_few_requests_and_hears_of_changes_at_once() {
+    let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
+    let product = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
+    cluster.add_nodes(&[node("only", Some(product), &[("nvidia.com/gpu", 8)])]);
+    let file = |name: &str, gpus: u32| {
+        let path = cluster.folder().join(format!("{name}.yaml"));
+        let yaml = format!(
+            "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox}}\nresources: {{gpu: {gpus}}}\n"
+        );
+        std::fs::write(&path, yaml).unwrap();
+        path.display().to_string()
+    };
+    let command = |arguments: &[&str]| {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(arguments);
+        command
+    };
+    run(command(&["create", "-f", &file("first", 8), "--wait", "--timeout", "60s"]), "").ok();
+    // Eight GPUs are there, so whoever comes next waits; a deadline is kept though nothing changes.
+    let started = Instant::now();
+    let hurried = run(command(&["create", "-f", &file("third", 8), "--wait", "--timeout", "3s"]), "").exits(7);
+    hurried.says("pending Unschedulable after 3 s");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    run(command(&["delete", "job", "third"]), "").ok();
+    let mut waiter = command(&["create", "-f", &file("second", 8), "--wait", "--timeout", "120s", "-o", "json"]);
+    let waiter = waiter.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(12));
+    let before = lists(&cluster);
+    std::thread::sleep(Duration::from_secs(40));
+    let asked = lists(&cluster) - before;
+    // Forty seconds; a minute may cost thirty.
+    assert!((1..=20).contains(&asked), "{asked} lists in 40 s");
+    run(command(&["delete", "job", "first"]), "").ok();
+    let free = Instant::now();
+    let answer = finish(waiter, Duration::from_secs(60)).ok().json();
+    assert_eq!(answer["status"], "running", "{answer:#}");
+    assert!(free.elapsed() < Duration::from_secs(10), "{:?} until the waiter heard of it", free.elapsed());
+}
