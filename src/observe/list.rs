@@ -148,15 +148,25 @@ impl Round<'_> {
     }
 }
 
-/// Prints the list that `look` reads, once, or with `-w` until it is interrupted.
+/// Prints the list that `look` reads, once, or with `-w` again and again until it is interrupted.
 pub(crate) async fn run(
     options: &ListOptions,
     context: &Context,
+    look: impl AsyncFnMut(Round<'_>) -> Result<Listing, Error>,
+) -> Result<ExitCode, Error> {
+    run_after(options, context, async || tokio::time::sleep(options.interval).await, look).await
+}
+
+/// The same; `pause` lasts until there may be news.
+pub(crate) async fn run_after(
+    options: &ListOptions,
+    context: &Context,
+    pause: impl AsyncFnMut(),
     mut look: impl AsyncFnMut(Round<'_>) -> Result<Listing, Error>,
 ) -> Result<ExitCode, Error> {
     context.terminal.set_format(options.format);
     if options.watch {
-        return watch::watch(options.format, options.interval, context, async |first| {
+        return watch::watch(options.format, pause, context, async |first| {
             let listing = look(Round { first, watching: Some(context) }).await?;
             let rows = listing.names.iter().cloned().zip(listing.rows());
             Ok(WatchFrame::new(listing.text(options, context)?, rows))

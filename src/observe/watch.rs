@@ -31,7 +31,7 @@ impl WatchFrame {
 /// Shows frames until it is interrupted. `look` is told whether it is the first time.
 pub(crate) async fn watch(
     format: Format,
-    step: Duration,
+    mut pause: impl AsyncFnMut(),
     context: &Context,
     mut look: impl AsyncFnMut(bool) -> Result<WatchFrame, Error>,
 ) -> Result<ExitCode, Error> {
@@ -51,7 +51,7 @@ pub(crate) async fn watch(
             known = frame.lines;
         }
         first = false;
-        tokio::time::sleep(step).await;
+        pause().await;
     }
 }
 

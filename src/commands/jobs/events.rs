@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cli::jobs::events::Events;
 use crate::cluster::{OutageRetry, Wanted};
@@ -12,7 +12,8 @@ use crate::lookup::{self, Purpose};
 use crate::observe::list::{self, Listing, Round};
 use crate::view::{Format, events};
 
-const STEP: Duration = Duration::from_secs(1);
+/// Longest time between two looks of `-w`: a kubelet that tries again changes no pod.
+const LONGEST: Duration = Duration::from_secs(6);
 
 pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
@@ -24,6 +25,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let mut seen = BTreeSet::new();
     let mut first = true;
+    let mut bell = connection.doorbell(&job.namespace, &job.name);
     loop {
         let mut found = patience.ask(|| connection.job_events(&job)).await?;
         found.retain(|event| event.warning || !args.warnings);
@@ -51,7 +53,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
             context.terminal.print(&line)?;
         }
         first = false;
-        tokio::time::sleep(STEP).await;
+        bell.news(Some(Instant::now() + LONGEST)).await;
         match patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() {
             Some(found) => job = found,
             None => return Ok(ExitCode::SUCCESS),

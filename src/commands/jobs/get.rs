@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use futures::future::join;
 
@@ -13,7 +12,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::{Job, JobKind, State, Status};
 use crate::observe::at_time;
-use crate::observe::list::{self, ListOptions, Listing, Round};
+use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{self, OF_JOBS, OptionalMetrics};
 use crate::observe::progress::progress_of;
 use crate::stats::dialect::Quantity;
@@ -21,11 +20,8 @@ use crate::view::Format;
 use crate::view::coverage::Coverage;
 use crate::view::jobs::{self, JobRow};
 
-/// A job changes faster than a node.
-const INTERVAL: Duration = Duration::from_secs(1);
-
 pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, Error> {
-    let options = ListOptions { interval: INTERVAL, ..args.list.options(PAGE_SIZE) };
+    let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     if let Some(at) = &args.at {
         return at_time::jobs(at, &options, context).await;
@@ -47,30 +43,36 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     let cells = OptionalMetrics::new(context, &connection);
     // Names have no cells.
     let quantities: &[Quantity] = if options.format == Format::Name { &[] } else { &OF_JOBS };
-    list::run(&options, context, async |round: Round<'_>| {
-        let (selection, moment) = join(round.ask(|| connection.jobs(&wanted)), cells.now(quantities)).await;
-        let (selection, moment) = (selection?, moment?);
-        let readings = moment.map(|moment| metrics::of_jobs(&moment, selection.jobs.iter()));
-        if round.first {
-            warn_of(&selection, context);
-        }
-        let found = chosen(args, selection.jobs, &wanted);
-        let total = found.len();
-        let found = options.page.of(found);
-        let progress = if args.no_progress { BTreeMap::new() } else { progress_of(&connection, &found).await };
-        let row = |(index, (job, state)): (usize, (Job, State))| {
-            let figures = readings.as_ref().map(|readings| metrics::figures_of(readings, &job));
-            JobRow { job, state, progress: progress.get(&index).copied(), figures }
-        };
-        let rows: Vec<JobRow> = found.into_iter().enumerate().map(row).collect();
-        let coverage = readings.as_ref().map(Coverage::from);
-        let table = |format, headers| jobs::table(&rows, format, headers, context.terminal.look(), context.now());
-        let listing = Listing::new(&options, &jobs::list(&rows, total, coverage), "items", jobs::names(&rows), table);
-        let waiting = rows.iter().find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
-        let hint =
-            |JobRow { job, .. }: &JobRow| format!("{} waits; gpuctl describe job {}/{}", job.name, job.namespace, job.name);
-        Ok(listing.none("no jobs found").hints(waiting.map(hint).into_iter().collect()))
-    })
+    let mut bell = connection.doorbell_of_jobs(wanted.namespace.as_deref());
+    list::run_after(
+        &options,
+        context,
+        async || bell.news(None).await,
+        async |round: Round<'_>| {
+            let (selection, moment) = join(round.ask(|| connection.jobs(&wanted)), cells.now(quantities)).await;
+            let (selection, moment) = (selection?, moment?);
+            let readings = moment.map(|moment| metrics::of_jobs(&moment, selection.jobs.iter()));
+            if round.first {
+                warn_of(&selection, context);
+            }
+            let found = chosen(args, selection.jobs, &wanted);
+            let total = found.len();
+            let found = options.page.of(found);
+            let progress = if args.no_progress { BTreeMap::new() } else { progress_of(&connection, &found).await };
+            let row = |(index, (job, state)): (usize, (Job, State))| {
+                let figures = readings.as_ref().map(|readings| metrics::figures_of(readings, &job));
+                JobRow { job, state, progress: progress.get(&index).copied(), figures }
+            };
+            let rows: Vec<JobRow> = found.into_iter().enumerate().map(row).collect();
+            let coverage = readings.as_ref().map(Coverage::from);
+            let table = |format, headers| jobs::table(&rows, format, headers, context.terminal.look(), context.now());
+            let listing = Listing::new(&options, &jobs::list(&rows, total, coverage), "items", jobs::names(&rows), table);
+            let waiting = rows.iter().find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
+            let hint =
+                |JobRow { job, .. }: &JobRow| format!("{} waits; gpuctl describe job {}/{}", job.name, job.namespace, job.name);
+            Ok(listing.none("no jobs found").hints(waiting.map(hint).into_iter().collect()))
+        },
+    )
     .await
 }
 
