@@ -11,6 +11,8 @@ mod other_server;
 mod outbound;
 mod partitioned_history;
 mod past;
+#[path = "../runner/mod.rs"]
+mod runner;
 mod score;
 mod support;
 mod terms;

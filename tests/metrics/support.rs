@@ -1,7 +1,7 @@
 //! An exporter whose every number is known, a Prometheus of its own that scrapes it, and gpuctl that asks it.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,9 @@ use gpuctl_sandbox::exporter::{Dialect, Exporter, Gpu};
 use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
+
+use crate::runner;
+pub use crate::runner::{Run, run};
 
 /// The cluster of the tests that look at their own part of it only.
 pub fn cluster() -> &'static Cluster {
@@ -160,54 +163,13 @@ pub fn gpu(node: &str, index: u32) -> Gpu {
 }
 
 pub fn gpuctl(cluster: &Cluster, persona: Persona) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+    let mut command = runner::gpuctl();
     for name in KEYS.iter().flat_map(|key| key.variables) {
         command.env_remove(name);
     }
-    command.env("KUBECONFIG", cluster.kubeconfig(persona)).env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+    command.env("KUBECONFIG", cluster.kubeconfig(persona)).env("TZ", "UTC");
     command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_STATE_HOME", "/nonexistent");
     command
-}
-
-/// What a run printed.
-pub struct Run {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
-
-impl Run {
-    #[track_caller]
-    pub fn ok(self) -> Self {
-        self.exits(0)
-    }
-
-    #[track_caller]
-    pub fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
-        self
-    }
-
-    #[track_caller]
-    pub fn says(self, text: &str) -> Self {
-        assert!(self.err.contains(text), "«{text}» is not in stderr:\n{}", self.err);
-        self
-    }
-
-    #[track_caller]
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("stdout is no JSON ({error}): {}\n{}", self.out, self.err))
-    }
-}
-
-pub fn run(mut command: Command, input: &str) -> Run {
-    use std::io::Write;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Run { code: output.status.code().unwrap_or(-9), out: text(output.stdout), err: text(output.stderr) }
 }
 
 /// A file for one test.
