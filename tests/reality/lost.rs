@@ -42,3 +42,32 @@ fn commands_end_when_the_kubelet_does_not_answer() {
         if again.code == 0 { Ok(()) } else { Err(again.err) }
     });
 }
+
+/// The API server gives a node up after 40 seconds; its pods are kept for five minutes more.
+#[test]
+#[ignore = "takes minutes: `cargo reality --slow`"]
+fn a_node_without_power_is_told_and_its_jobs_can_be_taken_away() {
+    let cluster = Cluster::start(&Options { with_real_nodes: true, ..Options::default() }).unwrap();
+    cluster.add_real_node(&Hardware::gpus(2).in_pool(POOL)).unwrap();
+    let ask = |arguments: &[&str], input: &str| {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(arguments);
+        run(command, input)
+    };
+    ask(&["create", "-f", "-", "--wait", "--timeout", "60s"], &training("job", "sleep 600", "")).ok();
+    cluster.on_real_node(0, gpuctl_sandbox::RealNode::end);
+    let job = eventually("the job's node is lost", || {
+        let job = ask(&["get", "jobs", "--no-progress", "-o", "json"], "").ok().json()["items"][0].clone();
+        if job["reason"] == "NodeLost" { Ok(job) } else { Err(job) }
+    });
+    assert!(job["message"].as_str().is_some_and(|message| message.contains("gpu-real-0")), "{job:#}");
+    let nodes = ask(&["get", "nodes", "-o", "json"], "").ok().out;
+    assert!(nodes.contains("NotReady"), "{nodes}");
+    // A deletion waits for the kubelet, which is gone; by force it does not, and says what that means.
+    let waited = ask(&["delete", "job", "job", "--timeout", "5s"], "");
+    assert_ne!(waited.code, 0, "{}", waited.err);
+    assert!(waited.err.contains("--force"), "{}", waited.err);
+    ask(&["delete", "job", "job", "--force"], "")
+        .ok()
+        .says("gpu-real-0 did not answer: containers of job `job` may still run there");
+}

@@ -115,6 +115,12 @@ impl RealNode {
         self.keeper.try_wait().is_ok_and(|status| status.is_none())
     }
 
+    /// Ends the node as a power cut does: nobody tells the API server.
+    pub fn end(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+
     /// Folder whose files pods see in `/var/lib/gpuctl-sandbox` of the node, for volumes.
     #[must_use]
     pub fn data(&self) -> PathBuf {
@@ -176,8 +182,7 @@ impl RealNode {
 
 impl Drop for RealNode {
     fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
+        self.end();
     }
 }
 
