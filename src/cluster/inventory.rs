@@ -169,12 +169,22 @@ impl Connection {
         Ok(consumers)
     }
 
-    /// Objects of dynamic resource allocation; none where the API is not served, `None` where they may not be read.
+    /// Objects of dynamic resource allocation; none where the API is not served, `None` where they may not be read. Servers before
+    /// Kubernetes 1.34 have beta versions only.
     async fn optional(&self, plural: &str) -> Result<Option<Vec<Value>>, Failure> {
+        for version in ["v1", "v1beta2", "v1beta1"] {
+            match self.optional_of(&format!("/apis/resource.k8s.io/{version}/{plural}")).await {
+                Err(failure) if failure.is_not_found() => {}
+                other => return other,
+            }
+        }
+        Ok(Some(Vec::new()))
+    }
+
+    async fn optional_of(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
         let mut found = Vec::new();
-        let path = format!("/apis/resource.k8s.io/v1/{plural}");
         let listed = self
-            .list(&path, &[], |page| {
+            .list(path, &[], |page| {
                 let page: Values = serde_json::from_slice(page)?;
                 found.extend(page.items);
                 Ok(())
@@ -182,7 +192,6 @@ impl Connection {
             .await;
         match listed {
             Ok(()) => Ok(Some(found)),
-            Err(failure) if failure.is_not_found() => Ok(Some(Vec::new())),
             Err(failure) if failure.is_forbidden() => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -332,7 +341,8 @@ fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
         }
         for device in slice.pointer("/spec/devices").and_then(Value::as_array).into_iter().flatten() {
             let attribute = |name: &str| {
-                let attributes = device["attributes"].as_object()?;
+                // The first beta version has them one level down.
+                let attributes = device["attributes"].as_object().or_else(|| device["basic"]["attributes"].as_object())?;
                 let value = attributes.get(name).or_else(|| attributes.get(&format!("{driver}/{name}")))?;
                 value["string"].as_str().map(ToOwned::to_owned)
             };
@@ -347,4 +357,22 @@ fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn devices_are_read_from_the_first_beta_version_too() {
+        let attributes = json!({"type": {"string": "gpu"}, "productName": {"string": "NVIDIA A100"}});
+        let slice = |device: Value| json!({"spec": {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": {"name": "n", "generation": 1}, "devices": [device]}});
+        for device in
+            [json!({"name": "gpu-0", "attributes": attributes}), json!({"name": "gpu-0", "basic": {"attributes": attributes}})]
+        {
+            let found = devices(&[slice(device)], Some(&[]));
+            assert_eq!(found.iter().map(|one| one.product.as_deref()).collect::<Vec<_>>(), [Some("NVIDIA A100")]);
+        }
+    }
 }
