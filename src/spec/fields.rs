@@ -235,7 +235,8 @@ impl Reader {
         };
         let found = words.iter().find(|word| word.eq_ignore_ascii_case(text)).copied();
         if found.is_none() {
-            self.wrong(node, name, &format!("one of {}", words.join(", ")));
+            let wanted = if words.len() == 1 { words[0].to_owned() } else { format!("one of {}", words.join(", ")) };
+            self.wrong(node, name, &wanted);
         }
         found
     }

@@ -207,9 +207,10 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
     let memory = fields.take(reader, "memory").and_then(|node| reader.bytes(node, "memory"));
     let shm = fields.take(reader, "shm").and_then(|node| reader.bytes(node, "shm"));
     shm_within_memory(reader, shm.as_ref(), memory.as_ref());
-    let guaranteed = fields.take(reader, "qos").and_then(|node| reader.word(node, "qos", &["guaranteed"])).is_some();
-    if let Some(at) = fields.place_of("qos").filter(|_| guaranteed) {
-        guarantee(reader, at, cpu.as_ref(), memory.as_ref());
+    let qos = fields.take(reader, "qos");
+    let guaranteed = qos.and_then(|node| reader.word(node, "qos", &["guaranteed"])).is_some();
+    if let Some(node) = qos.filter(|_| guaranteed) {
+        guarantee(reader, node.at, cpu.as_ref(), memory.as_ref());
     }
     // A share is of one GPU unless more are asked for.
     let gpu = if gpu_node.is_none() && gpu_share.is_some() { Some(1) } else { gpu };

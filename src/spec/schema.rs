@@ -13,9 +13,11 @@ use super::reference::{
 use super::shape::{Field, Shape, spellings};
 
 /// What the readers refuse beside the schema.
-pub const BEYOND: [&str; 7] = [
+pub const BEYOND: [&str; 9] = [
     "minReplicas above maxReplicas",
     "shm above memory",
+    "qos without whole CPUs and memory",
+    "root under the restricted level",
     "two workdirs, two files or two variables of one name",
     "a node in two pools",
     "a placeholder that names nothing",

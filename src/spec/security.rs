@@ -23,12 +23,13 @@ pub(super) fn security(reader: &mut Reader, document: &mut Fields<'_>) -> Securi
     }
     let Some(mut fields) = reader.map(node, "security", reference::SECURITY) else { return Security::default() };
     let level = fields.take(reader, "level").and_then(|node| reader.word(node, "level", &reference::SECURITY_LEVELS));
-    let run_as = fields.take(reader, "run_as").and_then(|node| reader.whole(node, "run_as", 0..=u32::MAX));
+    let user = fields.take(reader, "run_as");
+    let run_as = user.and_then(|node| reader.whole(node, "run_as", 0..=u32::MAX));
     let fs_group = fields.take(reader, "fs_group").and_then(|node| reader.whole(node, "fs_group", 0..=u32::MAX));
-    let at = fields.place_of("run_as");
     fields.finish(reader);
-    if let (Some(_), Some(0), Some(at)) = (level, run_as, at) {
-        let problem = super::Problem::error(at, "the restricted level admits no root", "write another `run_as`, such as 1000");
+    if let (Some(_), Some(0), Some(node)) = (level, run_as, user) {
+        let problem =
+            super::Problem::error(node.at, "the restricted level admits no root", "write another `run_as`, such as 1000");
         reader.problems.push(problem);
     }
     Security { restricted: level.is_some(), run_as, fs_group }

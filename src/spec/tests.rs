@@ -162,6 +162,19 @@ fn each_mistake_has_its_message() {
             "resources: {gpu_share: 3}",
             "5:24: `gpu_share` must be a fraction above 0 and up to 1, or an amount of GPU memory, not `3` | such as 0.5 or 10Gi",
         ),
+        (
+            "resources: {cpu: 1500m, memory: 1Gi, qos: guaranteed}",
+            "5:43: `qos: guaranteed` needs whole CPUs and memory | write both: `cpu: 8`, `memory: 64Gi`",
+        ),
+        (
+            "resources: {cpu: 2, qos: guaranteed}",
+            "5:26: `qos: guaranteed` needs whole CPUs and memory | write both: `cpu: 8`, `memory: 64Gi`",
+        ),
+        (
+            "security: {level: restricted, run_as: 0}",
+            "5:39: the restricted level admits no root | write another `run_as`, such as 1000",
+        ),
+        ("security: privileged", "5:11: `security` must be restricted, not `privileged` | "),
         ("resources: {memory: 1Gi, shm: 2Gi}", "5:31: `shm` 2Gi is more than `memory` 1Gi | /dev/shm counts against the memory"),
         ("service: {port: 80}", "5:1: a training has no `service` | remove it; a training has no port. `kind: inference` serves"),
         ("storage: {workdirs: [data]}", "5:22: `data` is no absolute path | write it from the root, such as /data"),
