@@ -278,8 +278,14 @@ pub fn lack() -> Option<Lack> {
     if !succeeds("unshare", &["--net", "--mount", "--pid", "--fork", "--mount-proc", "mount", "-t", "tmpfs", "tmpfs", "/run"]) {
         return Some(Lack::Forbidden("namespaces with mounts of their own"));
     }
-    if !fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.contains("\toverlay\n")) {
-        return Some(Lack::Forbidden("the overlay file system"));
+    // Above some file systems, such as another overlay, none can be mounted.
+    let probe = std::env::temp_dir().join(format!("gpuctl-sandbox-probe-{}", std::process::id()));
+    let mount = "mkdir -p l u w m && mount -t overlay overlay -o lowerdir=l,upperdir=u,workdir=w m";
+    let overlay = fs::create_dir_all(&probe).is_ok()
+        && succeeds("unshare", &["--mount", "sh", "-c", &format!("cd '{}' && {mount}", probe.display())]);
+    let _ = fs::remove_dir_all(&probe);
+    if !overlay {
+        return Some(Lack::Forbidden("the overlay file system above the folder for temporary files"));
     }
     let cgroup = ["", "memory/"].iter().any(|tree| {
         let group = format!("/sys/fs/cgroup/{tree}gpuctl-sandbox-probe-{}", std::process::id());
