@@ -244,9 +244,15 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
             waiting.push("folders of the model cache");
         }
     }
-    // The API server fills in an empty one.
-    let without = live["securityContext"].as_object().is_none_or(serde_json::Map::is_empty);
-    if without && spec.remove("securityContext").is_some() {
+    // Only the group is a default; whatever else stands there was asked for.
+    if live["securityContext"]["fsGroup"].is_null()
+        && let Some(context) = spec.get_mut("securityContext").and_then(Value::as_object_mut)
+        && context.remove("fsGroup").is_some()
+    {
+        context.remove("fsGroupChangePolicy");
+        if context.is_empty() {
+            spec.remove("securityContext");
+        }
         waiting.push("the group of its claims");
     }
     waiting
@@ -339,5 +345,23 @@ mod tests {
         let live =
             json!({"metadata": {"name": "a", "uid": "1", "annotations": {RUN: "x"}}, "spec": {"a": 1}, "status": {"b": 2}});
         assert_eq!(told(&live), json!({"metadata": {"name": "a"}, "spec": {"a": 1}}));
+    }
+
+    #[test]
+    fn newer_defaults_wait_and_wishes_stay() {
+        let pod = |spec: Value| json!({"spec": {"template": {"spec": spec}}});
+        let mut wanted = pod(json!({
+            "securityContext": {"runAsUser": 7, "fsGroup": 1000, "fsGroupChangePolicy": "OnRootMismatch"},
+            "volumes": [{"name": "shm"}, {"name": "data"}],
+            "containers": [{"volumeMounts": [{"name": "shm"}, {"name": "data"}], "env": [{"name": "HF_HOME"}, {"name": "A"}]}],
+        }));
+        let live = pod(json!({
+            "securityContext": {"runAsUser": 7}, "volumes": [{"name": "data"}],
+            "containers": [{"volumeMounts": [{"name": "data"}], "env": [{"name": "A"}]}],
+        }));
+        let waiting = keep_defaults(&mut wanted, &live);
+        assert_eq!(wanted, live);
+        assert_eq!(waiting, ["a larger `/dev/shm`", "folders of the model cache", "the group of its claims"]);
+        assert_eq!(keep_defaults(&mut wanted, &live), [""; 0]);
     }
 }

@@ -178,8 +178,8 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     {
         credentials::resolve(auth, cluster.as_ref(), access.interactive).await?;
     }
+    let proxy = cluster.as_ref().and_then(|cluster| cluster.proxy_url.as_deref());
     let contexts: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
-    let proxy = written_proxy(&kubeconfig, context.as_deref());
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| match error {
         KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
@@ -189,15 +189,8 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         }
         other => Failure::Kubeconfig { cause: other.to_string() },
     })?;
-    config.proxy_url = ProxyEnvironment::of_process().proxy_to(&config.cluster_url, proxy.as_deref());
+    config.proxy_url = ProxyEnvironment::of_process().proxy_to(&config.cluster_url, proxy);
     Ok(config)
-}
-
-/// Returns the `proxy-url` of a context's cluster.
-fn written_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
-    let named = kubeconfig.contexts.iter().find(|own| Some(own.name.as_str()) == context)?;
-    let cluster = &named.context.as_ref()?.cluster;
-    kubeconfig.clusters.iter().find(|own| own.name == *cluster)?.cluster.as_ref()?.proxy_url.clone()
 }
 
 /// Returns the merged kubeconfig; `None` when there is no file at all.

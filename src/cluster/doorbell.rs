@@ -53,22 +53,27 @@ impl Connection {
 
     fn bell(&self, namespace: Option<&str>, selector: &str, step: Duration, quiet: Duration) -> Doorbell<'_> {
         let query = [("watch", "1"), ("labelSelector", selector), ("timeoutSeconds", LONGEST)];
-        let place = namespace.map_or(String::new(), |namespace| format!("/namespaces/{namespace}"));
-        let path = with_query(&format!("/api/v1{place}/pods"), &query);
+        let in_one = |namespace: &str| with_query(&format!("/api/v1/namespaces/{namespace}/pods"), &query);
+        // Whoever may not watch everywhere sees the jobs of the context's namespace.
+        let paths = match namespace {
+            Some(namespace) => vec![in_one(namespace)],
+            None => vec![with_query("/api/v1/pods", &query), in_one(&self.namespace)],
+        };
         let rung = Rc::new(Notify::new());
-        Doorbell { step, quiet, ringing: Box::pin(self.ring(path, Rc::clone(&rung))), rung, looks: 0 }
+        Doorbell { step, quiet, ringing: Box::pin(self.ring(paths, Rc::clone(&rung))), rung, looks: 0 }
     }
 
-    async fn ring(&self, path: String, rung: Rc<Notify>) -> Infallible {
-        loop {
-            let ended = self.stream(&path, false, |_| rung.notify_one()).await;
-            if ended.is_err_and(|failure| !failure.is_transient()) {
-                loop {
-                    tokio::time::sleep(UNWATCHED).await;
-                    rung.notify_one();
-                }
+    /// Watches at the first of the paths where that is allowed, again and again.
+    async fn ring(&self, paths: Vec<String>, rung: Rc<Notify>) -> Infallible {
+        for path in paths {
+            while self.stream(&path, false, |_| rung.notify_one()).await.map_or_else(|failure| failure.is_transient(), |()| true)
+            {
+                tokio::time::sleep(REST).await;
             }
-            tokio::time::sleep(REST).await;
+        }
+        loop {
+            tokio::time::sleep(UNWATCHED).await;
+            rung.notify_one();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Chooses the pod and container of a job that a command works in.
+//! Chooses the pod and container of a job that a command works in, and names its node where no answer comes from there.
 
 use crate::cluster::Failure;
 use crate::error::{Error, ErrorName};

@@ -32,6 +32,9 @@ const PIECES: usize = 16;
 /// Bytes that are kept of what a command says about its failure.
 const MOST_WORDS: usize = 16 << 10;
 
+/// With which tar ends after a fatal error.
+const TAR_FAILED: i32 = 2;
+
 /// How long tar may take to write the last of what it got.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -242,7 +245,7 @@ impl Inside<'_> {
         let failed = || Error::new(ErrorName::CopyFailed, format!("`{from}` could not be copied"));
         let (ended, packed) = tokio::select! {
             // containerd goes on reading nothing when the command has ended, and tells its end only when all is read.
-            () = stalled(&taken, &said) => return Err(of_tar(SessionEnd::Exit(2), words(&said), path)),
+            () = stalled(&taken, &said) => (Ok(SessionEnd::Exit(TAR_FAILED)), None),
             // It read no further: its own words say why, unless it had all.
             ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
             packed = &mut packed => {
