@@ -1,4 +1,4 @@
-//! Caches the hourly rows of closed hours on disk, because they never change.
+//! Caches on disk what never changes: the hourly rows of closed hours, and what a user was told of a cluster.
 //!
 //! Note: a file that is damaged, of another version or of another query counts as missing; several processes may read and
 //! write at the same time.

@@ -22,14 +22,16 @@ macro_rules! verbs {
                     by files::create::Create::task,
                     "create jobs" [MAKE_JOB, PLACE], "create services" [MAKE_SERVICE, PLACE, SERVE],
                     "create notebooks" [MAKE_NOTEBOOK, PLACE], "create secrets" [SECRET],
-                    "create pools" [DEFINITION, FIRST], "create quotas" [QUOTA]
+                    "create pools" [DEFINITION, FIRST], "create quotas" [QUOTA],
+                    "create defaults" [WRITE_DEFAULTS, FIRST]
                 );
                 Apply(files::apply::Apply) => files::apply::run, (
                     by_file
                     "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, STALE],
                     "apply services" [MAKE_SERVICE, REPLACE_SERVICE, FIND, PLACE, SERVE, STALE],
                     "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, FIND, PLACE, STALE],
-                    "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA]
+                    "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA],
+                    "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
                 Diff(files::diff::Diff) => files::diff::run, ();
                 Validate(files::validate::Validate) => files::validate::run, ();
@@ -41,7 +43,7 @@ macro_rules! verbs {
                 /// List jobs, nodes, pools, workloads, and what GPUs do
                 #[command(subcommand)]
                 Get(command::Get) => command::Get::run, (by command::Get::task);
-                /// Show everything about one job, node, pool, quota or workload
+                /// Show everything about one job, node, pool, quota or workload, or the site's defaults
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
                 Tree(workloads::tree::Tree) => workloads::tree::run, ("tree workloads" [OWNERS]);
@@ -69,7 +71,8 @@ macro_rules! verbs {
                 Resume(jobs::resume::Resume) => jobs::resume::run, ("resume jobs" [FIND, SWITCH]);
                 Delete(jobs::delete::Delete) => jobs::delete::run, (
                     by jobs::delete::Delete::task,
-                    "delete jobs" [FIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA]
+                    "delete jobs" [FIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA],
+                    "delete defaults" [DELETE_DEFAULTS]
                 );
                 #[command(subcommand)]
                 Add(pools::nodes::Add) => pools::nodes::add, ("add nodes" [DEFINITION, FIRST]);
@@ -95,6 +98,7 @@ macro_rules! verbs {
                 Pools(pools::get::GetPools) => pools::get::run, ("get pools" [HOLDERS, POOLS, METRICS]);
                 #[command(visible_alias = "quota")]
                 Quotas(quotas::get::GetQuotas) => quotas::get::run, ("get quotas" [QUOTAS]);
+                Defaults(defaults::get::GetDefaults) => defaults::get::run, ("get defaults" [READ_DEFAULTS]);
                 Overview(metrics::overview::GetOverview) => metrics::overview::run, ("get overview" [HOLDERS, METRICS]);
                 #[command(visible_alias = "consumer")]
                 Consumers(workloads::consumers::GetConsumers) => workloads::consumers::run, ("get consumers" [OWNERS, METRICS]);
@@ -130,6 +134,7 @@ macro_rules! verbs {
                 Pool(pools::describe::DescribePool) => pools::describe::run, ("describe pools" [HOLDERS, POOLS, METRICS]);
                 #[command(visible_alias = "quotas")]
                 Quota(quotas::describe::DescribeQuota) => quotas::describe::run, ("describe quotas" [QUOTAS]);
+                Defaults(defaults::describe::DescribeDefaults) => defaults::describe::run, ("describe defaults" [READ_DEFAULTS]);
                 #[command(visible_alias = "workloads")]
                 Workload(workloads::describe::DescribeWorkload) => workloads::describe::run, ("describe workloads" [OWNERS, METRICS]);
             }
@@ -182,11 +187,13 @@ mod tests {
             "get nodes",
             "get pools",
             "get quotas",
+            "get defaults",
             "get gpu-type --all",
             "describe job a",
             "describe node a",
             "describe pool a",
             "describe quota a",
+            "describe defaults",
             "get overview",
             "get heatmap",
             "get consumers",
@@ -218,6 +225,7 @@ mod tests {
             "delete job a",
             "delete pool a",
             "delete quota a",
+            "delete defaults",
             "add node a --pool b",
             "remove node a --pool b",
             "label node a b=c",

@@ -120,7 +120,7 @@ fn a_field_is_explained_and_the_schema_is_one() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("did you mean `gpu`?"));
     let schema = json(&gpuctl(&["schema"], ""));
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
-    assert_eq!(schema["oneOf"].as_array().unwrap().len(), 6);
+    assert_eq!(schema["oneOf"].as_array().unwrap().len(), 7);
     assert_eq!(json(&gpuctl(&["schema", "pool"], ""))["title"], "gpuctl pool");
 }
 

@@ -56,7 +56,8 @@ fn every_example_runs() {
         ok(&["validate", "-f", file, "--strict"]);
         ok(&["validate", "-f", file, "--server"]);
         let text = std::fs::read_to_string(file).unwrap();
-        let serves_jobs = !["kind: pool\n", "kind: resource", "kind: quota\n"].iter().any(|kind| text.contains(kind));
+        let serves_jobs =
+            !["kind: pool\n", "kind: resource", "kind: quota\n", "kind: defaults\n"].iter().any(|kind| text.contains(kind));
         if serves_jobs {
             let shown = ok(&["create", "-f", file, "--dry-run=client", "-o", "yaml"]);
             assert!(shown.contains("app.kubernetes.io/managed-by: gpuctl"), "{file}: {shown}");

@@ -25,7 +25,10 @@ const MAY_NAME: [(&str, &[&str]); 24] = [
     ("verbs", &["model"]),
     ("context", &["cluster", "config", "error", "terminal"]),
     ("lookup", &["cluster", "error", "model", "spec", "view"]),
-    ("deploy", &["deploy", "context", "lookup", "cluster", "error", "files", "model", "render", "spec", "terminal", "view"]),
+    (
+        "deploy",
+        &["deploy", "cache", "context", "lookup", "cluster", "error", "files", "model", "render", "spec", "terminal", "view"],
+    ),
     (
         "observe",
         &[

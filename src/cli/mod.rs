@@ -5,6 +5,7 @@ pub(crate) mod access;
 pub(crate) mod args;
 pub(crate) mod candidates;
 pub(crate) mod command;
+pub(crate) mod defaults;
 pub(crate) mod files;
 pub(crate) mod history;
 pub(crate) mod jobs;

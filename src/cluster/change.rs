@@ -8,8 +8,11 @@ use super::apply::Applied;
 use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
 use super::{Blame, Connection, Failure, OwnedObject};
-use crate::model::labels::{GPU_TYPE, REPLICAS, RUN, SHARED_MEMORY_VOLUME, SOURCE};
+use crate::model::labels::{DEFAULTS, GPU_TYPE, REPLICAS, RUN, SHARED_MEMORY_VOLUME, SOURCE};
 use crate::render::{CACHES, Object, Rendered};
+
+/// What waits where the site's defaults are others than those of a job.
+pub(crate) const SITE_DEFAULTS_WAIT: &str = "changed defaults of the site";
 
 /// What applying one object does.
 #[derive(Clone, Debug)]
@@ -171,7 +174,7 @@ fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sameness) -> 
     if same.source {
         keep_placement(&mut root.body, live);
         if same.defaults {
-            waiting = keep_defaults(&mut root.body, live);
+            waiting = keep_site_defaults(&mut root.body, live).unwrap_or_else(|| keep_defaults(&mut root.body, live));
         }
     }
     keep_size(&mut root, live, rendered);
@@ -213,6 +216,22 @@ fn keep_placement(body: &mut Value, live: &Value) {
     for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
         keep_type(body, labels, live);
     }
+}
+
+/// Where the site's defaults are others than those that the job was made with, its pods stay as they are. Returns what waits then.
+fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
+    let of = |body: &Value| body.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULTS)).cloned();
+    let (before, now) = (of(live), of(body));
+    if before == now {
+        return None;
+    }
+    let annotations = body["metadata"]["annotations"].as_object_mut()?;
+    match before {
+        Some(before) => annotations.insert(DEFAULTS.to_owned(), before),
+        None => annotations.remove(DEFAULTS),
+    };
+    body["spec"]["template"] = live.pointer("/spec/template")?.clone();
+    Some(vec![SITE_DEFAULTS_WAIT])
 }
 
 /// Defaults that the job was made without, by an earlier version, come with the next change of its file: as long as the file says

@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use futures::future::join4;
+use futures::future::join5;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::decode::{ListPage, WirePod};
+use super::defaults::note_type_label;
 use super::http::unreadable;
 use super::nodes::NodeSpec;
 use super::{Connection, Failure};
@@ -121,11 +122,11 @@ impl Connection {
             consumers.extend(page.items.iter().map(consumer));
             Ok(())
         });
-        let (nodes, pods, slices, claims) =
-            join4(nodes, pods, self.optional("resourceslices"), self.optional("resourceclaims")).await;
+        let (slices, claims) = (self.optional("resourceslices"), self.optional("resourceclaims"));
+        let (nodes, pods, slices, claims, labels) = join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;
         let (mut unreadable, mut refused) = (Vec::new(), None);
         match nodes {
-            Ok(()) => {}
+            Ok(()) => hosts.iter_mut().for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels)),
             // What the cluster publishes tells the GPUs of nodes, not how the nodes are.
             Err(failure) if failure.is_forbidden() => {
                 let nodes = self.published_nodes().await.ok_or_else(|| failure.clone())?;
@@ -237,6 +238,7 @@ impl WireHost<'_> {
                 allocatable: extended(&self.status.allocatable),
                 taints: self.spec.taints(),
                 schedulable: !self.spec.unschedulable,
+                site_type_label: None,
             },
             capacity: self.status.capacity.clone(),
             allocatable: self.status.allocatable.clone(),

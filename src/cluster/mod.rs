@@ -6,6 +6,7 @@ mod change;
 mod connect;
 mod credentials;
 mod decode;
+mod defaults;
 mod doorbell;
 mod events;
 mod failure;
@@ -40,8 +41,9 @@ mod workloads;
 
 pub(crate) use apply::Deletion;
 pub(crate) use attach::{ExecRequest, SessionEnd, SessionInput, SessionStream};
-pub(crate) use change::{Effect, Effects, HalfChanged};
+pub(crate) use change::{Effect, Effects, HalfChanged, SITE_DEFAULTS_WAIT};
 pub(crate) use connect::{Access, Connection};
+pub(crate) use defaults::StoredDefaults;
 pub(crate) use failure::{Blame, Failure};
 pub(crate) use follow::{LogEvent, names_no_container};
 pub(crate) use forward::{Route, RouteEvent};

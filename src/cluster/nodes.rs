@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use futures::future::join;
 use serde::Deserialize;
 
 use crate::model::{Node, Nodes, Taint};
 
 use super::decode::{ListPage, ObjectMetadata, WirePod};
+use super::defaults::note_type_label;
 use super::{Connection, Failure};
 
 /// Where the cluster publishes what users without the right to read nodes need to know.
@@ -58,8 +60,12 @@ struct FactsMap {
 impl Connection {
     /// Returns all nodes, by name. For a user who may not list them, what the cluster publishes.
     pub(crate) async fn nodes(&self) -> Result<Nodes, Failure> {
-        match self.listed_nodes().await {
-            Ok(nodes) => Ok(Nodes::Listed(nodes)),
+        let (listed, labels) = join(self.listed_nodes(), self.gpu_type_labels()).await;
+        match listed {
+            Ok(mut nodes) => {
+                nodes.iter_mut().for_each(|node| note_type_label(node, &labels));
+                Ok(Nodes::Listed(nodes))
+            }
             Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await.map_or(Nodes::Hidden, Nodes::Published)),
             Err(failure) => Err(failure),
         }
@@ -142,6 +148,7 @@ impl WireNode<'_> {
                 .collect(),
             taints: self.spec.taints(),
             schedulable: !self.spec.unschedulable,
+            site_type_label: None,
         }
     }
 }

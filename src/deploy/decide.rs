@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Connection, Effect, Effects, Obstacle, Wanted};
+use crate::cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT, Wanted};
 use crate::deploy::errors::{conflicting, in_the_way};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules;
@@ -149,11 +149,13 @@ async fn again(
     };
     let effects = compare(plan, &live, Comparison { force, renew: replace, dry_run }, warnings, connection).await?;
     if !effects.waiting.is_empty() && job.kind != JobKind::Training {
-        warnings.push(format!(
-            "`{}` was made by an earlier version; {} come with the next change of its file, or with `--replace`",
+        let told = format!(
+            "`{}` stays as it is: {} come with the next change of its file, or with `--replace`",
             job.name,
             effects.waiting.join(" and ")
-        ));
+        );
+        let of_site = effects.waiting == [SITE_DEFAULTS_WAIT];
+        if of_site { plan.notes.push(told) } else { warnings.push(told) }
     }
     let masks = masks(&plan.rendered, &live);
     if let Some(error) = conflicting(&effects) {

@@ -253,6 +253,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         gpu_type: plan.rendered.choice.gpu_type.as_ref().map(ToString::to_string),
         pool,
         objects: plan.rendered.objects.iter().map(label).collect(),
+        defaults: crate::deploy::defaults::of_job(job),
         dry_run,
         action: None,
         changes: Vec::new(),

@@ -2,6 +2,7 @@
 //! nothing of clap.
 
 pub(crate) mod decide;
+pub(crate) mod defaults;
 pub(crate) mod delete;
 pub(crate) mod errors;
 pub(crate) mod execute;

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::join3;
+use futures::future::join4;
 
 use crate::cluster::Connection;
 use crate::context::Context;
+use crate::deploy::defaults::Site;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
@@ -20,6 +21,8 @@ pub(crate) struct Plan {
     pub input: InputDocument,
     pub target: Target,
     pub rendered: Rendered,
+    /// What is told even when nothing is to be done.
+    pub notes: Vec<String>,
 }
 
 /// What the cluster tells before anything is rendered.
@@ -31,17 +34,20 @@ pub(crate) struct PlanningFacts {
     pub pools: Option<Vec<PoolDefinition>>,
     /// Namespaces that quotas of this run make.
     pub coming: BTreeSet<String>,
+    /// What the site sets for everybody's jobs.
+    pub site: Site,
 }
 
 impl PlanningFacts {
     /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
-        let (nodes, user, pools) = join3(connection.nodes(), connection.user(), connection.pools()).await;
+        let (nodes, user, pools, site) =
+            join4(connection.nodes(), connection.user(), connection.pools(), Site::of(connection)).await;
         let pools = match pools {
             Err(failure) if failure.is_forbidden() => None,
             other => Some(other?),
         };
-        Ok(Self { nodes: nodes?, user: user?, pools, coming: BTreeSet::new() })
+        Ok(Self { nodes: nodes?, user: user?, pools, coming: BTreeSet::new(), site: site? })
     }
 
     /// Adds what pools and quotas of this run bring.
@@ -65,6 +71,7 @@ impl PlanningFacts {
                     pools.push(definition);
                 }
                 Document::Quota(quota) => self.coming.extend(quota.namespaces.iter().map(|(name, _)| name.clone())),
+                Document::Defaults(site) => self.site = Site::Known(site.clone()),
                 Document::Job(_) => {}
             }
         }
@@ -84,11 +91,16 @@ pub(crate) fn all(context: &Context, mut errors: Vec<Error>) -> Error {
 
 /// Renders every document for this cluster; all refusals come back together.
 pub(crate) async fn plan(
-    inputs: Vec<InputDocument>,
+    mut inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
     facts: &PlanningFacts,
     context: &Context,
 ) -> Result<Vec<Plan>, Error> {
+    facts.site.tell(connection, context);
+    let over: Vec<Error> = inputs.iter_mut().filter_map(|input| facts.site.fill(input)).collect();
+    if !over.is_empty() {
+        return Err(all(context, over));
+    }
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
         let any = |test: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(test);
@@ -120,7 +132,10 @@ pub(crate) async fn plan(
             served: served.clone(),
         };
         match render(&input.document, &target) {
-            Ok(rendered) => plans.push(Plan { input, target, rendered }),
+            Ok(mut rendered) => {
+                rendered.warnings.extend(crate::deploy::defaults::replaced(&input));
+                plans.push(Plan { input, target, rendered, notes: Vec::new() });
+            }
             Err(refusal) => errors.push(Error::refused(refusal, &input.file, &input.text)),
         }
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::decide::Mode;
+use crate::deploy::defaults;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::options::SubmitOptions;
 use crate::deploy::pools::{self, PoolOptions};
@@ -112,6 +113,11 @@ async fn one(
             let force = matches!(how.mode, Mode::Apply { force_conflicts: true, .. });
             let making = quotas::QuotaOptions { change, force, keep_partial: how.keep_partial, dry_run };
             quotas::create(connection, quota, making, context).await
+        }
+        Document::Defaults(site) => {
+            let force = how.force || matches!(how.mode, Mode::Apply { force_conflicts: true, .. });
+            let making = defaults::DefaultsOptions { change: change || how.force, force, private: how.private, dry_run };
+            defaults::create(connection, site, making, context).await
         }
         Document::Job(_) => unreachable!("jobs are submitted elsewhere"),
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::decide::{Action, Decision, Mode, judge};
+use crate::deploy::defaults::of_job;
 use crate::deploy::execute::{RunSummary, Writing, outcome, told};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
@@ -16,7 +17,7 @@ use crate::deploy::shared;
 use crate::deploy::wait::wait;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::rights::Task;
-use crate::view::created::{self, Created, DocumentName, FailedDocument};
+use crate::view::created::{self, Created, DocumentName, FailedDocument, site_lines};
 use crate::view::{Format, document, json, yaml};
 
 /// Submits the documents, or shows what would be submitted.
@@ -102,6 +103,11 @@ async fn shared_alone(
 fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> {
     plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| context.terminal.warn(warning));
     let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();
+    if format.is_document() {
+        // The document is what would be sent, so this goes beside it.
+        let lines = plans.iter().filter_map(|plan| job(&plan.input)).flat_map(|job| site_lines(&of_job(job)));
+        lines.for_each(|line| context.terminal.report(&line));
+    }
     let text = match format {
         Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects})),
         Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
@@ -225,6 +231,7 @@ async fn judge_all(
             judged.iter().filter(|one| own.is_some() && matches!(one.step, Action::Create) && pool(&one.plan) == own).count();
         match judge(plan, mode, beside, facts, connection, dry_run).await {
             Ok(one) => {
+                one.plan.notes.iter().for_each(|note| context.terminal.report(note));
                 if !matches!(one.step, Action::Nothing) {
                     one.warnings.iter().for_each(|warning| context.terminal.warn(warning));
                 }

@@ -142,6 +142,14 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Makes the error for fields of a file that exceed what is allowed here.
+    pub(crate) fn over_limits(problems: Problems) -> Self {
+        let name = ErrorName::LimitExceeded;
+        Self { kind: name.kind(), name, ..Self::from(problems) }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;

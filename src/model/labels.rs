@@ -15,6 +15,8 @@ pub(crate) const USER: &str = "gpuctl/user";
 pub(crate) const GPU_TYPE: &str = "gpuctl/gpu-type";
 /// The YAML that was submitted, on the root object only: in a pod template every edited comment would be a rollout.
 pub(crate) const SOURCE: &str = "gpuctl/source";
+/// What the job has from the site's defaults, as JSON: field, value.
+pub(crate) const DEFAULTS: &str = "gpuctl/defaults";
 /// The version of the specification.
 pub(crate) const VERSION: &str = "gpuctl/spec-version";
 /// Retries of each pod.

@@ -24,6 +24,9 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// False when cordoned.
     pub schedulable: bool,
+    /// The label by which this site tells the type of the node's GPUs, where it has one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site_type_label: Option<String>,
 }
 
 /// A taint that keeps pods away.
@@ -78,7 +81,8 @@ impl Node {
     /// Returns the label that tells the type of the node's GPUs, as (key, value).
     #[must_use]
     pub fn type_label(&self) -> Option<(&str, &str)> {
-        let known = TYPE_LABELS.iter().find_map(|key| self.labels.get_key_value(*key));
+        let of_site = self.site_type_label.as_ref().and_then(|key| self.labels.get_key_value(key));
+        let known = of_site.or_else(|| TYPE_LABELS.iter().find_map(|key| self.labels.get_key_value(*key)));
         let found = known.or_else(|| self.labels.iter().find(|(key, _)| is_type_label(key)));
         found.map(|(key, value)| (key.as_str(), value.as_str()))
     }

@@ -101,6 +101,8 @@ impl Task {
             ("resource" | "pool", true) => "apply pools",
             ("quota", false) => "create quotas",
             ("quota", true) => "apply quotas",
+            ("defaults", false) => "create defaults",
+            ("defaults", true) => "apply defaults",
             (_, false) => "create jobs",
             (_, true) => "apply jobs",
         }
@@ -138,7 +140,7 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
     rule(Namespace, "", "pods", &["watch"]).or("news without delay in `--wait`"),
     rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
-    rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota"),
+    rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota, and the site's defaults"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).or("`size:` workdirs"),
     rule(Namespace, "", "configmaps", MAKE).or("`files:`"),
@@ -223,6 +225,10 @@ pub(crate) const FIRST: &[Rule] = &[
     rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE).or("opening the definitions of pools to all users"),
     rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
 ];
+
+pub(crate) const WRITE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", MAKE)];
+pub(crate) const READ_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["get"])];
+pub(crate) const DELETE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["delete"])];
 
 pub(crate) const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
 pub(crate) const MAKE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", MAKE)];

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::Target;
 use crate::model::GpuType;
 use crate::model::labels::{
-    DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, POOL_LABEL, SOURCE, USER, VERSION,
+    DEFAULTS, DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, POOL_LABEL, SOURCE, USER, VERSION,
 };
 use crate::spec::{JobDocument, Priority};
 
@@ -43,6 +43,11 @@ pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
     let mut put = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
     put(SOURCE, &job.source);
     put(VERSION, &job.version);
+    if !job.site.inherited.is_empty() {
+        let values: BTreeMap<&str, &str> =
+            job.site.inherited.iter().map(|one| (one.field.as_str(), one.value.as_str())).collect();
+        put(DEFAULTS, &serde_json::to_string(&values).expect("text is JSON"));
+    }
     if let Some(description) = &job.description {
         put(DESCRIPTION, description);
     }

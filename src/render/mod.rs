@@ -4,6 +4,7 @@
 mod affinity;
 mod autoscaler;
 mod command;
+mod defaults;
 mod environment;
 mod exposure;
 mod labels;
@@ -31,6 +32,8 @@ use serde_json::Value;
 use crate::model::{JobKind, Nodes};
 use crate::spec::{Document, FilePosition, JobDocument};
 
+pub use defaults::defaults;
+pub(crate) use defaults::{DEFAULTS_FILE, DEFAULTS_TYPE_LABELS};
 pub(crate) use environment::CACHES;
 pub use labels::{label_value, priority_class_name};
 pub use placement::{NodeChoice, choose};

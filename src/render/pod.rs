@@ -14,6 +14,7 @@ use super::environment::variables;
 use super::labels::{self, annotations, priority_class_name, priority_value};
 use super::placement::{NodeChoice, choose};
 use super::storage::{PodStorage, storage};
+use super::tolerations::with_site;
 use super::{Object, Refusal, Target, overlay, security};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::{JobKind, OWN_CONTAINER};
@@ -59,7 +60,9 @@ pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Valu
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
     overlay::merge(&mut spec, &more);
     if let Some(overlay) = &job.pod {
-        let replaced = overlay::merge(&mut spec, overlay);
+        let mut overlay = overlay.clone();
+        warnings.extend(fenced(&mut overlay, job));
+        let replaced = overlay::merge(&mut spec, &overlay);
         if !replaced.is_empty() {
             warnings.push(format!("the `pod:` block overrides {}", replaced.join(", ")));
         }
@@ -81,7 +84,8 @@ fn pod_spec(job: &JobDocument, target: &Target, choice: &NodeChoice, words: &Wor
     let priority = job.priority.as_ref().filter(|priority| !target.without_priority || priority_value(priority).is_none());
     PodSpec {
         affinity: choice.affinity.clone(),
-        tolerations: list(choice.tolerations.clone()),
+        tolerations: list(with_site(choice.tolerations.clone(), job)),
+        node_selector: Some(job.site.node_selector.iter().cloned().collect::<BTreeMap<_, _>>()).filter(|map| !map.is_empty()),
         // A Service called `vllm` would inject VLLM_PORT=tcp://… and crash vLLM.
         enable_service_links: Some(false),
         automount_service_account_token: Some(false),
@@ -105,6 +109,25 @@ fn pod_spec(job: &JobDocument, target: &Target, choice: &NodeChoice, words: &Wor
         }],
         ..PodSpec::default()
     }
+}
+
+/// Takes out of the user's `pod:` what the site does not leave to them, and says so.
+fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
+    let mut told = Vec::new();
+    let Some(fields) = overlay.as_object_mut() else { return told };
+    if job.site.tolerations_enforced && fields.remove("tolerations").is_some() {
+        told.push("`pod.tolerations` is left out: the site enforces its own".to_owned());
+    }
+    if let Some(selector) =
+        fields.get_mut("nodeSelector").and_then(Value::as_object_mut).filter(|_| job.site.node_selector_enforced)
+    {
+        for (key, value) in &job.site.node_selector {
+            if selector.remove(key).is_some_and(|own| own != value.as_str()) {
+                told.push(format!("`pod.nodeSelector.{key}` is left out: the site enforces `{value}`"));
+            }
+        }
+    }
+    told
 }
 
 fn list<T>(items: Vec<T>) -> Option<Vec<T>> {

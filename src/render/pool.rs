@@ -79,7 +79,7 @@ pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Object {
             let labels: BTreeMap<String, String> = node
                 .labels
                 .iter()
-                .filter(|(key, _)| is_published(key))
+                .filter(|(key, _)| is_published(key) || node.site_type_label.as_ref() == Some(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect();
             Node { labels, ..node.clone() }

@@ -68,12 +68,10 @@ pub(super) fn welcome<'n>(
     ours: &[Toleration],
     warnings: &mut Vec<String>,
 ) -> Vec<&'n Node> {
-    let own: Vec<Toleration> = job
-        .pod
-        .as_ref()
-        .and_then(|pod| pod.get("tolerations"))
-        .and_then(|list| serde_json::from_value(list.clone()).ok())
-        .unwrap_or_default();
+    let written = job.pod.as_ref().filter(|_| !job.site.tolerations_enforced).and_then(|pod| pod.get("tolerations"));
+    let mut own: Vec<Toleration> = written.and_then(|list| serde_json::from_value(list.clone()).ok()).unwrap_or_default();
+    own.extend(of_site(job));
+    let nodes = selected(nodes, job, warnings);
     let hostile = |node: &'n Node| {
         node.taints.iter().find(|taint| keeps_off(taint) && !ours.iter().chain(&own).any(|one| tolerates(one, taint)))
     };
@@ -98,11 +96,44 @@ pub(super) fn welcome<'n>(
     nodes
 }
 
+/// Returns the nodes that the site's selector names; all with a warning where that is none, for one may come.
+fn selected<'n>(nodes: Vec<&'n Node>, job: &JobDocument, warnings: &mut Vec<String>) -> Vec<&'n Node> {
+    let found: Vec<&Node> = nodes.iter().copied().filter(|node| is_selected(node, job)).collect();
+    if !found.is_empty() || nodes.is_empty() {
+        return found;
+    }
+    let labels: Vec<String> = job.site.node_selector.iter().map(|(key, value)| format!("`{key}={value}`")).collect();
+    warnings.push(format!("no node that qualifies has {}, which the site's defaults ask for", labels.join(" and ")));
+    nodes
+}
+
 /// Returns true for a taint that keeps pods off for good. Those of the node's own state come and go.
 fn keeps_off(taint: &Taint) -> bool {
     let transient =
         ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"].iter().any(|prefix| taint.key.starts_with(prefix));
     matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !transient
+}
+
+/// Adds the tolerations that the site gives its jobs.
+pub(super) fn with_site(mut tolerations: Vec<Toleration>, job: &JobDocument) -> Vec<Toleration> {
+    for one in of_site(job) {
+        if !tolerations.contains(&one) {
+            tolerations.push(one);
+        }
+    }
+    tolerations
+}
+
+fn of_site(job: &JobDocument) -> impl Iterator<Item = Toleration> {
+    job.site
+        .tolerations
+        .iter()
+        .map(|one| Toleration { effect: Some(one.effect.to_owned()), ..tolerate(&one.key, one.value.as_deref()) })
+}
+
+/// Returns true when a node has every label that the site asks for.
+fn is_selected(node: &Node, job: &JobDocument) -> bool {
+    job.site.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
 }
 
 /// As the scheduler compares them.

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use super::defaults_document::SiteDefaults;
 use super::fields::{Located, WrittenGpuType};
 use super::pool_document::{Pool, Quota};
 use super::problem::Problems;
 use super::service_document::{Autoscaling, Service};
+use super::site_share::SiteShare;
+use super::values::{EnvVariable, Priority};
 use crate::model::JobKind;
 
 /// The documents of a file that has no errors.
@@ -26,6 +29,8 @@ pub enum Document {
     Pool(Box<Pool>),
     /// Limits of namespaces.
     Quota(Box<Quota>),
+    /// What the site sets for everybody's jobs.
+    Defaults(Box<SiteDefaults>),
 }
 
 impl Document {
@@ -36,6 +41,7 @@ impl Document {
             Self::Job(job) => &job.name.value,
             Self::Pool(pool) => &pool.name.value,
             Self::Quota(quota) => &quota.name,
+            Self::Defaults(_) => SiteDefaults::NAME,
         }
     }
 
@@ -46,6 +52,7 @@ impl Document {
             Self::Job(job) => job.kind.word(),
             Self::Pool(_) => "pool",
             Self::Quota(_) => "quota",
+            Self::Defaults(_) => "defaults",
         }
     }
 }
@@ -109,6 +116,8 @@ pub struct JobDocument {
     pub service: Option<Service>,
     /// `autoscaling`, of services.
     pub autoscaling: Option<Autoscaling>,
+    /// What the site adds; empty as long as only the file is known.
+    pub site: SiteShare,
 }
 
 impl JobDocument {
@@ -138,19 +147,6 @@ impl JobDocument {
     }
 }
 
-/// `job.priority`: one of the three PriorityClasses of gpuctl.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// `high`.
-    High,
-    /// `medium`.
-    Medium,
-    /// `low`.
-    Low,
-    /// An existing PriorityClass.
-    Class(String),
-}
-
 /// A command, as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Command {
@@ -161,36 +157,6 @@ pub enum Command {
     Shell(String),
     /// A list of words, run without a shell.
     Exec(Vec<String>),
-}
-
-/// A variable of the container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnvVariable {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: EnvValue,
-}
-
-/// Where the value of a variable comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EnvValue {
-    /// The file itself.
-    Text(String),
-    /// A key of a Secret.
-    Secret {
-        /// The name of the Secret.
-        name: String,
-        /// The key in it.
-        key: String,
-    },
-    /// A key of a ConfigMap.
-    ConfigMap {
-        /// The name of the ConfigMap.
-        name: String,
-        /// The key in it.
-        key: String,
-    },
 }
 
 /// `model`: what placeholders and the model cache refer to.
@@ -215,6 +181,8 @@ pub struct Model {
 pub struct JobResources {
     /// `default` is no restriction and reads as none.
     pub pool: Option<Located<String>>,
+    /// `pool: default` was written: no restriction, whatever the site's default.
+    pub no_pool: bool,
     /// Per pod.
     pub gpu: u32,
     /// Place of `gpu` in the file.

@@ -1,11 +1,12 @@
 //! Reads the `environment:` and `model:` blocks.
 
-use super::document::{Command, EnvValue, EnvVariable, Model};
+use super::document::{Command, Model};
 use super::fields::{Fields, Reader};
 use super::problem::Problem;
 use super::reference;
 use super::storage;
 use super::tree::{YamlNode, YamlValue};
+use super::values::{EnvValue, EnvVariable};
 
 #[derive(Debug, Default)]
 pub(super) struct ContainerEnvironment {
@@ -25,14 +26,7 @@ pub(super) fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
     if let Some(image) = image.as_ref().filter(|image| image.value.is_empty() || image.value.contains(char::is_whitespace)) {
         reader.problems.push(Problem::error(image.at, format!("`{}` is no image", image.value), "such as pytorch/pytorch:2.9.0"));
     }
-    let secrets = fields.take(reader, "imagePullSecret");
-    let image_pull_secrets = secrets.map_or_else(Vec::new, |node| {
-        let items = reader.list_or_one(node);
-        items.into_iter().filter_map(|item| Some(reader.object_name(item, "imagePullSecret")?.value)).collect()
-    });
-    let image_pull_policy = fields
-        .take(reader, "imagePullPolicy")
-        .and_then(|node| reader.word(node, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]));
+    let (image_pull_secrets, image_pull_policy) = pulling(reader, &mut fields);
     let mut command =
         |reader: &mut Reader, name| fields.take(reader, name).map_or(Command::Image, |node| read_command(reader, node, name));
     let (command, args) = (command(reader, "command"), command(reader, "args"));
@@ -50,6 +44,18 @@ pub(super) fn environment(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
     })
 }
 
+/// Returns the Secrets with which an image is pulled, and when it is.
+pub(super) fn pulling(reader: &mut Reader, fields: &mut Fields<'_>) -> (Vec<String>, Option<&'static str>) {
+    let secrets = fields.take(reader, "imagePullSecret").map_or_else(Vec::new, |node| {
+        let items = reader.list_or_one(node);
+        items.into_iter().filter_map(|item| Some(reader.object_name(item, "imagePullSecret")?.value)).collect()
+    });
+    let policy = fields
+        .take(reader, "imagePullPolicy")
+        .and_then(|node| reader.word(node, "imagePullPolicy", &["Always", "IfNotPresent", "Never"]));
+    (secrets, policy)
+}
+
 fn read_command(reader: &mut Reader, node: &YamlNode, name: &str) -> Command {
     match &node.value {
         YamlValue::Scalar { text, .. } => Command::Shell(text.clone()),
@@ -57,7 +63,7 @@ fn read_command(reader: &mut Reader, node: &YamlNode, name: &str) -> Command {
     }
 }
 
-fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
+pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let mut variables: Vec<EnvVariable> = Vec::new();
     let mut add = |reader: &mut Reader, at, name: String, value| {
         if name.is_empty() || name.contains('=') || name.contains(char::is_control) {

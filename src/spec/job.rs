@@ -1,9 +1,11 @@
 //! Reads the `job:` and `resources:` blocks of any kind of job.
 
-use super::document::{JobDocument, JobResources, Priority, Share, Training, longest_name};
+use super::document::{JobDocument, JobResources, Share, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
 use super::problem::{FilePosition, Problem};
+use super::site_share::SiteShare;
 use super::tree::YamlNode;
+use super::values::Priority;
 use super::{environment, reference, security, service, storage};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{JobKind, quantity};
@@ -87,6 +89,7 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
         training,
         service,
         autoscaling,
+        site: SiteShare::default(),
     })
 }
 
@@ -106,12 +109,7 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
     let namespace = fields.take(reader, "namespace").and_then(|node| reader.object_name(node, "namespace"));
     let description = fields.take(reader, "description").and_then(|node| reader.text(node, "description")).map(|text| text.value);
     let priority =
-        fields.take(reader, "priority").and_then(|node| reader.text(node, "priority")).map(|text| match text.value.as_str() {
-            "high" => Priority::High,
-            "medium" => Priority::Medium,
-            "low" => Priority::Low,
-            other => Priority::Class(other.to_owned()),
-        });
+        fields.take(reader, "priority").and_then(|node| reader.text(node, "priority")).map(|text| Priority::of(&text.value));
     let labels = fields.take(reader, "labels").map_or_else(Vec::new, |node| labels(reader, node));
     let annotations = fields.take(reader, "annotations").map_or_else(Vec::new, |node| {
         reader.text_map(node, "job.annotations").into_iter().map(|(key, value)| (key.value, value.value)).collect()
@@ -144,7 +142,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
 }
 
 /// Labels of the user's; ours and Kubernetes' own are not theirs to set.
-fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
+pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
@@ -197,8 +195,8 @@ pub fn is_label_value(value: &str) -> bool {
 fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (JobResources, u32) {
     let Some(node) = document.take(reader, "resources") else { return (JobResources::default(), 1) };
     let Some(mut fields) = reader.map(node, "resources", reference::RESOURCES) else { return (JobResources::default(), 1) };
-    let pool =
-        fields.take(reader, "pool").and_then(|node| reader.object_name(node, "pool")).filter(|pool| pool.value != "default");
+    let pool = fields.take(reader, "pool").and_then(|node| reader.object_name(node, "pool"));
+    let no_pool = pool.as_ref().is_some_and(|pool| pool.value == "default");
     let gpu_node = fields.take(reader, "gpu");
     let gpu = gpu_node.and_then(|node| reader.whole(node, "gpu", 0..=1024));
     let gpu_type = fields.take(reader, "gpu-type").and_then(|node| reader.gpu_type(node));
@@ -234,7 +232,8 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
     };
     fields.finish(reader);
     let resources = JobResources {
-        pool,
+        pool: pool.filter(|_| !no_pool),
+        no_pool,
         gpu: gpu.unwrap_or(0),
         gpu_at: gpu_node.map(|node| node.at),
         gpu_type,

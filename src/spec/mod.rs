@@ -1,10 +1,14 @@
 //! What the user writes: YAML in, documents or every problem out, each with line and column.
 
 pub mod checks;
+mod defaults;
+mod defaults_document;
 pub mod document;
 mod environment;
 mod fields;
+mod inherit;
 mod job;
+mod limits;
 mod meaning;
 mod overrides;
 mod placeholder;
@@ -19,21 +23,28 @@ mod security;
 mod service;
 mod service_document;
 pub mod shape;
+mod site_share;
 mod storage;
 mod tree;
+mod values;
 
+pub use defaults_document::{DefaultRow, Defaults, SiteDefaults, SiteLimits};
 pub use document::{
-    Command, Document, EnvValue, EnvVariable, JobDocument, JobResources, Model, Parsed, Priority, Share, Training, VolumeAccess,
-    Workdir, WorkdirSource,
+    Command, Document, JobDocument, JobResources, Model, Parsed, Share, Training, VolumeAccess, Workdir, WorkdirSource,
 };
 pub use fields::{Located, WrittenGpuType, nearest};
+pub use inherit::inherit;
 pub use job::{is_label_key, is_label_value};
+pub use limits::over_limits;
 pub use overrides::Override;
 pub use pool_document::{Pool, PoolNode, PoolQuota, Quota, QuotaLimits};
 pub use problem::{FilePosition, Problem, Problems, Severity};
 pub use secrets::{is_secret_name, masked, notebook_token, of_source as secrets_in};
 pub use security::Security;
 pub use service_document::{Autoscaling, HealthCheck, Service};
+pub use site_share::{Inherited, SiteShare, SiteToleration};
+
+pub use values::{EnvValue, EnvVariable, Priority};
 
 use crate::model::JobKind;
 use fields::Reader;
@@ -42,7 +53,7 @@ use tree::{YamlDocument, YamlNode, YamlValue};
 /// Files larger than this are refused before they are read.
 pub const FILE_BYTES: u64 = 1 << 20;
 
-const KINDS: [&str; 7] = ["training", "inference", "notebook", "compute", "resource", "pool", "quota"];
+const KINDS: [&str; 8] = ["training", "inference", "notebook", "compute", "resource", "pool", "quota", "defaults"];
 
 /// Reads every document of one file. Warnings come with the documents; one error refuses the whole file.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
@@ -97,6 +108,7 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
     match word.as_str() {
         "resource" | "pool" => pool::pool(reader, &root).map(|pool| Document::Pool(Box::new(pool))),
         "quota" => pool::quota(reader, &root).map(|quota| Document::Quota(Box::new(quota))),
+        "defaults" => defaults::defaults(reader, &root, source).map(|defaults| Document::Defaults(Box::new(defaults))),
         word => {
             let kind: JobKind = word.parse().expect("the other kinds are jobs");
             job::job(reader, &root, kind, version, source).map(|job| Document::Job(Box::new(job)))

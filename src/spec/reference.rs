@@ -1,12 +1,17 @@
 //! The table of all fields: spellings, accepted values, kinds and meaning. `explain`, `init` and the JSON Schema are made
 //! from it, and a test holds it against the readers.
 
+mod defaults;
+
 use super::shape::Shape::{
-    AbsolutePath, Block, Boolean, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, Labels, ModelPath,
-    Namespaces, ObjectName, OneOrMany, Overlay, PoolNodes, Security, Share, ShortDuration, Text, TextMap, UrlPath, Variables,
+    AbsolutePath, Block, Boolean, ByName, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, Labels,
+    ModelPath, ObjectName, OneOrMany, Overlay, PoolNodes, Security, Share, ShortDuration, Text, TextMap, UrlPath, Variables,
     Whole, Word, Workdirs,
 };
 use super::shape::{Field, FieldScope, field};
+
+pub use defaults::{DEFAULTS, scope_names};
+pub(super) use defaults::{ENFORCEABLE, KIND_SCOPES, SCOPE, SITE_LIMITS, TOLERATION};
 
 pub(super) const JOB: &[Field] = &[
     field(
@@ -318,7 +323,7 @@ pub const QUOTA: &[Field] = &[
     field(&["quota"], Block(OF_QUOTA), "The quota.", "").needed(),
     field(
         &["namespace", "namespaces"],
-        Namespaces(LIMITS),
+        ByName(LIMITS),
         "What each namespace may request; one that is missing is made.",
         "{team-a: {gpu: 4}}",
     ),
@@ -326,13 +331,14 @@ pub const QUOTA: &[Field] = &[
 ];
 
 /// Kinds as they are written, with what they are.
-pub const KINDS: [(&str, &str); 6] = [
+pub const KINDS: [(&str, &str); 7] = [
     ("training", "a training on one or many nodes"),
     ("inference", "a model behind a port"),
     ("notebook", "a notebook on a GPU"),
     ("compute", "a service without GPUs"),
     ("pool", "nodes under a name"),
     ("quota", "what namespaces may request"),
+    ("defaults", "what the site sets for everybody's jobs"),
 ];
 
 /// Fields of a document of this kind.
@@ -341,6 +347,7 @@ pub fn of_kind(kind: &str) -> &'static [Field] {
     match kind {
         "pool" | "resource" => POOL,
         "quota" => QUOTA,
+        "defaults" => DEFAULTS,
         _ => DOCUMENT,
     }
 }

@@ -13,13 +13,15 @@ use super::reference::{
 use super::shape::{Field, Shape, spellings};
 
 /// What the readers refuse beside the schema.
-pub const BEYOND: [&str; 9] = [
+pub const BEYOND: [&str; 11] = [
     "minReplicas above maxReplicas",
     "shm above memory",
     "qos without whole CPUs and memory",
     "root under the restricted level",
     "two workdirs, two files or two variables of one name",
     "a node in two pools",
+    "a field that is enforced and not set",
+    "a pool in the defaults of a pool",
     "a placeholder that names nothing",
     "a delay of several units that comes to more than an hour",
     "numbers in scientific notation, with a sign, or whole ones with a fraction such as 1.0",
@@ -61,7 +63,7 @@ fn of(kind: &str) -> Value {
     let rules = schema["allOf"].as_array_mut().expect("a block has a list");
     rules.extend(match kind {
         "quota" => quota_rules(),
-        "pool" | "resource" => Vec::new(),
+        "pool" | "resource" | "defaults" => Vec::new(),
         kind => job_rules(kind),
     });
     schema
@@ -177,8 +179,13 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             let map = json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": nullable(one)});
             json!({"anyOf": [map, {"type": "array", "items": also_number(OBJECT), "uniqueItems": true}]})
         }
-        Shape::Namespaces(limits) => {
-            json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": block(limits, kind)})
+        Shape::ByName(fields) => {
+            json!({"type": "object", "propertyNames": {"pattern": OBJECT}, "additionalProperties": block(fields, kind)})
+        }
+        Shape::ListOf(fields) => json!({"type": "array", "items": item(fields, kind)}),
+        Shape::LabelKey => json!({"anyOf": [pattern(&label_key()), {"type": "number", "minimum": 0}, {"type": "boolean"}]}),
+        Shape::NodeLabels => {
+            json!({"type": "object", "propertyNames": {"pattern": label_key()}, "additionalProperties": label_text()})
         }
     }
 }
@@ -301,9 +308,25 @@ fn files() -> Value {
 }
 
 fn labels() -> Value {
-    let key = format!(r"^(?!(?:gpuctl|[^/]*kubernetes\.io)/)(?:[-.a-z0-9]{{1,253}}/)?{LABEL_VALUE}$");
-    let value = json!({"anyOf": [pattern(&format!("^(?:{LABEL_VALUE})?$")), {"type": "number", "minimum": 0}, {"type": ["boolean", "null"]}]});
-    json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": value})
+    let key = format!(r"^(?!(?:gpuctl|[^/]*kubernetes\.io)/){}", label_key().trim_start_matches('^'));
+    json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": label_text()})
+}
+
+fn label_key() -> String {
+    format!("^(?:[-.a-z0-9]{{1,253}}/)?{LABEL_VALUE}$")
+}
+
+fn label_text() -> Value {
+    json!({"anyOf": [pattern(&format!("^(?:{LABEL_VALUE})?$")), {"type": "number", "minimum": 0}, {"type": ["boolean", "null"]}]})
+}
+
+/// Returns a map of a list. Of a toleration only `Equal` has a value.
+fn item(fields: &[Field], kind: &str) -> Value {
+    let mut schema = block(fields, kind);
+    let exists = json!({"required": ["operator"], "properties": {"operator": pattern(&format!("^{}$", any_case("Exists")))}});
+    let rules = schema["allOf"].as_array_mut().expect("a block has a list");
+    rules.push(json!({"not": {"allOf": [exists, says(&["value"])]}}));
+    schema
 }
 
 /// Something is below a field of the document.

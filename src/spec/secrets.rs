@@ -6,8 +6,9 @@ use regex::Regex;
 
 use crate::model::JobKind;
 
-use super::document::{Command, Document, EnvValue, JobDocument};
+use super::document::{Command, Document, JobDocument};
 use super::tree::{YamlNode, YamlValue};
+use super::values::EnvValue;
 
 /// A flag or variable whose value is secret, up to its `=` or the end of the word.
 const NAME: &str = r"(?i)[\w.-]*(?:token|password|passwd|api[_-]?key|secret)";

@@ -72,8 +72,14 @@ pub enum Shape {
     Overlay,
     /// A map node → type, or a list of nodes.
     PoolNodes,
-    /// A map namespace → limits.
-    Namespaces(&'static [Field]),
+    /// A map of maps with these fields, by the name of an object.
+    ByName(&'static [Field]),
+    /// A list of maps with these fields.
+    ListOf(&'static [Field]),
+    /// A key of a label or taint, with or without a prefix.
+    LabelKey,
+    /// Labels that nodes have, Kubernetes' own included.
+    NodeLabels,
 }
 
 /// One field.

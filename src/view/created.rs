@@ -31,6 +31,9 @@ pub(crate) struct Created {
     /// Kinds and names of the other objects.
     #[serde(skip)]
     pub objects: Vec<String>,
+    /// What it has from the site's defaults.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub defaults: Vec<FromSite>,
     /// Only there when nothing was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -40,6 +43,30 @@ pub(crate) struct Created {
     /// Fields that `apply` changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
+}
+
+/// A value that a job has from the site's defaults.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FromSite {
+    /// The field of the job's document.
+    pub field: String,
+    pub value: String,
+    /// `all`, `kind training`, `pool infer-pool`.
+    pub scope: String,
+    /// True where it stands instead of the file's.
+    pub enforced: bool,
+}
+
+/// Returns a line for each value from the site, for people.
+#[must_use]
+pub(crate) fn site_lines(defaults: &[FromSite]) -> Vec<String> {
+    let instead = |one: &FromSite| if one.enforced { ", instead of the file's" } else { "" };
+    defaults
+        .iter()
+        .map(|one| {
+            format!("{}: {} (the site's defaults, {}{})", clean(&one.field), clean(&one.value), clean(&one.scope), instead(one))
+        })
+        .collect()
 }
 
 /// A pool or a quota that was made.
@@ -72,6 +99,7 @@ impl Made {
             gpu_type: None,
             pool: None,
             objects: Vec::new(),
+            defaults: Vec::new(),
             dry_run: self.dry_run,
             action: None,
             changes: Vec::new(),
@@ -179,5 +207,9 @@ pub(crate) fn text(created: &Created) -> String {
         "updated" => created.changes.iter().map(|line| format!("  {}\n", clean(line))).collect(),
         _ => format!("  {}\n", created.objects.join(", ")),
     };
-    format!("{}/{} {verb} in {}: {size}{pool}\n{below}", created.kind, created.job_id, created.namespace)
+    let from_site: String = match created.dry_run {
+        true => site_lines(&created.defaults).iter().map(|line| format!("  {line}\n")).collect(),
+        false => String::new(),
+    };
+    format!("{}/{} {verb} in {}: {size}{pool}\n{below}{from_site}", created.kind, created.job_id, created.namespace)
 }

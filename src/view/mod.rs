@@ -10,6 +10,7 @@ pub(crate) mod copied;
 pub(crate) mod coverage;
 pub(crate) mod created;
 pub(crate) mod csv;
+pub(crate) mod defaults;
 pub(crate) mod deleted;
 pub(crate) mod describe;
 pub(crate) mod efficiency;

@@ -54,7 +54,7 @@ fn below(fields: &[Field], name: &str, kind: &str) -> bool {
 
 fn inner(field: &Field) -> &'static [Field] {
     match field.shape {
-        Shape::Block(fields) | Shape::Workdirs(fields) | Shape::Namespaces(fields) => fields,
+        Shape::Block(fields) | Shape::Workdirs(fields) | Shape::ByName(fields) | Shape::ListOf(fields) => fields,
         Shape::HealthCheck => HEALTH_CHECK,
         Shape::Security => SECURITY,
         _ => &[],
@@ -84,11 +84,13 @@ fn what(shape: &Shape) -> String {
         Shape::HealthCheck => "path, or map".to_owned(),
         Shape::Security => "restricted, or map".to_owned(),
         Shape::Files => "list of files, or map path: file".to_owned(),
-        Shape::Labels | Shape::TextMap | Shape::Block(_) | Shape::Overlay => "map".to_owned(),
+        Shape::Labels | Shape::NodeLabels | Shape::TextMap | Shape::Block(_) | Shape::Overlay => "map".to_owned(),
         Shape::OneOrMany(one) => format!("{}, or a list", what(one)),
         Shape::Workdirs(_) => "list of maps, or of paths".to_owned(),
         Shape::PoolNodes => "list of nodes, or map node: {gpu-type}".to_owned(),
-        Shape::Namespaces(_) => "map namespace: limits".to_owned(),
+        Shape::ByName(_) => "map of maps, by name".to_owned(),
+        Shape::ListOf(_) => "list of maps".to_owned(),
+        Shape::LabelKey => "key of a label".to_owned(),
     }
 }
 
@@ -153,6 +155,7 @@ fn begins_with(kind: &str, path: &str) -> bool {
         "environment.command" => kind == "training",
         "namespace" => kind == "quota",
         "nodes" => kind == "pool",
+        "all" | "all.env" => kind == "defaults",
         _ => false,
     }
 }
@@ -196,7 +199,9 @@ pub(crate) fn markdown() -> String {
          schema`; `gpuctl explain FIELD` prints one of them with an example. Several documents may stand in a file, separated by \
          `---`.\n",
     );
-    for (title, kinds) in [("Jobs", &JOBS[..]), ("Pools", &["pool"][..]), ("Quotas", &["quota"][..])] {
+    for (title, kinds) in
+        [("Jobs", &JOBS[..]), ("Pools", &["pool"][..]), ("Quotas", &["quota"][..]), ("Site defaults", &["defaults"][..])]
+    {
         text.push_str(&format!("\n## {title}\n\n"));
         for (kind, about) in KINDS.iter().filter(|(kind, _)| kinds.contains(kind)) {
             text.push_str(&format!("- `kind: {kind}`: {about}\n"));

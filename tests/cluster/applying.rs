@@ -331,7 +331,7 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
         let before = template(kind, name);
         assert!(!before.to_string().contains("/dev/shm"), "{before:#}");
         let first = apply(&scene, yaml).ok();
-        assert_eq!(first.err.contains("was made by an earlier version"), kind != "job", "{}", first.err);
+        assert_eq!(first.err.contains("stays as it is"), kind != "job", "{}", first.err);
         assert_eq!(apply(&scene, yaml).ok().json()["action"], "unchanged");
         scene.gpuctl_with(&["diff", "-f", "-"], yaml).ok();
         assert_eq!(template(kind, name), before);

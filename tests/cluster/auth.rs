@@ -108,13 +108,19 @@ fn each_one_less(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
     found
 }
 
-/// Commands whose roles need more than this cluster: metrics, or a program in the pod.
-const ELSEWHERE: [&str; 16] = [
+/// Commands whose roles need more than this cluster, metrics, or a program in the pod; those of the site's defaults, of which
+/// there is one object for all tests, are in `defaults.rs`.
+const ELSEWHERE: [&str; 21] = [
     "open jobs",
+    "apply defaults",
     "attach jobs",
     "cp jobs",
+    "create defaults",
+    "delete defaults",
+    "describe defaults",
     "eff workloads",
     "get consumers",
+    "get defaults",
     "get heatmap",
     "get namespaces",
     "get overview",

@@ -7,6 +7,7 @@ mod auth;
 mod copy;
 mod create;
 mod cuts;
+mod defaults;
 mod delete;
 mod error_messages;
 mod labels;

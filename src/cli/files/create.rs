@@ -7,7 +7,7 @@ use crate::cli::args::submit::SubmitArgs;
 use crate::cli::files::create_secret;
 use crate::spec::Override;
 
-/// Submit the jobs, pools and quotas that files describe
+/// Submit the jobs, pools, quotas and site defaults that files describe
 ///
 /// Every document is validated before anything is written: first all problems of the YAML, then by the API
 /// server in a dry run of the objects and of a pod. A document whose objects fail half way is

@@ -9,11 +9,15 @@ use crate::cli::args::format::OneFormat;
 #[command(after_help = "Examples:
   gpuctl explain training
   gpuctl explain training.resources.gpu
+  gpuctl explain job.queue --server
   gpuctl explain service.health_check -o json")]
 pub(crate) struct Explain {
     /// Field, with or without its kind
     #[arg(value_name = "FIELD")]
     pub field: String,
+    /// Also show what this site's defaults set
+    #[arg(long)]
+    pub server: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

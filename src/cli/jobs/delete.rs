@@ -10,7 +10,7 @@ use crate::cli::args::value::duration;
 use crate::cli::candidates;
 use crate::deploy::delete::DeleteOptions;
 
-/// Delete jobs, pools and quotas
+/// Delete jobs, pools, quotas and the site's defaults
 ///
 /// Waits until the pods have ended, because only then their GPUs are free. Claims created by `size:` are kept unless --purge is given.
 #[derive(Args, Debug)]
@@ -42,6 +42,8 @@ pub(crate) enum DeleteTarget {
     /// Delete quotas of gpuctl's in every namespace that they bind
     #[command(visible_alias = "quotas")]
     Quota(QuotaNames),
+    /// Delete the site's defaults; jobs keep what they have
+    Defaults(DeleteDefaults),
 }
 
 #[derive(Args, Debug)]
@@ -69,8 +71,15 @@ impl Delete {
             DeleteTarget::Job(_) => "delete jobs",
             DeleteTarget::Pool(_) => "delete pools",
             DeleteTarget::Quota(_) => "delete quotas",
+            DeleteTarget::Defaults(_) => "delete defaults",
         })
     }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DeleteDefaults {
+    #[command(flatten)]
+    pub options: DeleteArgs,
 }
 
 #[derive(Args, Debug)]

@@ -12,7 +12,7 @@ use crate::deploy::decide::{Comparison, compare, masks};
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::names::named;
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
-use crate::deploy::{pools, quotas};
+use crate::deploy::{defaults, pools, quotas};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Noted, PoolDefinition};
 use crate::render::{Object, namespace};
@@ -142,6 +142,14 @@ async fn of_shared(connection: &Connection, document: &Document, context: &Conte
             }
             found.extend(stale.iter().map(|part| Difference::gone(&part.namespace, &part.label())));
             Ok(found)
+        }
+        Document::Defaults(site) => {
+            let object = defaults::object(connection, site).await?;
+            Ok(match connection.live(&object).await? {
+                None => vec![new(&object, &Masks::default())],
+                Some(live) if live["data"] == object.body["data"] => Vec::new(),
+                Some(live) => vec![Difference::changed("", &label(&object), &live["data"], &object.body["data"])],
+            })
         }
         Document::Job(_) => Ok(Vec::new()),
     }

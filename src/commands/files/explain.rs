@@ -2,11 +2,15 @@
 
 use std::process::ExitCode;
 
+use serde_json::json;
+
 use crate::cli::files::explain::Explain;
 use crate::context::Context;
+use crate::deploy::defaults::stored;
 use crate::error::{Error, ErrorName};
-use crate::spec::nearest;
-use crate::view::{Format, document, reference};
+use crate::spec::reference::scope_names;
+use crate::spec::{DefaultRow, nearest};
+use crate::view::{Format, defaults, document, reference};
 
 pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -19,7 +23,22 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
             (None, true) => error.hint("the part before it has no fields"),
         }
     })?;
-    let text = document(format, &reference::value(&args.field, found));
-    context.terminal.print(&text.unwrap_or_else(|| reference::explained(&args.field, found)))?;
+    let here = if args.server { Some(of_site(&args.field, context).await?) } else { None };
+    let mut value = reference::value(&args.field, found);
+    if let Some(rows) = &here {
+        value["defaults"] = json!(defaults::list(rows, rows.len()));
+    }
+    let text = document(format, &value);
+    let site = here.map_or_else(String::new, |rows| defaults::below(&rows));
+    context.terminal.print(&text.unwrap_or_else(|| format!("{}{site}", reference::explained(&args.field, found))))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what the site sets of a field; the last part of its path is its name there as well.
+async fn of_site(field: &str, context: &Context) -> Result<Vec<DefaultRow>, Error> {
+    let connection = context.connect().await?;
+    let found = stored(connection.site_defaults().await?)?;
+    let rows = found.map_or_else(Vec::new, |(site, _)| site.rows());
+    let last = field.rsplit('.').next().unwrap_or(field);
+    Ok(rows.into_iter().filter(|row| scope_names(row.field).contains(&last)).collect())
 }

@@ -7,10 +7,10 @@ use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::delete::{begin, end};
-use crate::deploy::{inputs, pools, quotas};
+use crate::deploy::{defaults, inputs, pools, quotas};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
-use crate::spec::Document;
+use crate::spec::{Document, SiteDefaults};
 use crate::view::deleted::{self, Deleted};
 use crate::view::{Format, document};
 
@@ -20,12 +20,14 @@ enum DeleteItem {
     Job(String),
     Pool(String),
     Quota(String),
+    Defaults,
 }
 
 impl DeleteItem {
     fn name(&self) -> &str {
         match self {
             Self::Job(name) | Self::Pool(name) | Self::Quota(name) => name,
+            Self::Defaults => SiteDefaults::NAME,
         }
     }
 }
@@ -34,6 +36,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let (items, how) = match &args.what {
         Some(DeleteTarget::Job(names)) => (names.names.iter().cloned().map(DeleteItem::Job).collect(), &names.options),
         Some(DeleteTarget::Pool(names)) => (names.names.iter().cloned().map(DeleteItem::Pool).collect(), &names.options),
+        Some(DeleteTarget::Defaults(args)) => (vec![DeleteItem::Defaults], &args.options),
         Some(DeleteTarget::Quota(names)) => (names.names.iter().cloned().map(DeleteItem::Quota).collect(), &names.options),
         None => (Vec::new(), &args.options),
     };
@@ -107,6 +110,7 @@ fn items_in(files: &[String], context: &Context) -> Result<Vec<DeleteItem>, Erro
         }),
         Document::Pool(pool) => DeleteItem::Pool(pool.name.value.clone()),
         Document::Quota(quota) => DeleteItem::Quota(quota.name.clone()),
+        Document::Defaults(_) => DeleteItem::Defaults,
     };
     // Jobs before the pools and quotas that they are in.
     let (jobs, shared): (Vec<DeleteItem>, Vec<DeleteItem>) =
@@ -128,6 +132,7 @@ async fn shared(
             pools::delete(connection, name, ending, context).await?
         }
         DeleteItem::Quota(name) => quotas::delete(connection, name, how.purge, how.ignore_not_found, context).await?,
+        DeleteItem::Defaults => defaults::delete(connection, how.ignore_not_found).await?,
         DeleteItem::Job(_) => None,
     };
     let answer =

@@ -1,0 +1,16 @@
+//! Arguments and help of `gpuctl describe defaults`.
+
+use clap::Args;
+
+use crate::cli::args::format::OneFormat;
+
+/// Show the site's defaults as they were written, and by whom
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl describe defaults
+  gpuctl describe defaults -o yaml")]
+pub(crate) struct DescribeDefaults {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,19 @@
+//! `gpuctl describe defaults`: prints the site's defaults as they were written, and by whom.
+
+use std::process::ExitCode;
+
+use crate::cli::defaults::describe::DescribeDefaults;
+use crate::context::Context;
+use crate::deploy::defaults::{none, stored};
+use crate::error::Error;
+use crate::view::{defaults, document};
+
+pub(crate) async fn run(args: &DescribeDefaults, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let (site, kept) = stored(connection.site_defaults().await?)?.ok_or_else(none)?;
+    let origin = defaults::Origin { user: kept.user.as_deref(), created_at: kept.created_at };
+    let text = document(args.output.into(), &defaults::whole(&site, &origin));
+    context.terminal.print(&text.unwrap_or_else(|| defaults::text(&site, &origin)))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,169 @@
+//! The site's defaults: written by administrators, read by whoever submits a job, and given to the jobs of a run.
+
+use crate::cache::Cache;
+use crate::cluster::{Connection, StoredDefaults};
+use crate::context::Context;
+use crate::deploy::inputs::InputDocument;
+use crate::deploy::pools::tell_home;
+use crate::error::{Error, ErrorName};
+use crate::render::{self, Object};
+use crate::spec::{self, Document, JobDocument, Problems, SiteDefaults, inherit, over_limits};
+use crate::view::created::{FromSite, Made};
+
+/// What is known of the site's defaults.
+#[derive(Debug, Default)]
+pub(crate) enum Site {
+    /// There are none.
+    #[default]
+    None,
+    Known(Box<SiteDefaults>),
+    /// The user may not read them.
+    Hidden,
+    /// They say what this version does not know; the problem is told.
+    Unreadable(String),
+}
+
+impl Site {
+    /// Asks the cluster.
+    pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
+        match connection.site_defaults().await {
+            Ok(None) => Ok(Self::None),
+            Ok(Some(stored)) => Ok(read(&stored).map_or_else(Self::Unreadable, |site| Self::Known(Box::new(site)))),
+            Err(failure) if failure.is_forbidden() => Ok(Self::Hidden),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Says why none are applied, where there may be some.
+    pub(crate) fn tell(&self, connection: Option<&Connection>, context: &Context) {
+        match self {
+            Self::Unreadable(problem) => context.terminal.warn(&format!(
+                "the site's defaults are not applied, for this version cannot read them: {problem}; a newer gpuctl can"
+            )),
+            Self::Hidden => {
+                // Once for each cluster: most of those who may not read them have none.
+                let (told, cache) = (connection.map(|one| format!("hidden defaults of {}", one.server())), Cache::usual());
+                let message = "you may not read the site's defaults in gpuctl-system, so none are applied";
+                match told.filter(|told| cache.get(told).is_none()) {
+                    Some(told) => {
+                        context.terminal.note(message);
+                        cache.put(&told, &true);
+                    }
+                    None => context.terminal.detail(message),
+                }
+            }
+            Self::None | Self::Known(_) => {}
+        }
+    }
+
+    /// Gives a job what the site sets for it. Returns the error when the job is more than the site allows.
+    pub(crate) fn fill(&self, input: &mut InputDocument) -> Option<Error> {
+        let (Self::Known(site), Document::Job(job)) = (self, &mut input.document) else { return None };
+        inherit(job, site);
+        let list = over_limits(job, site);
+        let problems = Problems { file: input.file.clone(), text: input.text.clone(), list };
+        (!problems.list.is_empty()).then(|| Error::over_limits(problems))
+    }
+}
+
+/// Returns the defaults and what is known of them; the error says why they cannot be read.
+pub(crate) fn stored(kept: Option<StoredDefaults>) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
+    let Some(kept) = kept else { return Ok(None) };
+    let refused = |problem| {
+        let error = Error::new(ErrorName::InvalidSpecification, "this version cannot read the site's defaults");
+        error.cause(problem).hint("a newer gpuctl can; `gpuctl version` tells yours")
+    };
+    read(&kept).map(|site| Some((site, kept))).map_err(refused)
+}
+
+/// Reads defaults as they are kept; the error is a sentence.
+pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, String> {
+    let parsed = spec::parse(SiteDefaults::NAME, &stored.text)
+        .map_err(|problems| problems.list.first().map_or_else(|| problems.to_string(), |problem| problem.message.clone()))?;
+    let found = parsed.documents.into_iter().find_map(|document| match document {
+        Document::Defaults(site) => Some(*site),
+        _ => None,
+    });
+    found.ok_or_else(|| "the object holds no document of `kind: defaults`".to_owned())
+}
+
+/// Returns what the file says otherwise and the site does not leave to it.
+pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
+    let Document::Job(job) = &input.document else { return Vec::new() };
+    let told = |one: &spec::Inherited| {
+        format!("`{}` is {} and not what the file says: the site enforces it (defaults, {})", one.field, one.value, one.scope)
+    };
+    job.site.inherited.iter().filter(|one| one.replaced).map(told).collect()
+}
+
+/// Returns what a job has from the site.
+pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
+    let one = |one: &spec::Inherited| FromSite {
+        field: one.field.clone(),
+        value: one.value.clone(),
+        scope: one.scope.clone(),
+        enforced: one.replaced,
+    };
+    job.site.inherited.iter().map(one).collect()
+}
+
+/// How defaults are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DefaultsOptions {
+    /// What is there already is changed.
+    pub change: bool,
+    /// Fields that others set are taken over.
+    pub force: bool,
+    /// Lets only administrators read what is in the namespace.
+    pub private: bool,
+    pub dry_run: bool,
+}
+
+/// Returns the object of the defaults, as this user writes it.
+pub(crate) async fn object(connection: &Connection, site: &SiteDefaults) -> Result<Object, Error> {
+    let user = connection.user().await?;
+    Ok(render::defaults(site, user.as_deref()))
+}
+
+/// Writes the defaults of a file.
+pub(crate) async fn create(
+    connection: &Connection,
+    site: &SiteDefaults,
+    how: DefaultsOptions,
+    context: &Context,
+) -> Result<Made, Error> {
+    let object = object(connection, site).await?;
+    let made = |status, message: &str| {
+        let name = SiteDefaults::NAME.to_owned();
+        Ok(Made { kind: "defaults", name, status, message: message.to_owned(), dry_run: how.dry_run })
+    };
+    let live = connection.live(&object).await?;
+    let status = match &live {
+        Some(live) if live["data"] == object.body["data"] => return made("unchanged", "are as the file says"),
+        Some(_) if !how.change => {
+            let error = Error::new(ErrorName::AlreadyExists, "the site has defaults already, and they differ from the file");
+            return Err(error.hint("`gpuctl apply -f` changes them, `gpuctl diff -f` shows how"));
+        }
+        Some(_) => "updated",
+        None => "created",
+    };
+    if how.dry_run {
+        return made(status, "would be set for every job that is submitted from now on");
+    }
+    tell_home(connection.ensure_home(how.private).await?, how.private, context);
+    connection.apply_with(&object, false, how.force).await?;
+    made(status, "set for every job that is submitted from now on")
+}
+
+/// Takes the defaults away.
+pub(crate) async fn delete(connection: &Connection, ignore_not_found: bool) -> Result<Option<String>, Error> {
+    if connection.remove_site_defaults().await? {
+        return Ok(Some("jobs keep what they have".to_owned()));
+    }
+    if ignore_not_found { Ok(None) } else { Err(none()) }
+}
+
+/// Makes the error for a site without defaults.
+pub(crate) fn none() -> Error {
+    Error::new(ErrorName::NotFound, "this site has no defaults").hint("`gpuctl init defaults` prints a file to begin with")
+}

@@ -1,0 +1,139 @@
+//! What a site sets for everybody's jobs, as `kind: defaults` describes it. It knows no cluster and no job.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::fields::Located;
+use super::security::Security;
+use super::site_share::SiteToleration;
+use super::values::{EnvVariable, Priority};
+use crate::model::JobKind;
+
+/// The defaults of a site.
+#[derive(Clone, Debug, Default)]
+pub struct SiteDefaults {
+    /// For every job.
+    pub all: Defaults,
+    /// For jobs of one kind.
+    pub kinds: Vec<(JobKind, Defaults)>,
+    /// For jobs in one pool.
+    pub pools: Vec<(String, Defaults)>,
+    /// Labels of nodes that tell the type of their GPUs, before the usual ones.
+    pub gpu_type_labels: Vec<String>,
+    /// The document as written.
+    pub source: String,
+}
+
+/// What one scope sets; what it leaves out is empty.
+#[derive(Clone, Debug, Default)]
+pub struct Defaults {
+    /// `resources.pool`.
+    pub pool: Option<Located<String>>,
+    /// `job.queue`.
+    pub queue: Option<String>,
+    /// `job.priority`.
+    pub priority: Option<Priority>,
+    /// `job.grace_period`.
+    pub grace_period: Option<Duration>,
+    /// `job.max_runtime`.
+    pub max_runtime: Option<Duration>,
+    /// `job.keep_for`.
+    pub keep_for: Option<Duration>,
+    /// `job.labels`.
+    pub labels: Vec<(String, String)>,
+    /// `job.annotations`.
+    pub annotations: Vec<(String, String)>,
+    /// `environment.imagePullSecret`.
+    pub image_pull_secrets: Vec<String>,
+    /// `environment.imagePullPolicy`.
+    pub image_pull_policy: Option<&'static str>,
+    /// `environment.env`.
+    pub env: Vec<EnvVariable>,
+    /// `resources.shm`.
+    pub shm: Option<String>,
+    /// `security`.
+    pub security: Security,
+    /// `storageClass` of claims that are made.
+    pub storage_class: Option<String>,
+    /// Taints that are tolerated.
+    pub tolerations: Vec<SiteToleration>,
+    /// Labels that a node must have.
+    pub node_selector: Vec<(String, String)>,
+    /// What a job may not exceed.
+    pub limits: SiteLimits,
+    /// Fields of this scope that a file cannot set otherwise.
+    pub enforced: Vec<&'static str>,
+    /// Every field as it is written, by its canonical name.
+    pub written: Vec<(&'static str, Value)>,
+}
+
+/// What a job may not exceed; `None` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SiteLimits {
+    /// GPUs of all pods.
+    pub gpu: Option<u32>,
+    /// Pods of a training.
+    pub node_count: Option<u32>,
+    /// Pods of a service.
+    pub replicas: Option<u32>,
+    /// CPUs of each pod.
+    pub cpu: Option<String>,
+    /// Bytes of each pod.
+    pub memory: Option<String>,
+    /// Longest run of a training.
+    pub max_runtime: Option<Duration>,
+}
+
+/// One field of one scope, as `get defaults` lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DefaultRow {
+    /// `all`, `kind training`, `pool infer-pool`.
+    pub scope: String,
+    /// The canonical name of the field.
+    pub field: &'static str,
+    /// The value as it is written.
+    pub value: Value,
+    /// True when a file cannot set it otherwise.
+    pub enforced: bool,
+}
+
+impl SiteDefaults {
+    /// The name under which they are kept.
+    pub const NAME: &'static str = "gpuctl-defaults";
+
+    /// Returns what holds for a job of this kind in this pool, the nearest first, each with the name of its scope.
+    #[must_use]
+    pub(super) fn scopes(&self, kind: JobKind, pool: Option<&str>) -> Vec<(String, &Defaults)> {
+        let of_pool = self.pools.iter().filter(|(name, _)| Some(name.as_str()) == pool);
+        let of_kind = self.kinds.iter().filter(|(own, _)| *own == kind);
+        of_pool
+            .map(|(name, set)| (format!("pool {name}"), set))
+            .chain(of_kind.map(|(kind, set)| (format!("kind {kind}"), set)))
+            .chain([("all".to_owned(), &self.all)])
+            .collect()
+    }
+
+    /// Returns every field that is set, in the order of the file's form: all, kinds, pools.
+    #[must_use]
+    pub fn rows(&self) -> Vec<DefaultRow> {
+        let kinds = self.kinds.iter().map(|(kind, set)| (format!("kind {kind}"), set));
+        let pools = self.pools.iter().map(|(name, set)| (format!("pool {name}"), set));
+        let scopes = [("all".to_owned(), &self.all)].into_iter().chain(kinds).chain(pools);
+        let mut rows: Vec<DefaultRow> = scopes
+            .flat_map(|(scope, set)| {
+                set.written.iter().map(move |(field, value)| DefaultRow {
+                    scope: scope.clone(),
+                    field,
+                    value: value.clone(),
+                    enforced: set.enforced.contains(field),
+                })
+            })
+            .collect();
+        if !self.gpu_type_labels.is_empty() {
+            let value = self.gpu_type_labels.clone().into();
+            rows.push(DefaultRow { scope: "nodes".to_owned(), field: "gpu_type_labels", value, enforced: false });
+        }
+        rows
+    }
+}

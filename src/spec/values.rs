@@ -1,0 +1,57 @@
+//! Values that a job and its site's defaults both have: a priority, a variable of the container.
+
+/// `job.priority`: one of the three PriorityClasses of gpuctl.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// `high`.
+    High,
+    /// `medium`.
+    Medium,
+    /// `low`.
+    Low,
+    /// An existing PriorityClass.
+    Class(String),
+}
+
+impl Priority {
+    /// Reads `job.priority`.
+    #[must_use]
+    pub(super) fn of(text: &str) -> Self {
+        match text {
+            "high" => Self::High,
+            "medium" => Self::Medium,
+            "low" => Self::Low,
+            other => Self::Class(other.to_owned()),
+        }
+    }
+}
+
+/// A variable of the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvVariable {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: EnvValue,
+}
+
+/// Where the value of a variable comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnvValue {
+    /// The file itself.
+    Text(String),
+    /// A key of a Secret.
+    Secret {
+        /// The name of the Secret.
+        name: String,
+        /// The key in it.
+        key: String,
+    },
+    /// A key of a ConfigMap.
+    ConfigMap {
+        /// The name of the ConfigMap.
+        name: String,
+        /// The key in it.
+        key: String,
+    },
+}
