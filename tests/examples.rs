@@ -9,7 +9,7 @@ use gpuctl_sandbox::nodes::{fleet, volumes};
 use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
-const KINDS: [&str; 6] = ["training", "inference", "notebook", "compute", "pool", "quota"];
+const KINDS: [&str; 7] = ["training", "inference", "notebook", "compute", "pool", "quota", "defaults"];
 
 fn examples() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
@@ -41,7 +41,7 @@ fn every_example_runs() {
         String::from_utf8(output.stdout).unwrap()
     };
     let files = examples();
-    for (folder, least) in [("examples", 7), ("small", 6)] {
+    for (folder, least) in [("examples", 8), ("small", 7)] {
         let own: Vec<&PathBuf> = files.iter().filter(|file| file.parent().unwrap().ends_with(folder)).collect();
         assert!(own.len() >= least, "{folder}: {own:?}");
         let kinds: Vec<String> = own.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();

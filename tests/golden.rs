@@ -55,12 +55,12 @@ fn objects(text: &str, target: impl Fn(usize) -> Target) -> Vec<Object> {
         .collect()
 }
 
-/// The examples that are jobs; pools and quotas become objects with the nodes that there are.
+/// The examples that are jobs; pools, quotas and defaults become objects with the nodes that there are.
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
-    let is_job = |path: &PathBuf| !matches!(path.file_stem().and_then(|stem| stem.to_str()), Some("pool" | "quota"));
+    let is_job = |path: &PathBuf| !matches!(path.file_stem().and_then(|stem| stem.to_str()), Some("pool" | "quota" | "defaults"));
     files.retain(is_job);
     files.sort();
     files

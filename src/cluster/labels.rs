@@ -1,10 +1,11 @@
-//! Writes labels of nodes by merge patch against the version that was read, so that two writers at once lose nothing.
+//! Writes labels of nodes, and the taint of a pool, by merge patch against the version that was read, so that two writers at once lose nothing.
 //!
 //! Note: a server-side apply of one label would remove the other labels of its manager.
 
 use serde_json::{Value, json};
 
 use super::{Connection, Failure};
+use crate::model::labels::POOL_LABEL;
 
 /// What became of one label on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,11 @@ pub(crate) enum LabelOverwrite<'a> {
 
 /// How often a write that somebody else got in front of is tried.
 const TRIES: u32 = 8;
+
+fn contended(node: &str) -> Failure {
+    let message = format!("node {node} is written to by others all the time");
+    Failure::conflict("Conflict", message)
+}
 
 impl Connection {
     /// Sets a label to `value`, or takes it away.
@@ -55,8 +61,33 @@ impl Connection {
                 other => return other.map(|()| Labelling::Done),
             }
         }
-        let message = format!("node {node} is written to by others all the time");
-        Err(Failure::conflict("Conflict", message))
+        Err(contended(node))
+    }
+
+    /// Takes the taint of pool `from` away from a node, and gives it that of pool `to`. Every other taint stays. False when there is no
+    /// such node.
+    pub(crate) async fn set_pool_taint(&self, node: &str, from: Option<&str>, to: Option<&str>) -> Result<bool, Failure> {
+        let path = format!("/api/v1/nodes/{node}");
+        for _ in 0..TRIES {
+            let Some(host) = self.find::<Value>(&path).await? else { return Ok(false) };
+            let there = host.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
+            let of_pool = |taint: &Value, pool: Option<&str>| {
+                taint["key"] == POOL_LABEL && taint["effect"] == "NoSchedule" && taint["value"].as_str() == pool
+            };
+            let mut taints: Vec<Value> =
+                there.iter().filter(|taint| !(from.is_some() && of_pool(taint, from) || of_pool(taint, to))).cloned().collect();
+            taints.extend(to.map(|pool| json!({"key": POOL_LABEL, "value": pool, "effect": "NoSchedule"})));
+            if taints == there {
+                return Ok(true);
+            }
+            let version = &host["metadata"]["resourceVersion"];
+            let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
+            match self.merge_patch(&path, &patch).await {
+                Err(failure) if failure.code() == Some(409) => {}
+                other => return other.map(|_| true),
+            }
+        }
+        Err(contended(node))
     }
 
     /// Writes labels of a node as it was at `version`; a 409 says that it has changed since.

@@ -13,6 +13,7 @@ pub(crate) mod options;
 pub(crate) mod plan;
 pub(crate) mod pool_labels;
 pub(crate) mod pool_rules;
+pub(crate) mod pool_taints;
 pub(crate) mod pools;
 pub(crate) mod quotas;
 pub(crate) mod shared;

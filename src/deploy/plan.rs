@@ -12,7 +12,7 @@ use crate::deploy::inputs::{self, InputDocument};
 use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::labels::POOL_LABEL;
-use crate::model::{GpuType, Nodes, PoolDefinition};
+use crate::model::{GpuType, Nodes, PoolDefinition, Taint};
 use crate::render::{Queueing, Rendered, Target, render};
 use crate::spec::{Document, JobDocument};
 
@@ -62,6 +62,13 @@ impl PlanningFacts {
                         for node in nodes {
                             let Some(kind) = labels.get(node.name.as_str()) else { continue };
                             node.labels.insert(POOL_LABEL.to_owned(), name.clone());
+                            if pool.exclusive {
+                                node.taints.push(Taint {
+                                    key: POOL_LABEL.to_owned(),
+                                    value: Some(name.clone()),
+                                    effect: "NoSchedule".to_owned(),
+                                });
+                            }
                             node.labels.extend(kind.as_ref().map(|kind| (TYPE_LABELS[0].to_owned(), kind.to_string())));
                         }
                     }

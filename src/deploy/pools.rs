@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::cluster::{Connection, LabelOverwrite, PoolNamespace, Wanted};
 use crate::context::Context;
 use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
+use crate::deploy::pool_taints::{self, TaintChange};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
+use crate::model::labels::POOL_LABEL;
 use crate::model::{Inventory, Noted, PoolDefinition, State};
 use crate::spec::Pool;
 use crate::view::created::Made;
@@ -35,6 +37,7 @@ pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
         gpu_types: pool.gpu_types.clone(),
         max_jobs: pool.quota.max_jobs,
         max_gpu_per_job: pool.quota.max_gpu_per_job,
+        exclusive: pool.exclusive,
         labels: BTreeMap::new(),
     }
 }
@@ -46,6 +49,8 @@ pub(crate) struct Planned {
     pub before: Option<PoolDefinition>,
     /// Labels that are not as they are wanted.
     pub steps: Vec<LabelChange>,
+    /// Taints that are not as they are wanted.
+    pub taints: Vec<TaintChange>,
     /// Nodes that are not there.
     pub missing: Vec<String>,
     inventory: Inventory,
@@ -56,7 +61,7 @@ impl Planned {
     pub(crate) fn without_nodes(pool: &Pool, before: Option<PoolDefinition>) -> Self {
         let labels = pool.nodes.iter().map(|node| (node.name.value.clone(), BTreeMap::new())).collect();
         let wanted = PoolDefinition { labels, ..definition(pool) };
-        Self { wanted, before, steps: Vec::new(), missing: Vec::new(), inventory: Inventory::default() }
+        Self { wanted, before, steps: Vec::new(), taints: Vec::new(), missing: Vec::new(), inventory: Inventory::default() }
     }
 }
 
@@ -93,14 +98,16 @@ pub(crate) async fn plan(connection: &Connection, pool: &Pool, force: bool) -> R
         }));
         wanted.labels.insert(node.name.value.clone(), set);
     }
-    Ok(Planned { wanted, before, steps, missing, inventory })
+    let after = before.clone().unwrap_or_default().changed_to(&wanted);
+    let taints = pool_taints::missing(&after, &inventory);
+    Ok(Planned { wanted, before, steps, taints, missing, inventory })
 }
 
 /// Makes the pool of a file: its definition, then its labels. A pool that is there already is changed with `force` only.
 /// A failure on the way takes everything back.
 pub(crate) async fn create(connection: &Connection, pool: &Pool, how: PoolOptions, context: &Context) -> Result<Made, Error> {
     let name = &pool.name.value;
-    let Planned { wanted, before, steps, missing, inventory } = plan(connection, pool, how.force).await?;
+    let Planned { wanted, before, steps, taints, missing, inventory } = plan(connection, pool, how.force).await?;
     if !missing.is_empty() && !how.keep_partial {
         let message = format!("there is no node {}; nothing was written", missing.join(", "));
         let error = Error::new(ErrorName::reported(ErrorKind::Request, "NodeNotFound"), message);
@@ -111,7 +118,7 @@ pub(crate) async fn create(connection: &Connection, pool: &Pool, how: PoolOption
     }
     let made = |status, message| Ok(Made { kind: "pool", name: name.clone(), status, message, dry_run: how.dry_run });
     match &before {
-        Some(before) if *before == before.changed_to(&wanted) && steps.is_empty() => {
+        Some(before) if *before == before.changed_to(&wanted) && steps.is_empty() && taints.is_empty() => {
             return made("unchanged", "is as the file says".to_owned());
         }
         Some(_) if !how.force && !how.change => {
@@ -125,7 +132,7 @@ pub(crate) async fn create(connection: &Connection, pool: &Pool, how: PoolOption
     if how.dry_run {
         return made(status, format!("would be {verb} with {nodes}"));
     }
-    write(connection, &wanted, before.as_ref(), &steps, how, context).await?;
+    write(connection, &wanted, before.as_ref(), (&steps, &taints), how, context).await?;
     for node in &pool.nodes {
         if let Some(host) = find(&inventory, &node.name.value) {
             leave_other(connection, host, name).await?;
@@ -148,7 +155,7 @@ async fn write(
     connection: &Connection,
     wanted: &PoolDefinition,
     before: Option<&PoolDefinition>,
-    steps: &[LabelChange],
+    (steps, taints): (&[LabelChange], &[TaintChange]),
     how: PoolOptions,
     context: &Context,
 ) -> Result<(), Error> {
@@ -159,18 +166,26 @@ async fn write(
         let message = format!("pool `{}` was made by somebody else meanwhile", wanted.name);
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
-    for (index, step) in steps.iter().enumerate() {
-        let over = if how.force { LabelOverwrite::Anything } else { LabelOverwrite::Only(step.before.as_deref()) };
-        if let Err(error) = set_label(connection, &step.node, &step.key, &step.value, over).await {
-            let left = take_back(connection, wanted, before, &steps[..index]).await;
-            let error = error.during(format!("pool `{}` could not be created", wanted.name));
-            return Err(match left.is_empty() {
-                true => error.cause("everything created before was removed again"),
-                false => error.cause(format!("still there: {}", left.join(", "))),
-            });
+    let (mut labelled, mut tainted) = (0, 0);
+    let written = async {
+        for step in steps {
+            let over = if how.force { LabelOverwrite::Anything } else { LabelOverwrite::Only(step.before.as_deref()) };
+            set_label(connection, &step.node, &step.key, &step.value, over).await?;
+            labelled += 1;
         }
-    }
-    Ok(())
+        for taint in taints {
+            pool_taints::write(connection, taint, false).await?;
+            tainted += 1;
+        }
+        Ok::<_, Error>(())
+    };
+    let Err(error) = written.await else { return Ok(()) };
+    let left = take_back(connection, wanted, before, (&steps[..labelled], &taints[..tainted])).await;
+    let error = error.during(format!("pool `{}` could not be created", wanted.name));
+    Err(match left.is_empty() {
+        true => error.cause("everything created before was removed again"),
+        false => error.cause(format!("still there: {}", left.join(", "))),
+    })
 }
 
 /// Says who may read what is written from now on.
@@ -191,9 +206,14 @@ async fn take_back(
     connection: &Connection,
     wanted: &PoolDefinition,
     before: Option<&PoolDefinition>,
-    steps: &[LabelChange],
+    (steps, taints): (&[LabelChange], &[TaintChange]),
 ) -> Vec<String> {
     let mut left = Vec::new();
+    for taint in taints.iter().rev() {
+        if pool_taints::write(connection, taint, true).await.is_err() {
+            left.push(format!("{}: taint {POOL_LABEL}", taint.node));
+        }
+    }
     for step in steps.iter().rev() {
         let ours = LabelOverwrite::Only(Some(&step.value));
         if connection.set_label(&step.node, &step.key, step.before.as_deref(), ours).await.is_err() {
@@ -252,6 +272,9 @@ pub(crate) async fn delete(
     let mut taken = BTreeSet::new();
     loop {
         for (node, notes) in known.pool.labels.iter().filter(|_| !how.keep_labels) {
+            if known.pool.exclusive {
+                pool_taints::leave(connection, node, name).await?;
+            }
             for (key, note) in notes {
                 unset(connection, node, key, note).await?;
             }

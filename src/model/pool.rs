@@ -19,6 +19,9 @@ pub struct PoolDefinition {
     pub max_jobs: Option<u32>,
     /// Of a job in all.
     pub max_gpu_per_job: Option<u32>,
+    /// A taint keeps the jobs of others off its nodes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
     /// Node → labels that were set for this pool, by key.
     pub labels: BTreeMap<String, Notes>,
 }

@@ -67,7 +67,7 @@ pub(super) fn whole_only(resources: &BTreeMap<String, Quantity>, nodes: &[Node])
 pub(super) fn affinity(
     always: Vec<NodeSelectorRequirement>,
     alternatives: Vec<NodeSelectorRequirement>,
-    preferred: Option<PreferredSchedulingTerm>,
+    preferred: Vec<PreferredSchedulingTerm>,
 ) -> Option<Affinity> {
     let with_all = |other: Option<NodeSelectorRequirement>| {
         let requirements: Vec<_> = always.iter().cloned().chain(other).collect();
@@ -79,22 +79,30 @@ pub(super) fn affinity(
         alternatives.into_iter().filter_map(|other| with_all(Some(other))).collect()
     };
     let required = (!terms.is_empty()).then_some(NodeSelector { node_selector_terms: terms });
-    if required.is_none() && preferred.is_none() {
+    if required.is_none() && preferred.is_empty() {
         return None;
     }
     Some(Affinity {
         node_affinity: Some(NodeAffinity {
             required_during_scheduling_ignored_during_execution: required,
-            preferred_during_scheduling_ignored_during_execution: preferred.map(|term| vec![term]),
+            preferred_during_scheduling_ignored_during_execution: Some(preferred).filter(|terms| !terms.is_empty()),
         }),
         ..Affinity::default()
     })
 }
 
 /// Keeps a job without GPUs off the nodes that have GPUs.
-pub(super) fn without_gpus() -> Option<PreferredSchedulingTerm> {
+pub(super) fn without_gpus() -> PreferredSchedulingTerm {
+    PreferredSchedulingTerm { weight: 100, preference: without(TYPE_LABELS) }
+}
+
+/// Leaves the nodes of pools to the jobs that ask for them, as long as others are free.
+pub(super) fn outside_of_pools(wanted: &JobResources, nodes: &[Node]) -> Option<PreferredSchedulingTerm> {
+    let of_none = wanted.pool.is_none() && nodes.iter().any(|node| node.pool().is_some());
+    of_none.then(|| PreferredSchedulingTerm { weight: 50, preference: without([POOL_LABEL]) })
+}
+
+fn without<const COUNT: usize>(keys: [&str; COUNT]) -> NodeSelectorTerm {
     let absent = |key: &str| NodeSelectorRequirement { key: key.to_owned(), operator: "DoesNotExist".to_owned(), values: None };
-    let preference =
-        NodeSelectorTerm { match_expressions: Some(TYPE_LABELS.into_iter().map(absent).collect()), match_fields: None };
-    Some(PreferredSchedulingTerm { weight: 100, preference })
+    NodeSelectorTerm { match_expressions: Some(keys.into_iter().map(absent).collect()), match_fields: None }
 }

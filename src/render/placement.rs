@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::affinity::{affinity, cloud_terms, is_in, pool_requirement, type_terms, whole_only, without_gpus};
-use super::tolerations::{of_pool, tolerations, welcome};
+use super::affinity::{affinity, cloud_terms, is_in, outside_of_pools, pool_requirement, type_terms, whole_only, without_gpus};
+use super::tolerations::{of_pool, of_unseen_pool, tolerations, welcome};
 use super::{Refusal, Target};
 use crate::model::gpu;
 use crate::model::{GpuType, Node, Nodes, quantity};
@@ -68,7 +68,8 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         Some(pool) => in_pool(pool, nodes)?,
     };
     if wanted.gpu == 0 {
-        let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), without_gpus());
+        let preferred = [without_gpus()].into_iter().chain(outside_of_pools(wanted, nodes)).collect();
+        let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), preferred);
         let candidates = in_pool.iter().map(|node| node.name.clone()).collect();
         return Ok(NodeChoice { affinity, candidates, tolerations: of_pool(wanted, &in_pool), ..NodeChoice::default() });
     }
@@ -110,7 +111,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     let serving = welcome(serving, job, &tolerations, &mut warnings);
     let always = pool_requirement(wanted).into_iter().chain(requirements).collect();
     Ok(NodeChoice {
-        affinity: affinity(always, alternatives, None),
+        affinity: affinity(always, alternatives, outside_of_pools(wanted, nodes).into_iter().collect()),
         tolerations,
         gpu_type: types.first().filter(|_| types.len() == 1).cloned(),
         candidates: serving.iter().map(|node| node.name.clone()).collect(),
@@ -286,8 +287,8 @@ fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Opt
 /// of the type. A node that an autoscaler would bring is known by the autoscaler's own labels only.
 fn blind(wanted: &JobResources) -> NodeChoice {
     if wanted.gpu == 0 {
-        let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), without_gpus());
-        return NodeChoice { affinity, ..NodeChoice::default() };
+        let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), vec![without_gpus()]);
+        return NodeChoice { affinity, tolerations: of_unseen_pool(wanted), ..NodeChoice::default() };
     }
     let written = wanted.gpu_type.as_ref().map(|written| &written.value);
     let alternatives = written.map_or_else(Vec::new, |WrittenGpuType { text, kind }| {
@@ -299,8 +300,12 @@ fn blind(wanted: &JobResources) -> NodeChoice {
     let resource = written.map_or(gpu::WHOLE[0], |written| written.kind.resource());
     let resources = count(resource, wanted.gpu.into());
     NodeChoice {
-        tolerations: tolerations(wanted, &[], &resources),
-        affinity: affinity(pool_requirement(wanted).into_iter().chain(whole_only(&resources, &[])).collect(), alternatives, None),
+        tolerations: [tolerations(wanted, &[], &resources), of_unseen_pool(wanted)].concat(),
+        affinity: affinity(
+            pool_requirement(wanted).into_iter().chain(whole_only(&resources, &[])).collect(),
+            alternatives,
+            Vec::new(),
+        ),
         gpu_type: written.map(|written| written.kind.clone()),
         candidates: Vec::new(),
         warnings: vec![format!("you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked")],

@@ -44,6 +44,11 @@ pub(super) fn of_pool(wanted: &JobResources, nodes: &[&Node]) -> Vec<Toleration>
     pool.map(|pool| tolerate(POOL_LABEL, Some(&pool.value))).into_iter().collect()
 }
 
+/// Returns the same where no node may be seen, so that nobody knows whether they are tainted.
+pub(super) fn of_unseen_pool(wanted: &JobResources) -> Vec<Toleration> {
+    wanted.pool.iter().map(|pool| tolerate(POOL_LABEL, Some(&pool.value))).collect()
+}
+
 fn tolerate(key: &str, value: Option<&str>) -> Toleration {
     let operator = if value.is_some() { "Equal" } else { "Exists" };
     Toleration {

@@ -32,8 +32,9 @@ pub(super) fn pool(reader: &mut Reader, root: &YamlNode) -> Option<Pool> {
         quota.finish(reader);
         PoolQuota { max_jobs, max_gpu_per_job }
     });
+    let exclusive = fields.take(reader, "exclusive").and_then(|node| reader.boolean(node, "exclusive")).unwrap_or(false);
     fields.finish(reader);
-    Some(Pool { name: name?, description: description.map(|text| text.value), gpu_types, quota, nodes })
+    Some(Pool { name: name?, description: description.map(|text| text.value), gpu_types, quota, exclusive, nodes })
 }
 
 fn start<'t>(reader: &mut Reader, root: &'t YamlNode, table: &'static [Field]) -> Option<Fields<'t>> {

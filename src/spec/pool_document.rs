@@ -14,6 +14,8 @@ pub struct Pool {
     pub gpu_types: Vec<GpuType>,
     /// Limits of the pool.
     pub quota: PoolQuota,
+    /// Its nodes take no job of another pool, or of none.
+    pub exclusive: bool,
     /// The nodes that the file puts into it.
     pub nodes: Vec<PoolNode>,
 }

@@ -292,6 +292,12 @@ pub(super) const OF_POOL: &[Field] = &[
     field(&["description"], Text, "A sentence for people.", "what it is for"),
     field(&GPU_TYPE, OneOrMany(&GpuType), "Allowed types; any without it.", "[a100-80g]"),
     field(&["quota"], Block(POOL_LIMITS), "What one job and all jobs may take.", ""),
+    field(
+        &["exclusive"],
+        Boolean,
+        "Keep jobs of other pools, and of none, off its nodes by a taint; what runs there stays.",
+        "true",
+    ),
 ];
 
 /// Fields of a node in a pool's map of nodes.

@@ -195,6 +195,8 @@ pub(crate) struct PoolDocument {
     allowed_gpu_type: Option<Vec<GpuType>>,
     /// `null` when definitions may not be read.
     quota: Option<PoolLimitsDocument>,
+    /// `null` when definitions may not be read.
+    exclusive: Option<bool>,
     jobs: Vec<RunningJob>,
 }
 
@@ -223,6 +225,7 @@ pub(crate) fn document(pool: &PoolUse) -> PoolDocument {
         gpu_utilization: pool.figures().utilization.map(rounded),
         gpu_sampled: pool.figures().sampled,
         memory_usage: coverage::memory_of(&pool.figures()),
+        exclusive: pool.defined.then_some(definition.exclusive),
         allowed_gpu_type: pool.defined.then_some(definition.gpu_types),
         quota: pool
             .defined
@@ -274,6 +277,9 @@ pub(crate) fn text(pool: &PoolUse, look: TextStyle) -> String {
             _ => limits.join(", "),
         },
     );
+    if definition.exclusive {
+        line("exclusive", "a taint keeps jobs of other pools, and of none, off its nodes".to_owned());
+    }
     line("nodes", pool.hosts.iter().map(NodeUsage::name).collect::<Vec<_>>().join(", "));
     if !pool.jobs.is_empty() {
         let mut table = Table::new([left("JOBS"), left("KIND"), left("STATUS"), right("GPUS"), left("USER")]);

@@ -277,3 +277,73 @@ fn nothing_of_a_run_is_written_when_a_job_of_it_cannot_be() {
     assert_eq!(ids, [&Value::Null, &Value::Null, &json!("a")]);
     scene.gpuctl_anywhere(&["delete", "-f", path.to_str().unwrap(), "--purge"]).ok();
 }
+
+/// The taints of a node that pools set.
+fn taints(scene: &Scene, node: &str) -> Vec<String> {
+    let all = scene.admin.json(&["get", "node", node])["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    all.iter().map(|taint| format!("{}={}:{}", text(taint, "key"), text(taint, "value"), text(taint, "effect"))).collect()
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
+#[test]
+fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
+    let scene = scene("fenced", 3);
+    let own = "gpuctl/pool=fenced:NoSchedule";
+    scene.admin.run(&["taint", "node", "fenced-0", "mine=x:PreferNoSchedule"]);
+    let pool = |exclusive: bool, nodes: &str| {
+        format!("kind: pool\nversion: v0.1\npool: {{name: fenced, exclusive: {exclusive}}}\nnodes: [{nodes}]\n")
+    };
+    make(&scene, &pool(false, "fenced-0, fenced-1"), &[]).ok();
+    // What runs there stays when the taint comes.
+    let anybody =
+        "kind: training\nversion: v0.1\njob: {name: NAME}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1}\n";
+    let fixed = format!("{}pod: {{nodeSelector: {{kubernetes.io/hostname: fenced-0}}}}\n", anybody.replace("NAME", "before"));
+    make(&scene, &fixed, &["--wait", "--timeout", "60s"]).ok();
+    let exclusive = pool(true, "fenced-0, fenced-1");
+    assert!(scene.gpuctl_with(&["diff", "-f", "-"], &exclusive).exits(1).out.contains("+exclusive: true"));
+    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive).ok().json()["status"], "updated");
+    assert_eq!(taints(&scene, "fenced-0"), ["mine=x:PreferNoSchedule", own]);
+    assert_eq!(taints(&scene, "fenced-1"), [own]);
+    scene.gpuctl_with(&["diff", "-f", "-"], &exclusive).ok();
+    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive).ok().json()["status"], "unchanged");
+    assert_eq!(scene.job("before")["status"], "running");
+    let described = scene.gpuctl(&["describe", "pool", "fenced", "-o", "json"]).ok().json();
+    assert_eq!((&described["exclusive"], &described["status"]), (&json!(true), &json!("active")));
+
+    // Jobs of the pool get in, others do not.
+    let inside = anybody.replace("NAME", "inside").replace("gpu: 1", "gpu: 1, pool: fenced");
+    make(&scene, &inside, &["--wait", "--timeout", "60s"]).ok();
+    let fixed = fixed.replace("before", "outside");
+    make(&scene, &fixed, &[]).ok();
+    scene.until("outside", "pending", Some("Unschedulable"));
+    // One without a pool prefers nodes outside of pools.
+    let affinity = scene.get(&["job", "outside"])["spec"]["template"]["spec"]["affinity"].to_string();
+    assert!(
+        affinity.contains(r#""preference":{"matchExpressions":[{"key":"gpuctl/pool","operator":"DoesNotExist"}]}"#),
+        "{affinity}"
+    );
+
+    // What somebody took away comes back; nodes that come and go get and lose it.
+    scene.admin.run(&["taint", "node", "fenced-1", "gpuctl/pool-"]);
+    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &exclusive).ok().json()["status"], "updated");
+    assert_eq!(taints(&scene, "fenced-1"), [own]);
+    scene.gpuctl(&["add", "node", "fenced-2", "--pool", "fenced"]).ok();
+    assert_eq!(taints(&scene, "fenced-2"), [own]);
+    scene.gpuctl(&["remove", "node", "fenced-2", "--pool", "fenced"]).ok();
+    assert_eq!(taints(&scene, "fenced-2"), [""; 0]);
+    let open = "kind: pool\nversion: v0.1\npool: {name: fenced-open}\nnodes: [fenced-1]\n";
+    make(&scene, open, &["--force"]).ok();
+    assert_eq!(taints(&scene, "fenced-1"), [""; 0]);
+    scene.gpuctl(&["add", "node", "fenced-1", "--pool", "fenced", "--force"]).ok();
+    assert_eq!(taints(&scene, "fenced-1"), [own]);
+
+    // It goes with the pool, or with the word.
+    scene.gpuctl_with(&["apply", "-f", "-"], &pool(false, "fenced-0, fenced-1")).ok();
+    assert_eq!((taints(&scene, "fenced-0"), taints(&scene, "fenced-1").len()), (vec!["mine=x:PreferNoSchedule".to_owned()], 0));
+    scene.gpuctl_with(&["apply", "-f", "-"], &exclusive).ok();
+    scene.gpuctl(&["delete", "pool", "fenced", "fenced-open", "--force"]).ok();
+    assert_eq!((taints(&scene, "fenced-0"), taints(&scene, "fenced-1").len()), (vec!["mine=x:PreferNoSchedule".to_owned()], 0));
+}

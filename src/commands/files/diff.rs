@@ -14,6 +14,7 @@ use crate::deploy::names::named;
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::{defaults, pools, quotas};
 use crate::error::{Error, ErrorKind};
+use crate::model::labels::POOL_LABEL;
 use crate::model::{Noted, PoolDefinition};
 use crate::render::{Object, namespace};
 use crate::spec::{Document, Pool};
@@ -178,7 +179,7 @@ async fn of_pool(connection: &Connection, pool: &Pool, context: &Context) -> Res
     };
     let told = |pool: &PoolDefinition, nodes: LabelsByNode| {
         json!({
-            "description": pool.description, "gpu-type": pool.gpu_types,
+            "description": pool.description, "gpu-type": pool.gpu_types, "exclusive": pool.exclusive,
             "quota": {"maxJobs": pool.max_jobs, "maxGpuPerJob": pool.max_gpu_per_job}, "nodes": nodes,
         })
     };
@@ -195,6 +196,12 @@ async fn of_pool(connection: &Connection, pool: &Pool, context: &Context) -> Res
             labels.extend(step.before.map(|value| (step.key, value)));
         }
     }
-    let (live, wanted) = (told(&before, there), told(&after, nodes(&after)));
+    let mut wanted = nodes(&after);
+    for taint in planned.taints {
+        let key = format!("taint {POOL_LABEL}");
+        there.entry(taint.node.clone()).or_default().extend(taint.before.map(|pool| (key.clone(), pool)));
+        wanted.entry(taint.node).or_default().extend(taint.wanted.map(|pool| (key, pool)));
+    }
+    let (live, wanted) = (told(&before, there), told(&after, wanted));
     Ok((live != wanted).then(|| Difference::changed("", &name, &live, &wanted)))
 }

@@ -6,6 +6,7 @@ use crate::cli::pools::nodes::{Add, PoolNodes, Remove};
 use crate::cluster::{Connection, LabelOverwrite};
 use crate::context::Context;
 use crate::deploy::pool_labels::{find, fits, leave_other, set_label, taken_over, unset};
+use crate::deploy::pool_taints::{self, TaintChange, taken_by};
 use crate::deploy::pools;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
@@ -86,6 +87,12 @@ async fn put_in(connection: &Connection, host: &NodeUsage, pool: &PoolDefinition
             Err(_) => error.cause(format!("pool `{}` still lists it", pool.name)),
         });
     }
+    // The taint of the pool that it leaves goes, that of the one that it comes into is set.
+    let before = taken_by(&host.details.node).map(ToOwned::to_owned);
+    let taint = TaintChange { node: host.name().to_owned(), wanted: pool.exclusive.then(|| pool.name.clone()), before };
+    if taint.wanted != taint.before {
+        pool_taints::write(connection, &taint, false).await?;
+    }
     leave_other(connection, host, &pool.name).await
 }
 
@@ -96,6 +103,9 @@ async fn take_out(connection: &Connection, host: &NodeUsage, pool: &str) -> Resu
     if host.details.node.pool() != Some(pool) && set.is_empty() {
         let place = host.details.node.pool().map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
         return Err(Error::new(ErrorName::NotInPool, format!("node `{node}` is in {place}")));
+    }
+    if taken_by(&host.details.node) == Some(pool) {
+        pool_taints::leave(connection, node, pool).await?;
     }
     let own = (POOL_LABEL.to_owned(), Noted { value: pool.to_owned(), before: None });
     for (key, note) in set.into_iter().chain([own]) {

@@ -1,0 +1,54 @@
+//! The taint of an exclusive pool, which keeps the jobs of others off its nodes. It evicts nobody, and goes with the pool.
+
+use crate::cluster::Connection;
+use crate::error::Error;
+use crate::lookup;
+use crate::model::labels::POOL_LABEL;
+use crate::model::{Inventory, Node, PoolDefinition};
+
+/// A taint that a node gets or loses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TaintChange {
+    pub node: String,
+    /// The pool that the node is for from now on; `None` when it is for everybody.
+    pub wanted: Option<String>,
+    /// The pool that it is for now.
+    pub before: Option<String>,
+}
+
+/// Returns the pool whose jobs alone a node takes.
+#[must_use]
+pub(crate) fn taken_by(node: &Node) -> Option<&str> {
+    let taint = node.taints.iter().find(|taint| taint.key == POOL_LABEL && taint.effect == "NoSchedule");
+    taint.and_then(|taint| taint.value.as_deref())
+}
+
+/// Returns what differs on the nodes of a pool from what its definition says.
+#[must_use]
+pub(crate) fn missing(pool: &PoolDefinition, inventory: &Inventory) -> Vec<TaintChange> {
+    let wanted = pool.exclusive.then(|| pool.name.clone());
+    let hosts = inventory.hosts.iter().filter(|host| pool.labels.contains_key(host.name()));
+    hosts
+        .map(|host| TaintChange {
+            node: host.name().to_owned(),
+            wanted: wanted.clone(),
+            before: taken_by(&host.details.node).map(ToOwned::to_owned),
+        })
+        .filter(|change| change.wanted != change.before)
+        .collect()
+}
+
+/// Writes one change, or takes it back.
+pub(crate) async fn write(connection: &Connection, change: &TaintChange, back: bool) -> Result<(), Error> {
+    let (from, to) = if back { (&change.wanted, &change.before) } else { (&change.before, &change.wanted) };
+    match connection.set_pool_taint(&change.node, from.as_deref(), to.as_deref()).await? {
+        true => Ok(()),
+        false => Err(lookup::missing_node(&change.node, &[])),
+    }
+}
+
+/// Takes the taint of `pool` from a node that leaves it.
+pub(crate) async fn leave(connection: &Connection, node: &str, pool: &str) -> Result<(), Error> {
+    connection.set_pool_taint(node, Some(pool), None).await?;
+    Ok(())
+}
