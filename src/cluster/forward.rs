@@ -40,8 +40,6 @@ pub(crate) enum RouteEvent {
     /// A connection failed.
     Failed(String),
 }
-
-const LOOK: Duration = Duration::from_secs(1);
 /// How long a connection waits for a pod that takes it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a server may be silent after its client has said all, or is gone: the two look alike.
@@ -105,6 +103,7 @@ impl Connection {
     ) -> Result<Option<State>, Failure> {
         let wanted = Wanted { kind: Some(route.kind), ..Wanted::one(&route.namespace, &route.job) };
         let (mut told, mut last) = (None, None);
+        let mut bell = self.doorbell(&route.namespace, &route.job);
         loop {
             match self.jobs(&wanted).await {
                 Ok(selection) => {
@@ -129,7 +128,7 @@ impl Connection {
                 Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
-            tokio::time::sleep(LOOK).await;
+            bell.news(None).await;
         }
     }
 

@@ -18,6 +18,7 @@ use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
 
 /// An inventory, and what could not be read for it.
+#[derive(Clone)]
 pub(crate) struct InventorySnapshot {
     pub inventory: Inventory,
     /// Pods that have not ended; `None` when those of all namespaces may not be listed.

@@ -59,3 +59,4 @@ pub(crate) use preflight::Obstacle;
 pub(crate) use prometheus_service::{PrometheusService, ProxiedResponse};
 pub(crate) use quotas::QuotaPart;
 pub(crate) use submit::{Broken, Left, Progress, label};
+pub(crate) use workloads::Owners;

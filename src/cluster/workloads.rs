@@ -17,6 +17,7 @@ use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
 use super::{Connection, Failure};
 
 /// Owners and pods, and what could not be read.
+#[derive(Clone)]
 pub(crate) struct Owners {
     pub forest: Forest,
     /// Kinds that may not be listed, so that workloads without pods are missing.

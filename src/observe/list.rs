@@ -128,6 +128,8 @@ impl Listing {
 
 /// One look at the cluster. A watch outlives a restart of the API server; a single answer is an answer now.
 pub(crate) struct Round<'a> {
+    /// True when what was read before is to be read again.
+    pub fresh: bool,
     /// True the first time: warnings about missing rights are printed once.
     pub first: bool,
     /// Set in a watch, for its warnings.
@@ -138,7 +140,7 @@ impl Round<'_> {
     /// Returns the only look of a command that is no list.
     #[must_use]
     pub(crate) fn single() -> Self {
-        Self { first: true, watching: None }
+        Self { fresh: true, first: true, watching: None }
     }
 
     /// Sends a request; in a watch it waits out an outage.
@@ -154,26 +156,30 @@ pub(crate) async fn run(
     context: &Context,
     look: impl AsyncFnMut(Round<'_>) -> Result<Listing, Error>,
 ) -> Result<ExitCode, Error> {
-    run_after(options, context, async || tokio::time::sleep(options.interval).await, look).await
+    let pause = async || {
+        tokio::time::sleep(options.interval).await;
+        true
+    };
+    run_after(options, context, pause, look).await
 }
 
-/// The same; `pause` lasts until there may be news.
+/// The same; `pause` lasts until there may be news, and says whether what was read before is to be read again.
 pub(crate) async fn run_after(
     options: &ListOptions,
     context: &Context,
-    pause: impl AsyncFnMut(),
+    pause: impl AsyncFnMut() -> bool,
     mut look: impl AsyncFnMut(Round<'_>) -> Result<Listing, Error>,
 ) -> Result<ExitCode, Error> {
     context.terminal.set_format(options.format);
     if options.watch {
-        return watch::watch(options.format, pause, context, async |first| {
-            let listing = look(Round { first, watching: Some(context) }).await?;
+        return watch::watch(options.format, pause, context, async |first, fresh| {
+            let listing = look(Round { fresh, first, watching: Some(context) }).await?;
             let rows = listing.names.iter().cloned().zip(listing.rows());
             Ok(WatchFrame::new(listing.text(options, context)?, rows))
         })
         .await;
     }
-    let listing = look(Round { first: true, watching: None }).await?;
+    let listing = look(Round { fresh: true, first: true, watching: None }).await?;
     context.terminal.print(&listing.text(options, context)?)?;
     if listing.names.is_empty() && !listing.none.is_empty() {
         context.terminal.note(listing.none);

@@ -5,6 +5,7 @@ pub(crate) mod at_time;
 pub(crate) mod curves;
 pub(crate) mod history;
 pub(crate) mod hourly;
+pub(crate) mod kept;
 pub(crate) mod list;
 pub(crate) mod metrics;
 pub(crate) mod names;

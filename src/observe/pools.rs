@@ -14,6 +14,7 @@ use crate::view::coverage::Coverage;
 use crate::view::pools::PoolUse;
 
 /// Pools, and what of them could not be seen.
+#[derive(Clone)]
 pub(crate) struct PoolsFound {
     pub pools: Vec<PoolUse>,
     pub stock: InventorySnapshot,

@@ -10,8 +10,10 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::view::Format;
 
-/// How often a watch looks.
-pub(crate) const WATCH_STEP: Duration = Duration::from_secs(2);
+/// How often a watch looks that hears of no changes.
+pub(crate) const WATCH_STEP: Duration = Duration::from_secs(5);
+/// How often a watch that hears of changes asks for metrics.
+pub(crate) const METRICS_STEP: Duration = Duration::from_secs(15);
 
 /// What a list shows at one time.
 pub(crate) struct WatchFrame {
@@ -28,18 +30,18 @@ impl WatchFrame {
     }
 }
 
-/// Shows frames until it is interrupted. `look` is told whether it is the first time.
+/// Shows frames until it is interrupted. `look` is told whether it is the first time, and whether to read everything anew.
 pub(crate) async fn watch(
     format: Format,
-    mut pause: impl AsyncFnMut(),
+    mut pause: impl AsyncFnMut() -> bool,
     context: &Context,
-    mut look: impl AsyncFnMut(bool) -> Result<WatchFrame, Error>,
+    mut look: impl AsyncFnMut(bool, bool) -> Result<WatchFrame, Error>,
 ) -> Result<ExitCode, Error> {
     let redraws = context.terminal.out_is_terminal() && !format.is_document();
     let mut known = BTreeMap::new();
-    let mut first = true;
+    let (mut first, mut fresh) = (true, true);
     loop {
-        let frame = look(first).await?;
+        let frame = look(first, fresh).await?;
         if redraws {
             context.terminal.redraw(&frame.text)?;
         } else {
@@ -51,7 +53,7 @@ pub(crate) async fn watch(
             known = frame.lines;
         }
         first = false;
-        pause().await;
+        fresh = pause().await;
     }
 }
 

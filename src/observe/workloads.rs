@@ -3,10 +3,11 @@
 use futures::future::join3;
 
 use super::list::Round;
-use crate::cluster::Connection;
+use crate::cluster::{Connection, InventorySnapshot, Owners};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::{Figures, Forest, GpuCount, Readings, Workload};
+use crate::observe::kept::Kept;
 use crate::observe::metrics::OptionalMetrics;
 use crate::spec::nearest;
 use crate::stats::dialect::Quantity;
@@ -36,18 +37,44 @@ impl WorkloadsFound {
     }
 }
 
+/// Objects that are read again only when they have changed.
+pub(crate) struct KeptObjects {
+    pub owners: Kept<Owners>,
+    pub stock: Kept<InventorySnapshot>,
+}
+
+impl KeptObjects {
+    pub(crate) fn new() -> Self {
+        Self { owners: Kept::new(), stock: Kept::new() }
+    }
+}
+
+/// Reads workloads for an answer that is given once.
+pub(crate) async fn read_once(
+    context: &Context,
+    connection: &Connection,
+    quantities: &[Quantity],
+) -> Result<WorkloadsFound, Error> {
+    read(context, connection, quantities, &KeptObjects::new(), &Round::single()).await
+}
+
 /// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are shown.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
     quantities: &[Quantity],
+    kept: &KeptObjects,
     round: &Round<'_>,
 ) -> Result<WorkloadsFound, Error> {
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let cells = OptionalMetrics::new(context, connection);
     let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
-    let (owners, stock, moment) =
-        join3(round.ask(|| connection.owners(namespace)), round.ask(|| connection.stock()), moment).await;
+    let (owners, stock, moment) = join3(
+        kept.owners.or(round.fresh, round.ask(|| connection.owners(namespace))),
+        kept.stock.or(round.fresh, round.ask(|| connection.stock())),
+        moment,
+    )
+    .await;
     let (owners, moment) = (owners?, moment?);
     if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| round.first) {
         context.terminal.lack(&format!("you may not list pods of all namespaces; only `{namespace}` is shown"));

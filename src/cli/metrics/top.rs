@@ -22,8 +22,8 @@ pub(crate) struct Top {
     /// Sort by this key, the highest first
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]
     pub sort_by: TopSortKey,
-    /// Refresh interval
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    /// Refresh interval of metrics; changes of nodes and pods are shown when they happen
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub interval: Duration,
     /// Print once, even on a terminal
     #[arg(long)]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use futures::future::join;
+use futures::future::join3;
 
 use crate::cli::metrics::top::{Top, TopView};
 use crate::cluster::Connection;
@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::model::{GpuCount, Point};
 use crate::observe::metrics::{self, OF_DEVICES};
+use crate::observe::workloads::KeptObjects;
 use crate::prometheus::Prometheus;
 use crate::stats::devices;
 use crate::stats::identity::ApiFacts;
@@ -33,7 +34,8 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
         TopView::Jobs => ("JOB", "KIND"),
         TopView::Gpus => ("GPU", "HOLDER"),
     };
-    let lines = look(args, &connection, &prometheus).await?;
+    let kept = KeptObjects::new();
+    let lines = look(args, &connection, &prometheus, &kept, true).await?;
     metrics::tell_warnings(context, &prometheus);
     let look_of = context.terminal.look();
     if args.once || look_of.width.is_none() {
@@ -43,6 +45,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     let screen = Screen::enter();
     let mut keys = screen.has_keys().then(raw::stdin);
     let mut ended = std::pin::pin!(raw::ended_from_outside());
+    let mut bell = connection.doorbell_of_nodes(args.interval.max(SHORTEST));
     let (mut past, mut lines, mut trouble) = (TopHistory::new(), lines, None::<String>);
     loop {
         let now = context.now().as_millisecond();
@@ -59,8 +62,8 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
         // The width may have changed.
         screen.draw(&(head + &view::table(&lines, titles, Some((&past, now - PAST, now)), context.terminal.look())));
         let next = async {
-            tokio::time::sleep(args.interval.max(SHORTEST)).await;
-            look(args, &connection, &prometheus).await
+            let fresh = bell.news(None).await;
+            look(args, &connection, &prometheus, &kept, fresh).await
         };
         let mut next = std::pin::pin!(next);
         let found = loop {
@@ -87,11 +90,23 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     }
 }
 
-async fn look(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<TopLine>, Error> {
+/// Reads what is shown. Objects are read again when `fresh` ones are wanted, metrics every time.
+async fn look(
+    args: &Top,
+    connection: &Connection,
+    prometheus: &Prometheus<'_>,
+    kept: &KeptObjects,
+    fresh: bool,
+) -> Result<Vec<TopLine>, Error> {
     let moment = metrics::moment(prometheus, &OF_DEVICES, None);
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let owners = async { if args.what == TopView::Jobs { connection.owners(namespace).await.map(Some) } else { Ok(None) } };
-    let ((moment, stock), owners) = join(join(moment, connection.stock()), owners).await;
+    let owners = async {
+        match args.what {
+            TopView::Jobs => kept.owners.or(fresh, connection.owners(namespace)).await.map(Some),
+            TopView::Nodes | TopView::Gpus => Ok(None),
+        }
+    };
+    let (moment, stock, owners) = join3(moment, kept.stock.or(fresh, connection.stock()), owners).await;
     let (moment, mut stock, owners) = (moment?, stock?, owners?);
     let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
     let readings = devices::read(&moment, &stock.inventory, &facts);

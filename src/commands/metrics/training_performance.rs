@@ -7,7 +7,6 @@ use futures::future::join;
 use crate::cli::metrics::training_performance::TrainingPerformance;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::list::Round;
 use crate::observe::metrics;
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
@@ -20,7 +19,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let now = context.now();
     let window = args.range.range().window_of_an_hour(now, None)?;
     let connection = context.connect().await?;
-    let found = workloads::read(context, &connection, &[], &Round::single()).await?;
+    let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let exposed = async {
         let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;

@@ -8,7 +8,6 @@ use crate::cli::metrics::workload::WorkloadMetrics;
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::curves::{curves, milliseconds};
-use crate::observe::list::Round;
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use crate::stats::dialect::Quantity;
@@ -23,7 +22,7 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
     let now = context.now();
     let window = args.range.range().window_of_an_hour(now, Some(WORKLOAD_STEP))?;
     let connection = context.connect().await?;
-    let found = workloads::read(context, &connection, &[], &Round::single()).await?;
+    let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power];
     let pods = pods_of(workload);

@@ -11,9 +11,11 @@ use crate::error::Error;
 use crate::model::gpu::is_type_label;
 use crate::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
 use crate::observe::at_time;
+use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{OF_DEVICES, OF_NODES, OptionalMetrics};
 use crate::observe::nodes::warn_of;
+use crate::observe::watch::METRICS_STEP;
 use crate::stats::dialect::Quantity;
 use crate::view::coverage::Coverage;
 use crate::view::{Format, labels, node_table, nodes};
@@ -33,8 +35,11 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         _ => &OF_NODES,
     };
     let key = args.label.as_deref().or(args.gpu_type.as_deref().filter(|text| is_key(text)));
-    list::run(&options, context, async |round: Round<'_>| {
-        let (stock, moment) = join(round.ask(|| connection.stock()), cells.now(quantities)).await;
+    let kept = Kept::new();
+    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let pause = async || bell.news(None).await;
+    list::run_after(&options, context, pause, async |round: Round<'_>| {
+        let (stock, moment) = join(kept.or(round.fresh, round.ask(|| connection.stock())), cells.now(quantities)).await;
         let (mut stock, moment) = (stock?, moment?);
         let coverage = cells.measure(&mut stock, moment.as_ref()).as_ref().map(Coverage::from);
         // The health of published nodes is unknown, so none can be chosen by it.

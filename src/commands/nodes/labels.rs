@@ -8,7 +8,9 @@ use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::lookup;
 use crate::model::NodeDetails;
+use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
+use crate::observe::watch::METRICS_STEP;
 use crate::view::{document, labels};
 
 pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode, Error> {
@@ -17,8 +19,11 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let Some(name) = &args.node else {
-        return list::run(&options, context, async |round: Round<'_>| {
-            let stock = round.ask(|| connection.stock()).await?;
+        let kept = Kept::new();
+        let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+        let pause = async || bell.news(None).await;
+        return list::run_after(&options, context, pause, async |round: Round<'_>| {
+            let stock = kept.or(round.fresh, round.ask(|| connection.stock())).await?;
             if stock.unreadable.contains(&"nodes") && round.first {
                 context.terminal.lack("you may not list nodes: only published labels are shown");
             }

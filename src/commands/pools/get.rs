@@ -9,9 +9,11 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::pools::get::{GetPools, PoolSortKey};
 use crate::context::Context;
 use crate::error::Error;
+use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{OF_NODES, OptionalMetrics};
 use crate::observe::pools::{look, warn_of};
+use crate::observe::watch::METRICS_STEP;
 use crate::view::pools::{self, PoolUse};
 
 pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, Error> {
@@ -19,8 +21,11 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);
-    list::run(&options, context, async |round: Round<'_>| {
-        let (seen, moment) = join(round.ask(|| look(&connection, None)), cells.now(&OF_NODES)).await;
+    let kept = Kept::new();
+    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let pause = async || bell.news(None).await;
+    list::run_after(&options, context, pause, async |round: Round<'_>| {
+        let (seen, moment) = join(kept.or(round.fresh, round.ask(|| look(&connection, None))), cells.now(&OF_NODES)).await;
         let (mut seen, moment) = (seen?, moment?);
         let coverage = seen.measure(&cells, moment.as_ref());
         if round.first {

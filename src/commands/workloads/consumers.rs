@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::model::Percent;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::OF_JOBS;
-use crate::observe::workloads;
+use crate::observe::watch::METRICS_STEP;
+use crate::observe::workloads::{self, KeptObjects};
 use crate::view::coverage::Coverage;
 use crate::view::workloads::{self as view, ConsumerRow};
 
@@ -18,8 +19,11 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    list::run(&options, context, async |round: Round<'_>| {
-        let found = workloads::read(context, &connection, &OF_JOBS, &round).await?;
+    let kept = KeptObjects::new();
+    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let pause = async || bell.news(None).await;
+    list::run_after(&options, context, pause, async |round: Round<'_>| {
+        let found = workloads::read(context, &connection, &OF_JOBS, &kept, &round).await?;
         let mut rows: Vec<ConsumerRow<'_>> = found
             .workloads
             .iter()

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use crate::cli::workloads::describe::DescribeWorkload;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::list::Round;
 use crate::observe::metrics::OF_JOBS;
 use crate::observe::workloads;
 use crate::view::document;
@@ -14,7 +13,7 @@ use crate::view::workloads::{self as view, ConsumerRow};
 pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let found = workloads::read(context, &connection, &OF_JOBS, &Round::single()).await?;
+    let found = workloads::read_once(context, &connection, &OF_JOBS).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let row = ConsumerRow { workload, figures: found.figures(workload) };
     let text = document(args.output.into(), &view::document(&row));

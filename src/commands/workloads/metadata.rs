@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use crate::cli::workloads::metadata::GetWorkloadMetadata;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::list::Round;
 use crate::observe::workloads;
 use crate::view::document;
 use crate::view::workloads as view;
@@ -13,7 +12,7 @@ use crate::view::workloads as view;
 pub(crate) async fn run(args: &GetWorkloadMetadata, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let found = workloads::read(context, &connection, &[], &Round::single()).await?;
+    let found = workloads::read_once(context, &connection, &[]).await?;
     let metadata = view::metadata(&found.workloads);
     context.terminal.print(&document(args.output.into(), &metadata).unwrap_or_else(|| view::metadata_text(&metadata)))?;
     Ok(ExitCode::SUCCESS)

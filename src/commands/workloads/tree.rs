@@ -5,14 +5,13 @@ use std::process::ExitCode;
 use crate::cli::workloads::tree::Tree;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::list::Round;
 use crate::observe::workloads;
 use crate::view::{document, tree};
 
 pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let found = workloads::read(context, &connection, &[], &Round::single()).await?;
+    let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let branch = found.forest.branch(&workload.top);
     let text = document(args.output.into(), &tree::document(&branch));
