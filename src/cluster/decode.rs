@@ -90,6 +90,14 @@ pub(super) struct PodSpec<'a> {
     /// Of the pod as a whole; where it is set it stands for its containers.
     pub resources: ContainerResources,
     pub readiness_gates: Vec<IgnoredAny>,
+    pub resource_claims: Vec<WireResourceClaim>,
+}
+
+/// A request for devices of dynamic allocation.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct WireResourceClaim {
+    pub name: String,
 }
 
 #[derive(Deserialize, Default)]

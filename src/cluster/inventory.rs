@@ -2,7 +2,7 @@
 //! allocation. What the user may not read is unknown.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use futures::future::join5;
 use jiff::Timestamp;
@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use super::decode::{ListPage, WirePod};
 use super::defaults::note_type_label;
+use super::devices::{Claimed, devices};
 use super::http::unreadable;
 use super::nodes::NodeSpec;
 use super::{Connection, Failure};
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
-use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
+use crate::model::{Consumer, HostCondition, Inventory, Node, NodeDetails};
 
 /// An inventory, and what could not be read for it.
 #[derive(Clone)]
@@ -100,13 +101,6 @@ struct NodeInfo<'a> {
     os_image: Cow<'a, str>,
 }
 
-/// Pages of DRA objects, of which little is read.
-#[derive(Deserialize)]
-struct Values {
-    #[serde(default)]
-    items: Vec<Value>,
-}
-
 impl Connection {
     /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
     pub(crate) async fn stock(&self) -> Result<InventorySnapshot, Failure> {
@@ -147,13 +141,13 @@ impl Connection {
         };
         let slices = slices?.unwrap_or_else(|| {
             unreadable.push("resource slices");
-            Vec::new()
+            Claimed::default()
         });
         let claims = claims?;
         if claims.is_none() {
             unreadable.push("resource claims");
         }
-        let devices = devices(&slices, claims.as_deref());
+        let devices = devices(&slices.items, claims.as_ref().map(|claims| claims.items.as_slice()));
         let inventory = Inventory::of(hosts, consumers.as_deref(), &devices);
         Ok(InventorySnapshot { inventory, consumers, unreadable, refused })
     }
@@ -169,34 +163,6 @@ impl Connection {
         })
         .await?;
         Ok(consumers)
-    }
-
-    /// Objects of dynamic resource allocation; none where the API is not served, `None` where they may not be read. Servers before
-    /// Kubernetes 1.34 have beta versions only.
-    async fn optional(&self, plural: &str) -> Result<Option<Vec<Value>>, Failure> {
-        for version in ["v1", "v1beta2", "v1beta1"] {
-            match self.optional_of(&format!("/apis/resource.k8s.io/{version}/{plural}")).await {
-                Err(failure) if failure.is_not_found() => {}
-                other => return other,
-            }
-        }
-        Ok(Some(Vec::new()))
-    }
-
-    async fn optional_of(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
-        let mut found = Vec::new();
-        let listed = self
-            .list(path, &[], |page| {
-                let page: Values = serde_json::from_slice(page)?;
-                found.extend(page.items);
-                Ok(())
-            })
-            .await;
-        match listed {
-            Ok(()) => Ok(Some(found)),
-            Err(failure) if failure.is_forbidden() => Ok(None),
-            Err(failure) => Err(failure),
-        }
     }
 
     /// Returns one node with the times of its labels, and its version for a careful write.
@@ -240,6 +206,7 @@ impl WireHost<'_> {
                 taints: self.spec.taints(),
                 schedulable: !self.spec.unschedulable,
                 site_type_label: None,
+                claimable: Vec::new(),
             },
             capacity: self.status.capacity.clone(),
             allocatable: self.status.allocatable.clone(),
@@ -307,75 +274,5 @@ fn consumer(pod: &WirePod<'_>) -> Consumer {
         devices: total.extended,
         cpu_milli: total.cpu_milli,
         memory_bytes: total.memory_bytes,
-    }
-}
-
-/// Devices of the slices that a node offers, with the claims that have them. A claim of an administrator shares a device
-/// without taking it.
-fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
-    type Key = (String, String, String);
-    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut held: HashMap<Key, Vec<(String, String)>> = HashMap::new();
-    for claim in claims.unwrap_or_default() {
-        let namespace = text(claim, "/metadata/namespace");
-        let pods = claim.pointer("/status/reservedFor").and_then(Value::as_array).into_iter().flatten();
-        let pods: Vec<(String, String)> =
-            pods.filter(|user| user["resource"] == "pods").map(|user| (namespace.clone(), text(user, "/name"))).collect();
-        let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array).into_iter().flatten();
-        for result in results.filter(|result| result["adminAccess"] != true) {
-            let key = (text(result, "/driver"), text(result, "/pool"), text(result, "/device"));
-            held.entry(key).or_default().extend(pods.clone());
-        }
-    }
-    let mut found = Vec::new();
-    // A pool that is being replaced shows old slices beside new ones.
-    let mut newest: HashMap<(String, String), i64> = HashMap::new();
-    let generation = |slice: &Value| slice.pointer("/spec/pool/generation").and_then(Value::as_i64).unwrap_or(0);
-    for slice in slices {
-        let key = (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
-        let known = newest.entry(key).or_insert(0);
-        *known = (*known).max(generation(slice));
-    }
-    for slice in slices {
-        let (driver, pool) = (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"));
-        let node = text(slice, "/spec/nodeName");
-        if !driver.starts_with("gpu.") || node.is_empty() || newest[&(driver.clone(), pool.clone())] != generation(slice) {
-            continue;
-        }
-        for device in slice.pointer("/spec/devices").and_then(Value::as_array).into_iter().flatten() {
-            let attribute = |name: &str| {
-                // The first beta version has them one level down.
-                let attributes = device["attributes"].as_object().or_else(|| device["basic"]["attributes"].as_object())?;
-                let value = attributes.get(name).or_else(|| attributes.get(&format!("{driver}/{name}")))?;
-                value["string"].as_str().map(ToOwned::to_owned)
-            };
-            let name = text(device, "/name");
-            found.push(Device {
-                node: node.clone(),
-                profile: attribute("profile").filter(|_| attribute("type").as_deref() == Some("mig")),
-                product: attribute("productName"),
-                held_by: held.get(&(driver.clone(), pool.clone(), name)).cloned(),
-                known: claims.is_some(),
-            });
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn devices_are_read_from_the_first_beta_version_too() {
-        let attributes = json!({"type": {"string": "gpu"}, "productName": {"string": "NVIDIA A100"}});
-        let slice = |device: Value| json!({"spec": {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": {"name": "n", "generation": 1}, "devices": [device]}});
-        for device in
-            [json!({"name": "gpu-0", "attributes": attributes}), json!({"name": "gpu-0", "basic": {"attributes": attributes}})]
-        {
-            let found = devices(&[slice(device)], Some(&[]));
-            assert_eq!(found.iter().map(|one| one.product.as_deref()).collect::<Vec<_>>(), [Some("NVIDIA A100")]);
-        }
     }
 }

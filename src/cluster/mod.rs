@@ -7,6 +7,7 @@ mod connect;
 mod credentials;
 mod decode;
 mod defaults;
+mod devices;
 mod doorbell;
 mod events;
 mod failure;

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use futures::future::join;
+use futures::future::join3;
 use serde::Deserialize;
 
 use crate::model::{Node, Nodes, Taint};
 
 use super::decode::{ListPage, ObjectMetadata, WirePod};
 use super::defaults::note_type_label;
+use super::devices::claimable;
 use super::{Connection, Failure};
 
 /// Where the cluster publishes what users without the right to read nodes need to know.
@@ -60,10 +61,13 @@ struct FactsMap {
 impl Connection {
     /// Returns all nodes, by name. For a user who may not list them, what the cluster publishes.
     pub(crate) async fn nodes(&self) -> Result<Nodes, Failure> {
-        let (listed, labels) = join(self.listed_nodes(), self.gpu_type_labels()).await;
+        let (listed, labels, slices) = join3(self.listed_nodes(), self.gpu_type_labels(), self.optional("resourceslices")).await;
         match listed {
             Ok(mut nodes) => {
                 nodes.iter_mut().for_each(|node| note_type_label(node, &labels));
+                // Without the right to see them, devices are what plugins offer.
+                let mut devices = slices.ok().flatten().map(|slices| claimable(&slices)).unwrap_or_default();
+                nodes.iter_mut().for_each(|node| node.claimable = devices.remove(&node.name).unwrap_or_default());
                 Ok(Nodes::Listed(nodes))
             }
             Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await.map_or(Nodes::Hidden, Nodes::Published)),
@@ -149,6 +153,7 @@ impl WireNode<'_> {
             taints: self.spec.taints(),
             schedulable: !self.spec.unschedulable,
             site_type_label: None,
+            claimable: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::gpu::is_device;
+use crate::model::labels::CLAIMED_GPUS;
 use crate::model::quantity;
 
 use super::decode::{PodSpec, WireContainer};
@@ -38,7 +39,7 @@ impl PodSpec<'_> {
         found.map_or("", |container| container.name.as_ref())
     }
 
-    /// Counts devices, whole or slices.
+    /// Counts devices, whole or slices, and those that a pod of ours claims.
     pub(super) fn devices(&self) -> u64 {
         let names = |container: &WireContainer<'_>| {
             container.resources.limits.keys().chain(container.resources.requests.keys()).cloned().collect::<Vec<_>>()
@@ -47,7 +48,8 @@ impl PodSpec<'_> {
         resources.retain(|resource| is_device(resource));
         resources.sort_unstable();
         resources.dedup();
-        resources.iter().map(|resource| self.requested(resource)).sum()
+        let claimed = self.resource_claims.iter().filter_map(|claim| claim.name.strip_prefix(CLAIMED_GPUS)?.parse::<u64>().ok());
+        resources.iter().map(|resource| self.requested(resource)).sum::<u64>() + claimed.sum::<u64>()
     }
 }
 

@@ -91,6 +91,7 @@ pub(crate) async fn judge(
     if judged.is_none() {
         warnings.extend(preflight(&mut plan, connection, dry_run).await?);
         warnings.extend(gang_warning(&plan, connection).await);
+        warnings.extend(class_warning(&plan, connection).await);
         judged = Some((Action::Create, Value::Null));
     }
     let (step, live) = judged.expect("it was just filled");
@@ -253,6 +254,18 @@ pub(crate) fn lost(job: &Job) -> String {
             count(gpus.0, "GPU")
         ),
     }
+}
+
+/// Warns where a claim names a class of devices that is not there: its pods would wait for ever.
+async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
+    let claim = plan.rendered.choice.claim.as_ref()?;
+    let known = connection.has_device_class(&claim.api, &claim.class).await;
+    (!known).then(|| {
+        format!(
+            "the nodes give out their GPUs by dynamic resource allocation, and there is no DeviceClass `{}`: pods wait until an administrator makes it",
+            claim.class
+        )
+    })
 }
 
 /// Warns where there is no gang scheduler: a half-placed job would hold GPUs and wait for ever.

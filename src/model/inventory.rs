@@ -32,6 +32,10 @@ pub(crate) struct Consumer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Device {
     pub node: String,
+    /// The driver that offers it.
+    pub driver: String,
+    /// The key of a taint that keeps claims off it.
+    pub taint: Option<String>,
     /// `None` for a whole device, else the MIG profile.
     pub profile: Option<String>,
     pub product: Option<String>,
@@ -232,7 +236,8 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
             }
         }
     }
-    for device in devices {
+    // One that nobody may claim any more counts as long as somebody has it.
+    for device in devices.iter().filter(|device| device.taint.is_none() || device.held_by.is_some()) {
         let product = device.product.as_deref().and_then(GpuType::parse).map(|kind| kind.to_string());
         let taken = u64::from(device.held_by.is_some());
         // Claims are seen by themselves, whether pods are or not.
@@ -260,7 +265,14 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
             }
         }
     }
-    let (health, reason) = health(&host);
+    let (health, reason) = match health(&host) {
+        (NodeHealth::Active, _) if devices.iter().any(|device| device.taint.is_some()) => {
+            let tainted: Vec<&str> = devices.iter().filter_map(|device| device.taint.as_deref()).collect();
+            let reason = format!("{} of {} devices tainted ({})", tainted.len(), devices.len(), tainted[0]);
+            (NodeHealth::Faulty, Some(reason))
+        }
+        other => other,
+    };
     NodeUsage {
         cpu_used_milli: used(consumers.iter().map(|consumer| consumer.cpu_milli).sum()),
         memory_used_bytes: used(consumers.iter().map(|consumer| consumer.memory_bytes).sum()),
@@ -342,6 +354,8 @@ mod tests {
         let device = |profile: Option<&str>, held: bool| Device {
             node: "a".into(),
             profile: profile.map(ToOwned::to_owned),
+            driver: "gpu.nvidia.com".into(),
+            taint: None,
             product: Some("NVIDIA H100 80GB HBM3".into()),
             held_by: held.then(|| vec![("ns".to_owned(), "p".to_owned())]),
             known: true,
@@ -355,6 +369,13 @@ mod tests {
         );
         assert_eq!(only.slices["mig-1g.10gb"], Count { total: 1, used: Some(0) });
         assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
+        // A tainted device is none that is free; one that somebody has goes on counting.
+        let tainted = |one: &Device| Device { taint: Some("example.com/xid".into()), ..one.clone() };
+        let broken = [tainted(&devices[0]), devices[1].clone(), tainted(&devices[2])];
+        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&[pod("p", "a", &[])]), &broken);
+        let only = &inventory.hosts[0];
+        assert_eq!(only.gpus, Count { total: 2, used: Some(2) });
+        assert_eq!((only.health, only.reason.as_deref()), (NodeHealth::Faulty, Some("2 of 3 devices tainted (example.com/xid)")));
         // The driver serves `nvidia.com/gpu` by claims: the pod's own words do not count beside them.
         let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
         let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&asks), &devices);

@@ -39,5 +39,7 @@ pub(crate) const RUN: &str = "gpuctl/run";
 pub(crate) const POOL_LABEL: &str = "gpuctl/pool";
 /// The namespace of what belongs to the whole cluster.
 pub(crate) const HOME: &str = "gpuctl-system";
+/// How a pod's request for claimed devices is called; behind it stands their number, which nothing else in the pod tells.
+pub(crate) const CLAIMED_GPUS: &str = "gpus-";
 /// The volume behind `/dev/shm`.
 pub(crate) const SHARED_MEMORY_VOLUME: &str = "shm";

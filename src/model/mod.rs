@@ -30,7 +30,7 @@ pub use gpu::GpuType;
 pub(crate) use host::{HostCondition, NodeDetails, NodeHealth};
 pub(crate) use inventory::{Consumer, Count, Device, Holder, Inventory, NodeUsage};
 pub(crate) use job::{Container, ContainerEnd, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
-pub use node::{Node, Nodes, Taint};
+pub use node::{ClaimableDevices, Node, Nodes, Taint};
 pub(crate) use pool::{Noted, Notes, PoolDefinition};
 pub(crate) use quota::QuotaUse;
 pub(crate) use reading::{Figures, Reading, Readings};

@@ -27,6 +27,22 @@ pub struct Node {
     /// The label by which this site tells the type of the node's GPUs, where it has one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site_type_label: Option<String>,
+    /// Whole devices that drivers of dynamic allocation offer; what plugins offer is `allocatable`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claimable: Vec<ClaimableDevices>,
+}
+
+/// Whole devices of one product that a driver of dynamic allocation offers on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimableDevices {
+    /// The driver, such as `gpu.nvidia.com`; its class of devices has the same name.
+    pub driver: String,
+    /// The product as the driver tells it.
+    pub product: Option<String>,
+    /// How many, held or not.
+    pub count: u64,
+    /// The version of the API that tells of them: `v1`.
+    pub api: String,
 }
 
 /// A taint that keeps pods away.
@@ -90,7 +106,10 @@ impl Node {
     /// Returns the type of the node's GPUs; `None` without GPUs or without a label that tells it.
     #[must_use]
     pub fn gpu_type(&self) -> Option<GpuType> {
-        self.has_gpus().then(|| self.type_label().and_then(|(_, value)| GpuType::parse(value)))?
+        let told = self.has_gpus().then(|| self.type_label().and_then(|(_, value)| GpuType::parse(value)))?;
+        let mut products = self.claimable.iter().filter_map(|devices| devices.product.as_deref().and_then(GpuType::parse));
+        // Of several products no one is the node's.
+        told.or_else(|| products.next().filter(|first| products.all(|other| other == *first)))
     }
 
     /// Returns how many units of an extended resource may be requested.
@@ -123,7 +142,7 @@ impl Node {
     #[must_use]
     pub fn has_gpus(&self) -> bool {
         let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
-        self.allocatable.keys().any(|resource| counts(resource) && self.allocatable(resource) > 0)
+        !self.claimable.is_empty() || self.allocatable.keys().any(|resource| counts(resource) && self.allocatable(resource) > 0)
     }
 
     /// Returns true when something may add nodes like this one: a node group of a cloud, or Karpenter.

@@ -144,6 +144,8 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).or("`size:` workdirs"),
     rule(Namespace, "", "configmaps", MAKE).or("`files:`"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
 ];
 
 /// What a service has beside its Service.

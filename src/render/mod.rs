@@ -3,6 +3,7 @@
 
 mod affinity;
 mod autoscaler;
+mod claim;
 mod command;
 mod defaults;
 mod environment;
@@ -32,6 +33,7 @@ use serde_json::Value;
 use crate::model::{JobKind, Nodes};
 use crate::spec::{Document, FilePosition, JobDocument};
 
+pub use claim::DeviceClaim;
 pub use defaults::defaults;
 pub(crate) use defaults::{DEFAULTS_FILE, DEFAULTS_TYPE_LABELS};
 pub(crate) use environment::CACHES;

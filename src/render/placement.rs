@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::affinity::{affinity, cloud_terms, is_in, outside_of_pools, pool_requirement, type_terms, whole_only, without_gpus};
-use super::tolerations::{of_pool, of_unseen_pool, tolerations, welcome};
+use super::claim::{DeviceClaim, of_nodes};
+use super::tolerations::{of_driver, of_pool, of_unseen_pool, tolerations, welcome};
 use super::{Refusal, Target};
 use crate::model::gpu;
 use crate::model::{GpuType, Node, Nodes, quantity};
@@ -26,6 +27,8 @@ pub struct NodeChoice {
     pub gpu_type: Option<GpuType>,
     /// Nodes that qualify, by name; empty when they may not be seen.
     pub candidates: Vec<String>,
+    /// Devices of dynamic allocation that each pod claims instead of extended resources.
+    pub claim: Option<DeviceClaim>,
     /// What the user should know.
     pub warnings: Vec<String>,
 }
@@ -101,13 +104,20 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         );
         return Err(refusal.at(wanted.gpu_at));
     }
-    let PodRequest { resources, serving, requirements } = resources(wanted, &typed, nodes, &mut warnings)?;
+    let PodRequest { resources, serving, requirements, claim } = resources(wanted, &typed, nodes, &mut warnings)?;
     let types: BTreeSet<GpuType> = serving.iter().filter_map(|node| node.gpu_type()).collect();
     let mut alternatives = if wanted.gpu_type.is_some() { type_terms(&serving) } else { Vec::new() };
     if let Some(written) = wanted.gpu_type.as_ref().filter(|_| in_pool.iter().any(|node| node.is_autoscaled())) {
         alternatives.extend(cloud_terms(&written.value.kind, &alternatives));
     }
-    let tolerations = tolerations(wanted, &serving, &resources);
+    if claim.is_some() {
+        // The claim chooses devices by their product, whatever labels nodes have.
+        alternatives.clear();
+    }
+    let mut tolerations = tolerations(wanted, &serving, &resources);
+    tolerations.extend(
+        claim.iter().filter_map(|claim| of_driver(&claim.class)).filter(|one| !tolerations.contains(one)).collect::<Vec<_>>(),
+    );
     let serving = welcome(serving, job, &tolerations, &mut warnings);
     let always = pool_requirement(wanted).into_iter().chain(requirements).collect();
     Ok(NodeChoice {
@@ -116,6 +126,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         gpu_type: types.first().filter(|_| types.len() == 1).cloned(),
         candidates: serving.iter().map(|node| node.name.clone()).collect(),
         resources,
+        claim,
         warnings,
     })
 }
@@ -156,6 +167,8 @@ struct PodRequest<'n> {
     serving: Vec<&'n Node>,
     /// What tells those nodes from others that offer something else by the same name.
     requirements: Vec<NodeSelectorRequirement>,
+    /// What it claims of those nodes, which offer no extended resource.
+    claim: Option<DeviceClaim>,
 }
 
 /// Returns what one pod asks for on `nodes`, which qualify; `all` are there.
@@ -167,7 +180,7 @@ fn resources<'n>(
 ) -> Result<PodRequest<'n>, Refusal> {
     if let Some(share) = &wanted.gpu_share {
         if let Some((resources, serving)) = share_of(wanted, &share.value, nodes) {
-            return Ok(PodRequest { resources, serving, requirements: Vec::new() });
+            return Ok(PodRequest { resources, serving, requirements: Vec::new(), claim: None });
         }
         if let Some(request) = time_slices(wanted, &share.value, nodes, warnings) {
             return Ok(request);
@@ -179,6 +192,9 @@ fn resources<'n>(
         }
         map
     });
+    if let Some(request) = claimed(wanted, nodes).filter(|_| whole.is_empty()) {
+        return Ok(request);
+    }
     if whole.is_empty() && !nodes.is_empty() {
         let sizes: BTreeSet<&str> =
             nodes.iter().flat_map(|node| node.allocatable.keys()).filter_map(|name| gpu::mig_profile(name)).collect();
@@ -209,7 +225,13 @@ fn resources<'n>(
     let serving = whole.get(chosen).cloned().unwrap_or_default();
     let resources = count(chosen, wanted.gpu.into());
     let requirements = whole_only(&resources, all);
-    Ok(PodRequest { resources, serving, requirements })
+    Ok(PodRequest { resources, serving, requirements, claim: None })
+}
+
+/// Returns a request for devices of nodes that offer them by dynamic allocation alone.
+fn claimed<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'n>> {
+    let (claim, serving) = of_nodes(wanted, nodes)?;
+    Some(PodRequest { resources: BTreeMap::new(), serving, requirements: Vec::new(), claim: Some(claim) })
 }
 
 /// Returns shares that the device plugin makes by time-slicing or MPS. They are all alike, whatever part was written.
@@ -231,14 +253,15 @@ fn time_slices<'n>(
     ));
     let renamed: Vec<&Node> = serving.iter().copied().filter(|node| node.allocatable(RENAMED) > 0).collect();
     if !renamed.is_empty() {
-        return Some(PodRequest { resources: count(RENAMED, wanted.gpu.into()), serving: renamed, requirements: Vec::new() });
+        let resources = count(RENAMED, wanted.gpu.into());
+        return Some(PodRequest { resources, serving: renamed, requirements: Vec::new(), claim: None });
     }
     let several = NodeSelectorRequirement {
         key: gpu::REPLICAS_LABEL.to_owned(),
         operator: "Gt".to_owned(),
         values: Some(vec!["1".to_owned()]),
     };
-    Some(PodRequest { resources: count(gpu::WHOLE[0], wanted.gpu.into()), serving, requirements: vec![several] })
+    Some(PodRequest { resources: count(gpu::WHOLE[0], wanted.gpu.into()), serving, requirements: vec![several], claim: None })
 }
 
 fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
@@ -308,6 +331,7 @@ fn blind(wanted: &JobResources) -> NodeChoice {
         ),
         gpu_type: written.map(|written| written.kind.clone()),
         candidates: Vec::new(),
+        claim: None,
         warnings: vec![format!("you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked")],
         resources,
     }

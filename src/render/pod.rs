@@ -56,6 +56,7 @@ pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Valu
     let mut warnings = [choice.warnings.clone(), words.warnings.clone(), storage.warnings.clone()].concat();
     let mut objects: Vec<Object> = job.priority.iter().filter(|_| !target.without_priority).filter_map(priority_class).collect();
     objects.extend(storage.objects.iter().cloned());
+    objects.extend(choice.claim.as_ref().map(|claim| claim.template(job, target, &labels)));
     let spec = pod_spec(job, target, &choice, &words, storage);
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
     overlay::merge(&mut spec, &more);
@@ -93,6 +94,7 @@ fn pod_spec(job: &JobDocument, target: &Target, choice: &NodeChoice, words: &Wor
         priority_class_name: priority.map(|priority| priority_class_name(priority).to_owned()),
         termination_grace_period_seconds: grace,
         security_context: security::of_pod(job),
+        resource_claims: choice.claim.as_ref().map(|claim| vec![claim.of_pod(job)]),
         volumes: list(storage.volumes),
         containers: vec![Container {
             name: OWN_CONTAINER.to_owned(),
@@ -148,7 +150,8 @@ fn resources(job: &JobDocument, choice: &NodeChoice) -> ResourceRequirements {
         limits.insert("memory".to_owned(), Quantity(memory.clone()));
     }
     let some = |map: BTreeMap<String, Quantity>| Some(map).filter(|map| !map.is_empty());
-    ResourceRequirements { claims: None, requests: some(requests), limits: some(limits) }
+    let claims = choice.claim.as_ref().map(|claim| vec![claim.of_container()]);
+    ResourceRequirements { claims, requests: some(requests), limits: some(limits) }
 }
 
 /// Returns the class behind a priority word. It never preempts: a training in the queue may not end one that runs.

@@ -29,6 +29,12 @@ pub(super) fn tolerations(wanted: &JobResources, nodes: &[&Node], resources: &BT
     tolerations
 }
 
+/// Returns the toleration of the taint by which nodes are dedicated to the devices of a driver: of `nvidia.com/gpu` for
+/// `gpu.nvidia.com`.
+pub(super) fn of_driver(driver: &str) -> Option<Toleration> {
+    driver.strip_prefix("gpu.").map(|vendor| tolerate(&format!("{vendor}/gpu"), None))
+}
+
 /// `nvidia.com/mig-1g.10gb` is served by nodes tainted `nvidia.com/gpu`.
 fn vendor_key(resource: &str) -> String {
     match resource.split_once('/') {

@@ -203,6 +203,32 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
             .any(|one| one["type"] == "PodScheduled" && one["status"] == "False")
     });
     assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 1);
+    // A job of ours claims what is left: where no plugin offers devices, a template of claims is made.
+    let job = |name: &str, gpus: u32| {
+        let resources = format!("resources: {{gpu: {gpus}, gpu-type: h100-80g, pool: dra}}");
+        format!(
+            "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: i, command: [sleep, '1']}}\n{resources}\n"
+        )
+    };
+    scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &job("claims", 1)).ok();
+    let template = scene.get(&["resourceclaimtemplate", "claims-1-gpus-h100-80g"]);
+    assert_eq!(
+        template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"],
+        r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100 80GB HBM3"]"#
+    );
+    let own = scene.job("claims");
+    assert_eq!((&own["gpu"], &own["status"]), (&json!(1), &json!("running")), "{own:#}");
+    assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 0);
+    let described = scene.gpuctl(&["describe", "node", "dra-0", "-o", "json"]).ok().json();
+    let holder = described["holders"].as_array().unwrap().iter().find(|holder| holder["jobId"] == "claims").unwrap();
+    assert_eq!(holder["gpu"], 1);
+    // The next one waits, and `apply` of an unchanged file changes nothing.
+    scene.gpuctl_with(&["create", "-f", "-"], &job("waits", 2)).ok();
+    scene.until("waits", "pending", Some("Unschedulable"));
+    assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &job("waits", 2)).ok().json()["action"], "unchanged");
+    scene.gpuctl(&["delete", "job", "claims", "waits"]).ok();
+    scene.get_until(&["resourceclaimtemplates"], |list| list["items"].as_array().is_some_and(|items| items.len() == 1));
+    assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 1);
     scene.admin.run(&["delete", "resourceslice", "dra-0-gpus"]);
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 use gpuctl_sandbox::{Cluster, Hardware, Options, Persona};
 use serde_json::json;
 
+use crate::runner::run;
 use crate::support::{Scene, cluster, eventually};
 
 /// The training of the toolbox is a real one: its loss falls, it saves, and it goes on from what it saved.
@@ -90,6 +91,28 @@ fn nodes_come_break_and_go() {
     });
     let holders = cluster.on_real_node(0, |node| node.holders());
     assert_eq!(holders.get("gpu-0-2").map(String::as_str), Some("default/claimer/main"));
+
+    // On a node whose devices are given by claims alone a job of ours is offered them.
+    cluster.add_real_node(&Hardware { claims: 2, ..Hardware::gpus(0).in_pool("claims") }).unwrap();
+    let yaml = "kind: training\nversion: v0.1\njob: {name: both}\nenvironment: {image: 'toolbox:1', command: 'echo on $NVIDIA_VISIBLE_DEVICES; sleep 300'}\nresources: {gpu: 2, pool: claims}\n";
+    let gpuctl = |arguments: &[&str], input: &str| {
+        let mut command = crate::runner::gpuctl();
+        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(arguments);
+        run(command, input)
+    };
+    eventually("the driver offers its devices", || {
+        let made = gpuctl(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml);
+        if made.code == 0 { Ok(()) } else { Err(made.err) }
+    });
+    eventually("the job says its devices", || {
+        let log = gpuctl(&["logs", "both"], "").out;
+        if log.contains("gpu-2-0") && log.contains("gpu-2-1") { Ok(()) } else { Err(log) }
+    });
+    let jobs = gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "").ok().json();
+    assert_eq!(jobs["items"][0]["gpu"], 2, "{jobs:#}");
+    let nodes = gpuctl(&["get", "nodes", "--pool", "claims", "-o", "json"], "").ok().json();
+    assert_eq!((&nodes["items"][0]["gpuTotal"], &nodes["items"][0]["gpuFree"]), (&json!(2), &json!(0)), "{nodes:#}");
+    gpuctl(&["delete", "job", "both", "--force"], "").ok();
 
     // The plugin registers again with a kubelet that was started anew, and the device is healed.
     cluster.on_real_node(0, |node| node.stop("kubelet"));
