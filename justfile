@@ -18,3 +18,9 @@ generate:
 
 bench:
     cargo bench
+
+# Checks that the program compiles for other systems; C code of dependencies is compiled by zig (`pip install ziglang cargo-zigbuild`).
+cross:
+    rustup target add aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-gnu
+    cargo-zigbuild check --target aarch64-apple-darwin --lib --bins -p gpuctl
+    cargo-zigbuild check --target x86_64-pc-windows-gnu --lib --bins -p gpuctl

@@ -27,6 +27,7 @@ mod lookup;
 pub mod model;
 mod observe;
 mod outbound;
+mod platform;
 mod prometheus;
 pub mod render;
 mod serve;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 24] = [
+const MAY_NAME: [(&str, &[&str]); 25] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
@@ -14,11 +14,12 @@ const MAY_NAME: [(&str, &[&str]); 24] = [
     ("cluster", &["cluster", "model", "render"]),
     ("prometheus", &["prometheus", "model"]),
     ("error", &["error", "cluster", "model", "prometheus", "render", "spec"]),
-    ("terminal", &["terminal", "view", "error", "spec"]),
+    ("terminal", &["terminal", "platform", "view", "error", "spec"]),
     ("config", &["config", "files", "model", "prometheus", "terminal"]),
     ("cache", &["files"]),
     ("convert", &["convert", "model", "spec"]),
-    ("files", &[]),
+    ("files", &["platform"]),
+    ("platform", &[]),
     ("generated", &["cli", "commands", "config", "view"]),
     ("outbound", &["files", "outbound"]),
     ("serve", &[]),
@@ -27,7 +28,10 @@ const MAY_NAME: [(&str, &[&str]); 24] = [
     ("lookup", &["cluster", "error", "model", "spec", "view"]),
     (
         "deploy",
-        &["deploy", "cache", "context", "lookup", "cluster", "error", "files", "model", "render", "spec", "terminal", "view"],
+        &[
+            "deploy", "cache", "context", "lookup", "cluster", "error", "files", "model", "platform", "render", "spec",
+            "terminal", "view",
+        ],
     ),
     (
         "observe",
@@ -48,7 +52,7 @@ const MAY_NAME: [(&str, &[&str]); 24] = [
             "view",
         ],
     ),
-    ("inside", &["inside", "context", "lookup", "cluster", "error", "model", "terminal", "view"]),
+    ("inside", &["inside", "context", "lookup", "cluster", "error", "model", "platform", "terminal", "view"]),
     // Arguments end as options of a workflow; completion asks the cluster for names.
     ("cli", &["cli", "cluster", "config", "deploy", "error", "inside", "model", "observe", "outbound", "spec", "verbs", "view"]),
     (
@@ -69,6 +73,7 @@ const MAY_NAME: [(&str, &[&str]); 24] = [
             "files",
             "model",
             "outbound",
+            "platform",
             "prometheus",
             "render",
             "serve",
@@ -123,7 +128,18 @@ fn module(path: &Path) -> String {
 /// A file without its tests, which may use what they like.
 fn logic(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    text.split("#[cfg(test)]").next().unwrap().to_owned()
+    text.split("#[cfg(test)]").next().and_then(|text| text.split("#[cfg(all(test, unix))]").next()).unwrap().to_owned()
+}
+
+/// What only one operating system has is in one place.
+#[test]
+fn systems_differ_in_one_module() {
+    const ONLY_UNIX: [&str; 4] = ["os::unix", "signal::unix", "rustix::", "cfg(unix)"];
+    let elsewhere: Vec<PathBuf> = sources()
+        .into_iter()
+        .filter(|path| module(path) != "platform" && ONLY_UNIX.iter().any(|words| logic(path).contains(words)))
+        .collect();
+    assert_eq!(elsewhere, Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Waits for Ctrl-C or SIGTERM, so that a command can say what exists in the cluster before it ends.
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+
+use crate::platform::Endings;
 
 /// Listens from its making on: a signal that comes while nobody waits for it is not lost.
 #[derive(Clone)]
@@ -11,11 +12,14 @@ impl Interruption {
     #[must_use]
     pub(crate) fn listen() -> Self {
         let (count, seen) = watch::channel(0);
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
         // Where a signal cannot be heard there is none to wait for.
-        for mut stream in kinds.into_iter().filter_map(|kind| signal(kind).ok()) {
+        for mut endings in Endings::all() {
             let count = count.clone();
-            tokio::spawn(async move { heard(&mut stream, &count).await });
+            tokio::spawn(async move {
+                while endings.next().await {
+                    count.send_modify(|seen| *seen += 1);
+                }
+            });
         }
         // The sender lives as long as whoever listens, also where no signal can be heard.
         tokio::spawn(async move { count.closed().await });
@@ -27,11 +31,5 @@ impl Interruption {
         if self.0.clone().wait_for(|seen| *seen >= times).await.is_err() {
             std::future::pending::<()>().await;
         }
-    }
-}
-
-async fn heard(stream: &mut Signal, count: &watch::Sender<u32>) {
-    while stream.recv().await.is_some() {
-        count.send_modify(|seen| *seen += 1);
     }
 }

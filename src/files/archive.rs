@@ -4,12 +4,13 @@
 //! leads out of it, and only a complete copy is moved into place.
 #![expect(clippy::disallowed_methods, reason = "this is the edge that copies the user's files")]
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use tar::{Archive, Builder, EntryType, Header};
+
+use crate::platform;
 
 /// What was copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,8 +73,8 @@ fn add(archive: &mut Builder<impl Write>, path: &Path, name: &Path, copied: &mut
     let kind = fs::symlink_metadata(path)?;
     // Owners of this machine mean nothing in the container.
     let mut header = Header::new_gnu();
-    header.set_mode(kind.mode() & 0o777);
-    header.set_mtime(u64::try_from(kind.mtime()).unwrap_or(0));
+    header.set_mode(platform::mode_of(&kind) & 0o777);
+    header.set_mtime(platform::modified_at(&kind));
     header.set_size(0);
     if kind.is_dir() {
         header.set_entry_type(EntryType::Directory);
@@ -118,7 +119,7 @@ impl Drop for Staged {
 pub(crate) fn stage(source: impl Read, name: &str, target: &Path, unique: &str) -> io::Result<Staged> {
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = parent.join(format!(".gpuctl-cp-{unique}"));
-    DirBuilder::new().mode(0o700).create(&folder)?;
+    platform::private_folder(&folder)?;
     let mut staged = Staged { folder, name: name.to_owned(), copied: Copied::default() };
     let mut links = Vec::new();
     let mut archive = Archive::new(source);
@@ -158,8 +159,7 @@ impl Staged {
                 self.copied.bytes += io::copy(entry, &mut file)?;
                 // Who may read a file may run it, where it is a program; the rest is this machine's umask.
                 if entry.header().mode()? & 0o100 != 0 {
-                    let mode = file.metadata()?.permissions().mode();
-                    file.set_permissions(fs::Permissions::from_mode(mode | (mode & 0o444) >> 2))?;
+                    platform::may_run(&file)?;
                 }
             }
             EntryType::Link => {
@@ -196,7 +196,7 @@ impl Staged {
                 let parent = place.parent().map_or_else(|| Err(ErrorKind::NotFound.into()), fs::canonicalize)?;
                 let leads = fs::canonicalize(parent.join(&link)).is_ok_and(|end| end.starts_with(&top));
                 if link.is_relative() && parent.starts_with(&top) && leads && fs::symlink_metadata(&place).is_err() {
-                    symlink(&link, place)?;
+                    platform::symlink(&link, &place)?;
                     self.copied.files += 1;
                 } else {
                     waiting.push((path, link));
@@ -250,8 +250,10 @@ pub(crate) fn target(path: &str, name: &str) -> PathBuf {
     if path.is_dir() { path.join(name) } else { path.to_owned() }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
     use super::*;
 
     fn folder(name: &str) -> PathBuf {

@@ -4,6 +4,8 @@ pub(crate) mod archive;
 
 use std::path::{Path, PathBuf};
 
+use crate::platform;
+
 /// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
@@ -41,7 +43,6 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FileError> {
 #[expect(clippy::disallowed_methods, reason = "this is the edge that writes files")]
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     use std::io::Write;
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let told = |source: std::io::Error| FileError::Write { path: path.to_path_buf(), source };
     // A link stays a link.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -49,10 +50,9 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileEr
     std::fs::create_dir_all(folder).map_err(told)?;
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let fresh = folder.join(format!(".{name}.{}.tmp", std::process::id()));
-    let mode = std::fs::metadata(&target).map_or(mode, |data| data.permissions().mode() & 0o7777);
+    let mode = std::fs::metadata(&target).map_or(mode, |data| platform::mode_of(&data));
     let written = (|| {
-        let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&fresh)?;
-        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        let mut file = platform::create_with_mode(&fresh, mode)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&fresh, &target)

@@ -11,7 +11,8 @@ use crate::inside::choice::{ContainerChoice, from_node, pod};
 use crate::lookup::{self, Purpose};
 use crate::model::refusal::ContainerComplaint;
 use crate::model::{Job, Pod};
-use crate::terminal::raw::{self, RawMode};
+use crate::platform::{self, RawMode, WindowChanges};
+use crate::terminal::raw;
 
 /// A shell that most images have; bash where there is one.
 pub(crate) const SHELL: [&str; 3] = ["sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh"];
@@ -52,7 +53,7 @@ pub(crate) async fn within(
     let ending = tokio::select! {
         ending = running => ending,
         // The terminal must be itself again, whoever ends us.
-        number = raw::ended_from_outside() => {
+        number = platform::ended_from_outside() => {
             drop(raw);
             return Ok(ExitCode::from(128 + number));
         }
@@ -94,14 +95,14 @@ fn input(stdin: bool, tty: bool) -> mpsc::Receiver<SessionInput> {
     if tty {
         let sizes = sender.clone();
         tokio::spawn(async move {
-            let Ok(mut changes) = raw::window_changes() else { return };
+            let Ok(mut changes) = WindowChanges::listen() else { return };
             loop {
                 if let Some((columns, rows)) = raw::window()
                     && sizes.send(SessionInput::Resize { columns, rows }).await.is_err()
                 {
                     return;
                 }
-                if changes.recv().await.is_none() {
+                if !changes.next().await {
                     return;
                 }
             }

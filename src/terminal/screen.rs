@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::raw::RawMode;
+use crate::platform::RawMode;
 
 /// The screen while this value lives.
 pub(crate) struct Screen {

@@ -22,7 +22,7 @@ use crate::inside::choice::{ContainerChoice, from_node, pod};
 use crate::lookup::{self, Purpose};
 use crate::model::Pod;
 use crate::model::refusal::ContainerComplaint;
-use crate::terminal::raw::ended_from_outside;
+use crate::platform::ended_from_outside;
 use crate::view::copied::{self, CopyResult};
 use crate::view::document;
 

@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, pod};
 use crate::lookup::{self, Purpose};
 use crate::model::{Job, State, Status};
+use crate::platform;
 use crate::spec::{self, Document};
-use crate::terminal::raw;
 use crate::view::opened::{self, Opened};
 use crate::view::{document, text};
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
     let opened = Opened::new(&job, local, port, token.as_deref().filter(|_| args.show_token));
     // Whoever has read the address may end it at once.
-    let ended_from_outside = raw::ended_from_outside();
+    let ended_from_outside = platform::ended_from_outside();
     context.terminal.print(&document(args.output.into(), &opened).unwrap_or_else(|| opened::text(&opened)))?;
     if token.is_some() && !args.show_token {
         context.terminal.note("the notebook asks for a token; `--show-token` prints it");
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         ended = connection.serve(&route, &listener, &sink) => ended?,
         // That is how it ends.
         number = ended_from_outside => {
-            return Ok(if number == raw::INTERRUPT { ExitCode::SUCCESS } else { ExitCode::from(128 + number) });
+            return Ok(if number == platform::INTERRUPT { ExitCode::SUCCESS } else { ExitCode::from(128 + number) });
         }
     };
     match gone.filter(|state| state.status.is_final()) {

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::model::{GpuCount, Point};
 use crate::observe::metrics::{self, OF_DEVICES};
 use crate::observe::workloads::KeptObjects;
+use crate::platform;
 use crate::prometheus::Prometheus;
 use crate::stats::devices;
 use crate::stats::identity::ApiFacts;
@@ -44,7 +45,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     }
     let screen = Screen::enter();
     let mut keys = screen.has_keys().then(raw::stdin);
-    let mut ended = std::pin::pin!(raw::ended_from_outside());
+    let mut ended = std::pin::pin!(platform::ended_from_outside());
     let mut bell = connection.doorbell_of_nodes(args.interval.max(SHORTEST));
     let (mut past, mut lines, mut trouble) = (TopHistory::new(), lines, None::<String>);
     loop {

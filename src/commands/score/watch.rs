@@ -16,9 +16,9 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::outbound::sent_messages::SentMessages;
+use crate::platform;
 use crate::serve::{HttpPage, Pages, Server};
 use crate::stats::scored::Scored;
-use crate::terminal::raw;
 use crate::view::exposition::{self, Analyses};
 use crate::view::health::HealthStatus;
 use crate::view::{Format, json, score as view};
@@ -124,7 +124,7 @@ impl WatchedConfig {
 impl ScoreWatch<'_> {
     /// Analyzes until a signal comes.
     async fn rounds(&self) -> Result<ExitCode, Error> {
-        let mut ended = std::pin::pin!(raw::ended_from_outside());
+        let mut ended = std::pin::pin!(platform::ended_from_outside());
         let mut memory = None;
         let mut config = WatchedConfig::of(self.context);
         let mut first = true;
@@ -361,7 +361,7 @@ fn is_outage(error: &Error) -> bool {
 /// Maps signals to exit codes: Ctrl-C interrupts, SIGTERM is the normal end.
 fn code(signal: u8) -> Result<ExitCode, Error> {
     match signal {
-        raw::INTERRUPT => Ok(ExitCode::from(ErrorKind::Interrupted.exit_code())),
+        platform::INTERRUPT => Ok(ExitCode::from(ErrorKind::Interrupted.exit_code())),
         _ => Ok(ExitCode::SUCCESS),
     }
 }

@@ -1,0 +1,112 @@
+//! Windows. A terminal cannot be made raw there yet, so sessions read whole lines.
+#![expect(clippy::disallowed_methods, reason = "files are written with the rights of their folder")]
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use tokio::signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ctrl_close};
+
+use super::INTERRUPT;
+
+/// Keys go to the program; not to be had here.
+pub(crate) struct RawMode;
+
+impl RawMode {
+    /// Fails always.
+    pub(crate) fn enter() -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "a terminal of Windows cannot be made raw by this program"))
+    }
+}
+
+/// Returns the number of the Unix signal that stands for what ends this process from outside.
+pub(crate) fn ended_from_outside() -> impl Future<Output = u8> {
+    let (keys, breaks, closes) = (ctrl_c(), ctrl_break(), ctrl_close());
+    async move {
+        let (Ok(mut keys), Ok(mut breaks), Ok(mut closes)) = (keys, breaks, closes) else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = keys.recv() => INTERRUPT,
+            _ = breaks.recv() => 15,
+            _ = closes.recv() => 1,
+        }
+    }
+}
+
+/// Ctrl-C and the wish that the process end, each time.
+pub(crate) enum Endings {
+    Keys(CtrlC),
+    Breaks(CtrlBreak),
+    Closes(CtrlClose),
+}
+
+impl Endings {
+    /// Listens from now on; what cannot be heard is left out.
+    pub(crate) fn all() -> Vec<Self> {
+        let all = [ctrl_c().ok().map(Self::Keys), ctrl_break().ok().map(Self::Breaks), ctrl_close().ok().map(Self::Closes)];
+        all.into_iter().flatten().collect()
+    }
+
+    /// Waits for the next one; false when there will be none.
+    pub(crate) async fn next(&mut self) -> bool {
+        match self {
+            Self::Keys(keys) => keys.recv().await.is_some(),
+            Self::Breaks(breaks) => breaks.recv().await.is_some(),
+            Self::Closes(closes) => closes.recv().await.is_some(),
+        }
+    }
+}
+
+/// Tells of no change: Windows sends none.
+pub(crate) struct WindowChanges;
+
+impl WindowChanges {
+    /// Listens from now on.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Waits for ever.
+    pub(crate) async fn next(&mut self) -> bool {
+        std::future::pending().await
+    }
+}
+
+/// Opens a file for writing, empty. Rights are those of its folder, which is the user's own.
+pub(crate) fn create_with_mode(path: &Path, _mode: u32) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).open(path)
+}
+
+/// Returns the rights that a file gets elsewhere.
+pub(crate) fn mode_of(data: &Metadata) -> u32 {
+    match (data.is_dir(), data.permissions().readonly()) {
+        (true, _) => 0o755,
+        (false, true) => 0o444,
+        (false, false) => 0o644,
+    }
+}
+
+/// Returns when a file was written last, in Unix seconds.
+pub(crate) fn modified_at(data: &Metadata) -> u64 {
+    data.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs())
+}
+
+/// Does nothing: what runs is told by its name.
+pub(crate) fn may_run(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes a folder. Rights are those of the folder that it is in.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    std::fs::create_dir(path)
+}
+
+/// Makes a link at `place` that leads to `target`.
+pub(crate) fn symlink(target: &Path, place: &Path) -> io::Result<()> {
+    if place.parent().is_some_and(|parent| parent.join(target).is_dir()) {
+        return std::os::windows::fs::symlink_dir(target, place);
+    }
+    std::os::windows::fs::symlink_file(target, place)
+}
