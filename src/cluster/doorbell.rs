@@ -13,18 +13,20 @@ use futures::future::join;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::Connection;
 use super::http::with_query;
+use super::{Connection, Failure};
 use crate::model::labels::JOB;
 
 /// Shortest time between two looks at a job; changes of many pods come together.
 const STEP: Duration = Duration::from_millis(500);
 /// The same for lists, whose every look is several requests.
 const LIST_STEP: Duration = Duration::from_secs(2);
+/// The same for events: those of others are heard, too.
+const EVENTS_STEP: Duration = Duration::from_secs(4);
 /// Looks after a change: controllers write their own status a moment after that of the pods.
 const AFTER: [Duration; 3] = [Duration::from_millis(700), Duration::from_millis(1500), Duration::from_secs(3)];
 /// Longest time for which what was read of nodes and pods is believed though no change was heard of.
-const OLDEST: Duration = Duration::from_secs(60);
+const OLDEST: Duration = Duration::from_secs(120);
 /// Longest time without a look: what no pod shows, and connections that died unnoticed.
 const QUIET: Duration = Duration::from_secs(20);
 /// The same for lists, which show metrics too.
@@ -84,17 +86,24 @@ impl Connection {
         Doorbell { step: LIST_STEP.min(quiet), quiet, ringing, rung, looks: 0, after: &[], told: Instant::now() }
     }
 
+    /// Returns a bell that rings when pods of the job change, or when anything is reported in its namespace.
+    pub(crate) fn doorbell_of_events<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
+        let Doorbell { ringing, rung, .. } = self.doorbell(namespace, job);
+        let heard = Rc::clone(&rung);
+        let collection = format!("/api/v1/namespaces/{namespace}/events");
+        let ringing = Box::pin(async move { join(ringing, self.hear(&collection, heard)).await.0 });
+        Doorbell { step: EVENTS_STEP, quiet: QUIET, ringing, rung, looks: 0, after: &[], told: Instant::now() }
+    }
+
     /// Watches a collection from where it stands now: what is there already is no news.
     async fn hear(&self, collection: &str, rung: Rc<Notify>) -> Infallible {
         let mut heard = HeardChanges::default();
         loop {
             if heard.version.is_none() {
-                let first = with_query(collection, &[("limit", "1")]);
-                heard.version = match self.get::<Value>(&first).await {
-                    Ok(page) => page.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(ToOwned::to_owned),
-                    Err(failure) if failure.is_transient() => None,
-                    Err(_) => ring_by_the_clock(&rung, UNWATCHED_LIST).await,
-                };
+                match self.begin(collection, &mut heard).await {
+                    Err(failure) if !failure.is_transient() => ring_by_the_clock(&rung, UNWATCHED_LIST).await,
+                    _ => {}
+                }
             }
             let Some(version) = heard.version.clone() else {
                 tokio::time::sleep(REST).await;
@@ -115,6 +124,30 @@ impl Connection {
             }
             tokio::time::sleep(REST).await;
         }
+    }
+
+    /// Finds out where a watch begins. Nodes are read, for kubelets write them every few minutes and only what was there before tells
+    /// that nothing is new; pods are written when they change.
+    async fn begin(&self, collection: &str, heard: &mut HeardChanges) -> Result<(), Failure> {
+        let mut version = None;
+        let mut take = |page: &Value| {
+            version = page.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(ToOwned::to_owned);
+            for object in page["items"].as_array().into_iter().flatten() {
+                let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+                heard.seen.insert(uid.to_owned(), shown(object));
+            }
+        };
+        if collection.ends_with("/nodes") {
+            self.list(collection, &[], |page| {
+                take(&serde_json::from_slice(page)?);
+                Ok(())
+            })
+            .await?;
+        } else {
+            take(&self.get(&with_query(collection, &[("limit", "1")])).await?);
+        }
+        heard.version = version;
+        Ok(())
     }
 
     /// Watches at the first of the paths where that is allowed, again and again.
@@ -203,7 +236,10 @@ impl HeardChanges {
 
 /// Returns a hash of what inventories show of a node or pod.
 fn shown(object: &Value) -> u64 {
-    const FIELDS: [&str; 8] = [
+    const FIELDS: [&str; 10] = [
+        // Of an event.
+        "/count",
+        "/series/count",
         "/metadata/labels",
         "/metadata/deletionTimestamp",
         "/spec/taints",

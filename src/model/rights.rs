@@ -122,6 +122,8 @@ impl Rule {
 use RightScope::{Cluster, Home, Namespace};
 
 const LIST: &[&str] = &["list"];
+const WATCH: &[&str] = &["watch"];
+const NEWS: &str = "news without delay in `-w`";
 const MAKE: &[&str] = &["get", "create", "patch"];
 const CALL: &[&str] = &["get", "create"];
 
@@ -132,6 +134,7 @@ pub(crate) const FIND: &[Rule] = &[
     rule(Namespace, "apps", "deployments", LIST).or("services"),
     rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
     rule(Namespace, "", "events", LIST).or("why pods are missing"),
+    rule(Namespace, "", "pods", WATCH).or(NEWS),
 ];
 
 /// Placing a job.
@@ -185,6 +188,8 @@ pub(crate) const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "", "nodes", WATCH).or(NEWS),
+    rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
 /// Finding Prometheus and asking it through the API server.
@@ -247,8 +252,13 @@ pub(crate) const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])
 pub(crate) const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
 pub(crate) const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
 pub(crate) const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")];
-pub(crate) const EVENTS: &[Rule] =
-    &[rule(Namespace, "batch", "jobs", LIST), rule(Namespace, "", "pods", LIST), rule(Namespace, "", "events", LIST)];
+pub(crate) const EVENTS: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", LIST),
+    rule(Namespace, "", "pods", LIST),
+    rule(Namespace, "", "events", LIST),
+    rule(Namespace, "", "pods", WATCH).or(NEWS),
+    rule(Namespace, "", "events", WATCH).or(NEWS),
+];
 pub(crate) const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
 pub(crate) const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
 pub(crate) const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];

@@ -55,7 +55,8 @@ pub(crate) async fn read_once(
     connection: &Connection,
     quantities: &[Quantity],
 ) -> Result<WorkloadsFound, Error> {
-    read(context, connection, quantities, &KeptObjects::new(), &Round::single()).await
+    let cells = OptionalMetrics::new(context, connection);
+    read(context, connection, quantities, &cells, &KeptObjects::new(), &Round::single()).await
 }
 
 /// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are shown.
@@ -63,11 +64,11 @@ pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
     quantities: &[Quantity],
+    cells: &OptionalMetrics<'_>,
     kept: &KeptObjects,
     round: &Round<'_>,
 ) -> Result<WorkloadsFound, Error> {
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let cells = OptionalMetrics::new(context, connection);
     let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
     let (owners, stock, moment) = join3(
         kept.owners.or(round.fresh, round.ask(|| connection.owners(namespace))),

@@ -85,12 +85,10 @@ impl<'s> Filling<'s> {
 
     /// A training that names no end gets the longest that is allowed.
     fn longest_run(&mut self, slot: &mut Option<Duration>) {
-        let limit = |set: &'s Defaults| set.limits.max_runtime;
-        let Some((scope, time)) = self.scopes.iter().find_map(|(scope, set)| Some((scope.clone(), limit(set)?))) else { return };
-        if slot.is_none() {
-            *slot = Some(time);
-            self.note(&scope, "job.max_runtime", format!("{}s, the site's limit", time.as_secs()), false);
-        }
+        let nearest = self.scopes.iter().find_map(|(scope, set)| Some((scope.clone(), set.limits.max_runtime?)));
+        let Some((scope, time)) = nearest.filter(|_| slot.is_none()) else { return };
+        *slot = Some(time);
+        self.note(&scope, "job.max_runtime", format!("{}, the site's limit", duration_text(time)), false);
     }
 
     /// Sets entries of a map one by one.
@@ -165,6 +163,13 @@ impl<'s> Filling<'s> {
         self.pairs("node_selector", "node_selector", &mut selector, |set| &set.node_selector);
         job.site.node_selector = selector;
     }
+}
+
+/// Writes a duration in the largest unit of which it is a whole number.
+pub(super) fn duration_text(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let unit = [(86_400, "d"), (3600, "h"), (60, "m")].into_iter().find(|(size, _)| seconds > 0 && seconds.is_multiple_of(*size));
+    unit.map_or_else(|| format!("{seconds}s"), |(size, name)| format!("{}{name}", seconds / size))
 }
 
 /// Returns a value in one line, text without quotes.
@@ -271,7 +276,7 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
         let mut open = job("kind: training\njob: {name: t}\n");
         inherit(&mut open, &rules);
         assert_eq!(open.training.max_runtime, Some(Duration::from_secs(172_800)));
-        assert_eq!(told(&open), ["job.max_runtime=172800s, the site's limit (all)"]);
+        assert_eq!(told(&open), ["job.max_runtime=2d, the site's limit (all)"]);
         let mut own = job("kind: training\njob: {name: t, max_runtime: 1h}\n");
         inherit(&mut own, &rules);
         assert_eq!(own.training.max_runtime, Some(Duration::from_secs(3600)));

@@ -2,6 +2,7 @@
 
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::document::JobDocument;
+use super::inherit::duration_text;
 use super::problem::{FilePosition, Problem};
 use crate::model::quantity;
 
@@ -46,7 +47,7 @@ pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
     if let (Some(own), Some((scope, most))) = (job.training.max_runtime, nearest(&scopes, |set| set.limits.max_runtime))
         && own > most
     {
-        over(None, scope, format!("`max_runtime` of {} s", own.as_secs()), format!("{} s", most.as_secs()));
+        over(None, scope, format!("`max_runtime` of {}", duration_text(own)), duration_text(most));
     }
     problems
 }
@@ -97,7 +98,7 @@ mod tests {
                 "4: 3 nodes; the site allows 2 (defaults, all)",
                 "4: `cpu` 16500m of each pod; the site allows 16 (defaults, all)",
                 "4: `memory` 65Gi of each pod; the site allows 64Gi (defaults, all)",
-                "4: `max_runtime` of 90000 s; the site allows 86400 s (defaults, all)",
+                "4: `max_runtime` of 25h; the site allows 1d (defaults, all)",
             ]
         );
         assert!(told(&job("  pool: big\n"), site).iter().all(|line| !line.contains("GPUs")));

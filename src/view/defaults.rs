@@ -73,7 +73,7 @@ pub(crate) fn plain(value: &Value) -> String {
 pub(crate) fn table(rows: &[DefaultRow], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([left("SCOPE"), left("FIELD"), left("ENFORCED"), left("VALUE")]);
     for row in rows {
-        let enforced = if row.enforced { "yes" } else { "-" };
+        let enforced = if row.enforced { "yes" } else { "no" };
         table.row(vec![row.scope.clone().into(), row.field.into(), enforced.into(), plain(&row.value).into()]);
     }
     table.show(format, headers, look)

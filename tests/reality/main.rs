@@ -6,6 +6,7 @@ mod endings;
 mod lost;
 mod metrics;
 mod node;
+mod python;
 #[path = "../runner/mod.rs"]
 mod runner;
 mod security;

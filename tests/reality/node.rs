@@ -64,6 +64,20 @@ fn nodes_come_break_and_go() {
             {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}));
     admin.until(&["get", "pod", "client"], |pod| pod["status"]["phase"] == "Succeeded");
     assert!(admin.run(&["logs", "client"]).contains("server serves on GPUs"));
+    // Where the machine has iptables, the address of a Service leads there from the other node, too.
+    if Command::new("iptables").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        admin.apply(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "address"},
+                            "spec": {"selector": {"app": "server"}, "ports": [{"port": 80, "targetPort": 8000}]}}));
+        let address = admin.json(&["get", "service", "address"])["spec"]["clusterIP"].as_str().unwrap().to_owned();
+        let ask = ask.replace("server.default.svc.cluster.local/8000", &format!("{address}/80"));
+        admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "by-address"},
+            "spec": {"nodeName": "gpu-real-1", "restartPolicy": "Never", "containers": [
+                {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}));
+        admin.until(&["get", "pod", "by-address"], |pod| pod["status"]["phase"] == "Succeeded");
+        assert!(admin.run(&["logs", "by-address"]).contains("server serves on GPUs"));
+    } else {
+        eprintln!("addresses of Services were not tried: this machine has no iptables");
+    }
 
     // A device breaks.
     let allocatable = |count: &'static str| {

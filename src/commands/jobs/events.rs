@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use crate::cli::jobs::events::Events;
 use crate::cluster::{OutageRetry, Wanted};
@@ -12,20 +11,17 @@ use crate::lookup::{self, Purpose};
 use crate::observe::list::{self, Listing, Round};
 use crate::view::{Format, events};
 
-/// Longest time between two looks of `-w`: a kubelet that tries again changes no pod.
-const LONGEST: Duration = Duration::from_secs(6);
-
 pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
-    let wanted = Wanted::one(&job.namespace, &job.name);
+    let wanted = Wanted { kind: Some(job.kind), ..Wanted::one(&job.namespace, &job.name) };
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let mut seen = BTreeSet::new();
     let mut first = true;
-    let mut bell = connection.doorbell(&job.namespace, &job.name);
+    let mut bell = connection.doorbell_of_events(&job.namespace, &job.name);
     loop {
         let mut found = patience.ask(|| connection.job_events(&job)).await?;
         found.retain(|event| event.warning || !args.warnings);
@@ -53,7 +49,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
             context.terminal.print(&line)?;
         }
         first = false;
-        bell.news(Some(Instant::now() + LONGEST)).await;
+        bell.news(None).await;
         match patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() {
             Some(found) => job = found,
             None => return Ok(ExitCode::SUCCESS),

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::model::Percent;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::OF_JOBS;
+use crate::observe::metrics::{OF_JOBS, OptionalMetrics};
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};
 use crate::view::coverage::Coverage;
@@ -19,11 +19,11 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let kept = KeptObjects::new();
+    let (kept, cells) = (KeptObjects::new(), OptionalMetrics::new(context, &connection));
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let found = workloads::read(context, &connection, &OF_JOBS, &kept, &round).await?;
+        let found = workloads::read(context, &connection, &OF_JOBS, &cells, &kept, &round).await?;
         let mut rows: Vec<ConsumerRow<'_>> = found
             .workloads
             .iter()

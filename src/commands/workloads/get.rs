@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::model::Workload;
 use crate::observe::list::{self, Listing, Round};
+use crate::observe::metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};
 use crate::view::workloads as view;
@@ -17,11 +18,11 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let kept = KeptObjects::new();
+    let (kept, cells) = (KeptObjects::new(), OptionalMetrics::new(context, &connection));
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let found = workloads::read(context, &connection, &[], &kept, &round).await?;
+        let found = workloads::read(context, &connection, &[], &cells, &kept, &round).await?;
         let is_meant = |workload: &&Workload| {
             args.name.as_ref().is_none_or(|part| workload.top.name.contains(part.as_str()))
                 && args.kind.as_ref().is_none_or(|kind| workload.top.kind.eq_ignore_ascii_case(kind))

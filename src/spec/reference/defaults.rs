@@ -76,7 +76,7 @@ pub(in super::super) const SCOPE: &[Field] = &[
         "`environment.imagePullPolicy`.",
         "IfNotPresent",
     ),
-    field(&["env"], Variables, "`environment.env`, each variable by itself: NCCL, proxies.", "{NCCL_SOCKET_IFNAME: eth0}"),
+    field(&["env"], Variables, "`environment.env`, each variable by itself: NCCL, proxies.", "{NCCL_IB_HCA: mlx5_0}"),
     field(&["shm", "shm_size", "shmSize"], Bytes, "`resources.shm` of jobs that have shared memory.", "32Gi"),
     field(&["security"], Security, "`security`.", "restricted"),
     field(&["storage_class", "storageClass", "storageClassName"], Text, "`storageClass` of workdirs with `size:`.", "fast"),

@@ -5,6 +5,7 @@
 pub mod binaries;
 mod certificates;
 mod cluster;
+pub mod debian;
 mod egress;
 pub mod exporter;
 mod kubectl;

@@ -147,6 +147,11 @@ impl RealNode {
         self.ask("POST", &format!("/thaw/{program}"));
     }
 
+    /// Loads an archive with an image into the container runtime.
+    pub fn load(&self, archive: &Path) {
+        self.ask("POST", &format!("/load{}", archive.display()));
+    }
+
     /// Lets the device plugin report a device as healthy or not.
     pub fn set_health(&self, device: usize, healthy: bool) {
         let health = if healthy { "Healthy" } else { "Unhealthy" };

@@ -7,10 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -42,6 +44,51 @@ func writeImages(folder, toolbox string) {
 	content := layer.bytes()
 	pack(filepath.Join(folder, "toolbox.tar"), "docker.io/library/toolbox:1", content, "", []string{"sh"})
 	pack(filepath.Join(folder, "toolbox-user.tar"), "docker.io/library/toolbox-user:1", content, "1000", []string{"sh"})
+}
+
+// Folders of a file system that no program needs: packages that were fetched, documents, and what the kernel shows.
+var leftOut = []string{"dev", "proc", "run", "sys", "usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man", "var/cache", "var/lib/apt/lists"}
+
+// writeImage packs the file system below `root`.
+func writeImage(root, name, path string) {
+	layer := newLayer()
+	must(filepath.WalkDir(root, func(place string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(root, place)
+		if err != nil || inside == "." {
+			return err
+		}
+		if slices.Contains(leftOut, inside) {
+			layer.folder(inside, 0o755, 0)
+			return filepath.SkipDir
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		var target string
+		var content []byte
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err = os.Readlink(place)
+		case info.Mode().IsRegular():
+			content, err = os.ReadFile(place)
+		}
+		if err != nil {
+			return err
+		}
+		header, err := tar.FileInfoHeader(info, target)
+		if err != nil {
+			return err
+		}
+		header.Name = inside
+		layer.entry(header, content)
+		return nil
+	}))
+	layer.folder("tmp", 0o1777, 0)
+	pack(path, name, layer.bytes(), "", []string{"sh"})
 }
 
 type layer struct {

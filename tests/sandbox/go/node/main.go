@@ -8,6 +8,8 @@
 //	node runtime …       calls runc, for containerd
 //	node images FOLDER TOOLBOX
 //	                     makes the images
+//	node image ROOT NAME FILE
+//	                     makes an image of a whole file system
 package main
 
 import (
@@ -66,7 +68,7 @@ const maxNodes = 16
 func main() {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
 	if len(os.Args) < 2 {
-		log.Fatal("usage: node wire|keep|init|run|runtime|images …")
+		log.Fatal("usage: node wire|keep|init|run|runtime|images|image …")
 	}
 	switch os.Args[1] {
 	case "wire":
@@ -79,6 +81,8 @@ func main() {
 		run(read(os.Args[2]))
 	case "images":
 		writeImages(os.Args[2], os.Args[3])
+	case "image":
+		writeImage(os.Args[2], os.Args[3], os.Args[4])
 	case "runtime":
 		callRunc(os.Args[2], os.Args[3:])
 	default:
