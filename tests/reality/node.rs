@@ -44,6 +44,7 @@ fn the_kubelet_tells_which_container_has_which_device() {
 /// Two nodes whose pods reach each other, names, a device that breaks, a kubelet that is started anew, devices by claims; and nothing
 /// is left of any of it.
 #[test]
+#[expect(clippy::disallowed_macros, reason = "what this machine lacks is told")]
 fn nodes_come_break_and_go() {
     let cluster = Cluster::start(&Options { with_real_nodes: true, ..Options::default() }).unwrap();
     let admin = cluster.kubectl(Persona::Admin);
