@@ -21,6 +21,8 @@ use crate::model::labels::JOB;
 const STEP: Duration = Duration::from_millis(500);
 /// The same for lists, whose every look is several requests.
 const LIST_STEP: Duration = Duration::from_secs(2);
+/// The same for everything that is in the cluster.
+const NODES_STEP: Duration = Duration::from_secs(5);
 /// The same for events: those of others are heard, too.
 const EVENTS_STEP: Duration = Duration::from_secs(4);
 /// Looks after a change: controllers write their own status a moment after that of the pods.
@@ -83,7 +85,7 @@ impl Connection {
         let rung = Rc::new(Notify::new());
         let (nodes, pods) = (self.hear("/api/v1/nodes", Rc::clone(&rung)), self.hear("/api/v1/pods", Rc::clone(&rung)));
         let ringing = Box::pin(async move { join(nodes, pods).await.0 });
-        Doorbell { step: LIST_STEP.min(quiet), quiet, ringing, rung, looks: 0, after: &[], told: Instant::now() }
+        Doorbell { step: NODES_STEP.min(quiet), quiet, ringing, rung, looks: 0, after: &[], told: Instant::now() }
     }
 
     /// Returns a bell that rings when pods of the job change, or when anything is reported in its namespace.
@@ -102,7 +104,9 @@ impl Connection {
             if heard.version.is_none() {
                 match self.begin(collection, &mut heard).await {
                     Err(failure) if !failure.is_transient() => ring_by_the_clock(&rung, UNWATCHED_LIST).await,
-                    _ => {}
+                    Err(_) => {}
+                    // What changed between the last look and now is not known.
+                    Ok(()) => rung.notify_one(),
                 }
             }
             let Some(version) = heard.version.clone() else {

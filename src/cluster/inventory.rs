@@ -207,6 +207,7 @@ impl WireHost<'_> {
                 schedulable: !self.spec.unschedulable,
                 site_type_label: None,
                 claimable: Vec::new(),
+                slim: false,
             },
             capacity: self.status.capacity.clone(),
             allocatable: self.status.allocatable.clone(),

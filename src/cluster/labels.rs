@@ -74,8 +74,11 @@ impl Connection {
             let of_pool = |taint: &Value, pool: Option<&str>| {
                 taint["key"] == POOL_LABEL && taint["effect"] == "NoSchedule" && taint["value"].as_str() == pool
             };
-            let mut taints: Vec<Value> =
-                there.iter().filter(|taint| !(from.is_some() && of_pool(taint, from) || of_pool(taint, to))).cloned().collect();
+            let mut taints: Vec<Value> = there
+                .iter()
+                .filter(|taint| !(from.is_some() && of_pool(taint, from) || to.is_some() && of_pool(taint, to)))
+                .cloned()
+                .collect();
             taints.extend(to.map(|pool| json!({"key": POOL_LABEL, "value": pool, "effect": "NoSchedule"})));
             if taints == there {
                 return Ok(true);

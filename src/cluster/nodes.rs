@@ -61,22 +61,26 @@ struct FactsMap {
 impl Connection {
     /// Returns all nodes, by name. For a user who may not list them, what the cluster publishes.
     pub(crate) async fn nodes(&self) -> Result<Nodes, Failure> {
-        let (listed, labels, slices) = join3(self.listed_nodes(), self.gpu_type_labels(), self.optional("resourceslices")).await;
-        match listed {
-            Ok(mut nodes) => {
-                nodes.iter_mut().for_each(|node| note_type_label(node, &labels));
-                // Without the right to see them, devices are what plugins offer.
-                let mut devices = slices.ok().flatten().map(|slices| claimable(&slices)).unwrap_or_default();
-                nodes.iter_mut().for_each(|node| node.claimable = devices.remove(&node.name).unwrap_or_default());
-                Ok(Nodes::Listed(nodes))
-            }
+        match self.described_nodes().await {
+            Ok(nodes) => Ok(Nodes::Listed(nodes)),
             Err(failure) if failure.is_forbidden() => Ok(self.published_nodes().await.map_or(Nodes::Hidden, Nodes::Published)),
             Err(failure) => Err(failure),
         }
     }
 
+    /// Returns all nodes with the label that tells their type here, and with devices that may be claimed.
+    pub(super) async fn described_nodes(&self) -> Result<Vec<Node>, Failure> {
+        let (listed, labels, slices) = join3(self.listed_nodes(), self.gpu_type_labels(), self.optional("resourceslices")).await;
+        let mut nodes = listed?;
+        nodes.iter_mut().for_each(|node| note_type_label(node, &labels));
+        // Without the right to see them, devices are what plugins offer.
+        let mut devices = slices?.map(|slices| claimable(&slices)).unwrap_or_default();
+        nodes.iter_mut().for_each(|node| node.claimable = devices.remove(&node.name).unwrap_or_default());
+        Ok(nodes)
+    }
+
     /// Returns all nodes as they are.
-    pub(super) async fn listed_nodes(&self) -> Result<Vec<Node>, Failure> {
+    async fn listed_nodes(&self) -> Result<Vec<Node>, Failure> {
         let mut nodes = Vec::new();
         self.list("/api/v1/nodes", &[], |page| {
             let page: ListPage<WireNode<'_>> = serde_json::from_slice(page)?;
@@ -154,6 +158,7 @@ impl WireNode<'_> {
             schedulable: !self.spec.unschedulable,
             site_type_label: None,
             claimable: Vec::new(),
+            slim: false,
         }
     }
 }

@@ -173,7 +173,7 @@ impl Connection {
             if there.is_none() && !begin {
                 return Ok(());
             }
-            let nodes = match self.listed_nodes().await {
+            let nodes = match self.described_nodes().await {
                 Err(failure) if failure.is_forbidden() => return Ok(()),
                 other => other?,
             };

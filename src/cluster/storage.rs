@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::render::{Object, Rendered};
 
-use super::Connection;
+use super::{Connection, Failure};
 
 /// Provisioners of block devices, which one node at a time can mount. From their projects' own documentation.
 const ONE_NODE: [&str; 12] = [
@@ -26,6 +26,14 @@ const ONE_NODE: [&str; 12] = [
 const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 
 impl Connection {
+    /// Returns the storage class of a claim; `None` when there is no such claim or it may not be seen.
+    pub(crate) async fn class_of_claim(&self, namespace: &str, claim: &str) -> Result<Option<Option<String>>, Failure> {
+        match self.find::<Value>(&format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}")).await {
+            Err(failure) if failure.is_forbidden() => Ok(None),
+            other => Ok(other?.map(|claim| claim["spec"]["storageClassName"].as_str().map(ToOwned::to_owned))),
+        }
+    }
+
     /// Warnings about the claims that are made. Whoever may not read storage classes is not warned.
     pub(super) async fn storage_classes(&self, rendered: &Rendered) -> Vec<String> {
         let claims: Vec<&Object> = rendered.objects.iter().filter(|object| object.kept).collect();

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT, Wanted};
+use crate::deploy::defaults::replaced;
 use crate::deploy::errors::{conflicting, in_the_way};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules;
@@ -118,6 +119,7 @@ async fn preflight(plan: &mut Plan, connection: &Connection, dry_run: bool) -> R
 fn render_again(plan: &mut Plan) -> Result<(), Error> {
     let refused = |refusal| Error::refused(refusal, &plan.input.file, &plan.input.text);
     plan.rendered = render(&plan.input.document, &plan.target).map_err(refused)?;
+    plan.rendered.warnings.extend(replaced(&plan.input));
     Ok(())
 }
 

@@ -6,8 +6,8 @@ use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::pools::tell_home;
 use crate::error::{Error, ErrorName};
-use crate::render::{self, Object};
-use crate::spec::{self, Document, JobDocument, Problems, SiteDefaults, inherit, over_limits};
+use crate::render::{self, Object, claim_name};
+use crate::spec::{self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits};
 use crate::view::created::{FromSite, Made};
 
 /// What is known of the site's defaults.
@@ -74,6 +74,24 @@ pub(crate) fn stored(kept: Option<StoredDefaults>) -> Result<Option<(SiteDefault
         error.cause(problem).hint("a newer gpuctl can; `gpuctl version` tells yours")
     };
     read(&kept).map(|site| Some((site, kept))).map_err(refused)
+}
+
+/// Lets claims that are there keep the class that they have: the site's is for new ones.
+pub(crate) async fn keep_classes(connection: &Connection, namespace: &str, job: &mut JobDocument) -> Result<(), Error> {
+    let id = job.id().to_owned();
+    for workdir in &mut job.workdirs {
+        let WorkdirSource::Size { storage_class, .. } = &mut workdir.source else { continue };
+        let field = format!("storage.workdirs[{}].storageClass", workdir.path);
+        if !job.site.inherited.iter().any(|one| one.field == field) {
+            continue;
+        }
+        let there = connection.class_of_claim(namespace, &claim_name(&id, &workdir.path)).await?;
+        if let Some(class) = there.filter(|class| class != storage_class) {
+            *storage_class = class;
+            job.site.inherited.retain(|one| one.field != field);
+        }
+    }
+    Ok(())
 }
 
 /// Reads defaults as they are kept; the error is a sentence.

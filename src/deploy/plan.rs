@@ -7,7 +7,7 @@ use futures::future::join4;
 
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::deploy::defaults::Site;
+use crate::deploy::defaults::{Site, keep_classes};
 use crate::deploy::inputs::{self, InputDocument};
 use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
@@ -62,6 +62,7 @@ impl PlanningFacts {
                         for node in nodes {
                             let Some(kind) = labels.get(node.name.as_str()) else { continue };
                             node.labels.insert(POOL_LABEL.to_owned(), name.clone());
+                            node.taints.retain(|taint| taint.key != POOL_LABEL);
                             if pool.exclusive {
                                 node.taints.push(Taint {
                                     key: POOL_LABEL.to_owned(),
@@ -119,7 +120,7 @@ pub(crate) async fn plan(
         }
     }
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
-    for input in inputs {
+    for mut input in inputs {
         let namespace = match namespace_of(&input.document, connection) {
             Ok(namespace) => namespace,
             Err(error) => {
@@ -127,6 +128,9 @@ pub(crate) async fn plan(
                 continue;
             }
         };
+        if let (Some(connection), Document::Job(job)) = (connection, &mut input.document) {
+            keep_classes(connection, &namespace, job).await?;
+        }
         let files = inputs::attachments(&input)?;
         let target = Target {
             namespace,

@@ -4,7 +4,7 @@ use crate::cluster::Connection;
 use crate::error::Error;
 use crate::lookup;
 use crate::model::labels::POOL_LABEL;
-use crate::model::{Inventory, Node, PoolDefinition};
+use crate::model::{Inventory, Node, NodeUsage, PoolDefinition};
 
 /// A taint that a node gets or loses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,18 +23,21 @@ pub(crate) fn taken_by(node: &Node) -> Option<&str> {
     taint.and_then(|taint| taint.value.as_deref())
 }
 
-/// Returns what differs on the nodes of a pool from what its definition says.
+/// Returns what differs on the nodes of a pool from what its definition says. `named` are the nodes that a file puts into it; the others
+/// count as long as their label says so. A taint that somebody else set stays: `was` tells whether the pool had set one.
 #[must_use]
-pub(crate) fn missing(pool: &PoolDefinition, inventory: &Inventory) -> Vec<TaintChange> {
+pub(crate) fn missing(pool: &PoolDefinition, named: &PoolDefinition, was: bool, inventory: &Inventory) -> Vec<TaintChange> {
     let wanted = pool.exclusive.then(|| pool.name.clone());
-    let hosts = inventory.hosts.iter().filter(|host| pool.labels.contains_key(host.name()));
+    let is_named = |host: &NodeUsage| named.labels.contains_key(host.name());
+    let is_in = |host: &NodeUsage| is_named(host) || host.details.node.pool() == Some(&pool.name);
+    let hosts = inventory.hosts.iter().filter(|host| pool.labels.contains_key(host.name()) && is_in(host));
     hosts
-        .map(|host| TaintChange {
-            node: host.name().to_owned(),
-            wanted: wanted.clone(),
-            before: taken_by(&host.details.node).map(ToOwned::to_owned),
+        .filter_map(|host| {
+            let before = taken_by(&host.details.node).map(ToOwned::to_owned);
+            let ours = before.as_ref().is_none_or(|there| if *there == pool.name { was } else { is_named(host) });
+            let change = TaintChange { node: host.name().to_owned(), wanted: wanted.clone(), before };
+            (change.wanted != change.before && (wanted.is_some() || ours)).then_some(change)
         })
-        .filter(|change| change.wanted != change.before)
         .collect()
 }
 

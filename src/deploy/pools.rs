@@ -99,7 +99,7 @@ pub(crate) async fn plan(connection: &Connection, pool: &Pool, force: bool) -> R
         wanted.labels.insert(node.name.value.clone(), set);
     }
     let after = before.clone().unwrap_or_default().changed_to(&wanted);
-    let taints = pool_taints::missing(&after, &inventory);
+    let taints = pool_taints::missing(&after, &wanted, before.as_ref().is_some_and(|before| before.exclusive), &inventory);
     Ok(Planned { wanted, before, steps, taints, missing, inventory })
 }
 
@@ -139,6 +139,11 @@ pub(crate) async fn create(connection: &Connection, pool: &Pool, how: PoolOption
         }
     }
     publish(connection, true, context).await;
+    if wanted.exclusive && before.is_some_and(|before| !before.exclusive) {
+        context
+            .terminal
+            .note("jobs of the pool that an earlier version made do not tolerate its taint: pods that they make anew wait");
+    }
     made(status, format!("{verb} with {nodes}"))
 }
 
@@ -193,7 +198,7 @@ pub(crate) fn tell_home(home: PoolNamespace, private: bool, context: &Context) {
     match home {
         PoolNamespace::Read => context
             .terminal
-            .note("every user may read the definitions of pools in namespace gpuctl-system (--private prevents that)"),
+            .note("every user may read pools and the site's defaults in namespace gpuctl-system (--private prevents that)"),
         PoolNamespace::Unread if !private => context
             .terminal
             .lack("you may not create roles: other users cannot read the definitions of pools in namespace gpuctl-system"),

@@ -161,7 +161,7 @@ async fn write(
         let before = tokio::select! {
             made = shared::make(&fresh, how, format, false, context) => made?,
             () = interruption.times(1) => {
-                let error = Error::new(ErrorName::Interrupted, "interrupted while writing pools and quotas");
+                let error = Error::new(ErrorName::Interrupted, "interrupted while writing pools, quotas and defaults");
                 return Err(error.cause("one of them may be incomplete").hint("run it again, or `gpuctl delete -f`"));
             }
         };

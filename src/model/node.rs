@@ -30,6 +30,9 @@ pub struct Node {
     /// Whole devices that drivers of dynamic allocation offer; what plugins offer is `allocatable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claimable: Vec<ClaimableDevices>,
+    /// True when most of its labels were left out, as they are when nodes are published.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub slim: bool,
 }
 
 /// Whole devices of one product that a driver of dynamic allocation offers on a node.

@@ -19,6 +19,8 @@ impl<T: Clone> Kept<T> {
         if let Some(kept) = kept {
             return Ok(kept);
         }
+        // What is out of date is not shown again when the new answer fails.
+        self.0.replace(None);
         let answer = read.await?;
         self.0.replace(Some(answer.clone()));
         Ok(answer)

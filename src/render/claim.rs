@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::labels::metadata;
 use super::{Object, Target};
 use crate::model::labels::CLAIMED_GPUS;
+use crate::model::quantity::fnv;
 use crate::model::{GpuType, Node};
 use crate::spec::{JobDocument, JobResources};
 
@@ -57,10 +58,8 @@ pub(super) fn of_nodes<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<
 impl DeviceClaim {
     /// Returns the name of the template. It follows from what is claimed, for a template cannot be changed.
     fn template_name(&self, job: &JobDocument) -> String {
-        let kind = job.resources.gpu_type.as_ref().map_or_else(String::new, |kind| format!("-{}", kind.value.kind));
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let kind: String = kind.chars().map(plain).collect();
-        format!("{}-{}-gpus{}", job.id(), self.count, kind.trim_end_matches('-'))
+        let what = self.products.iter().fold(self.class.clone(), |what, product| format!("{what}/{product}"));
+        format!("{}-{}-gpus-{:04x}", job.id(), self.count, fnv(&what) & 0xffff)
     }
 
     /// Returns the template from which each pod gets a claim of its own.

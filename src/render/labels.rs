@@ -44,8 +44,7 @@ pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
     put(SOURCE, &job.source);
     put(VERSION, &job.version);
     if !job.site.inherited.is_empty() {
-        let values: BTreeMap<&str, &str> =
-            job.site.inherited.iter().map(|one| (one.field.as_str(), one.value.as_str())).collect();
+        let values: BTreeMap<&str, &str> = job.site.inherited.iter().map(|one| (one.field.as_str(), one.mark.as_str())).collect();
         put(DEFAULTS, &serde_json::to_string(&values).expect("text is JSON"));
     }
     if let Some(description) = &job.description {

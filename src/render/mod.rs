@@ -43,6 +43,7 @@ pub use pool::{POOL_KIND, definition, facts, home, is_published};
 pub use quota::{namespace, quota};
 pub use role::roles;
 pub use secret::{Registry, opaque, registry};
+pub(crate) use storage::claim_name;
 
 /// What rendering has to know of the cluster.
 #[derive(Clone, Debug, Default)]

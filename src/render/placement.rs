@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::affinity::{affinity, cloud_terms, is_in, outside_of_pools, pool_requirement, type_terms, whole_only, without_gpus};
 use super::claim::{DeviceClaim, of_nodes};
-use super::tolerations::{of_driver, of_pool, of_unseen_pool, tolerations, welcome};
+use super::tolerations::{of_driver, of_pool, tolerations, welcome};
 use super::{Refusal, Target};
 use crate::model::gpu;
 use crate::model::{GpuType, Node, Nodes, quantity};
@@ -74,7 +74,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         let preferred = [without_gpus()].into_iter().chain(outside_of_pools(wanted, nodes)).collect();
         let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), preferred);
         let candidates = in_pool.iter().map(|node| node.name.clone()).collect();
-        return Ok(NodeChoice { affinity, candidates, tolerations: of_pool(wanted, &in_pool), ..NodeChoice::default() });
+        return Ok(NodeChoice { affinity, candidates, tolerations: of_pool(wanted), ..NodeChoice::default() });
     }
     let mut warnings = Vec::new();
     let with_gpus: Vec<&Node> = in_pool.iter().copied().filter(|node| node.has_gpus()).collect();
@@ -192,10 +192,8 @@ fn resources<'n>(
         }
         map
     });
-    if let Some(request) = claimed(wanted, nodes).filter(|_| whole.is_empty()) {
-        return Ok(request);
-    }
-    if whole.is_empty() && !nodes.is_empty() {
+    let claim = claimed(wanted, nodes).filter(|_| whole.is_empty());
+    if claim.is_none() && whole.is_empty() && !nodes.is_empty() {
         let sizes: BTreeSet<&str> =
             nodes.iter().flat_map(|node| node.allocatable.keys()).filter_map(|name| gpu::mig_profile(name)).collect();
         let sizes =
@@ -213,6 +211,9 @@ fn resources<'n>(
             Share::Fraction(part) => part.to_string(),
         };
         warnings.push(format!("gpu_share: {written} has no effect here (no sharing device plugin); whole GPUs are requested"));
+    }
+    if let Some(request) = claim {
+        return Ok(request);
     }
     let chosen = gpu::WHOLE.into_iter().find(|resource| whole.contains_key(resource)).unwrap_or(gpu::WHOLE[0]);
     if whole.len() > 1 {
@@ -311,7 +312,7 @@ fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Opt
 fn blind(wanted: &JobResources) -> NodeChoice {
     if wanted.gpu == 0 {
         let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), vec![without_gpus()]);
-        return NodeChoice { affinity, tolerations: of_unseen_pool(wanted), ..NodeChoice::default() };
+        return NodeChoice { affinity, tolerations: of_pool(wanted), ..NodeChoice::default() };
     }
     let written = wanted.gpu_type.as_ref().map(|written| &written.value);
     let alternatives = written.map_or_else(Vec::new, |WrittenGpuType { text, kind }| {
@@ -323,7 +324,7 @@ fn blind(wanted: &JobResources) -> NodeChoice {
     let resource = written.map_or(gpu::WHOLE[0], |written| written.kind.resource());
     let resources = count(resource, wanted.gpu.into());
     NodeChoice {
-        tolerations: [tolerations(wanted, &[], &resources), of_unseen_pool(wanted)].concat(),
+        tolerations: tolerations(wanted, &[], &resources),
         affinity: affinity(
             pool_requirement(wanted).into_iter().chain(whole_only(&resources, &[])).collect(),
             alternatives,

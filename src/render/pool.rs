@@ -82,7 +82,7 @@ pub fn facts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Object {
                 .filter(|(key, _)| is_published(key) || node.site_type_label.as_ref() == Some(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect();
-            Node { labels, ..node.clone() }
+            Node { labels, slim: true, ..node.clone() }
         })
         .collect();
     object(

@@ -64,7 +64,7 @@ pub(super) fn storage(
 }
 
 /// Returns the claim that `size:` makes for a path: stable, so that re-creating the job adopts what was kept.
-pub(super) fn claim_name(job: &str, path: &str) -> String {
+pub(crate) fn claim_name(job: &str, path: &str) -> String {
     let slug: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     format!("{job}-{}", slug.trim_matches('-'))
 }

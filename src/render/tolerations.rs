@@ -25,7 +25,7 @@ pub(super) fn tolerations(wanted: &JobResources, nodes: &[&Node], resources: &BT
     let there = DEDICATED.into_iter().filter(|dedicated| taints().any(|taint| is_dedicated(taint, *dedicated)));
     keys.extend(there.map(|(key, value)| (key.to_owned(), value)));
     let mut tolerations: Vec<Toleration> = keys.into_iter().map(|(key, value)| tolerate(&key, value)).collect();
-    tolerations.extend(of_pool(wanted, nodes));
+    tolerations.extend(of_pool(wanted));
     tolerations
 }
 
@@ -43,15 +43,8 @@ fn vendor_key(resource: &str) -> String {
     }
 }
 
-/// The taint that keeps others off the nodes of the job's pool.
-pub(super) fn of_pool(wanted: &JobResources, nodes: &[&Node]) -> Vec<Toleration> {
-    let tainted = nodes.iter().any(|node| node.taints.iter().any(|taint| taint.key == POOL_LABEL));
-    let pool = wanted.pool.as_ref().filter(|_| tainted);
-    pool.map(|pool| tolerate(POOL_LABEL, Some(&pool.value))).into_iter().collect()
-}
-
-/// Returns the same where no node may be seen, so that nobody knows whether they are tainted.
-pub(super) fn of_unseen_pool(wanted: &JobResources) -> Vec<Toleration> {
+/// The taint that keeps others off the nodes of the job's pool, which may come when the pool becomes exclusive.
+pub(super) fn of_pool(wanted: &JobResources) -> Vec<Toleration> {
     wanted.pool.iter().map(|pool| tolerate(POOL_LABEL, Some(&pool.value))).collect()
 }
 
@@ -144,7 +137,8 @@ fn of_site(job: &JobDocument) -> impl Iterator<Item = Toleration> {
 
 /// Returns true when a node has every label that the site asks for.
 fn is_selected(node: &Node, job: &JobDocument) -> bool {
-    job.site.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
+    // Of labels that were not published nobody knows.
+    node.slim || job.site.node_selector.iter().all(|(key, value)| node.labels.get(key) == Some(value))
 }
 
 /// As the scheduler compares them.

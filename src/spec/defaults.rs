@@ -4,9 +4,10 @@ use super::defaults_document::{Defaults, SiteDefaults, SiteLimits};
 use super::fields::{Fields, Reader};
 use super::problem::Problem;
 use super::reference::{self, ENFORCEABLE};
+use super::secret_names::is_secret_name;
 use super::site_share::SiteToleration;
 use super::tree::{YamlNode, YamlValue};
-use super::values::Priority;
+use super::values::{EnvValue, EnvVariable, Priority};
 use super::{environment, job, security};
 use crate::model::JobKind;
 
@@ -70,7 +71,7 @@ fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Def
     let annotations = fields.take(reader, "annotations").map_or_else(Vec::new, |node| {
         reader.text_map(node, "annotations").into_iter().map(|(key, value)| (key.value, value.value)).collect()
     });
-    let env = fields.take(reader, "env").map_or_else(Vec::new, |node| environment::variables(reader, node));
+    let env = fields.take(reader, "env").map_or_else(Vec::new, |node| secret_free(reader, node));
     let shm = fields.take(reader, "shm").and_then(|node| reader.bytes(node, "shm")).map(|text| text.value);
     let security = security::security(reader, &mut fields);
     let tolerations = fields.take(reader, "tolerations").map_or_else(Vec::new, |node| {
@@ -104,6 +105,19 @@ fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) -> Option<Def
         enforced,
         written,
     })
+}
+
+/// Reads variables, and warns of secrets: every user of the cluster may read a site's defaults.
+fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
+    let env = environment::variables(reader, node);
+    for variable in &env {
+        if matches!(variable.value, EnvValue::Text(_)) && is_secret_name(&variable.name) {
+            let message = format!("every user may read `{}` in the site's defaults", variable.name);
+            let note = format!("keep it in a Secret: {{name: {}, secret: NAME}}", variable.name);
+            reader.problems.push(Problem::warning(node.at, message, note));
+        }
+    }
+    env
 }
 
 /// Returns the fields that are set, by their canonical names and in the order of the table.

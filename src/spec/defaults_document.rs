@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::fields::Located;
+use super::secret_names::is_secret_name;
 use super::security::Security;
 use super::site_share::SiteToleration;
 use super::values::{EnvVariable, Priority};
@@ -114,7 +115,13 @@ impl SiteDefaults {
             .collect()
     }
 
-    /// Returns every field that is set, in the order of the file's form: all, kinds, pools.
+    /// Returns what is set anywhere.
+    pub(super) fn scopes_of_all(&self) -> impl Iterator<Item = &Defaults> {
+        let kinds = self.kinds.iter().map(|(_, set)| set);
+        [&self.all].into_iter().chain(kinds).chain(self.pools.iter().map(|(_, set)| set))
+    }
+
+    /// Returns every field that is set, secrets masked, in the order of the file's form: all, kinds, pools.
     #[must_use]
     pub fn rows(&self) -> Vec<DefaultRow> {
         let kinds = self.kinds.iter().map(|(kind, set)| (format!("kind {kind}"), set));
@@ -125,7 +132,7 @@ impl SiteDefaults {
                 set.written.iter().map(move |(field, value)| DefaultRow {
                     scope: scope.clone(),
                     field,
-                    value: value.clone(),
+                    value: if *field == "env" { without_secrets(value) } else { value.clone() },
                     enforced: set.enforced.contains(field),
                 })
             })
@@ -136,4 +143,20 @@ impl SiteDefaults {
         }
         rows
     }
+}
+
+/// Returns variables, a map or a list, with the values masked whose names say that they are secret.
+fn without_secrets(env: &Value) -> Value {
+    let mut env = env.clone();
+    for (name, value) in env.as_object_mut().into_iter().flatten() {
+        if is_secret_name(name) {
+            *value = "***".into();
+        }
+    }
+    for item in env.as_array_mut().into_iter().flatten() {
+        if item["name"].as_str().is_some_and(is_secret_name) && !item["value"].is_null() {
+            item["value"] = "***".into();
+        }
+    }
+    env
 }

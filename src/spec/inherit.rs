@@ -7,16 +7,21 @@ use serde_json::Value;
 
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::document::{JobDocument, WorkdirSource};
-use super::secrets::is_secret_name;
+use super::fields::Located;
+use super::secret_names::is_secret_name;
 use super::site_share::Inherited;
 use super::values::EnvValue;
+use crate::model::quantity::fnv;
 use crate::model::{JobKind, quantity};
 
 /// Fills `job` with what `site` says.
 pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
     let mut filling = Filling { scopes: site.scopes(job.kind, None), found: Vec::new() };
-    if !job.resources.no_pool {
-        filling.value("pool", "resources.pool", &mut job.resources.pool, |set| set.pool.clone());
+    if !job.resources.no_pool || filling.is_enforced("pool") {
+        let mut pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
+        filling.value("pool", "resources.pool", &mut pool, |set| set.pool.as_ref().map(|pool| pool.value.clone()));
+        let at = job.resources.pool.as_ref().map_or(job.name.at, |pool| pool.at);
+        job.resources.pool = pool.map(|value| Located { value, at });
     }
     filling.scopes = site.scopes(job.kind, job.resources.pool.as_ref().map(|pool| pool.value.as_str()));
     filling.value("queue", "job.queue", &mut job.queue, |set| set.queue.clone());
@@ -48,7 +53,8 @@ pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
     job.security.restricted = restricted.is_some();
     for workdir in &mut job.workdirs {
         if let WorkdirSource::Size { storage_class, .. } = &mut workdir.source {
-            filling.value("storage_class", "storage.workdirs.storageClass", storage_class, |set| set.storage_class.clone());
+            let path = format!("storage.workdirs[{}].storageClass", workdir.path);
+            filling.value("storage_class", &path, storage_class, |set| set.storage_class.clone());
         }
     }
     filling.placement(job);
@@ -68,7 +74,8 @@ impl<'s> Filling<'s> {
     }
 
     fn note(&mut self, scope: &str, path: impl Into<String>, value: String, replaced: bool) {
-        self.found.push(Inherited { field: path.into(), value, scope: scope.to_owned(), replaced });
+        let mark = value.clone();
+        self.found.push(Inherited { field: path.into(), value, mark, scope: scope.to_owned(), replaced });
     }
 
     /// Sets a single value where the file has none, or another than the site enforces.
@@ -142,6 +149,9 @@ impl<'s> Filling<'s> {
                     EnvValue::ConfigMap { name, key } => format!("{key} of ConfigMap {name}"),
                 };
                 self.note(&scope, format!("environment.env.{}", variable.name), value, replaced);
+                if let (EnvValue::Text(text), Some(noted)) = (&variable.value, self.found.last_mut()) {
+                    noted.mark = if is_secret_name(&variable.name) { format!("{:016x}", fnv(text)) } else { text.clone() };
+                }
             }
         }
     }
@@ -155,7 +165,7 @@ impl<'s> Filling<'s> {
                 if !job.site.tolerations.contains(toleration) {
                     job.site.tolerations.push(toleration.clone());
                     let value = toleration.value.as_ref().map_or_else(String::new, |value| format!("={value}"));
-                    self.note(&scope, "tolerations", format!("{}{value}:{}", toleration.key, toleration.effect), false);
+                    self.note(&scope, format!("tolerations.{}{value}", toleration.key), toleration.effect.to_owned(), false);
                 }
             }
         }
@@ -224,9 +234,9 @@ pools: {big: {env: {B: pool, C: pool}, tolerations: [{key: x}, {key: y, value: z
                 "environment.env.C=pool (pool big)",
                 "environment.env.A=all (all)",
                 "resources.shm=8Gi (all)",
-                "storage.workdirs.storageClass=slow (all)",
-                "tolerations=x:NoSchedule (pool big)",
-                "tolerations=y=z:NoExecute (pool big)",
+                "storage.workdirs[/d].storageClass=slow (all)",
+                "tolerations.x=NoSchedule (pool big)",
+                "tolerations.y=z=NoExecute (pool big)",
                 "node_selector.zone=a (pool big)",
             ]
         );

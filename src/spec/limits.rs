@@ -34,6 +34,7 @@ pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
     if let (what, Some((scope, most))) = counted
         && pods > most
     {
+        let what = if pods == 1 { what.trim_end_matches('s') } else { what };
         over(None, scope, format!("{pods} {what}"), most.to_string());
     }
     let cpu = nearest(&scopes, |set| set.limits.cpu.clone());

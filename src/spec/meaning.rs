@@ -118,7 +118,7 @@ pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
     // A notebook's own token is made to be typed by its user.
     let own = super::notebook_token(job);
     let found = secrets(job).into_iter().filter(|secret| Some(secret) != own.as_ref()).count();
-    let in_env = job.env.iter().any(|variable| super::secrets::is_secret_name(&variable.name));
+    let in_env = job.env.iter().any(|variable| super::is_secret_name(&variable.name));
     (found > 0).then(|| {
         let field = if in_env { "environment.env" } else { "environment.command" };
         let message = "a value that looks like a token or password stands in the file".to_owned();

@@ -7,8 +7,9 @@ use regex::Regex;
 use crate::model::JobKind;
 
 use super::document::{Command, Document, JobDocument};
+use super::secret_names::is_secret_name;
 use super::tree::{YamlNode, YamlValue};
-use super::values::EnvValue;
+use super::values::{EnvValue, EnvVariable};
 
 /// A flag or variable whose value is secret, up to its `=` or the end of the word.
 const NAME: &str = r"(?i)[\w.-]*(?:token|password|passwd|api[_-]?key|secret)";
@@ -20,15 +21,7 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(&format!(r"^{NAME}(?:
 /// Values of `job` that are not for eyes, the longest first.
 #[must_use]
 pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
-    let mut found: Vec<String> = job
-        .env
-        .iter()
-        .filter(|variable| is_secret_name(&variable.name))
-        .filter_map(|variable| match &variable.value {
-            EnvValue::Text(text) => Some(text.clone()),
-            _ => None,
-        })
-        .collect();
+    let mut found = named_secrets(&job.env);
     for command in [&job.command, &job.args] {
         match command {
             Command::Image => {}
@@ -66,8 +59,21 @@ fn in_words(words: &[String]) -> Vec<String> {
 #[must_use]
 pub fn of_source(source: &str) -> Vec<String> {
     let documents = super::parse("", source).map(|parsed| parsed.documents).unwrap_or_default();
-    let jobs = documents.iter().filter_map(|document| if let Document::Job(job) = document { Some(job) } else { None });
-    jobs.flat_map(|job| secrets(job)).collect()
+    let of = |document: &Document| match document {
+        Document::Job(job) => secrets(job),
+        Document::Defaults(site) => site.scopes_of_all().flat_map(|set| named_secrets(&set.env)).collect(),
+        Document::Pool(_) | Document::Quota(_) => Vec::new(),
+    };
+    documents.iter().flat_map(of).collect()
+}
+
+/// Values of variables whose names say that they are secret.
+fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
+    let value = |variable: &EnvVariable| match &variable.value {
+        EnvValue::Text(text) if is_secret_name(&variable.name) => Some(text.clone()),
+        _ => None,
+    };
+    env.iter().filter_map(value).collect()
 }
 
 /// Returns the text of a document with its secrets masked; text that is no document of ours stays as it is.
@@ -109,13 +115,6 @@ pub fn notebook_token(job: &JobDocument) -> Option<String> {
         _ => None,
     });
     FLAG.captures(&job.line()).map(|found| found[1].to_owned()).or(variable)
-}
-
-/// Returns true for the name of a variable whose value is not for eyes.
-#[must_use]
-pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["TOKEN", "PASSWORD", "PASSWD", "SECRET", "API_KEY", "ACCESS_KEY", "SECRET_KEY"].iter().any(|word| name.ends_with(word))
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub struct Inherited {
     pub value: String,
     /// `all`, `kind training`, `pool infer-pool`.
     pub scope: String,
+    /// The same, or a hash of a secret: what tells that the site changed it.
+    pub mark: String,
     /// True when the file had another value, which the site does not allow.
     pub replaced: bool,
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::table::{Table, left};
 use super::text::clean;
 use super::{Format, TextStyle};
-use crate::spec::{DefaultRow, SiteDefaults};
+use crate::spec::{DefaultRow, SiteDefaults, masked};
 
 /// The answer of `get defaults`.
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ pub(crate) struct WholeDefaults<'a> {
     /// `null` where nobody is named.
     user: Option<&'a str>,
     created_at: Option<Timestamp>,
-    source: &'a str,
+    source: String,
     items: Vec<Value>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn whole<'a>(site: &'a SiteDefaults, origin: &Origin<'a>) -> WholeDef
     WholeDefaults {
         user: origin.user,
         created_at: origin.created_at,
-        source: &site.source,
+        source: masked(&site.source),
         items: site.rows().iter().map(value).collect(),
     }
 }
@@ -107,6 +107,6 @@ pub(crate) fn whole<'a>(site: &'a SiteDefaults, origin: &Origin<'a>) -> WholeDef
 pub(crate) fn text(site: &SiteDefaults, origin: &Origin<'_>) -> String {
     let by = origin.user.map_or_else(String::new, |user| format!("# written by {}\n", clean(user)));
     let made = origin.created_at.map_or_else(String::new, |at| format!("# there since {at:.0}\n"));
-    let source: String = site.source.lines().map(|line| format!("{}\n", clean(line))).collect();
+    let source: String = masked(&site.source).lines().map(|line| format!("{}\n", clean(line))).collect();
     format!("{by}{made}{source}")
 }

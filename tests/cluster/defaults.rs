@@ -150,6 +150,29 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
     make("apply", &web.replace("nginx:1", "nginx:2"), &["--replace"]).ok();
     assert!(template(&scene, "deployment", "web").to_string().contains("proxy:3128"));
 
+    // Secrets are no matter for everybody's eyes: they are told of, and masked.
+    let secret = SITE.replace("NCCL_SOCKET_IFNAME: eth0", "HF_TOKEN: hf_abcdef");
+    make("create", &secret, &["--dry-run=server"]).exits(1).says("every user may read `HF_TOKEN`");
+    let told = scene.gpuctl_with(&["diff", "-f", "-"], &secret).exits(1);
+    assert!(told.out.contains("HF_TOKEN: ***") && !told.out.contains("hf_abcdef"), "{}", told.out);
+    make("apply", &secret, &[]).ok();
+    for arguments in [&["get", "defaults"][..], &["get", "defaults", "-o", "json"], &["describe", "defaults"]] {
+        let shown = scene.gpuctl(arguments).ok().out;
+        assert!(shown.contains("HF_TOKEN") && !shown.contains("hf_abcdef"), "{shown}");
+    }
+    // A claim that is there keeps its class, and the job's time is not cut short.
+    let stored = "kind: training\nversion: v0.1\njob: {name: stored}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1, pool: site}\nstorage: {workdirs: [{path: /out, size: 1Gi}]}\n";
+    make("apply", stored, &[]).ok();
+    let class = scene.get(&["pvc", "stored-out"])["spec"]["storageClassName"].clone();
+    let other = SITE.replace("    imagePullSecret: registry\n", "    storage_class: other\n    keep_for: 1m\n");
+    make("apply", &other, &[]).ok();
+    assert_eq!(make("apply", stored, &["-o", "json"]).ok().json()["action"], "unchanged");
+    assert_eq!(scene.get(&["job", "stored"])["spec"]["ttlSecondsAfterFinished"], Value::Null);
+    scene.gpuctl(&["delete", "job", "stored", "--force"]).ok();
+    make("create", stored, &[]).ok();
+    assert_eq!(scene.get(&["pvc", "stored-out"])["spec"]["storageClassName"], class);
+    make("apply", SITE, &[]).ok();
+
     // Whoever may not read them is told so once, and submits as before.
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",

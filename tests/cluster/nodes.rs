@@ -211,7 +211,7 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
         )
     };
     scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &job("claims", 1)).ok();
-    let template = scene.get(&["resourceclaimtemplate", "claims-1-gpus-h100-80g"]);
+    let template = scene.get(&["resourceclaimtemplate", "-l", "gpuctl/job=claims"])["items"][0].clone();
     assert_eq!(
         template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"],
         r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100 80GB HBM3"]"#

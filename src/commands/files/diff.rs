@@ -16,8 +16,8 @@ use crate::deploy::{defaults, pools, quotas};
 use crate::error::{Error, ErrorKind};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{Noted, PoolDefinition};
-use crate::render::{Object, namespace};
-use crate::spec::{Document, Pool};
+use crate::render::{DEFAULTS_FILE, Object, namespace};
+use crate::spec::{Document, Pool, masked};
 use crate::view::changes::{Difference, Masks, text};
 use crate::view::{Format, document};
 
@@ -147,13 +147,24 @@ async fn of_shared(connection: &Connection, document: &Document, context: &Conte
         Document::Defaults(site) => {
             let object = defaults::object(connection, site).await?;
             Ok(match connection.live(&object).await? {
-                None => vec![new(&object, &Masks::default())],
+                None => vec![of_defaults(&label(&object), &Value::Null, &object.body)],
                 Some(live) if live["data"] == object.body["data"] => Vec::new(),
-                Some(live) => vec![Difference::changed("", &label(&object), &live["data"], &object.body["data"])],
+                Some(live) => vec![of_defaults(&label(&object), &live, &object.body)],
             })
         }
         Document::Job(_) => Ok(Vec::new()),
     }
+}
+
+/// Returns the difference of two site's defaults, secrets masked; that one has changed is told.
+fn of_defaults(label: &str, live: &Value, wanted: &Value) -> Difference {
+    let text = |body: &Value| body["data"][DEFAULTS_FILE].as_str().unwrap_or_default().to_owned();
+    let (before, after) = (text(live), text(wanted));
+    let mut told = [json!({DEFAULTS_FILE: masked(&before)}), json!({DEFAULTS_FILE: masked(&after)})];
+    if told[0] == told[1] {
+        (told[0]["secrets"], told[1]["secrets"]) = ("*** (before)".into(), "*** (after)".into());
+    }
+    Difference::changed("", label, &told[0], &told[1])
 }
 
 /// Labels by node.

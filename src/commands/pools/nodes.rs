@@ -90,10 +90,8 @@ async fn put_in(connection: &Connection, host: &NodeUsage, pool: &PoolDefinition
     // The taint of the pool that it leaves goes, that of the one that it comes into is set.
     let before = taken_by(&host.details.node).map(ToOwned::to_owned);
     let taint = TaintChange { node: host.name().to_owned(), wanted: pool.exclusive.then(|| pool.name.clone()), before };
-    if taint.wanted != taint.before {
-        pool_taints::write(connection, &taint, false).await?;
-    }
-    leave_other(connection, host, &pool.name).await
+    leave_other(connection, host, &pool.name).await?;
+    if taint.wanted == taint.before { Ok(()) } else { pool_taints::write(connection, &taint, false).await }
 }
 
 async fn take_out(connection: &Connection, host: &NodeUsage, pool: &str) -> Result<(), Error> {

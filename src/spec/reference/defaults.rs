@@ -88,7 +88,12 @@ pub(in super::super) const SCOPE: &[Field] = &[
     ),
     field(&["node_selector", "nodeSelector"], NodeLabels, "Labels that a node must have.", "{topology.kubernetes.io/zone: a}"),
     field(&["limits"], Block(SITE_LIMITS), "What a job may not exceed.", "{gpu: 64}"),
-    field(&["enforced"], OneOrMany(&Word(&ENFORCEABLE)), "Fields of this scope that a file cannot set otherwise.", "[queue]"),
+    field(
+        &["enforced"],
+        OneOrMany(&Word(&ENFORCEABLE)),
+        "Fields of this scope that a file may not override. `pod:` still can, but for tolerations and node_selector.",
+        "[queue]",
+    ),
 ];
 
 /// Returns the spellings of a field of a scope.

@@ -1,0 +1,210 @@
+//! What of a job stays as it is when its unchanged file is applied again: where its pods run, how they claim devices, defaults that came
+//! later, and the number of pods that others decide.
+
+use serde_json::Value;
+
+use crate::model::labels::{DEFAULTS, GPU_TYPE, REPLICAS, SHARED_MEMORY_VOLUME};
+use crate::render::{CACHES, Object, Rendered};
+
+/// What waits where the site's defaults are others than those of a job.
+pub(crate) const SITE_DEFAULTS_WAIT: &str = "changed defaults of the site";
+
+/// What is to stay as it is.
+#[derive(Clone, Copy)]
+pub(super) struct Sameness {
+    /// The file says the same as before, so that where its pods run is no news.
+    pub source: bool,
+    /// Defaults that came later wait.
+    pub defaults: bool,
+}
+
+/// Returns the owner as it is to be applied, and the defaults that it is not given: what others decide about it meanwhile is left
+/// to them.
+pub(super) fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sameness) -> (Object, Vec<&'static str>) {
+    let mut root = root.clone();
+    let mut waiting = Vec::new();
+    if same.source {
+        // Whoever asks for the site's new defaults gets the tolerations among them.
+        if same.defaults || site_defaults(live) == site_defaults(&root.body) {
+            keep_placement(&mut root.body, live);
+        }
+        if same.defaults {
+            waiting = keep_site_defaults(&mut root.body, live).unwrap_or_else(|| keep_defaults(&mut root.body, live));
+        }
+    }
+    keep_size(&mut root, live, rendered);
+    (root, waiting)
+}
+
+/// Leaves the number of pods, and whether they run, to whoever decides it.
+fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
+    let Some(spec) = root.body["spec"].as_object_mut() else { return };
+    // Pausing and queues decide whether it runs.
+    spec.remove("suspend");
+    let Some(wanted) = spec.get("replicas").cloned() else { return };
+    let live_size = live.pointer("/spec/replicas").cloned().unwrap_or(Value::Null);
+    let remembered = live.pointer("/metadata/annotations").and_then(|all| all.get(REPLICAS)).is_some();
+    let paused = remembered && live_size == 0;
+    let scaled = rendered.objects.iter().any(|object| object.kind() == "HorizontalPodAutoscaler");
+    if paused {
+        spec.insert("replicas".to_owned(), live_size);
+        root.body["metadata"]["annotations"][REPLICAS] = wanted.to_string().into();
+    } else if scaled && size_is_of_others(live) {
+        spec.remove("replicas");
+    } else if scaled && !live_size.is_null() {
+        // Nobody else owns the number yet: without one it would fall back to 1.
+        spec.insert("replicas".to_owned(), live_size);
+    }
+}
+
+/// Where pods may run follows from the nodes that there are, and from who may see them. As long as the file says the same,
+/// that is no reason to restart anything.
+fn keep_placement(body: &mut Value, live: &Value) {
+    for key in ["affinity", "tolerations"] {
+        let pointer = format!("/spec/template/spec/{key}");
+        let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { continue };
+        match live.pointer(&pointer) {
+            Some(value) => spec.insert(key.to_owned(), value.clone()),
+            None => spec.remove(key),
+        };
+    }
+    keep_claims(body, live);
+    for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
+        keep_type(body, labels, live);
+    }
+}
+
+/// Keeps the way in which pods ask for devices: by claims, or by the name of a resource.
+fn keep_claims(body: &mut Value, live: &Value) {
+    const CLAIMS: &str = "/spec/template/spec/resourceClaims";
+    let (there, wanted) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
+    if there.is_none() && wanted.is_none() || there == wanted {
+        return;
+    }
+    let resources = live.pointer("/spec/template/spec/containers/0/resources").cloned();
+    let claims = there.cloned();
+    let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { return };
+    match claims {
+        Some(claims) => spec.insert("resourceClaims".to_owned(), claims),
+        None => spec.remove("resourceClaims"),
+    };
+    if let (Some(resources), Some(container)) = (resources, spec.get_mut("containers").and_then(|all| all.get_mut(0))) {
+        container["resources"] = resources;
+    }
+}
+
+/// Returns what an owner says of the site's defaults that it was made with.
+pub(super) fn site_defaults(body: &Value) -> Option<Value> {
+    body.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULTS)).cloned()
+}
+
+/// Returns false for a template of claims that the job does without: how its nodes give out devices is kept as long as its file says the
+/// same, whatever nodes there are by now and whoever may see them.
+pub(super) fn keeps_devices(object: &Object, live: &Value, same_source: bool) -> bool {
+    object.plural != "resourceclaimtemplates" || !same_source || live.pointer("/spec/template/spec/resourceClaims").is_some()
+}
+
+/// Where the site's defaults are others than those that the job was made with, its pods stay as they are. Returns what waits then.
+fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
+    let (before, now) = (site_defaults(live), site_defaults(body));
+    if before == now {
+        return None;
+    }
+    let annotations = body["metadata"]["annotations"].as_object_mut()?;
+    match before {
+        Some(before) => annotations.insert(DEFAULTS.to_owned(), before),
+        None => annotations.remove(DEFAULTS),
+    };
+    body["spec"]["template"] = live.pointer("/spec/template")?.clone();
+    // Neither does the job move to another pool or queue, nor end earlier.
+    body["metadata"]["labels"] = live.pointer("/metadata/labels")?.clone();
+    let spec = body["spec"].as_object_mut()?;
+    match live.pointer("/spec/ttlSecondsAfterFinished") {
+        Some(time) => spec.insert("ttlSecondsAfterFinished".to_owned(), time.clone()),
+        None => spec.remove("ttlSecondsAfterFinished"),
+    };
+    Some(vec![SITE_DEFAULTS_WAIT])
+}
+
+/// Defaults that the job was made without, by an earlier version, come with the next change of its file: as long as the file says
+/// the same, nothing is restarted for them. Returns what waits.
+fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
+    let mut waiting = Vec::new();
+    let live = live.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    let Some(spec) = body.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) else { return waiting };
+    let named = |item: &Value, name: &str| item["name"] == name;
+    let has = |list: &Value, name: &str| list.as_array().is_some_and(|items| items.iter().any(|item| named(item, name)));
+    if !has(&live["volumes"], SHARED_MEMORY_VOLUME) {
+        let mut drop_from = |list: Option<&mut Value>| {
+            if let Some(items) = list.and_then(Value::as_array_mut) {
+                let before = items.len();
+                items.retain(|item| !named(item, SHARED_MEMORY_VOLUME));
+                if items.len() < before && waiting.is_empty() {
+                    waiting.push("a larger `/dev/shm`");
+                }
+            }
+        };
+        drop_from(spec.get_mut("volumes"));
+        drop_from(spec.get_mut("containers").and_then(|all| all.get_mut(0)).and_then(|main| main.get_mut("volumeMounts")));
+    }
+    let known = live.pointer("/containers/0/env").unwrap_or(&Value::Null);
+    if let Some(variables) = spec.get_mut("containers").and_then(|all| all.pointer_mut("/0/env")).and_then(Value::as_array_mut) {
+        let before = variables.len();
+        variables.retain(|one| !CACHES.iter().any(|(name, _)| named(one, name) && !has(known, name)));
+        if variables.len() < before {
+            waiting.push("folders of the model cache");
+        }
+    }
+    // Only the group is a default; whatever else stands there was asked for.
+    if live["securityContext"]["fsGroup"].is_null()
+        && let Some(context) = spec.get_mut("securityContext").and_then(Value::as_object_mut)
+        && context.remove("fsGroup").is_some()
+    {
+        context.remove("fsGroupChangePolicy");
+        if context.is_empty() {
+            spec.remove("securityContext");
+        }
+        waiting.push("the group of its claims");
+    }
+    waiting
+}
+
+/// Keeps the label with the type of GPU where it is known.
+pub(super) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
+    let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else { return };
+    match owner.pointer(labels).and_then(|labels| labels.get(GPU_TYPE)) {
+        Some(value) => own.insert(GPU_TYPE.to_owned(), value.clone()),
+        None => own.remove(GPU_TYPE),
+    };
+}
+
+/// Returns true when an autoscaler has taken over the number of pods.
+fn size_is_of_others(live: &Value) -> bool {
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    entries.filter(|entry| entry["manager"] != "gpuctl").any(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn newer_defaults_wait_and_wishes_stay() {
+        let pod = |spec: Value| json!({"spec": {"template": {"spec": spec}}});
+        let mut wanted = pod(json!({
+            "securityContext": {"runAsUser": 7, "fsGroup": 1000, "fsGroupChangePolicy": "OnRootMismatch"},
+            "volumes": [{"name": "shm"}, {"name": "data"}],
+            "containers": [{"volumeMounts": [{"name": "shm"}, {"name": "data"}], "env": [{"name": "HF_HOME"}, {"name": "A"}]}],
+        }));
+        let live = pod(json!({
+            "securityContext": {"runAsUser": 7}, "volumes": [{"name": "data"}],
+            "containers": [{"volumeMounts": [{"name": "data"}], "env": [{"name": "A"}]}],
+        }));
+        let waiting = keep_defaults(&mut wanted, &live);
+        assert_eq!(wanted, live);
+        assert_eq!(waiting, ["a larger `/dev/shm`", "folders of the model cache", "the group of its claims"]);
+        assert_eq!(keep_defaults(&mut wanted, &live), [""; 0]);
+    }
+}
