@@ -195,7 +195,8 @@ pod:
     assert_eq!((spec["terminationGracePeriodSeconds"].as_u64(), spec["hostNetwork"].as_bool()), (Some(5), Some(true)));
     assert_eq!(spec["nodeSelector"]["kubernetes.io/hostname"], "overlay-0");
     assert_eq!(spec["securityContext"]["runAsUser"], 1000);
-    assert_eq!(spec["tolerations"].as_array().unwrap().len(), 2);
+    let tolerated: Vec<&str> = spec["tolerations"].as_array().unwrap().iter().map(|one| one["key"].as_str().unwrap()).collect();
+    assert_eq!(tolerated, ["nvidia.com/gpu", "gpuctl/pool", "special"]);
     assert_eq!(spec["containers"][0]["securityContext"]["capabilities"]["add"], json!(["IPC_LOCK"]));
     assert_eq!(spec["containers"][0]["resources"]["limits"]["rdma/hca"], "1");
     assert_eq!(spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], "1");
