@@ -1,4 +1,4 @@
-//! Reads the object in which a site keeps its defaults. What stands in its file is not known here.
+//! Reads the object in which a site keeps its defaults. It hands the file out as text; `deploy/defaults.rs` parses it.
 
 use std::collections::BTreeMap;
 

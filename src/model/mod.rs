@@ -1,6 +1,7 @@
 //! What is true of the cluster, in gpuctl's own types.
 
 pub(crate) mod device;
+pub(crate) mod fingerprint;
 pub(crate) mod forest;
 pub(crate) mod gpu;
 pub(crate) mod host;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::labels::metadata;
 use super::{Object, Target};
+use crate::model::fingerprint::fnv;
 use crate::model::labels::CLAIMED_GPUS;
-use crate::model::quantity::fnv;
 use crate::model::{GpuType, Node};
 use crate::spec::{JobDocument, JobResources};
 

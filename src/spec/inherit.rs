@@ -11,7 +11,7 @@ use super::fields::Located;
 use super::secret_names::is_secret_name;
 use super::site_share::Inherited;
 use super::values::EnvValue;
-use crate::model::quantity::fnv;
+use crate::model::fingerprint::fnv;
 use crate::model::{JobKind, quantity};
 
 /// Fills `job` with what `site` says.

@@ -71,10 +71,19 @@ pub(crate) fn plain(value: &Value) -> String {
 
 #[must_use]
 pub(crate) fn table(rows: &[DefaultRow], format: Format, headers: bool, look: TextStyle) -> String {
-    let mut table = Table::new([left("SCOPE"), left("FIELD"), left("ENFORCED"), left("VALUE")]);
+    let mut table = Table::new([left("SCOPE"), left("FIELD"), left("VALUE"), left("ENFORCED").yielding()]);
     for row in rows {
         let enforced = if row.enforced { "yes" } else { "no" };
-        table.row(vec![row.scope.clone().into(), row.field.into(), enforced.into(), plain(&row.value).into()]);
+        // A line for each entry of a map, so that many variables fit a terminal.
+        let entries: Vec<(String, String)> = match &row.value {
+            Value::Object(map) => {
+                map.iter().map(|(key, value)| (format!("{}.{}", row.field, clean(key)), plain(value))).collect()
+            }
+            value => vec![(row.field.to_owned(), plain(value))],
+        };
+        for (field, value) in entries {
+            table.row(vec![row.scope.clone().into(), field.into(), value.into(), enforced.into()]);
+        }
     }
     table.show(format, headers, look)
 }
