@@ -4,7 +4,7 @@
 set -eu
 gpuctl=${GPUCTL:-gpuctl}
 {
-  for words in 'get jobs' 'describe job qwen2-7b-sft' 'get pools' 'report --from 1h'; do
+  for words in 'get jobs' 'describe job qwen2-7b-sft' 'get pools' 'report --start 1h'; do
     printf '$ gpuctl %s\n' "$words"
     # shellcheck disable=SC2086
     NO_COLOR=1 "$gpuctl" $words 2>/dev/null | sed '/^SUBMITTED/,$d; /^EVENTS/,$d'

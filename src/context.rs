@@ -17,6 +17,8 @@ pub(crate) struct Context {
     pub access: Access,
     /// True when cells of metrics must not be empty.
     pub require_metrics: bool,
+    /// True when all namespaces were asked for.
+    pub all_namespaces: bool,
     /// Where metrics come from. An error is kept until a command asks for metrics, for many never do.
     metrics: RefCell<Result<MetricsSource, Error>>,
     /// What the command line says of it.
@@ -29,7 +31,7 @@ impl Context {
     #[must_use]
     pub(crate) fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
         let metrics = RefCell::new(MetricsSource::resolve(&flags).map_err(Error::usage));
-        Self { terminal, access, require_metrics, metrics, flags, unknown_keys_told: Cell::new(false) }
+        Self { terminal, access, require_metrics, all_namespaces: false, metrics, flags, unknown_keys_told: Cell::new(false) }
     }
 
     /// Connects to the API server.

@@ -43,3 +43,9 @@ pub fn configuration() -> String {
 pub fn specification() -> String {
     reference::markdown()
 }
+
+/// Returns the words that clap is given for those that a person types: `pause job x` for `pause x`.
+#[must_use]
+pub fn spelled_out(words: &[&str]) -> Vec<std::ffi::OsString> {
+    crate::cli::spoken::spelled_out(words.iter().map(std::ffi::OsString::from).collect())
+}

@@ -36,11 +36,13 @@ pub mod stats;
 mod terminal;
 pub mod view;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use crate::cli::{Cli, When};
+use crate::cli::spoken::spelled_out;
+use crate::cli::{Cli, When, misuse};
 use crate::cluster::Access;
 use crate::config::Environment;
 use crate::context::Context;
@@ -52,9 +54,10 @@ use crate::view::Format;
 #[must_use]
 pub fn run() -> ExitCode {
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
-    let cli = match Cli::try_parse() {
+    let words = spelled_out(std::env::args_os().collect());
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return misused(&error),
+        Err(error) => return misused(&error, &words),
     };
     let context = context(&cli);
     context.terminal.set_task(cli.command.task());
@@ -71,26 +74,25 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Help and version are data; everything else is wrong usage, which clap explains best to people.
-fn misused(error: &clap::Error) -> ExitCode {
+/// Help and version are data; everything else is wrong usage.
+fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let asked = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml");
     let joined =
         |word: &String| matches!(word.as_str(), "-ojson" | "-oyaml" | "-o=json" | "-o=yaml" | "--output=json" | "--output=yaml");
+    let terminal = Terminal::new(Environment::read().wishes());
     if words.windows(2).any(asked) || words.iter().any(joined) {
-        let text = error.to_string();
-        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let terminal = Terminal::new(Environment::read().wishes());
         terminal.set_format(Format::Json);
-        terminal.fail(&Error::usage(message).hint("gpuctl --help"));
-    } else {
+    } else if words.len() < 2 {
+        // Whoever types only the name of the program asks what it can do.
         let _ = error.print();
+        return ExitCode::from(ErrorKind::Usage.exit_code());
     }
+    terminal.fail(&misuse::explained(error, &words));
     ExitCode::from(ErrorKind::Usage.exit_code())
 }
 
@@ -120,5 +122,7 @@ fn context(cli: &Cli) -> Context {
         request_timeout: global.request_timeout,
         interactive: terminal.is_interactive(),
     };
-    Context::new(terminal, access, cli.metrics.flags(), cli.metrics.require_metrics)
+    let mut context = Context::new(terminal, access, cli.metrics.flags(), cli.metrics.require_metrics);
+    context.all_namespaces = global.all_namespaces;
+    context
 }

@@ -4,7 +4,7 @@ pub(crate) mod raw;
 pub(crate) mod screen;
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -220,6 +220,15 @@ impl Terminal {
             let word = crate::view::text::paint("hint:", Some(colored::Color::Cyan), self.error_look());
             self.say(&format!("{word} {}\n", crate::view::text::clean(text)));
         }
+    }
+
+    /// Asks a question that is answered by yes or no; anything but a clear yes is a no.
+    #[must_use]
+    pub(crate) fn confirm(&self, question: &str) -> bool {
+        self.say(&format!("{} [y/N] ", crate::view::text::clean(question)));
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
     /// Prints what people are told when there is no data: «no jobs».

@@ -20,16 +20,16 @@ macro_rules! verbs {
             Command {
                 Create(files::create::Create) => files::create::run, (
                     by files::create::Create::task,
-                    "create jobs" [MAKE_JOB, PLACE], "create services" [MAKE_SERVICE, PLACE, SERVE],
-                    "create notebooks" [MAKE_NOTEBOOK, PLACE], "create secrets" [SECRET],
+                    "create jobs" [MAKE_JOB, PLACE, LOOK], "create services" [MAKE_SERVICE, PLACE, LOOK, SERVE],
+                    "create notebooks" [MAKE_NOTEBOOK, PLACE, LOOK], "create secrets" [SECRET],
                     "create pools" [DEFINITION, FIRST], "create quotas" [QUOTA],
                     "create defaults" [WRITE_DEFAULTS, FIRST]
                 );
                 Apply(files::apply::Apply) => files::apply::run, (
                     by_file
-                    "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, STALE],
-                    "apply services" [MAKE_SERVICE, REPLACE_SERVICE, FIND, PLACE, SERVE, STALE],
-                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, FIND, PLACE, STALE],
+                    "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, LOOK, STALE],
+                    "apply services" [MAKE_SERVICE, REPLACE_SERVICE, FIND, PLACE, LOOK, SERVE, STALE],
+                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, FIND, PLACE, LOOK, STALE],
                     "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA],
                     "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
@@ -98,6 +98,8 @@ macro_rules! verbs {
                 Pools(pools::get::GetPools) => pools::get::run, ("get pools" [HOLDERS, POOLS, METRICS]);
                 #[command(visible_alias = "quota")]
                 Quotas(quotas::get::GetQuotas) => quotas::get::run, ("get quotas" [QUOTAS]);
+                #[command(visible_alias = "claim")]
+                Claims(claims::get::GetClaims) => claims::get::run, ("get claims" [CLAIMS, FIND]);
                 Defaults(defaults::get::GetDefaults) => defaults::get::run, ("get defaults" [READ_DEFAULTS]);
                 Overview(metrics::overview::GetOverview) => metrics::overview::run, ("get overview" [HOLDERS, METRICS]);
                 #[command(visible_alias = "consumer")]
@@ -187,6 +189,7 @@ mod tests {
             "get nodes",
             "get pools",
             "get quotas",
+            "get claims",
             "get defaults",
             "get gpu-type --all",
             "describe job a",

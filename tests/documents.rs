@@ -35,7 +35,8 @@ fn commands_of_the_documents_are_commands() {
     for block in pages().iter().flat_map(|page| blocks(&read(page), "console")) {
         for line in block.lines().filter_map(|line| line.strip_prefix("$ gpuctl ")) {
             let words = line.split_whitespace().take_while(|word| !matches!(*word, ">" | "#"));
-            if let Err(error) = generated::command().try_get_matches_from(["gpuctl"].into_iter().chain(words)) {
+            let words: Vec<&str> = ["gpuctl"].into_iter().chain(words).collect();
+            if let Err(error) = generated::command().try_get_matches_from(generated::spelled_out(&words)) {
                 panic!("{line}: {error}");
             }
             count += 1;

@@ -4,17 +4,20 @@
 pub(crate) mod access;
 pub(crate) mod args;
 pub(crate) mod candidates;
+pub(crate) mod claims;
 pub(crate) mod command;
 pub(crate) mod defaults;
 pub(crate) mod files;
 pub(crate) mod history;
 pub(crate) mod jobs;
 pub(crate) mod metrics;
+pub(crate) mod misuse;
 pub(crate) mod nodes;
 pub(crate) mod pools;
 pub(crate) mod program;
 pub(crate) mod quotas;
 pub(crate) mod score;
+pub(crate) mod spoken;
 pub(crate) mod workloads;
 
 use std::path::PathBuf;
@@ -59,6 +62,9 @@ pub(crate) struct Global {
     /// Namespace to use
     #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options")]
     pub namespace: Option<String>,
+    /// All namespaces: what most lists show without -n
+    #[arg(short = 'A', long, global = true, conflicts_with = "namespace", help_heading = "Global options")]
+    pub all_namespaces: bool,
     /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
     pub impersonate: Option<String>,

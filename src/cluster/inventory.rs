@@ -203,6 +203,9 @@ impl WireHost<'_> {
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect(),
                 allocatable: extended(&self.status.allocatable),
+                // What is installed and healthy is told by the details of the node.
+                capacity: BTreeMap::new(),
+                machine: BTreeMap::new(),
                 taints: self.spec.taints(),
                 schedulable: !self.spec.unschedulable,
                 site_type_label: None,

@@ -325,6 +325,7 @@ impl WireOwner<'_> {
             gpu_type: label(GPU_TYPE),
             user: annotation(USER).or_else(|| label(USER)),
             description: annotation(DESCRIPTION),
+            labels: meta.labels.clone(),
             source: annotation(SOURCE),
             created_at: meta.creation_timestamp,
             // Jobs count no generations.

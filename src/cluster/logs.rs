@@ -12,6 +12,10 @@ use kube::client::Body;
 use super::http::with_query;
 use super::retry::{self, TryOutcome};
 use super::{Connection, Failure};
+use crate::model::{Job, Pod, PodPhase};
+
+/// Somebody waits for an error, and the last lines are an extra.
+const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
 /// A longer line is cut.
 const LONGEST_LINE: usize = 1 << 20;
@@ -106,6 +110,19 @@ impl Connection {
         }
         let borrowed: Vec<(&str, &str)> = parameters.iter().map(|(key, value)| (*key, value.as_str())).collect();
         with_query(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/log"), &borrowed)
+    }
+
+    /// Returns the last lines of the pod that failed first, or that does not start; none where they cannot be had at once.
+    pub(crate) async fn last_lines(&self, job: &Job, count: u32) -> Vec<String> {
+        let mut pods = job.current_pods();
+        pods.sort_by_key(|pod| (pod.phase != PodPhase::Failed, pod.ended_at.is_none(), pod.ended_at));
+        let restarts = |pod: &&&Pod| pod.containers.iter().any(|container| container.restarts > 0);
+        let pod = pods.iter().find(|pod| pod.phase == PodPhase::Failed).or_else(|| pods.iter().find(restarts));
+        let Some(pod) = pod else { return Vec::new() };
+        let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(count), ..LogQuery::default() };
+        let read = tokio::time::timeout(LAST_LINES_WITHIN, self.log(&job.namespace, &pod.name, &query)).await;
+        let lines = read.ok().and_then(Result::ok).unwrap_or_default();
+        lines.into_iter().map(|line| line.text).filter(|line| !line.trim().is_empty()).collect()
     }
 
     /// Returns the lines that are there now.

@@ -1,4 +1,4 @@
-//! Reads nodes as far as placing a job needs them, and counts their free GPUs.
+//! Reads nodes as far as placing a job needs them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,16 +8,13 @@ use serde::Deserialize;
 
 use crate::model::{Node, Nodes, Taint};
 
-use super::decode::{ListPage, ObjectMetadata, WirePod};
+use super::decode::{ListPage, ObjectMetadata};
 use super::defaults::note_type_label;
 use super::devices::claimable;
 use super::{Connection, Failure};
 
 /// Where the cluster publishes what users without the right to read nodes need to know.
 pub(super) const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-facts";
-
-/// Free units of one extended resource, by node.
-pub(crate) type FreeGpus = BTreeMap<String, u64>;
 
 #[derive(Deserialize)]
 struct WireNode<'a> {
@@ -51,6 +48,7 @@ struct WireTaint<'a> {
 #[serde(default)]
 struct NodeStatus {
     allocatable: BTreeMap<String, String>,
+    capacity: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -95,32 +93,6 @@ impl Connection {
         let facts: FactsMap = self.get(FACTS).await.ok()?;
         serde_json::from_str(facts.data.get("nodes")?).ok()
     }
-
-    /// Counts the free units of `resource` on nodes that take new pods. `None` when the user may not see all pods.
-    pub(crate) async fn free_gpus(&self, resource: &str, nodes: &[Node]) -> Result<Option<FreeGpus>, Failure> {
-        let mut free: FreeGpus = nodes
-            .iter()
-            .filter(|node| node.schedulable && node.allocatable(resource) > 0)
-            .map(|node| (node.name.clone(), node.allocatable(resource)))
-            .collect();
-        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
-        let listed = self
-            .list("/api/v1/pods", &unfinished, |page| {
-                let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
-                for pod in &page.items {
-                    if let Some(left) = free.get_mut(pod.spec.node_name.as_ref()) {
-                        *left = left.saturating_sub(pod.spec.requested(resource));
-                    }
-                }
-                Ok(())
-            })
-            .await;
-        match listed {
-            Ok(()) => Ok(Some(free)),
-            Err(failure) if failure.is_forbidden() => Ok(None),
-            Err(failure) => Err(failure),
-        }
-    }
 }
 
 impl NodeSpec<'_> {
@@ -132,6 +104,13 @@ impl NodeSpec<'_> {
         };
         self.taints.iter().map(taint).collect()
     }
+}
+
+/// What every pod takes of a node beside devices.
+pub(super) const MACHINE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
+fn picked(amounts: &BTreeMap<String, String>, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+    amounts.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 impl WireNode<'_> {
@@ -147,13 +126,9 @@ impl WireNode<'_> {
                 .filter(|(key, _)| sharing(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
-            allocatable: self
-                .status
-                .allocatable
-                .iter()
-                .filter(|(key, _)| key.contains('/'))
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect(),
+            allocatable: picked(&self.status.allocatable, |key| key.contains('/')),
+            capacity: picked(&self.status.capacity, |key| key.contains('/')),
+            machine: picked(&self.status.allocatable, |key| MACHINE.contains(&key)),
             taints: self.spec.taints(),
             schedulable: !self.spec.unschedulable,
             site_type_label: None,

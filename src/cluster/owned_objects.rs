@@ -5,7 +5,7 @@ use futures::future::join_all;
 use serde::Deserialize;
 
 use super::apply::Deletion;
-use super::decode::{ListPage, ObjectMetadata, TEMPLATE_HASH};
+use super::decode::{ContainerResources, ListPage, ObjectMetadata, TEMPLATE_HASH};
 use super::owner::{OwnerKind, PodOwner};
 use super::{Connection, Failure};
 use crate::model::Job;
@@ -29,6 +29,8 @@ pub(crate) struct OwnedObject {
     path: String,
     /// UIDs.
     owners: Vec<String>,
+    /// What a claim asks for: `100Gi`.
+    size: Option<String>,
     /// A claim: files that nobody wants to lose by deleting a job.
     pub kept: bool,
 }
@@ -44,6 +46,13 @@ impl OwnedObject {
     #[must_use]
     pub(crate) fn address(&self) -> String {
         self.path.rsplitn(3, '/').take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("/")
+    }
+
+    /// Formats as `kind/name`, with the size of a claim.
+    #[must_use]
+    pub(crate) fn sized(&self) -> String {
+        let size = self.size.as_ref().map_or(String::new(), |size| format!(" ({size})"));
+        format!("{}/{}{size}", self.kind, self.name)
     }
 
     /// Formats as `kind/name`.
@@ -66,6 +75,21 @@ pub(crate) struct PendingDeletion {
 struct NamedObject<'a> {
     #[serde(borrow)]
     metadata: ObjectMetadata<'a>,
+    #[serde(default)]
+    spec: OwnedSpec,
+}
+
+/// Only claims have these fields in this form.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct OwnedSpec {
+    #[serde(deserialize_with = "lenient")]
+    resources: ContainerResources,
+}
+
+fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ContainerResources, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
 impl Connection {
@@ -86,6 +110,7 @@ impl Connection {
                             uid: object.metadata.uid.to_string(),
                             path: format!("{path}/{}", object.metadata.name),
                             owners: object.metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect(),
+                            size: object.spec.resources.requests.get("storage").filter(|_| *kept).cloned(),
                             kept: *kept,
                         }));
                         Ok(())

@@ -31,6 +31,8 @@ pub(crate) enum Obstacle {
     },
     /// The priority class is not there and may not be made.
     NoPriorityClass,
+    /// A quota is used up for now; a pod passes when others have gone.
+    PodQuota(Failure),
     Failure(Failure),
 }
 
@@ -62,7 +64,6 @@ impl Connection {
                 Err(failure) => return Err(failure.into()),
             }
         }
-        warnings.extend(self.storage_classes(rendered).await);
         warnings.extend(self.judge_pod(rendered, dry_run).await?);
         Ok(warnings)
     }
@@ -81,6 +82,7 @@ impl Connection {
         match self.judge(&probe).await {
             Ok(()) => Ok(warnings),
             Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) => Err(Obstacle::NoPriorityClass),
+            Err(failure) if failure.cause() == Some(RefusalCause::QuotaExceeded) => Err(Obstacle::PodQuota(failure)),
             Err(failure) if refuses_dry_runs(&failure) => {
                 warnings.push(not_judged(&probe, &failure));
                 Ok(warnings)

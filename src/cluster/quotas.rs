@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::apply::Deletion;
 use super::decode::{ListPage, ObjectMetadata};
@@ -24,6 +25,9 @@ struct WireQuota<'a> {
 #[serde(default)]
 struct Spec {
     hard: BTreeMap<String, String>,
+    scopes: Vec<IgnoredAny>,
+    #[serde(rename = "scopeSelector")]
+    scope_selector: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize, Default)]
@@ -72,6 +76,7 @@ impl Connection {
                     quota: labels.get(QUOTA).filter(|_| ours).cloned(),
                     hard: quota.spec.hard.clone(),
                     used: quota.status.used.clone(),
+                    scoped: !quota.spec.scopes.is_empty() || quota.spec.scope_selector.is_some(),
                 }
             }));
             Ok(())

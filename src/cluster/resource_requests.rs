@@ -76,7 +76,7 @@ impl PodSpec<'_> {
     }
 
     /// Returns CPU or memory in thousandths: the pod's own request where it has one, else its containers', and the overhead.
-    fn of_node(&self, resource: &str) -> u64 {
+    pub(super) fn of_node(&self, resource: &str) -> u64 {
         let milli = |text: &String| quantity::milli(text).and_then(|milli| u64::try_from(milli).ok()).unwrap_or(0);
         let own = self.resources.requests.get(resource).or_else(|| self.resources.limits.get(resource)).map(milli);
         let overhead = self.overhead.get(resource).map_or(0, milli);

@@ -34,19 +34,29 @@ impl Connection {
         }
     }
 
-    /// Warnings about the claims that are made. Whoever may not read storage classes is not warned.
-    pub(super) async fn storage_classes(&self, rendered: &Rendered) -> Vec<String> {
+    /// Judges the classes of the claims that are made. Whoever may not read storage classes is told nothing.
+    pub(crate) async fn storage_classes(&self, rendered: &Rendered) -> ClassFindings {
+        let mut found = ClassFindings::default();
         let claims: Vec<&Object> = rendered.objects.iter().filter(|object| object.kept).collect();
         if claims.is_empty() {
-            return Vec::new();
+            return found;
         }
-        let Ok(list) = self.get::<Value>("/apis/storage.k8s.io/v1/storageclasses").await else { return Vec::new() };
+        let Ok(list) = self.get::<Value>("/apis/storage.k8s.io/v1/storageclasses").await else { return found };
         let classes: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
-        claims.into_iter().filter_map(|claim| warning(claim, &classes)).collect()
+        claims.into_iter().for_each(|claim| judge(claim, &classes, &mut found));
+        found
     }
 }
 
-fn warning(claim: &Object, classes: &[&Value]) -> Option<String> {
+/// What is wrong with the storage classes of claims.
+#[derive(Debug, Default)]
+pub(crate) struct ClassFindings {
+    /// Classes that are named and not there: their claims are never provisioned.
+    pub missing: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
     let name = |class: &Value| class["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let asked = Some(claim.text("/spec/storageClassName")).filter(|asked| !asked.is_empty());
     let is_default = |class: &&&Value| class["metadata"]["annotations"][DEFAULT] == "true";
@@ -57,22 +67,25 @@ fn warning(claim: &Object, classes: &[&Value]) -> Option<String> {
     let Some(class) = found else {
         let names: Vec<String> = classes.iter().map(|class| name(class)).collect();
         let there = if names.is_empty() { "there is none".to_owned() } else { format!("available: {}", names.join(", ")) };
-        return Some(match asked {
-            Some(asked) => format!("there is no storage class `{asked}` for claim {}; {there}", claim.name()),
-            None => format!(
+        match asked {
+            Some(asked) => {
+                findings.missing.push(format!("there is no storage class `{asked}` for claim {}; {there}", claim.name()));
+            }
+            None => findings.warnings.push(format!(
                 "no storage class is the default, so claim {} waits for a volume that fits; say `storageClass:` ({there})",
                 claim.name()
-            ),
-        });
+            )),
+        }
+        return;
     };
     let provisioner = class["provisioner"].as_str().unwrap_or_default();
     let many = claim.text("/spec/accessModes/0") == "ReadWriteMany" || claim.text("/spec/accessModes/0") == "ReadOnlyMany";
-    (many && ONE_NODE.contains(&provisioner)).then(|| {
-        format!(
+    if many && ONE_NODE.contains(&provisioner) {
+        findings.warnings.push(format!(
             "claim {} asks for {}, and storage class `{}` ({provisioner}) serves one node at a time; say another `storageClass:`",
             claim.name(),
             claim.text("/spec/accessModes/0"),
             name(class),
-        )
-    })
+        ));
+    }
 }

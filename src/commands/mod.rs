@@ -2,6 +2,7 @@
 //! terminal. A command never names another one: what two of them need is a workflow (`deploy`, `observe`, `inside`) or the core.
 
 pub(crate) mod access;
+pub(crate) mod claims;
 pub(crate) mod defaults;
 pub(crate) mod files;
 pub(crate) mod history;

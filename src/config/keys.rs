@@ -77,7 +77,7 @@ pub const KEYS: [SettingKey; 41] = [
     key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "file with a bearer token; the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
     key("prometheus.ca_file", ValueKind::Text, "", "--prometheus-ca-file", "file with the certificates that sign its certificate"),
     key("prometheus.headers", ValueKind::Map, "", "--prometheus-header", "headers to send to it").hidden(),
-    key("prometheus.time_window_min", ValueKind::Number(1.0 / 60.0, MANY / 60.0), "10", "--window", "time that a score looks back, in minutes"),
+    key("prometheus.time_window_min", ValueKind::Number(1.0 / 60.0, MANY / 60.0), "10", "--start", "time that a score looks back, in minutes"),
     key("prometheus.step", ValueKind::Duration, "30s", "--step", "time between two samples of it"),
     key("scoring.gpu_util_weight", ValueKind::Number(0.0, 1e6), "0.5", "--weights", "weight of the utilization; more than 0"),
     key("scoring.mem_copy_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "weight of the memory copy utilization"),

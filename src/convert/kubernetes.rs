@@ -2,8 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::pod::{self, PodFields};
+use super::object::{document, head, name_of, of_pods, seconds};
+use super::pod;
+use super::refused::known;
+use super::sets::{job_set, mpi_job};
 use super::{ConvertError, Converted, FieldMap, SourceFields};
+
+/// What is converted, for whoever brings something else.
+const TAKEN: &str = "a Job, Deployment, PyTorchJob, MPIJob or JobSet, a Slurm script, a task of SkyPilot or dstack";
 
 /// Converts every object that is a workload; Services give Deployments their port.
 pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
@@ -14,77 +20,31 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
         match kind {
             "Job" => found.push(job(object)?),
             "PyTorchJob" => found.push(pytorch_job(object)?),
+            "JobSet" => found.push(job_set(object)?),
+            "MPIJob" => found.push(mpi_job(object)?),
             "Deployment" => {
                 let service = service_of(object, objects);
                 used.extend(service.map(|service| service["metadata"]["name"].clone()));
                 found.push(deployment(object, service)?);
             }
             "Service" => {}
-            "" => return Err(ConvertError::new("it has no `kind`", "a Job, a Deployment, a PyTorchJob, or a Slurm script")),
+            "" => return Err(ConvertError::new("it has no `kind`", TAKEN)),
             other => {
+                if let Some(refused) = known(object) {
+                    return Err(refused);
+                }
                 let message = format!("`{other}` is no kind that can be converted");
-                return Err(ConvertError::new(message, "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
+                return Err(ConvertError::new(message, TAKEN));
             }
         }
     }
     let Some(first) = found.first_mut() else {
-        return Err(ConvertError::new("it holds no workload", "a Job, a Deployment, a PyTorchJob, or a Slurm script"));
+        return Err(ConvertError::new("it holds no workload", TAKEN));
     };
     for service in objects.iter().filter(|object| object["kind"] == "Service" && !used.contains(&object["metadata"]["name"])) {
         first.lost.push(format!("Service/{}", service["metadata"]["name"].as_str().unwrap_or("?")));
     }
     Ok(found)
-}
-
-fn name_of(object: &Value) -> Result<String, ConvertError> {
-    let name = object["metadata"]["name"].as_str().or_else(|| object["metadata"]["generateName"].as_str());
-    let name = name.map(|name| name.trim_end_matches('-').to_owned());
-    name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "give it one"))
-}
-
-/// Returns the `job:` block from metadata.
-fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
-    let mut job = FieldMap::default();
-    job.put("name", Some(name_of(object)?.into()));
-    let mut metadata = SourceFields::new("metadata", &object["metadata"], lost);
-    for key in ["name", "generateName", "creationTimestamp", "uid", "resourceVersion", "generation", "managedFields", "selfLink"]
-    {
-        metadata.take(key);
-    }
-    job.put("namespace", metadata.take("namespace"));
-    let maps = ["labels", "annotations"].map(|key| (key, metadata.take(key)));
-    metadata.finish();
-    for (name, map) in maps {
-        let mut own = FieldMap::default();
-        for (key, value) in map.as_object().into_iter().flatten() {
-            // Controllers and kubectl write theirs again by themselves.
-            let written_again = key.contains("batch.kubernetes.io/")
-                || key.starts_with("kubectl.kubernetes.io/")
-                || matches!(key.as_str(), "controller-uid" | "job-name");
-            if written_again {
-                continue;
-            }
-            match key.contains("kubernetes.io/") || key.starts_with("gpuctl/") {
-                true => lost.push(format!("metadata.{name}[{key}]: the key is not for users")),
-                false => own.put(key, value.clone()),
-            }
-        }
-        job.put(name, Some(own.value()));
-    }
-    Ok(job)
-}
-
-/// Labels and annotations of the pods: here they are those of the job.
-fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut Vec<String>) {
-    for name in ["labels", "annotations"] {
-        let selected = &object["spec"]["selector"]["matchLabels"];
-        for (key, value) in template["metadata"][name].as_object().into_iter().flatten() {
-            let known = object["metadata"][name][key] == *value || selected[key] == *value;
-            if !known && !key.contains("batch.kubernetes.io/") && !matches!(key.as_str(), "controller-uid" | "job-name") {
-                lost.push(format!("{path}.metadata.{name}[{key}]: pods have the job's"));
-            }
-        }
-    }
 }
 
 /// Returns where a Service sends requests: a number, or the name of a container's port.
@@ -94,32 +54,6 @@ fn target(service: &Value, ports: &[Value]) -> Value {
         Some(name) => ports.iter().find(|port| port["name"] == name).map_or(Value::Null, |port| port["containerPort"].clone()),
         None => target.clone(),
     }
-}
-
-/// Puts a document together.
-fn document(kind: &str, mut job: FieldMap, pod: PodFields, more: &[(&str, Value)]) -> Value {
-    job.put("grace_period", pod.grace.map(Value::from));
-    job.put("priority", pod.priority);
-    let mut document = FieldMap::default();
-    document.put("kind", Some(kind.into()));
-    document.put("version", Some("v0.1".into()));
-    document.put("job", job.value());
-    document.put("environment", pod.environment);
-    let mut resources = pod.resources;
-    for (key, value) in more.iter().filter(|(key, _)| *key == "node_count") {
-        resources.put(key, value.clone());
-    }
-    document.put("resources", resources.value());
-    document.put("storage", pod.storage);
-    for (key, value) in more.iter().filter(|(key, _)| *key != "node_count") {
-        document.put(key, value.clone());
-    }
-    document.put("pod", pod.overlay);
-    document.value()
-}
-
-fn seconds(value: &Value) -> Option<Value> {
-    value.as_u64().map(|seconds| format!("{seconds}s").into())
 }
 
 fn job(object: &Value) -> Result<Converted, ConvertError> {
@@ -221,7 +155,13 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     job.put("max_runtime", seconds(&run.take("activeDeadlineSeconds")));
     job.put("keep_for", seconds(&run.take("ttlSecondsAfterFinished")));
     run.take("cleanPodPolicy");
+    let mut scheduling = run.take("schedulingPolicy");
+    job.put("queue", scheduling["queue"].take());
     run.finish();
+    // All pods start together here anyway.
+    let mut policy = SourceFields::new("spec.runPolicy.schedulingPolicy", &scheduling, &mut lost);
+    policy.take("minAvailable");
+    policy.finish();
     let (master, worker) = (&replicas["Master"], &replicas["Worker"]);
     let count = |role: &Value| if role.is_null() { 0 } else { role["replicas"].as_u64().unwrap_or(1) };
     let nodes = count(master) + count(worker);

@@ -1,7 +1,14 @@
 //! Converts job files of other tools into specification files, and lists what cannot be expressed.
 
+mod array;
+mod dstack;
 mod kubernetes;
+mod object;
 mod pod;
+mod refused;
+mod script;
+mod sets;
+mod skypilot;
 mod slurm;
 
 use serde_json::{Map, Value, json};
@@ -33,7 +40,7 @@ impl ConvertError {
 /// Converts every document of a text. `image` is for scripts, which name none.
 pub(crate) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     if text.lines().any(|line| line.trim_start().starts_with("#SBATCH")) || text.starts_with("#!") {
-        return slurm::convert(text, image).map(|one| vec![one]);
+        return slurm::convert(text, image);
     }
     let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple(text);
     let documents = documents.map_err(|error| {
@@ -48,6 +55,17 @@ pub(crate) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
         })
         .filter(|object| !object.is_null())
         .collect();
+    if let [object] = objects.as_slice() {
+        if skypilot::is_task(object) {
+            return skypilot::convert(object, image).map(|one| vec![one]);
+        }
+        if dstack::is_configuration(object) {
+            return dstack::convert(object, image).map(|one| vec![one]);
+        }
+        if refused::is_compose(object) {
+            return Err(refused::compose(object));
+        }
+    }
     kubernetes::convert(&objects)
 }
 
@@ -69,6 +87,19 @@ impl FieldMap {
     fn value(self) -> Value {
         Value::Object(self.0)
     }
+}
+
+/// Parses `A100:8`, `{A100: 8}` or `A100-80GB`: the type as we call it, and how many.
+fn accelerators(value: &Value) -> Option<(String, u64)> {
+    let (kind, count) = match value {
+        Value::String(text) => {
+            let (kind, count) = text.rsplit_once(':').unwrap_or((text, "1"));
+            (kind.to_owned(), count.parse().ok()?)
+        }
+        Value::Object(map) => map.iter().next().map(|(kind, count)| (kind.clone(), count.as_u64().unwrap_or(1)))?,
+        _ => return None,
+    };
+    Some((kind, count))
 }
 
 /// Fields of the original, taken one by one; what is left over is lost.

@@ -7,19 +7,9 @@ use serde_json::{Value, json};
 
 use crate::model::GpuType;
 
+use super::array::indices;
+use super::script::{ScriptContext, needs_bash, translate};
 use super::{ConvertError, Converted, FieldMap};
-
-/// What Slurm tells a task, and what gpuctl tells it.
-const VARIABLES: [(&str, &str); 8] = [
-    ("SLURM_NNODES", "NNODES"),
-    ("SLURM_JOB_NUM_NODES", "NNODES"),
-    ("SLURM_NODEID", "NODE_RANK"),
-    ("SLURM_PROCID", "RANK, which the launcher sets"),
-    ("SLURM_LOCALID", "LOCAL_RANK, which the launcher sets"),
-    ("SLURM_NTASKS", "WORLD_SIZE, which the launcher sets"),
-    ("SLURM_JOB_NODELIST", "MASTER_ADDR and MASTER_PORT"),
-    ("SLURM_GPUS_ON_NODE", "NPROC_PER_NODE"),
-];
 
 /// Options of all #SBATCH lines: name and value.
 fn options(text: &str) -> Vec<(String, String)> {
@@ -120,23 +110,17 @@ struct SlurmResources {
     memory_per_gpu: Option<u64>,
 }
 
-/// Converts one script.
-pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Converted, ConvertError> {
+/// Converts one script; an array is a document per index.
+pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     let (mut lost, mut asked) = (Vec::new(), SlurmResources::default());
     let (mut job, mut environment, mut resources, mut labels) =
         (FieldMap::default(), FieldMap::default(), FieldMap::default(), FieldMap::default());
-    let (mut name, mut image) = ("slurm-job".to_owned(), image.map(ToOwned::to_owned));
+    let (mut name, mut image, mut array) = ("slurm-job".to_owned(), image.map(ToOwned::to_owned), None::<String>);
     for (option, value) in options(text) {
         let unread = || ConvertError::new(format!("`--{option}={value}` cannot be read"), "write it as sbatch takes it");
         let number = || value.split('-').next().unwrap_or_default().parse::<u64>().map_err(|_| unread());
         match option.as_str() {
-            "array" => {
-                let message = format!("an array of jobs (`--array={value}`) has no counterpart");
-                return Err(ConvertError::new(
-                    message,
-                    "submit the file once per index: gpuctl create -f job.yaml --name NAME-1 --set environment.env.INDEX=1",
-                ));
-            }
+            "array" => array = Some(value),
             "job-name" => name.clone_from(&value),
             "nodes" => {
                 if value.contains('-') {
@@ -189,37 +173,62 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Converted, Conv
             _ => lost.push(if value.is_empty() { format!("--{option}") } else { format!("--{option}={value}") }),
         }
     }
-    let Some(image) = image else {
-        return Err(ConvertError::new("the script names no container image", "say which one with `--image IMAGE`"));
-    };
     let named = dns_label(&name);
     if named != name {
         lost.push(format!("--job-name={name}: it is called {named}"));
     }
-    job.0.insert("name".to_owned(), named.clone().into());
+    let tasks = asked.tasks_per_node.or(asked.tasks.map(|tasks| tasks.div_ceil(asked.nodes.unwrap_or(1).max(1))));
+    let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
+    let cpus = asked.cpus_per_task.map(|cpus| cpus.saturating_mul(tasks.unwrap_or(1)));
+    let script = translate(text, &ScriptContext { name: &named, one_task_per_pod, cpus });
+    let Some(image) = image.or(script.image) else {
+        return Err(ConvertError::new("the script names no container image", "say which one with `--image IMAGE`"));
+    };
+    if script.text.is_empty() {
+        return Err(ConvertError::new("the script runs nothing", "it has only comments and #SBATCH lines"));
+    }
     job.put("labels", Some(labels.value()));
     place(&asked, &mut resources)?;
-    if asked
-        .tasks_per_node
-        .or(asked.tasks.map(|tasks| tasks.div_ceil(asked.nodes.unwrap_or(1).max(1))))
-        .is_some_and(|tasks| tasks > 1)
-    {
+    if !one_task_per_pod {
         lost.push("several tasks per node: the command starts once per node; torchrun starts a process for each GPU".to_owned());
     }
     if asked.memory == Some(0) {
         lost.push("--mem=0: all memory of a node".to_owned());
     }
-    if let Some(interpreter) =
-        text.lines().next().and_then(|line| line.strip_prefix("#!")).filter(|line| !line.trim_end().ends_with("sh"))
-    {
+    let shell = text.lines().next().and_then(|line| line.strip_prefix("#!"));
+    if let Some(interpreter) = shell.filter(|line| !line.trim_end().ends_with("sh")) {
         lost.push(format!("#!{interpreter}: the lines run in sh"));
     }
+    lost.extend(script.lost);
     environment.put("image", Some(image.into()));
-    environment.put("command", Some(body(text, &mut lost)?.into()));
-    let document = json!({
-        "kind": "training", "version": "v0.1", "job": job.value(), "environment": environment.value(), "resources": resources.value(),
-    });
-    Ok(Converted { document, from: format!("sbatch/{name}"), lost })
+    let bash = needs_bash(&script.text) && shell.is_none_or(|shell| shell.trim_end().ends_with("bash"));
+    let command = if bash { json!(["bash", "-c", script.text]) } else { script.text.into() };
+    environment.put("command", Some(command));
+    let document = |name: &str, variables: Value| {
+        let (mut job, mut environment) = (job.0.clone(), environment.0.clone());
+        job.insert("name".to_owned(), name.into());
+        if !variables.is_null() {
+            environment.insert("env".to_owned(), variables);
+        }
+        json!({"kind": "training", "version": "v0.1", "job": job, "environment": environment, "resources": resources.0})
+    };
+    let from = |index: &str| format!("sbatch/{name}{index}");
+    let Some(array) = array else {
+        return Ok(vec![Converted { document: document(&named, Value::Null), from: from(""), lost }]);
+    };
+    let (indices, at_once) = indices(&array)?;
+    lost.extend(at_once.map(|limit| format!("--array={array}: all are submitted, not {limit} at a time")));
+    let (first, last, count) = (indices[0], indices[indices.len() - 1], indices.len());
+    let one = |index: &u64| {
+        let variables = json!({
+            "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
+            "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": named,
+        });
+        // What is lost is lost of all; it is told once.
+        let lost = if *index == first { lost.clone() } else { Vec::new() };
+        Converted { document: document(&format!("{named}-{index}"), variables), from: from(&format!("[{index}]")), lost }
+    };
+    Ok(indices.iter().map(one).collect())
 }
 
 /// Sets how many pods there are, and what each of them gets.
@@ -248,50 +257,6 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
         .or_else(|| asked.memory_per_cpu.map(|each| each.saturating_mul(cpus.unwrap_or(tasks))));
     resources.put("memory", memory.filter(|amount| *amount > 0).map(|amount| mebibytes(amount).into()));
     Ok(())
-}
-
-/// Returns the lines that run, without what only a Slurm cluster understands.
-fn body(text: &str, lost: &mut Vec<String>) -> Result<String, ConvertError> {
-    static SRUN: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:(?:-[nNcGptwxJDoeim]\s+\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)")
-            .expect("the pattern is tested")
-    });
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let trimmed = line.trim_start();
-        if trimmed.starts_with('#') || (trimmed.is_empty() && lines.is_empty()) {
-            continue;
-        }
-        if trimmed.starts_with("module ") || trimmed.starts_with("ml ") {
-            lost.push(format!("{}: the image has to bring it", trimmed.trim_end()));
-            continue;
-        }
-        if let Some(found) = SRUN.captures(line) {
-            let flags = found[2].trim();
-            if !flags.is_empty() {
-                lost.push(format!("srun {flags}"));
-            }
-            lines.push(format!("{}{}", &found[1], &line[found[0].len()..]));
-        } else {
-            lines.push(line.to_owned());
-        }
-    }
-    while lines.last().is_some_and(|line| line.trim().is_empty()) {
-        lines.pop();
-    }
-    if lines.is_empty() {
-        return Err(ConvertError::new("the script runs nothing", "it has only comments and #SBATCH lines"));
-    }
-    let body = lines.join("\n");
-    let known = VARIABLES.iter().filter(|(own, _)| body.contains(own));
-    lost.extend(known.map(|(own, ours)| format!("${own} is not set; there is {ours}")));
-    static OTHERS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bSLURM_\w+").expect("the pattern is tested"));
-    let mut others: Vec<&str> = OTHERS.find_iter(&body).map(|found| found.as_str()).collect();
-    others.retain(|name| !VARIABLES.iter().any(|(own, _)| own == name));
-    others.sort_unstable();
-    others.dedup();
-    lost.extend(others.iter().map(|name| format!("${name} is not set")));
-    Ok(body)
 }
 
 /// Returns the nearest name that Kubernetes takes.

@@ -126,12 +126,13 @@ fn a_pytorch_job_is_as_many_pods_as_it_has_roles() {
         )
     };
     let found = one(&format!(
-        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: pt}}\nspec:\n  runPolicy: {{backoffLimit: 1, schedulingPolicy: {{minAvailable: 4}}}}\n  elasticPolicy: {{minReplicas: 1}}\n  pytorchReplicaSpecs: {{Master: {}, Worker: {}}}\n",
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: pt}}\nspec:\n  runPolicy: {{backoffLimit: 1, schedulingPolicy: {{minAvailable: 4, queue: team-a, minResources: {{cpu: 4}}}}}}\n  elasticPolicy: {{minReplicas: 1}}\n  pytorchReplicaSpecs: {{Master: {}, Worker: {}}}\n",
         role(1),
         role(3)
     ));
     assert_eq!(found.document["resources"], json!({"gpu": 8, "node_count": 4}));
-    assert_eq!(found.lost, ["spec.elasticPolicy", "spec.runPolicy.schedulingPolicy"]);
+    assert_eq!(found.document["job"]["queue"], "team-a");
+    assert_eq!(found.lost, ["spec.elasticPolicy", "spec.runPolicy.schedulingPolicy.minResources"]);
 }
 
 #[test]
@@ -147,8 +148,9 @@ fn a_script_of_slurm_is_a_training() {
 #SBATCH --mail-type=END
 module load cuda/12.4
 
+source venv/bin/activate
 export MASTER=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)
-srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES train.py
+srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOST train.py
 "#);
     let document = &found.document;
     assert_eq!(document["job"], json!({"max_runtime": "216000s", "name": "llama-sft", "labels": {"account": "research"}}));
@@ -157,20 +159,21 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES train.py
         json!({"gpu-type": "a100", "pool": "train", "gpu": 8, "node_count": 4, "cpu": 64, "memory": "512Gi"})
     );
     let command = document["environment"]["command"].as_str().unwrap();
-    assert!(command.ends_with("\ntorchrun --nnodes=$SLURM_NNODES train.py"), "{command}");
+    assert_eq!(command, "export MASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --id $SLURM_SUBMIT_HOST train.py");
     for lost in [
         "--job-name",
         "--output",
         "--mail-type=END",
         "module load",
         "srun --kill-on-bad-exit=1",
-        "SLURM_JOB_NODELIST",
-        "SLURM_NNODES",
+        "source venv/bin/activate: the image has to bring it",
+        "$SLURM_SUBMIT_HOST is not set",
+        "train.py: pods do not see the folder",
     ] {
         assert!(found.lost.iter().any(|line| line.contains(lost)), "{lost}: {:#?}", found.lost);
     }
     let refused = |text: &str| convert(text, Some("i")).unwrap_err().message;
-    assert!(refused("#SBATCH --array=0-9\npython a.py\n").contains("an array of jobs (`--array=0-9`)"));
+    assert!(refused("#SBATCH --array=0-9999\npython a.py\n").contains("is more than 256 jobs"));
     assert!(refused("#SBATCH --gpus=5 --nodes=2\npython a.py\n").contains("5 GPUs do not divide over 2 nodes"));
     assert!(refused("#SBATCH --time=soon\npython a.py\n").contains("cannot be read"));
     assert!(convert("#SBATCH -G 1\npython a.py\n", None).unwrap_err().message.contains("no container image"));
@@ -188,9 +191,121 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES train.py
 }
 
 #[test]
+fn an_array_is_a_document_for_each_index() {
+    let found = convert("#SBATCH -J sweep --array=1-5:2%2 -G 1\npython -m t --seed $SLURM_ARRAY_TASK_ID\n", Some("i")).unwrap();
+    let names: Vec<&str> = found.iter().map(|one| one.document["job"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["sweep-1", "sweep-3", "sweep-5"]);
+    for (one, index) in found.iter().zip(["1", "3", "5"]) {
+        assert_eq!(one.document["environment"]["env"]["SLURM_ARRAY_TASK_ID"], index);
+        assert_eq!(one.document["environment"]["env"]["SLURM_ARRAY_TASK_COUNT"], "3");
+        let yaml = serde_saphyr::to_string(&one.document).unwrap();
+        assert!(spec::parse("", &yaml).is_ok(), "{yaml}");
+    }
+    assert!(found[0].lost.iter().any(|line| line.contains("not 2 at a time")), "{:#?}", found[0].lost);
+}
+
+#[test]
+fn the_script_of_pytorchs_tutorial_meets_here() {
+    let found = convert(
+        r#"#!/bin/bash
+#SBATCH --nodes=4 --gpus-per-node=8
+nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
+nodes_array=($nodes)
+head_node=${nodes_array[0]}
+head_node_ip=$(srun --nodes=1 --ntasks=1 -w "$head_node" hostname --ip-address)
+srun torchrun --nnodes $SLURM_NNODES --nproc_per_node 8 --rdzv_id $RANDOM --rdzv_backend c10d --rdzv_endpoint $head_node_ip:29500 /shared/multinode.py 50 10
+"#,
+        Some("i"),
+    )
+    .unwrap()
+    .remove(0);
+    let command = found.document["environment"]["command"].as_array().unwrap();
+    assert_eq!(command[..2], [json!("bash"), json!("-c")]);
+    let script = command[2].as_str().unwrap();
+    assert!(script.contains("head_node_ip=$MASTER_ADDR\n"), "{script}");
+    assert!(script.ends_with("--nnodes $NNODES --nproc_per_node 8 --rdzv_id slurm-job --rdzv_backend c10d --rdzv_endpoint $head_node_ip:29500 /shared/multinode.py 50 10"), "{script}");
+    assert!(!script.contains("scontrol") && found.lost.iter().any(|line| line.contains("scontrol")), "{:#?}", found.lost);
+}
+
+#[test]
+fn tasks_of_skypilot_and_dstack_are_trainings() {
+    let sky = one(r#"
+name: sky_sft
+num_nodes: 2
+resources: {accelerators: A100-80GB:8, cpus: 32+, memory: 256, image_id: docker:pytorch:2.9, use_spot: true}
+envs: {LR: "0.1"}
+workdir: .
+setup: pip install -r requirements.txt
+run: |
+  MASTER=$(echo "$SKYPILOT_NODE_IPS" | head -n1)
+  torchrun --nnodes=$SKYPILOT_NUM_NODES --node_rank=$SKYPILOT_NODE_RANK train.py
+"#);
+    assert_eq!(
+        sky.document["resources"],
+        json!({"gpu": 8, "gpu-type": "a100-80g", "node_count": 2, "cpu": 32, "memory": "256Gi"})
+    );
+    let command = sky.document["environment"]["command"].as_str().unwrap();
+    assert_eq!(
+        command,
+        "pip install -r requirements.txt\nMASTER=$MASTER_ADDR\ntorchrun --nnodes=$NNODES --node_rank=$NODE_RANK train.py"
+    );
+    assert!(sky.lost.iter().any(|line| line.starts_with("task.workdir")), "{:#?}", sky.lost);
+    let dstack = one(r"
+type: service
+name: llama
+image: vllm/vllm-openai:v0.9.0
+env: [MODEL=llama, HF_TOKEN]
+commands: [vllm serve $MODEL --port 8000]
+port: 8000
+replicas: 2
+resources: {gpu: H100:80GB:2, memory: 64GB.., shm_size: 16GB}
+");
+    assert_eq!(
+        (&dstack.document["kind"], &dstack.document["service"]),
+        (&json!("inference"), &json!({"port": 8000, "replicas": 2}))
+    );
+    assert_eq!(dstack.document["resources"], json!({"gpu": 2, "gpu-type": "h100", "memory": "64Gi"}));
+    assert!(dstack.lost.iter().any(|line| line.contains("env.HF_TOKEN")), "{:#?}", dstack.lost);
+}
+
+#[test]
+fn sets_of_pods_of_one_kind_are_trainings() {
+    let template =
+        "{spec: {containers: [{name: c, image: i, command: [torchrun, t], resources: {limits: {nvidia.com/gpu: 4}}}]}}";
+    let set = |name: &str| {
+        format!("{{name: {name}, replicas: 2, template: {{spec: {{parallelism: 2, completions: 2, template: {template}}}}}}}")
+    };
+    let found = one(&format!(
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: s, labels: {{kueue.x-k8s.io/queue-name: q}}}}\nspec: {{failurePolicy: {{maxRestarts: 2}}, replicatedJobs: [{}]}}\n",
+        set("w")
+    ));
+    assert_eq!(found.document["job"], json!({"name": "s", "queue": "q", "retries": 2}));
+    assert_eq!(found.document["resources"], json!({"gpu": 4, "node_count": 4}));
+    let two =
+        convert(&format!("kind: JobSet\nmetadata: {{name: s}}\nspec: {{replicatedJobs: [{}, {}]}}\n", set("a"), set("b")), None);
+    assert!(two.unwrap_err().message.contains("its 2 replicated jobs (a, b) are different pods"));
+    let mpi = one(&format!(
+        "kind: MPIJob\nmetadata: {{name: m}}\nspec: {{slotsPerWorker: 4, mpiReplicaSpecs: {{Launcher: {{replicas: 1, template: {{spec: {{containers: [{{image: i, command: [mpirun, -n, '8', python, t]}}]}}}}}}, Worker: {{replicas: 2, template: {template}}}}}}}\n"
+    ));
+    assert_eq!(mpi.document["resources"], json!({"gpu": 4, "node_count": 2}));
+    assert_eq!(mpi.document["environment"]["command"], json!(["mpirun", "-n", "8", "python", "t"]));
+    assert!(mpi.lost.iter().any(|line| line.contains("mpirun starts its processes by ssh")), "{:#?}", mpi.lost);
+}
+
+#[test]
 fn what_is_no_workload_is_refused() {
     let refused = |text: &str| convert(text, None).unwrap_err().message;
-    assert_eq!(refused("kind: StatefulSet\nmetadata: {name: a}\n"), "`StatefulSet` is no kind that can be converted");
+    assert_eq!(refused("kind: DaemonSet\nmetadata: {name: a}\n"), "`DaemonSet` is no kind that can be converted");
+    for kind in ["RayJob", "RayCluster", "RayService", "LeaderWorkerSet", "InferenceService", "StatefulSet"] {
+        let file = format!("kind: {kind}\nspec: {{a: [{{image: ray:2, resources: {{limits: {{nvidia.com/gpu: 4}}}}}}]}}\n");
+        let refused = convert(&file, None).unwrap_err();
+        assert!(refused.message.starts_with(&format!("`{kind}` is not converted: ")), "{refused:?}");
+        assert!(refused.hint.ends_with("it names images: ray:2; GPUs of its largest container: 4"), "{refused:?}");
+    }
+    let compose = convert("services: {web: {image: nginx}, db: {image: postgres}}\n", None).unwrap_err();
+    assert!(compose.message.contains("(db, web)") || compose.message.contains("(web, db)"), "{compose:?}");
+    assert!(compose.hint.contains("images: nginx, postgres"), "{compose:?}");
+    assert!(refused("type: dev-environment\nide: vscode\n").contains("an editor's server"));
     assert_eq!(refused("a: b\n"), "it has no `kind`");
     assert_eq!(refused("kind: Service\nmetadata: {name: a}\n"), "it holds no workload");
     assert!(refused("{").starts_with("it is no YAML"));

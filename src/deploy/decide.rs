@@ -4,35 +4,19 @@
 use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT, Wanted};
+use crate::deploy::capacity::{as_warning, together};
 use crate::deploy::defaults::replaced;
 use crate::deploy::errors::{conflicting, in_the_way};
+use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules;
+use crate::deploy::possible::Surroundings;
 use crate::error::{Error, ErrorName};
 use crate::model::labels::{SOURCE, USER};
-use crate::model::refusal::RefusalCause;
-use crate::model::{GpuCount, Job, JobKind, Node, State};
+use crate::model::{GpuCount, Job, JobKind, State};
 use crate::render::{Rendered, namespace, render};
-use crate::spec::Document;
 use crate::view::changes::{self, Masks};
 use crate::view::text::count;
-
-/// What people asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// What is there already is in the way.
-    #[default]
-    Create,
-    /// What is there already is changed.
-    Apply { force_conflicts: bool, replace: bool },
-}
-
-impl Mode {
-    /// Returns true when what is there already is changed.
-    pub(crate) fn changes(self) -> bool {
-        self != Self::Create
-    }
-}
 
 /// How a document is compared with what is there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,39 +50,76 @@ pub(crate) struct Decision {
     pub warnings: Vec<String>,
 }
 
-/// Judges one document. `beside` jobs of the same pool come with the run.
-pub(crate) async fn judge(
-    mut plan: Plan,
-    mode: Mode,
-    beside: usize,
-    facts: &PlanningFacts,
-    connection: &Connection,
-    dry_run: bool,
-) -> Result<Decision, Error> {
-    let mut warnings = pool_rules::check(connection, &plan, facts.pools.as_deref(), beside).await?;
-    let space = &plan.target.namespace;
-    if facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none() {
-        if dry_run {
-            warnings.push(format!("namespace `{space}` comes with this run, so the server could not check what goes into it"));
-        }
-        return Ok(Decision { plan, step: Action::Later, live: Value::Null, warnings });
+/// What the documents of a run are judged by.
+pub(crate) struct Judging<'r> {
+    pub mode: Mode,
+    pub facts: &'r PlanningFacts,
+    pub connection: &'r Connection,
+    pub dry_run: bool,
+    /// Submits what can never run here, with a warning.
+    pub allow_pending: bool,
+    around: Surroundings<'r>,
+}
+
+impl<'r> Judging<'r> {
+    pub(crate) fn new(how: &SubmitOptions, facts: &'r PlanningFacts, connection: &'r Connection) -> Self {
+        let around = Surroundings::new(connection);
+        let (mode, dry_run, allow_pending) = (how.mode, how.dry_run.is_some(), how.allow_pending);
+        Self { mode, facts, connection, dry_run, allow_pending, around }
     }
-    let mut judged = match mode {
-        Mode::Create => None,
-        Mode::Apply { force_conflicts, replace } => {
-            again(&mut plan, (force_conflicts, replace, dry_run), &mut warnings, connection).await?
-        }
-    };
-    if judged.is_none() {
-        warnings.extend(preflight(&mut plan, connection, dry_run).await?);
-        warnings.extend(gang_warning(&plan, connection).await);
-        warnings.extend(class_warning(&plan, connection).await);
-        judged = Some((Action::Create, Value::Null));
+
+    /// Counts what a document of the run brings as existing.
+    pub(crate) fn foresee(&mut self, plan: &Plan) {
+        self.around.add(plan);
     }
-    let (step, live) = judged.expect("it was just filled");
-    warnings.extend(plan.rendered.warnings.clone());
-    warnings.extend(connection.take_warnings());
-    Ok(Decision { plan, step, live, warnings })
+
+    /// Judges one document. `beside` jobs of the same pool come with the run.
+    pub(crate) async fn judge(&self, mut plan: Plan, beside: usize) -> Result<Decision, Error> {
+        let connection = self.connection;
+        let mut warnings = pool_rules::check(connection, &plan, self.facts.pools.as_deref(), beside).await?;
+        let space = &plan.target.namespace;
+        if self.facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none() {
+            if self.dry_run {
+                warnings
+                    .push(format!("namespace `{space}` comes with this run, so the server could not check what goes into it"));
+            }
+            return Ok(Decision { plan, step: Action::Later, live: Value::Null, warnings });
+        }
+        let mut judged = match self.mode {
+            Mode::Create => None,
+            Mode::Apply { force_conflicts, replace } => {
+                again(&mut plan, (force_conflicts, replace, self.dry_run), &mut warnings, connection).await?
+            }
+        };
+        let exists = judged.is_some();
+        if !exists {
+            warnings.extend(preflight(&mut plan, connection, self.dry_run).await?);
+            warnings.extend(class_warning(&plan, connection).await);
+            judged = Some((Action::Create, Value::Null));
+        }
+        let (step, live) = judged.expect("it was just filled");
+        if !matches!(step, Action::Nothing) {
+            self.possible(&mut plan, exists, &mut warnings).await?;
+        }
+        warnings.extend(plan.rendered.warnings.clone());
+        warnings.extend(connection.take_warnings());
+        Ok(Decision { plan, step, live, warnings })
+    }
+
+    /// Refuses what can never run here. A job that exists is only warned of, for it may be about to change for the better.
+    async fn possible(&self, plan: &mut Plan, exists: bool, warnings: &mut Vec<String>) -> Result<(), Error> {
+        let found = self.around.check(plan).await;
+        warnings.extend(found.warnings);
+        if exists || self.allow_pending {
+            warnings.extend(found.errors.iter().map(as_warning));
+            return Ok(());
+        }
+        if let Some(error) = together(found.errors) {
+            return Err(error);
+        }
+        plan.notes.extend(found.now);
+        Ok(())
+    }
 }
 
 /// Requires that nothing is in the way, and that the API server accepts the objects and a pod.
@@ -112,6 +133,8 @@ async fn preflight(plan: &mut Plan, connection: &Connection, dry_run: bool) -> R
             warnings.push("`job.priority` has no effect: its priority class is not there and you may not create it".to_owned());
             Ok(warnings)
         }
+        // What quotas have left is told with their numbers.
+        Err(Obstacle::PodQuota(_)) => Ok(Vec::new()),
         other => other.map_err(|obstacle| in_the_way(obstacle, plan)),
     }
 }
@@ -224,7 +247,7 @@ pub(crate) async fn compare(
 fn is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Vec<String>) -> Result<(), Error> {
     match judged {
         Ok(found) => warnings.extend(found),
-        Err(Obstacle::Failure(failure)) if failure.cause() == Some(RefusalCause::QuotaExceeded) => {
+        Err(Obstacle::PodQuota(failure)) => {
             warnings.push(format!("beside what runs now it would not fit: {failure}"));
         }
         Err(obstacle) => return Err(in_the_way(obstacle, plan)),
@@ -268,21 +291,4 @@ async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
             claim.class
         )
     })
-}
-
-/// Warns where there is no gang scheduler: a half-placed job would hold GPUs and wait for ever.
-async fn gang_warning(plan: &Plan, connection: &Connection) -> Option<String> {
-    let Document::Job(job) = &plan.input.document else { return None };
-    let (resource, per_pod) = plan.rendered.choice.resources.iter().next()?;
-    let per_pod: u64 = per_pod.0.parse().ok()?;
-    let nodes: Vec<Node> =
-        plan.target.nodes.all().iter().filter(|node| plan.rendered.choice.candidates.contains(&node.name)).cloned().collect();
-    if job.training.node_count < 2 || per_pod == 0 {
-        return None;
-    }
-    let free = connection.free_gpus(resource, &nodes).await.ok()??;
-    let fit: u64 = free.values().map(|free| free / per_pod).sum();
-    let wanted = u64::from(job.training.node_count);
-    (fit < wanted)
-        .then(|| format!("only {fit} of {wanted} pods fit now; those that start hold their GPUs while they wait for the others"))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::cluster::{Connection, Deletion, OutageRetry, PendingDeletion, Wanted};
+use crate::cluster::{Connection, Deletion, OutageRetry, OwnedObject, PendingDeletion, Wanted};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
@@ -17,6 +17,8 @@ pub(crate) struct DeleteOptions {
     pub force: bool,
     /// Deletes claims that `size:` made, with their data.
     pub purge: bool,
+    /// Deletes data without a question.
+    pub yes: bool,
     /// Returns before the pods are gone.
     pub no_wait: bool,
     /// A job that does not exist is no error.
@@ -27,32 +29,48 @@ pub(crate) struct DeleteOptions {
 
 /// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are gone.
 pub(crate) async fn away(connection: &Connection, job: &Job, timeout: Duration, context: &Context) -> Result<(), Error> {
-    let how = DeleteOptions { force: false, purge: false, no_wait: false, ignore_not_found: true, timeout };
+    let how = DeleteOptions { force: false, purge: false, yes: false, no_wait: false, ignore_not_found: true, timeout };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
     if lookup::job(connection, &name, Purpose::Change).await.is_ok_and(|found| found.uid != job.uid) {
         let message = format!("job `{}` was replaced by somebody else meanwhile", job.name);
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
-    if let Some(job) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how).await? {
-        end(connection, &job, start, &how, context).await?;
+    if let Some(begun) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how, context).await? {
+        end(connection, &begun, start, &how, context).await?;
     }
     Ok(())
 }
 
-/// Starts the deletion. `None` when there is nothing and that is no error.
-pub(crate) async fn begin(connection: &Connection, name: &str, how: &DeleteOptions) -> Result<Option<Job>, Error> {
+/// A deletion that has begun.
+pub(crate) struct Begun {
+    pub name: String,
+    namespace: String,
+    /// `None` where only leftovers were found.
+    job: Option<Job>,
+    /// Claims that stay, with their sizes.
+    kept: Vec<String>,
+    /// Claims that were deleted with their data.
+    purged: Vec<String>,
+}
+
+/// Starts the deletion. `None` when there is nothing and that is no error. Data is deleted only when a person at a terminal
+/// agreed.
+pub(crate) async fn begin(
+    connection: &Connection,
+    name: &str,
+    how: &DeleteOptions,
+    context: &Context,
+) -> Result<Option<Begun>, Error> {
     let job = match lookup::job(connection, name, Purpose::Change).await {
         Ok(job) => job,
-        Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, error, how).await,
+        Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, error, how, context).await,
         Err(error) => return Err(error),
     };
+    let belongings = connection.belongings(&job.namespace, &job.name).await?;
+    confirm(&job.name, &belongings, how, context)?;
     connection.delete_owner(&job).await?;
-    for belonging in connection.belongings(&job.namespace, &job.name).await? {
-        if how.purge || !belonging.kept {
-            connection.delete_belonging(&belonging).await?;
-        }
-    }
+    let (kept, purged) = clear(connection, &belongings, how).await?;
     if how.force {
         if job.kind.is_replicated() {
             connection.delete_replica_sets(&job).await?;
@@ -61,55 +79,108 @@ pub(crate) async fn begin(connection: &Connection, name: &str, how: &DeleteOptio
             connection.delete_at(&pod.path, Deletion { uid: Some(&pod.uid), force: true, version: None }).await?;
         }
     }
-    Ok(Some(job))
+    Ok(Some(Begun { name: job.name.clone(), namespace: job.namespace.clone(), job: Some(job), kept, purged }))
+}
+
+/// Asks before data goes, where somebody can answer.
+fn confirm(job: &str, belongings: &[OwnedObject], how: &DeleteOptions, context: &Context) -> Result<(), Error> {
+    let claims: Vec<String> = belongings.iter().filter(|one| one.kept).map(OwnedObject::sized).collect();
+    if !how.purge || how.yes || claims.is_empty() || !context.terminal.is_interactive() {
+        return Ok(());
+    }
+    let question = format!("delete the data of job `{job}` for good: {}?", claims.join(", "));
+    match context.terminal.confirm(&question) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorName::NotConfirmed, "nothing was deleted").hint("without `--purge` the data is kept")),
+    }
+}
+
+/// Deletes what belongs to a job; returns the claims that stay and those that went.
+async fn clear(
+    connection: &Connection,
+    belongings: &[OwnedObject],
+    how: &DeleteOptions,
+) -> Result<(Vec<String>, Vec<String>), Error> {
+    let (mut kept, mut purged) = (Vec::new(), Vec::new());
+    for belonging in belongings {
+        if belonging.kept && !how.purge {
+            kept.push(belonging.sized());
+        } else if connection.delete_belonging(belonging).await? && belonging.kept {
+            purged.push(belonging.sized());
+        }
+    }
+    Ok((kept, purged))
+}
+
+/// Says which data stays, how it is deleted, and which is gone.
+pub(crate) fn told(begun: &Begun, context: &Context) {
+    let Begun { name, namespace, kept, purged, .. } = begun;
+    if !kept.is_empty() {
+        let message =
+            format!("kept with its data: {}; `gpuctl delete job {namespace}/{name} --purge` deletes it", kept.join(", "));
+        context.terminal.announce(&message);
+    }
+    if !purged.is_empty() {
+        context.terminal.announce(&format!("deleted with its data: {}", purged.join(", ")));
+    }
 }
 
 /// Handles a name without a job: an object of somebody else stays, leftovers of an interrupted create are deleted.
-async fn absent(connection: &Connection, name: &str, error: Error, how: &DeleteOptions) -> Result<Option<Job>, Error> {
+async fn absent(
+    connection: &Connection,
+    name: &str,
+    error: Error,
+    how: &DeleteOptions,
+    context: &Context,
+) -> Result<Option<Begun>, Error> {
     let (namespace, name) = lookup::split(name)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
     if let Some(kind) = connection.foreign(namespace, name).await? {
         let message = format!("{kind} `{name}` in namespace `{namespace}` was not created by gpuctl");
         return Err(Error::new(ErrorName::NotOurs, message).hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
-    let mut removed = false;
-    for belonging in connection.belongings(namespace, name).await? {
-        if how.purge || !belonging.kept {
-            removed |= connection.delete_belonging(&belonging).await?;
-        }
-    }
+    let belongings = connection.belongings(namespace, name).await?;
+    confirm(name, &belongings, how, context)?;
+    let (kept, purged) = clear(connection, &belongings, how).await?;
+    let mut removed = belongings.len() > kept.len();
     // Pods outlive a job whose deletion was not waited for, or was orphaning.
     let left = connection.jobs(&Wanted::one(namespace, name)).await?.jobs.into_iter().find(|job| job.owner_is_gone);
     for (path, uid) in connection.orphans(namespace, name).await? {
         removed |= connection.delete_at(&path, Deletion { uid: Some(&uid), force: how.force, version: None }).await?;
     }
-    match left {
-        Some(job) => Ok(Some(job)),
-        None if removed || how.ignore_not_found => Ok(None),
-        None => Err(error),
+    if left.is_some() || removed {
+        return Ok(Some(Begun { name: name.to_owned(), namespace: namespace.to_owned(), job: left, kept, purged }));
+    }
+    match kept.is_empty() {
+        _ if how.ignore_not_found => Ok(None),
+        true => Err(error),
+        false => Err(error
+            .cause(format!("of a deleted job of this name there is still {}", kept.join(", ")))
+            .hint(format!("`gpuctl delete job {namespace}/{name} --purge` deletes it with its data"))),
     }
 }
 
 /// Waits until nothing of the job runs.
 pub(crate) async fn end(
     connection: &Connection,
-    job: &Job,
+    begun: &Begun,
     start: Instant,
     how: &DeleteOptions,
     context: &Context,
 ) -> Result<Deleted, Error> {
+    let answer = |status, message: String| Deleted {
+        job_id: Some(begun.name.clone()),
+        namespace: Some(begun.namespace.clone()),
+        kept: begun.kept.clone(),
+        purged: begun.purged.clone(),
+        ..Deleted::new(status, message)
+    };
+    let Some(job) = &begun.job else { return Ok(answer("deleted", "what it had left is gone".to_owned())) };
     let gpus = job.gpus_held();
     let freed = match gpus {
         GpuCount::ZERO => "it held no GPUs".to_owned(),
         GpuCount(1) => "1 GPU is free again".to_owned(),
         _ => format!("{gpus} GPUs are free again"),
-    };
-    let answer = |status, message: String| Deleted {
-        job_id: Some(job.name.clone()),
-        name: None,
-        namespace: Some(job.namespace.clone()),
-        status,
-        message,
     };
     if how.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));

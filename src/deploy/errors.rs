@@ -32,7 +32,7 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
             Error::new(ErrorName::PriorityClassNotFound, format!("there is no priority class `{class}`"))
                 .hint("`kubectl get priorityclasses` lists them; without `job.priority` the default class is used")
         }
-        Obstacle::Failure(failure) => refused(failure, namespace),
+        Obstacle::PodQuota(failure) | Obstacle::Failure(failure) => refused(failure, namespace),
     }
 }
 

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Progress, label};
 use crate::context::Context;
-use crate::deploy::decide::{Action, Decision, Mode, judge, lost, masks};
+use crate::deploy::decide::{Action, Decision, Judging, lost, masks};
 use crate::deploy::delete;
 use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
-use crate::deploy::plan::{Plan, PlanningFacts, job};
+use crate::deploy::plan::{Plan, job};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::GpuCount;
 use crate::model::rights::Task;
@@ -42,9 +42,8 @@ impl RunSummary {
 
 /// How documents are written.
 pub(crate) struct Writing<'w> {
-    pub mode: Mode,
+    pub judging: &'w Judging<'w>,
     pub keep_partial: bool,
-    pub facts: &'w PlanningFacts,
     pub connection: &'w Connection,
     pub context: &'w Context,
     interruption: Interruption,
@@ -72,20 +71,12 @@ const GONE: &str = "the previous job was deleted";
 const ENDING: Duration = Duration::from_secs(300);
 
 impl<'w> Writing<'w> {
-    pub(crate) fn new(
-        mode: Mode,
-        keep_partial: bool,
-        facts: &'w PlanningFacts,
-        connection: &'w Connection,
-        context: &'w Context,
-        interruption: Interruption,
-    ) -> Self {
+    pub(crate) fn new(judging: &'w Judging<'w>, keep_partial: bool, context: &'w Context, interruption: Interruption) -> Self {
         let run = format!("{}{}", crate::deploy::names::suffix(), crate::deploy::names::suffix());
         Self {
-            mode,
+            judging,
             keep_partial,
-            facts,
-            connection,
+            connection: judging.connection,
             context,
             interruption,
             run,
@@ -105,7 +96,7 @@ impl<'w> Writing<'w> {
         let mut rest = judged.into_iter();
         for one in rest.by_ref() {
             let document = one.plan.input.name();
-            self.context.terminal.set_task(Some(Task::writing(document.kind, self.mode.changes())));
+            self.context.terminal.set_task(Some(Task::writing(document.kind, self.judging.mode.changes())));
             self.phase.set(Phase::Creating);
             let outcome = tokio::select! {
                 outcome = self.one(one) => outcome,
@@ -134,7 +125,7 @@ impl<'w> Writing<'w> {
         let (connection, context) = (self.connection, self.context);
         match step {
             Action::Later => {
-                let again = judge(plan, self.mode, 0, self.facts, connection, false).await?;
+                let again = self.judging.judge(plan, 0).await?;
                 again.warnings.iter().for_each(|warning| context.terminal.warn(warning));
                 if matches!(again.step, Action::Later) {
                     let message = format!("its namespace `{}` of the same run could not be made", again.plan.target.namespace);
@@ -185,7 +176,7 @@ impl<'w> Writing<'w> {
 
     /// `create` says it by its name.
     fn action(&self, word: &'static str) -> Option<&'static str> {
-        self.mode.changes().then_some(word)
+        self.judging.mode.changes().then_some(word)
     }
 
     async fn create(&self, plan: &Plan) -> Result<Value, Error> {

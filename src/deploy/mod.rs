@@ -1,11 +1,13 @@
 //! The workflow of writing: inputs are read, planned, decided, written and waited for; pools and quotas as well. It knows
 //! nothing of clap.
 
+mod capacity;
 pub(crate) mod decide;
 pub(crate) mod defaults;
 pub(crate) mod delete;
 pub(crate) mod errors;
 pub(crate) mod execute;
+mod follow;
 pub(crate) mod inputs;
 pub(crate) mod interrupt;
 pub(crate) mod names;
@@ -15,7 +17,9 @@ pub(crate) mod pool_labels;
 pub(crate) mod pool_rules;
 pub(crate) mod pool_taints;
 pub(crate) mod pools;
+mod possible;
 pub(crate) mod quotas;
+mod references;
 pub(crate) mod shared;
 pub(crate) mod size;
 pub(crate) mod submit;

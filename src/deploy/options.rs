@@ -2,7 +2,22 @@
 
 use std::time::Duration;
 
-use super::decide::Mode;
+/// What people asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// What is there already is in the way.
+    #[default]
+    Create,
+    /// What is there already is changed.
+    Apply { force_conflicts: bool, replace: bool },
+}
+
+impl Mode {
+    /// Returns true when what is there already is changed.
+    pub(crate) fn changes(self) -> bool {
+        self != Self::Create
+    }
+}
 
 /// How documents are submitted.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +32,12 @@ pub(crate) struct SubmitOptions {
     pub force: bool,
     /// Lets only administrators read the definitions of pools.
     pub private: bool,
+    /// Submits jobs that can never run here, with a warning.
+    pub allow_pending: bool,
     /// Waits for the jobs.
     pub wait: Option<WaitGoal>,
+    /// Prints the log of the only job until it ends.
+    pub follow: bool,
     /// Longest time to wait.
     pub timeout: Option<Duration>,
 }
@@ -35,4 +54,6 @@ pub(crate) enum DryRun {
 pub(crate) enum WaitGoal {
     Running,
     Complete,
+    /// Its containers have begun, and may have ended: its log can be read.
+    Started,
 }

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::deploy::decide::Mode;
 use crate::deploy::defaults;
 use crate::deploy::inputs::InputDocument;
+use crate::deploy::options::Mode;
 use crate::deploy::options::SubmitOptions;
 use crate::deploy::pools::{self, PoolOptions};
 use crate::deploy::quotas;

@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::deploy::decide::{Action, Decision, Mode, judge};
+use crate::deploy::decide::{Action, Decision, Judging};
 use crate::deploy::defaults::of_job;
 use crate::deploy::execute::{RunSummary, Writing, outcome, told};
+use crate::deploy::follow::follow;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
-use crate::deploy::options::{DryRun, SubmitOptions, WaitGoal};
+use crate::deploy::options::{DryRun, Mode, SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::shared;
 use crate::deploy::wait::wait;
@@ -32,6 +33,12 @@ pub(crate) async fn submit(
     {
         let message = format!("`{}` is a service or notebook: it never completes", input.document.name());
         return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
+    }
+    if how.follow {
+        followable(&inputs, format)?;
+    }
+    if how.timeout.is_some() && how.wait.is_none() && !how.follow {
+        return Err(Error::usage("`--timeout` is the time that `--wait` or `--follow` may take").hint("add `--wait`"));
     }
     let (shared, inputs): (Vec<InputDocument>, Vec<InputDocument>) = inputs.into_iter().partition(|input| job(input).is_none());
     if inputs.is_empty() {
@@ -57,6 +64,25 @@ pub(crate) async fn submit(
         }
         (_, Some(connection)) => write(how, &shared, plans, &facts, &connection, format, context).await,
     }
+}
+
+/// Requires that there is one log to follow, that it ends, and that stdout is for it alone.
+fn followable(inputs: &[InputDocument], format: Format) -> Result<(), Error> {
+    let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
+    let [input] = jobs.as_slice() else {
+        let message = format!("`--follow` prints the log of one job, and here are {}", jobs.len());
+        return Err(Error::usage(message).hint("`--wait=complete` waits for several"));
+    };
+    let name = input.document.name();
+    if job(input).is_some_and(|job| job.kind.serves()) {
+        let message = format!("`{name}` is a service or notebook: its log has no end");
+        return Err(Error::usage(message).hint(format!("`--wait`, then `gpuctl logs {name} -f`")));
+    }
+    if format.is_document() {
+        let error = Error::usage("`--follow` prints the log, and `-o` asks for a document");
+        return Err(error.hint(format!("submit first, then `gpuctl logs {name} -f -o json`")));
+    }
+    Ok(())
 }
 
 async fn known(context: &Context) -> Result<(Connection, PlanningFacts), Error> {
@@ -132,13 +158,15 @@ async fn write(
     let single = plans.len() == 1 && shared.is_empty();
     let mut account = RunSummary::default();
     let interruption = Interruption::listen();
-    let judging = async {
+    let mut judging = Judging::new(how, facts, connection);
+    plans.iter().for_each(|plan| judging.foresee(plan));
+    let looking = async {
         let mut failed = shared::judge(shared, how, context).await?;
-        let (judged, rest) = judge_all(plans, mode, facts, connection, dry_run, context, &mut failed).await;
+        let (judged, rest) = judge_all(plans, &judging, context, &mut failed).await;
         Ok::<_, Error>((judged, rest, failed))
     };
     let (judged, rest, failed) = tokio::select! {
-        found = judging => found?,
+        found = looking => found?,
         () = interruption.times(1) => return Err(Error::new(ErrorName::Interrupted, "interrupted").cause("no document was written")),
     };
     account.failed = failed;
@@ -177,7 +205,7 @@ async fn write(
         let (orphans, judged): (Vec<Decision>, Vec<Decision>) =
             judged.into_iter().partition(|one| lost_pool(&one.plan, &lost).is_some());
         account.not_tried.extend(orphans.iter().map(|one| one.plan.input.name()));
-        let writing = Writing::new(mode, how.keep_partial, facts, connection, context, interruption.clone());
+        let writing = Writing::new(&judging, how.keep_partial, context, interruption.clone());
         writing.all(judged, &mut account, |created| tell_done(std::slice::from_ref(created), format, context)).await?;
     }
     if single && let Some(failed) = account.failed.pop() {
@@ -188,7 +216,8 @@ async fn write(
         let names: Vec<String> = account.not_tried.iter().map(ToString::to_string).collect();
         context.terminal.warn(&format!("not tried: {}", names.join(", ")));
     }
-    let waited = match how.wait {
+    let goal = if how.follow { Some(WaitGoal::Started) } else { how.wait };
+    let waited = match goal {
         Some(goal) if account.kind() != Some(ErrorKind::Interrupted) => {
             wait(connection, &mut account.done, goal, how.timeout, &interruption, context).await
         }
@@ -202,21 +231,29 @@ async fn write(
         context.terminal.print(&text)?;
     }
     waited?;
-    if let Some(created) = account.done.first().filter(|_| how.wait.is_none() && !dry_run) {
-        let full = format!("{}/{}", created.namespace, created.job_id);
-        let next = if created.kind == "notebook" { format!("gpuctl open {full}") } else { format!("gpuctl logs {full} -f") };
-        context.terminal.hint(&next);
+    if let Some(created) = account.done.first().filter(|_| how.follow) {
+        return follow(connection, created, &interruption, context).await;
+    }
+    if let Some(created) = account.done.first().filter(|_| !dry_run) {
+        context.terminal.hint(&next_command(created, how.wait));
     }
     Ok(account.kind().map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code())))
+}
+
+/// Returns what people usually type next.
+fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
+    let full = format!("{}/{}", created.namespace, created.job_id);
+    match created.kind {
+        "notebook" => format!("gpuctl open {full}"),
+        _ if waited == Some(WaitGoal::Complete) => format!("gpuctl logs {full}"),
+        _ => format!("gpuctl logs {full} -f"),
+    }
 }
 
 /// Judges every job; those that may not be written are in `failed` then.
 async fn judge_all(
     plans: Vec<Plan>,
-    mode: Mode,
-    facts: &PlanningFacts,
-    connection: &Connection,
-    dry_run: bool,
+    judging: &Judging<'_>,
     context: &Context,
     failed: &mut Vec<FailedDocument>,
 ) -> (Vec<Decision>, Vec<DocumentName>) {
@@ -224,12 +261,12 @@ async fn judge_all(
     let mut plans = plans.into_iter();
     for plan in plans.by_ref() {
         let document = plan.input.name();
-        context.terminal.set_task(Some(Task::writing(document.kind, mode.changes())));
+        context.terminal.set_task(Some(Task::writing(document.kind, judging.mode.changes())));
         let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
         let own = pool(&plan);
         let beside =
             judged.iter().filter(|one| own.is_some() && matches!(one.step, Action::Create) && pool(&one.plan) == own).count();
-        match judge(plan, mode, beside, facts, connection, dry_run).await {
+        match judging.judge(plan, beside).await {
             Ok(one) => {
                 one.plan.notes.iter().for_each(|note| context.terminal.report(note));
                 if !matches!(one.step, Action::Nothing) {

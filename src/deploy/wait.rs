@@ -1,6 +1,7 @@
 //! Waits for submitted jobs until they run or end, and shows their progress.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::cluster::{Connection, OutageRetry, Wanted};
@@ -8,7 +9,7 @@ use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
 use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::{Job, PodPhase, State, Status};
+use crate::model::{Job, PodPhase, State, Status, hopeless};
 use crate::spec::{Document, parse};
 use crate::view::created::Created;
 use crate::view::text;
@@ -60,7 +61,7 @@ async fn wait_for(
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let wanted = Wanted::one(&created.namespace, &created.job_id);
     let mut bell = connection.doorbell(&created.namespace, &created.job_id);
-    let mut told = None;
+    let mut refused_since = None;
     loop {
         let found = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop();
         let Some(job) = found.filter(|job| !job.owner_is_gone) else {
@@ -73,35 +74,67 @@ async fn wait_for(
         match (state.status, goal) {
             // A service is there when all of it is, and of the version that was submitted.
             (Status::Running, _) if job.kind.serves() && (job.rolling_out || state.running < state.wanted) => {}
-            (Status::Succeeded, _) | (Status::Running, WaitGoal::Running) => return Ok(()),
+            (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
+                created.message = reached(&job, &state, start.elapsed());
+                context.terminal.announce(&format!("{} is {}", created.job_id, created.message));
+                return Ok(());
+            }
+            (Status::Failed, WaitGoal::Started) if job.pods.iter().any(|pod| pod.started_at.is_some()) => return Ok(()),
             // It was created with no replicas.
             (Status::Paused, _) if job.kind.serves() => return Ok(()),
             (Status::Failed, _) => {
                 let reason = state.reason.as_deref().unwrap_or("Failed");
-                let error = Error::new(
-                    ErrorName::reported(ErrorKind::Request, reason),
-                    format!("job `{}` failed: {}", created.job_id, created.message),
-                );
-                return Err(error.hint(format!("gpuctl logs {}/{}", created.namespace, created.job_id)));
+                let message = format!("job `{}` failed: {}", created.job_id, created.message);
+                return Err(ended(connection, &job, reason, message).await);
             }
             _ => {}
         }
-        // A service that crashes goes on trying: whoever waits must know why nothing happens.
-        if job.kind.serves() && state.message.is_some() && told != state.reason {
-            told.clone_from(&state.reason);
-            context.terminal.note(&format!("{} is {}: {}", created.job_id, text::state(&state), created.message));
+        let refused = state.reason.as_deref().filter(|reason| MOUNT_REFUSED.contains(reason) && state.status == Status::Pending);
+        refused_since = refused_since.filter(|_| refused.is_some()).or_else(|| refused.map(|_| Instant::now()));
+        let refused = refused_since.filter(|since| since.elapsed() >= MOUNT_PATIENCE).zip(refused);
+        let why = hopeless(&job).or_else(|| refused.map(|(_, reason)| (reason.to_owned(), created.message.clone())));
+        if let Some((reason, message)) = why {
+            let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
+            let error = ended(connection, &job, &reason, message).await;
+            return Err(error.cause("the job exists and goes on trying"));
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let seconds = start.elapsed().as_secs();
-            let error =
-                Error::new(ErrorName::Timeout, format!("job `{}` is {} after {seconds} s", created.job_id, text::state(&state)));
-            return Err(error
-                .cause("the job exists and continues")
-                .hint(format!("gpuctl describe job {}/{}", created.namespace, created.job_id)));
+            let (seconds, full) = (start.elapsed().as_secs(), format!("{}/{}", created.namespace, created.job_id));
+            let message = format!("timed out after {seconds} s: job `{}` is {}", created.job_id, text::state(&state));
+            let error = Error::new(ErrorName::Timeout, message);
+            let error = state.message.iter().fold(error, Error::cause).cause("the job exists and continues");
+            return Err(error.hint(format!("gpuctl describe job {full}")));
         }
         gang.step(connection, &job, &state).await?;
-        bell.news([deadline, gang.due(&job)].into_iter().flatten().min()).await;
+        let patience = refused_since.map(|since| since + MOUNT_PATIENCE);
+        bell.news([deadline, gang.due(&job), patience].into_iter().flatten().min()).await;
     }
+}
+
+/// What the kubelet says while it cannot mount a volume; a disk that another node has to let go of first says it as well.
+const MOUNT_REFUSED: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
+
+/// How long a mount may be refused before that counts as the answer.
+const MOUNT_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Says what was waited for: `running on gpu-a-02 after 4 s`.
+fn reached(job: &Job, state: &State, after: Duration) -> String {
+    let nodes: BTreeSet<&str> = job.current_pods().into_iter().filter_map(|pod| pod.node.as_deref()).collect();
+    let place = match nodes.len() {
+        0 => String::new(),
+        1..=3 => format!(" on {}", nodes.into_iter().collect::<Vec<_>>().join(", ")),
+        many => format!(" on {many} nodes"),
+    };
+    format!("{}{place} after {} s", text::state(state), after.as_secs())
+}
+
+/// Returns the error of a job that came to nothing, with the last lines of its log.
+async fn ended(connection: &Connection, job: &Job, reason: &str, message: String) -> Error {
+    let error = Error::new(ErrorName::reported(ErrorKind::Request, reason), message);
+    let lines = connection.last_lines(job, 5).await;
+    let error = lines.iter().fold(error, |error, line| error.cause(format!("log: {line}")));
+    let verb = if lines.is_empty() { "describe job" } else { "logs" };
+    error.hint(format!("gpuctl {verb} {}/{}", job.namespace, job.name))
 }
 
 /// Describes where most pods are: scheduling, pulling, running 3/4.

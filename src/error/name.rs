@@ -28,6 +28,7 @@ pub(crate) enum ErrorName {
     NoDefinition,
     NodeInOtherPool,
     NodeNotAnswering,
+    NotConfirmed,
     NotInPool,
     NotOurs,
     NotRunning,
@@ -120,6 +121,7 @@ impl ErrorName {
             | Self::NamespaceTerminating
             | Self::NoDefinition
             | Self::NodeInOtherPool
+            | Self::NotConfirmed
             | Self::NotInPool
             | Self::NotOurs
             | Self::NotRunning

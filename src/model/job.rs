@@ -76,6 +76,8 @@ pub(crate) struct Job {
     pub version: String,
     pub pool: Option<String>,
     pub gpu_type: Option<String>,
+    /// Labels of the object.
+    pub labels: BTreeMap<String, String>,
     /// `job.description` of the YAML.
     pub description: Option<String>,
     /// Who submitted it, as the API server named them.

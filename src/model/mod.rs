@@ -1,5 +1,7 @@
 //! What is true of the cluster, in gpuctl's own types.
 
+pub(crate) mod capacity;
+mod claim;
 pub(crate) mod device;
 pub(crate) mod fingerprint;
 pub(crate) mod forest;
@@ -16,6 +18,7 @@ pub(crate) mod quota;
 pub(crate) mod reading;
 pub(crate) mod refusal;
 pub(crate) mod rights;
+pub(crate) mod selector;
 pub(crate) mod series;
 pub(crate) mod service;
 mod serving;
@@ -25,6 +28,7 @@ mod training;
 pub(crate) mod units;
 pub(crate) mod workload;
 
+pub(crate) use claim::Claim;
 pub(crate) use device::DeviceId;
 pub(crate) use forest::Forest;
 pub use gpu::GpuType;
@@ -37,7 +41,7 @@ pub(crate) use quota::QuotaUse;
 pub(crate) use reading::{Figures, Reading, Readings};
 pub use series::{Point, Series};
 pub(crate) use service::{Autoscaler, Endpoint, Scaling};
-pub(crate) use state::{State, Status};
+pub(crate) use state::{State, Status, hopeless};
 pub(crate) use time::UnixSeconds;
 pub use units::GpuCount;
 pub(crate) use units::{Celsius, Mebibytes, Percent, Watts};

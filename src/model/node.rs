@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::capacity::Amounts;
 use super::gpu::{GpuType, REPLICAS_LABEL, SHARED_MEMORY, TYPE_LABELS, WHOLE, is_device, is_type_label};
 use super::labels::POOL_LABEL;
 use super::quantity;
@@ -20,6 +21,12 @@ pub struct Node {
     pub annotations: BTreeMap<String, String>,
     /// Extended resources and their allocatable amounts, as written by the kubelet.
     pub allocatable: BTreeMap<String, String>,
+    /// Extended resources that are installed, healthy or not: a device plugin that is down takes them from `allocatable` alone.
+    #[serde(skip)]
+    pub capacity: BTreeMap<String, String>,
+    /// CPU, memory and disk that pods may request.
+    #[serde(skip)]
+    pub machine: BTreeMap<String, String>,
     /// Taints, which keep pods away that do not tolerate them.
     pub taints: Vec<Taint>,
     /// False when cordoned.
@@ -121,10 +128,36 @@ impl Node {
         self.allocatable.get(resource).and_then(|text| quantity::whole(text)).unwrap_or(0)
     }
 
+    /// Returns how many units of an extended resource are installed, healthy or not.
+    #[must_use]
+    pub fn installed(&self, resource: &str) -> u64 {
+        let told = self.capacity.get(resource).and_then(|text| quantity::whole(text)).unwrap_or(0);
+        told.max(self.allocatable(resource))
+    }
+
+    /// Returns what one pod may request at most of a node that nobody else uses. Cordons and taints are not looked at.
+    #[must_use]
+    pub(crate) fn most(&self) -> Amounts {
+        let extended = self.allocatable.keys().chain(self.capacity.keys());
+        let extended = extended.map(|resource| (resource.clone(), i128::from(self.installed(resource)) * 1000));
+        extended.chain(self.free_machine()).collect()
+    }
+
+    /// Returns what may be requested now where nobody uses the node yet.
+    #[must_use]
+    pub(crate) fn now(&self) -> Amounts {
+        let extended = self.allocatable.keys().map(|resource| (resource.clone(), i128::from(self.allocatable(resource)) * 1000));
+        extended.chain(self.free_machine()).collect()
+    }
+
+    fn free_machine(&self) -> impl Iterator<Item = (String, i128)> {
+        self.machine.iter().filter_map(|(resource, text)| Some((resource.clone(), quantity::milli(text)?)))
+    }
+
     /// Returns the resource that counts the node's whole GPUs.
     #[must_use]
     pub fn whole_resource(&self) -> Option<&'static str> {
-        WHOLE.into_iter().find(|resource| self.allocatable(resource) > 0)
+        WHOLE.into_iter().find(|resource| self.installed(resource) > 0)
     }
 
     /// Returns how many shares the device plugin makes of each device, by time-slicing or MPS, where it makes any.
@@ -145,7 +178,8 @@ impl Node {
     #[must_use]
     pub fn has_gpus(&self) -> bool {
         let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
-        !self.claimable.is_empty() || self.allocatable.keys().any(|resource| counts(resource) && self.allocatable(resource) > 0)
+        let mut told = self.allocatable.keys().chain(self.capacity.keys());
+        !self.claimable.is_empty() || told.any(|resource| counts(resource) && self.installed(resource) > 0)
     }
 
     /// Returns true when something may add nodes like this one: a node group of a cloud, or Karpenter.

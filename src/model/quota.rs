@@ -13,4 +13,6 @@ pub(crate) struct QuotaUse {
     /// Kubernetes' own keys: `requests.nvidia.com/gpu`, `pods`.
     pub hard: BTreeMap<String, String>,
     pub used: BTreeMap<String, String>,
+    /// True when it counts only some pods: of a priority class, or without a deadline.
+    pub scoped: bool,
 }

@@ -280,6 +280,16 @@ pub(crate) const DELETE_POOL: &[Rule] = &[
     rule(Cluster, "apps", "statefulsets", LIST),
     rule(Cluster, "", "pods", LIST),
 ];
+pub(crate) const CLAIMS: &[Rule] =
+    &[rule(Namespace, "", "persistentvolumeclaims", LIST), rule(Namespace, "", "pods", LIST).or("who uses claims")];
+/// What jobs name is looked for before they are submitted.
+pub(crate) const LOOK: &[Rule] = &[
+    rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),
+    rule(Namespace, "", "secrets", &["get"]).or("the check of secrets"),
+    rule(Namespace, "", "configmaps", &["get"]).or("the check of ConfigMaps"),
+    rule(Cluster, "", "pods", LIST).or("who holds the GPUs that a job waits for"),
+];
 pub(crate) const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
 pub(crate) const STALE_QUOTA: &[Rule] = &[
     rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::job::{Container, ContainerEnd, Pod, PodPhase};
+use super::job::{Container, ContainerEnd, Job, Pod, PodPhase};
 use super::refusal::RefusalCause;
 
 /// The contract's words for the state of a job.
@@ -72,7 +72,7 @@ pub(crate) struct State {
     pub counted: bool,
 }
 
-pub(super) type Why = (String, String);
+pub(crate) type Why = (String, String);
 
 pub(super) fn why(reason: &str, message: impl Into<String>) -> Why {
     (reason.to_owned(), message.into())
@@ -133,6 +133,34 @@ pub(super) fn stuck(pod: &Pod) -> Option<Why> {
     const BENIGN: [&str; 2] = ["ContainerCreating", "PodInitializing"];
     let waits = |container: &Container| container.waiting.clone().filter(|(reason, _)| !BENIGN.contains(&reason.as_str()));
     pod.containers.iter().find_map(waits)
+}
+
+/// Returns why a pod of the job will not start however long one waits; somebody has to change something first. An image
+/// that a registry does not give out just now is among them.
+#[must_use]
+pub(crate) fn hopeless(job: &Job) -> Option<Why> {
+    const HOPELESS: [&str; 8] = [
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "StartError",
+    ];
+    let pods = job.current_pods();
+    let mut found = pods.into_iter().filter(|pod| !pod.deleting && !pod.ended()).filter_map(|pod| Some((pod, stuck(pod)?)));
+    let (pod, (reason, message)) = found.find(|(_, (reason, _))| HOPELESS.contains(&reason.as_str()))?;
+    let last = pod.containers.iter().find_map(|container| container.last_ended.as_ref());
+    let told = match last {
+        Some(end) if reason == "CrashLoopBackOff" => {
+            format!("{} ends again and again, with exit code {}", pod_name(pod), end.code)
+        }
+        _ if message.is_empty() => format!("{} cannot start", pod_name(pod)),
+        _ => format!("{} cannot start: {message}", pod_name(pod)),
+    };
+    Some((reason, told))
 }
 
 /// Returns the API server's refusal of a pod in one word.

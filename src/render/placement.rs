@@ -25,6 +25,8 @@ pub struct NodeChoice {
     pub tolerations: Vec<Toleration>,
     /// The type that the job will get; `None` when several are possible.
     pub gpu_type: Option<GpuType>,
+    /// Nodes whose devices and pool qualify, by name, with those whose taints keep the job off; empty when they may not be seen.
+    pub qualified: Vec<String>,
     /// Nodes that qualify, by name; empty when they may not be seen.
     pub candidates: Vec<String>,
     /// Devices of dynamic allocation that each pod claims instead of extended resources.
@@ -73,8 +75,9 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     if wanted.gpu == 0 {
         let preferred = [without_gpus()].into_iter().chain(outside_of_pools(wanted, nodes)).collect();
         let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), preferred);
-        let candidates = in_pool.iter().map(|node| node.name.clone()).collect();
-        return Ok(NodeChoice { affinity, candidates, tolerations: of_pool(wanted), ..NodeChoice::default() });
+        let candidates: Vec<String> = in_pool.iter().map(|node| node.name.clone()).collect();
+        let qualified = candidates.clone();
+        return Ok(NodeChoice { affinity, qualified, candidates, tolerations: of_pool(wanted), ..NodeChoice::default() });
     }
     let mut warnings = Vec::new();
     let with_gpus: Vec<&Node> = in_pool.iter().copied().filter(|node| node.has_gpus()).collect();
@@ -118,12 +121,14 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     tolerations.extend(
         claim.iter().filter_map(|claim| of_driver(&claim.class)).filter(|one| !tolerations.contains(one)).collect::<Vec<_>>(),
     );
+    let qualified = serving.iter().map(|node| node.name.clone()).collect();
     let serving = welcome(serving, job, &tolerations, &mut warnings);
     let always = pool_requirement(wanted).into_iter().chain(requirements).collect();
     Ok(NodeChoice {
         affinity: affinity(always, alternatives, outside_of_pools(wanted, nodes).into_iter().collect()),
         tolerations,
         gpu_type: types.first().filter(|_| types.len() == 1).cloned(),
+        qualified,
         candidates: serving.iter().map(|node| node.name.clone()).collect(),
         resources,
         claim,
@@ -331,6 +336,7 @@ fn blind(wanted: &JobResources) -> NodeChoice {
             Vec::new(),
         ),
         gpu_type: written.map(|written| written.kind.clone()),
+        qualified: Vec::new(),
         candidates: Vec::new(),
         claim: None,
         warnings: vec![format!("you may not list nodes: {resource} is assumed, and neither pool nor GPU type was checked")],

@@ -19,6 +19,19 @@ pub(crate) struct Deleted {
     /// `terminating` while pods end, `deleted` when they are gone.
     pub status: &'static str,
     pub message: String,
+    /// Claims of the job that stay, with their data.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
+    /// Claims that were deleted with their data.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub purged: Vec<String>,
+}
+
+impl Deleted {
+    /// Makes the answer about something that has no name yet.
+    pub(crate) fn new(status: &'static str, message: String) -> Self {
+        Self { job_id: None, name: None, namespace: None, status, message, kept: Vec::new(), purged: Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -4,6 +4,7 @@
 pub(crate) mod at_time;
 pub(crate) mod changes;
 pub(crate) mod chart;
+pub(crate) mod claims;
 pub(crate) mod columns;
 pub(crate) mod config;
 pub(crate) mod copied;

@@ -226,6 +226,7 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         ("get", "nodes", &["get", "nodes"]),
         ("describe", "nodes", &["describe", "node", "auth-roles-0"]),
         ("get", "labels", &["get", "gpu-type", "--all"]),
+        ("get", "claims", &["get", "claims"]),
         ("get", "pools", &["get", "pools"]),
         ("describe", "pools", &["describe", "pool", "roles-a"]),
         ("get", "workloads", &["get", "workloads"]),

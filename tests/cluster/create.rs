@@ -53,7 +53,7 @@ fn a_quota_refuses_before_anything_is_written() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &scene.training("a", "resources: {pool: POOL, gpu: 4}"))
         .exits(1)
-        .says("exceeded quota")
+        .says("quota `q` allows 2 of requests.nvidia.com/gpu at most, and the job needs 4")
         .says("hint: ask for less");
     nothing_is_left(&scene);
 }
@@ -233,7 +233,8 @@ fn waiting_ends_when_it_runs_when_it_ends_and_at_the_timeout() {
         .exits(1)
         .says("rank 0 ended with exit code 3");
     let large = scene.training("d", "resources: {pool: POOL, gpu: 9}");
-    let run = scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "2s", "-o", "json"], &large).exits(7);
+    let run =
+        scene.gpuctl_with(&["create", "-f", "-", "--allow-pending", "--wait", "--timeout", "2s", "-o", "json"], &large).exits(7);
     assert_eq!(run.json()["status"], "pending");
     assert!(run.err.contains("\"Timeout\""), "{}", run.err);
 }
@@ -274,7 +275,7 @@ fn warnings_of_the_api_server_are_passed_on() {
 fn an_interrupted_wait_says_that_the_job_goes_on() {
     let scene = Scene::with_nodes("interrupt", 1);
     let path = file("interrupt.yaml", &scene.training("a", "resources: {pool: POOL, gpu: 9}"));
-    let child = scene.start(&["create", "-f", path.to_str().unwrap(), "--wait", "-o", "json"]);
+    let child = scene.start(&["create", "-f", path.to_str().unwrap(), "--allow-pending", "--wait", "-o", "json"]);
     scene.until("a", "pending", Some("Unschedulable"));
     std::thread::sleep(std::time::Duration::from_millis(500));
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();

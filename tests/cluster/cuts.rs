@@ -47,6 +47,8 @@ impl Proxy {
         let mut line = String::new();
         BufReader::new(upstream.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let to = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+        cluster().kubectl(gpuctl_sandbox::Persona::Admin).apply(&serde_json::json!({"apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass", "metadata": {"name": "cuts"}, "provisioner": "example.com/nobody"}));
         let folder = cluster().folder().join(format!("cuts-{name}"));
         std::fs::create_dir_all(&folder).unwrap();
         Self { upstream, to, folder }

@@ -93,6 +93,12 @@ fn every_error_of_writing_keeps_its_words() {
         ("somebody else's job has the name", APPLY, service("foreign", "")),
         ("somebody else set a field", APPLY, service("web", "").replace("nginx:1", "nginx:2")),
         ("what takes its place is refused", REPLACE, training("taken", "pod: {priorityClassName: nobody}")),
+        ("more GPUs than any node has", CREATE, gpu("huge", "{pool: words, gpu: 64}")),
+        (
+            "a claim and a secret that are not there",
+            CREATE,
+            training("poor", "storage: {workdirs: [{path: /m, pvc: models}, {path: /k, secret: keys}]}"),
+        ),
         ("the quota of the namespace is spent", CREATE, gpu("many", "{pool: words, gpu: 4}")),
         ("there is no such namespace", &["create", "-f", "-", "-n", "words-none"], training("a", "")),
         ("there is no such pool", CREATE, gpu("a", "{pool: wrods, gpu: 1}")),

@@ -4,12 +4,14 @@
 
 mod applying;
 mod auth;
+mod claims;
 mod copy;
 mod create;
 mod cuts;
 mod defaults;
 mod delete;
 mod error_messages;
+mod impossible;
 mod labels;
 mod list;
 mod logs;

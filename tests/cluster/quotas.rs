@@ -25,8 +25,10 @@ namespace:
     // A CPU quota refuses pods that name no CPU; the range beside it names one for them.
     scene.create("a", "resources: {pool: POOL, gpu: 2}");
     scene.until("a", "running", None);
-    let refused = scene.gpuctl_with(&["create", "-f", "-"], &scene.training("b", "")).exits(1);
-    refused.says("exceeded quota: teams").says("requests.nvidia.com/gpu");
+    let waits = scene.gpuctl_with(&["create", "-f", "-"], &scene.training("b", "")).ok();
+    waits.says("quota `teams` has 0 of 2 requests.nvidia.com/gpu left and the job needs 1");
+    scene.until("b", "pending", Some("QuotaExceeded"));
+    scene.gpuctl(&["delete", "job", "b"]).ok();
     let quotas = scene.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
     let own = quotas["items"][0].clone();
     assert_eq!(

@@ -7,6 +7,7 @@ use crate::support::{Scene, file};
 #[test]
 fn flags_stand_for_a_file() {
     let scene = Scene::with_nodes("run", 2);
+    scene.admin.run(&["create", "secret", "generic", "hub", "--from-literal=HF_TOKEN=x", "-n", "run"]);
     let script = file("run-train.py", "print('hello')\n").display().to_string();
     let arguments = |extra: &[&'static str]| {
         let mut words = vec!["run", "--name", "sft", "--gpus", "2", "--node-count", "2", "--image", "busybox:1", "--pool", "run"];

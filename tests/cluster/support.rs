@@ -99,7 +99,7 @@ impl Scene {
 
     /// Submits a training in this scene's pool; `extra` are further lines of YAML.
     pub fn create(&self, name: &str, extra: &str) -> Run {
-        self.gpuctl_with(&["create", "-f", "-"], &self.training(name, extra)).ok()
+        self.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &self.training(name, extra)).ok()
     }
 
     pub fn training(&self, name: &str, extra: &str) -> String {
@@ -115,7 +115,7 @@ impl Scene {
 
     /// Submits a service in this scene's pool with one GPU per replica; `extra` are further lines of YAML.
     pub fn serve(&self, name: &str, image: &str, replicas: u32, extra: &str) -> Run {
-        self.gpuctl_with(&["create", "-f", "-"], &self.service(name, image, replicas, extra)).ok()
+        self.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &self.service(name, image, replicas, extra)).ok()
     }
 
     pub fn service(&self, name: &str, image: &str, replicas: u32, extra: &str) -> String {
@@ -133,7 +133,7 @@ impl Scene {
         let yaml = format!(
             "kind: notebook\nversion: v0.1\njob: {{name: {name}}}\n{environment}resources: {{pool: {pool}, gpu: 1}}\n{extra}\n"
         );
-        self.gpuctl_with(&["create", "-f", "-"], &yaml).ok()
+        self.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &yaml).ok()
     }
 
     /// The job as `get jobs -o json` shows it.

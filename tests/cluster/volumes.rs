@@ -25,7 +25,7 @@ storage:
 files: {conf/ds.json: small.json}",
     );
     let path = file("web.yaml", &yaml);
-    scene.gpuctl(&["create", "-f", path.to_str().unwrap()]).ok();
+    scene.gpuctl(&["create", "--allow-pending", "-f", path.to_str().unwrap()]).ok();
     let pod = scene.get_until(&["pods"], |list| !items(list).is_empty());
     let spec = items(&pod).remove(0)["spec"].clone();
     let volume = |path: &str| -> (Value, Value) {

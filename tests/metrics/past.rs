@@ -628,7 +628,7 @@ fn hours_that_are_over_in_every_telling() {
     let text = ask(&plain, &cache, &["eff", "ml/stuck", "--start", "12h"]).ok().out + &text;
     readme_has_the_shape_of("eff qwen2-7b-sft", &text);
     let text = ask(&plain, &cache, &["report", "--from", &start, "--to", &end]).ok().out;
-    readme_has_the_shape_of("report --from 1h", &text);
+    readme_has_the_shape_of("report --start 1h", &text);
 
     // Lists as they were, and who had which device.
     let then = |arguments: &[&str], second: i64| {

@@ -36,9 +36,6 @@ pub(crate) struct AuthCheck {
     /// Also check that this pool exists and accepts another job
     #[arg(long, value_name = "NAME", requires = "verb", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Check all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
     /// Print RBAC roles that allow it: minimal, or full for complete answers
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "minimal", conflicts_with = "pool")]
     pub emit_role: Option<RoleExtent>,

@@ -10,7 +10,7 @@ use crate::observe::watch::WATCH_STEP;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ListArgs<K: ValueEnum + Clone + Send + Sync + 'static> {
     /// Sort the list by this key
-    #[arg(long, value_enum, value_name = "KEY")]
+    #[arg(long, alias = "order-by", value_enum, value_name = "KEY")]
     pub sort_by: Option<K>,
     #[command(flatten)]
     pub page: PageArgs,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::deploy::decide::Mode;
+use crate::deploy::options::Mode;
 use crate::deploy::options::{DryRun, SubmitOptions, WaitGoal};
 
 use super::value::duration;
@@ -25,11 +25,17 @@ pub(crate) struct SubmitArgs {
     /// Make pool definitions readable by administrators only
     #[arg(long)]
     pub private: bool,
-    /// Wait until the jobs are running, or until they are complete
+    /// Submit jobs that can never run here as it is now: no node or quota is large enough, or what they name does not exist
+    #[arg(long)]
+    pub allow_pending: bool,
+    /// Wait until the jobs are running, or until they are complete; ends at once when they cannot start
     #[arg(long, value_parser = goal(), value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
     pub wait: Option<WaitGoal>,
-    /// Timeout of --wait; the jobs are kept
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
+    /// Print the log of the training until it ends, and exit with the exit code of its command
+    #[arg(long, conflicts_with_all = ["wait", "dry_run"])]
+    pub follow: bool,
+    /// Timeout of --wait and --follow until the jobs run; the jobs are kept
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
 }
 
@@ -37,14 +43,15 @@ impl SubmitArgs {
     /// Returns true when any of the options was typed.
     #[must_use]
     pub(crate) fn is_given(&self) -> bool {
-        self.dry_run.is_some() || self.keep_partial || self.force || self.private || self.wait.is_some() || self.timeout.is_some()
+        let flags = self.keep_partial || self.force || self.private || self.allow_pending || self.follow;
+        flags || self.dry_run.is_some() || self.wait.is_some() || self.timeout.is_some()
     }
 
     /// Returns what the workflow is told, with what the verb does about jobs that exist.
     #[must_use]
     pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
-        let Self { dry_run, keep_partial, force, private, wait, timeout } = *self;
-        SubmitOptions { mode, dry_run, keep_partial, force, private, wait, timeout }
+        let Self { dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout } = *self;
+        SubmitOptions { mode, dry_run, keep_partial, force, private, allow_pending, wait, follow, timeout }
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use crate::model::selector::Selector;
 use crate::observe::hourly::Dimension;
 
 /// What a value should have been, for clap's message about one that is not.
@@ -23,6 +24,11 @@ pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
 /// Parses `30s`, `5m`, `2d` on the command line.
 pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
     crate::model::quantity::duration(text).ok_or(Expected("a duration such as 30s, 5m or 2h"))
+}
+
+/// Parses a label selector.
+pub(crate) fn selector(text: &str) -> Result<Selector, Expected> {
+    Selector::parse(text).ok_or(Expected("a selector such as team=nlp, tier!=test or zone in (a,b)"))
 }
 
 /// Parses `label` or `annotation`.

@@ -2,14 +2,14 @@
 
 use clap::Args;
 
-/// Convert job files of other tools: Jobs, Deployments, PyTorchJobs, Slurm scripts
+/// Convert job files of other tools: Kubernetes, Kubeflow, Slurm, SkyPilot, dstack
 ///
 /// What cannot be converted is listed as a comment in the result and as a warning on stderr.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  gpuctl convert -f job.yaml > train.yaml
-  gpuctl convert -f train.sbatch --image pytorch/pytorch:2.9.0
-  kubectl get job bert -o yaml | gpuctl convert -f -")]
+  gpuctl convert job.yaml > train.yaml
+  gpuctl convert train.sbatch --image pytorch/pytorch:2.9.0
+  kubectl get job bert -o yaml | gpuctl convert -")]
 pub(crate) struct Convert {
     /// File, or - for stdin
     #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]

@@ -13,8 +13,8 @@ pub(crate) struct LookbackArgs {
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     /// How far to look back
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = crate::cli::args::value::duration)]
-    pub since: std::time::Duration,
+    #[arg(long, alias = "since", value_name = "TIME", default_value = "24h", value_parser = crate::cli::args::value::duration)]
+    pub start: std::time::Duration,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,
@@ -23,7 +23,7 @@ pub(crate) struct LookbackArgs {
 /// List namespaces with recent pods that requested GPUs
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
-  gpuctl get namespaces --since 7d -o json")]
+  gpuctl get namespaces --start 7d -o json")]
 pub(crate) struct GetNamespaces {
     #[command(flatten)]
     pub back: LookbackArgs,

@@ -13,8 +13,8 @@ use crate::cli::args::value::Expected;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report
-  gpuctl report --by team --from 30d -o markdown
-  gpuctl report --by label=project --from 2026-01-01 --to 2026-02-01 --prices prices.yaml -o csv
+  gpuctl report --by team --start 30d -o markdown
+  gpuctl report --by label=project --start 2026-01-01 --end 2026-02-01 --prices prices.yaml -o csv
   gpuctl report --by namespace --explain
 
 prices.yaml:
@@ -26,11 +26,11 @@ pub(crate) struct Report {
     #[arg(long, value_name = "WHAT", default_value = "namespace", value_parser = by)]
     pub by: GroupBy,
     /// Start time: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
-    #[arg(long, value_name = "TIME", default_value = "7d")]
-    pub from: String,
+    #[arg(long, alias = "from", value_name = "TIME", default_value = "7d")]
+    pub start: String,
     /// End time, in the same formats [default: now]
-    #[arg(long, value_name = "TIME")]
-    pub to: Option<String>,
+    #[arg(long, alias = "to", value_name = "TIME")]
+    pub end: Option<String>,
     /// File with the prices of a GPU-hour and a kWh
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,

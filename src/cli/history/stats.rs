@@ -36,7 +36,7 @@ pub(crate) struct HourArgs {
     #[arg(long)]
     pub no_cache: bool,
     /// Sort the rows by this key; without it they are in order of time
-    #[arg(long, value_enum, value_name = "KEY")]
+    #[arg(long, alias = "order-by", value_enum, value_name = "KEY")]
     pub sort_by: Option<StatsSortKey>,
     #[command(flatten)]
     pub page: PageArgs,
@@ -81,7 +81,7 @@ pub(crate) struct LabelStatsArgs {
 /// Hourly statistics of workloads, deleted ones included
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  gpuctl stats workloads --start 24h --order-by utilization --page-size 10
+  gpuctl stats workloads --start 24h --sort-by utilization --page-size 10
   gpuctl stats workloads -n team-a --workload-name bert --start 7d -o json")]
 pub(crate) struct WorkloadStatsArgs {
     /// Only the workload of this name
@@ -90,20 +90,11 @@ pub(crate) struct WorkloadStatsArgs {
     /// Only workloads of this kind, such as Job or Deployment
     #[arg(long, value_name = "KIND")]
     pub workload_type: Option<String>,
-    /// Sort by this key: the aggregation document's name for --sort-by [default: time]
-    #[arg(long, value_enum, value_name = "KEY", conflicts_with = "sort_by")]
-    pub order_by: Option<StatsOrder>,
     /// Sort direction [default: newest hour first, lowest utilization first]
     #[arg(long, value_enum, value_name = "DIRECTION")]
     pub order_direction: Option<Direction>,
     #[command(flatten)]
     pub hours: HourArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StatsOrder {
-    Time,
-    Utilization,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -122,13 +113,4 @@ pub(crate) enum StatsSortKey {
     Held,
     /// The lowest utilization first; unknown last
     Utilization,
-}
-
-impl From<StatsOrder> for StatsSortKey {
-    fn from(order: StatsOrder) -> Self {
-        match order {
-            StatsOrder::Time => Self::Time,
-            StatsOrder::Utilization => Self::Utilization,
-        }
-    }
 }

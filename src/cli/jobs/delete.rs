@@ -12,7 +12,7 @@ use crate::deploy::delete::DeleteOptions;
 
 /// Delete jobs, pools, quotas and the site's defaults
 ///
-/// Waits until the pods have ended, because only then their GPUs are free. Claims created by `size:` are kept unless --purge is given.
+/// Waits until the pods have ended, because only then their GPUs are free. Claims created by `size:` are kept with their data, and named; --purge deletes them too, after a question on a terminal.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -99,6 +99,9 @@ pub(crate) struct DeleteArgs {
     /// Also delete the job's volume claims and their data; for quotas, also the empty namespaces that gpuctl created
     #[arg(long)]
     pub purge: bool,
+    /// Do not ask before data is deleted
+    #[arg(short, long)]
+    pub yes: bool,
     /// Keep the pool's labels on its nodes
     #[arg(long)]
     pub keep_labels: bool,
@@ -120,7 +123,7 @@ impl DeleteArgs {
     /// Returns what the workflow is told of a job.
     #[must_use]
     pub(crate) fn of_job(&self) -> DeleteOptions {
-        let Self { force, purge, no_wait, ignore_not_found, timeout, .. } = *self;
-        DeleteOptions { force, purge, no_wait, ignore_not_found, timeout }
+        let Self { force, purge, yes, no_wait, ignore_not_found, timeout, .. } = *self;
+        DeleteOptions { force, purge, yes, no_wait, ignore_not_found, timeout }
     }
 }

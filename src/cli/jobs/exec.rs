@@ -10,6 +10,7 @@ use crate::cli::args::container::ContainerArgs;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl exec qwen2-7b-sft
+  gpuctl exec qwen2-7b-sft nvidia-smi -L
   gpuctl exec qwen2-7b-sft --rank 3 -- nvidia-smi
   gpuctl exec data-prep -i -- tee /workspace/x.txt < x.txt")]
 pub(crate) struct Exec {
@@ -21,7 +22,7 @@ pub(crate) struct Exec {
     /// Give the command this terminal
     #[arg(short, long)]
     pub tty: bool,
-    /// Command and its arguments, after `--`
-    #[arg(last = true, value_name = "COMMAND")]
+    /// Command and its arguments; options of the command are taken as they are
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

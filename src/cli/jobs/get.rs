@@ -4,7 +4,9 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::list::ListArgs;
+use crate::cli::args::value::selector;
 use crate::cli::candidates;
+use crate::model::selector::Selector;
 
 /// List jobs with their state
 ///
@@ -13,13 +15,15 @@ use crate::cli::candidates;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get jobs
+  gpuctl get job qwen2-7b-sft
+  gpuctl get jobs -l team=nlp -n team-a
   gpuctl get jobs --status pending --pool training-pool
   gpuctl get jobs -o custom-columns=NAME:.jobId,GPUS:.gpuHeld --no-headers
   gpuctl get jobs --mine -o json | jq '.items[] | select(.status == \"failed\")'")]
 pub(crate) struct GetJobs {
-    /// List all namespaces (the default without -n)
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
+    /// Jobs, as NAME or NAMESPACE/NAME [default: all]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]
+    pub names: Vec<String>,
     /// Only jobs of this kind
     #[arg(long, value_name = "KIND", value_parser = ["training", "inference", "notebook", "compute"])]
     pub kind: Option<String>,
@@ -29,6 +33,9 @@ pub(crate) struct GetJobs {
     /// Only jobs in this state
     #[arg(long, value_name = "STATUS", value_parser = ["pending", "running", "succeeded", "failed", "paused", "terminating", "unknown"])]
     pub status: Option<String>,
+    /// Only jobs whose labels match, as team=nlp
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
+    pub selector: Option<Selector>,
     /// Only jobs submitted by you
     #[arg(long)]
     pub mine: bool,
@@ -36,7 +43,7 @@ pub(crate) struct GetJobs {
     #[arg(long)]
     pub no_progress: bool,
     /// Show all workloads at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before now such as 2h
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "kind", "pool", "status", "mine", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]
     pub list: ListArgs<JobSortKey>,

@@ -30,7 +30,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub tail: u32,
     /// Only lines newer than this
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, visible_alias = "start", value_name = "TIME", value_parser = duration)]
     pub since: Option<Duration>,
     /// Only lines that match this regular expression
     #[arg(long, value_name = "REGEX")]

@@ -11,15 +11,18 @@ use crate::cli::candidates;
 /// With 0 the service is paused and its GPUs are freed. An autoscaler may change any other number again.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  gpuctl scale llama3-8b --replicas 4
+  gpuctl scale llama3-8b 4
   gpuctl scale data-prep --replicas 0")]
 pub(crate) struct Scale {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
     /// Number of replicas
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
-    pub replicas: u32,
+    #[arg(value_name = "REPLICAS", required_unless_present = "replicas", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub number: Option<u32>,
+    /// The same as an option
+    #[arg(long, value_name = "N", conflicts_with = "number", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub replicas: Option<u32>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

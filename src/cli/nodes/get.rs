@@ -4,7 +4,9 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::list::ListArgs;
+use crate::cli::args::value::selector;
 use crate::cli::candidates;
+use crate::model::selector::Selector;
 
 /// List nodes, their GPUs, and how many of them are free
 ///
@@ -12,10 +14,17 @@ use crate::cli::candidates;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get nodes
+  gpuctl get node gpu-a-01
   gpuctl get nodes --pool training-pool --status active
   gpuctl get nodes --gpu-type a100-80g -o json
   gpuctl get nodes --label nvidia.com/gpu-type")]
 pub(crate) struct GetNodes {
+    /// Nodes [default: all]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::node_names))]
+    pub names: Vec<String>,
+    /// Only nodes whose labels match, as zone=a
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
+    pub selector: Option<Selector>,
     /// Only nodes of this pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
@@ -32,7 +41,7 @@ pub(crate) struct GetNodes {
     #[arg(long, value_name = "KEY")]
     pub label: Option<String>,
     /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before now such as 2h
-    #[arg(long, value_name = "TIME", conflicts_with_all = ["pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
     #[command(flatten)]
     pub list: ListArgs<NodeSortKey>,

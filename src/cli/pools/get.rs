@@ -1,8 +1,10 @@
 //! Arguments and help of `gpuctl get pools`.
 
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::list::ListArgs;
+use crate::cli::candidates;
 
 /// List pools: their GPUs, how many are free, their types
 ///
@@ -12,6 +14,9 @@ use crate::cli::args::list::ListArgs;
   gpuctl get pools
   gpuctl get pools -o json")]
 pub(crate) struct GetPools {
+    /// Pools [default: all]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::pool_names))]
+    pub names: Vec<String>,
     #[command(flatten)]
     pub list: ListArgs<PoolSortKey>,
 }

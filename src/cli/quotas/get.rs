@@ -13,9 +13,6 @@ use crate::cli::args::list::ListArgs;
   gpuctl get quotas --sort-by used
   gpuctl get quotas -n team-a -o json")]
 pub(crate) struct GetQuotas {
-    /// List all namespaces (the default without -n)
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
     #[command(flatten)]
     pub list: ListArgs<QuotaSortKey>,
 }

@@ -21,7 +21,7 @@ use crate::view::Format;
 #[command(after_help = "Examples:
   gpuctl score
   gpuctl score low -o json
-  gpuctl score stats --window 1h
+  gpuctl score stats --start 1h
   gpuctl score -n team-a --threshold 30
   gpuctl score --watch=5m --listen 127.0.0.1:9400
   gpuctl score --textfile /var/lib/node_exporter/gpuctl.prom

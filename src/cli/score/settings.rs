@@ -11,8 +11,8 @@ use crate::outbound::OutboundUrl;
 /// How scores are computed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScoringArgs {
-    /// Window to analyze, up to now [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// How far to look back: the time that scores cover, up to now [default: 10m]
+    #[arg(long = "start", alias = "window", value_name = "TIME", value_parser = duration)]
     pub window: Option<Duration>,
     /// Time between two samples [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = duration)]

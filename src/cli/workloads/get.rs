@@ -8,7 +8,7 @@ use crate::cli::args::list::ListArgs;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get workloads --status Running
-  gpuctl get workloads --kind PyTorchJob --order-by start_at
+  gpuctl get workloads --kind PyTorchJob --sort-by start
   gpuctl get workloads -n team-a -o json --page 2")]
 pub(crate) struct GetWorkloads {
     /// Only workloads with this in their name
@@ -20,19 +20,8 @@ pub(crate) struct GetWorkloads {
     /// Only workloads in this state
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = ["Running", "Completed", "Failed", "Pending", "Unknown"])]
     pub status: Option<String>,
-    /// Sort by start or end, the newest first: the workloads document's name for --sort-by
-    #[arg(long, value_enum, value_name = "KEY", conflicts_with = "sort_by")]
-    pub order_by: Option<WorkloadOrder>,
     #[command(flatten)]
     pub list: ListArgs<WorkloadSortKey>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum WorkloadOrder {
-    #[value(name = "start_at")]
-    StartAt,
-    #[value(name = "end_at")]
-    EndAt,
 }
 
 /// Without a key the list is sorted by namespace and name.
@@ -44,16 +33,9 @@ pub(crate) enum WorkloadSortKey {
     /// The largest request first
     Gpu,
     /// The newest start first
+    #[value(alias = "start_at")]
     Start,
     /// The newest end first
+    #[value(alias = "end_at")]
     End,
-}
-
-impl From<WorkloadOrder> for WorkloadSortKey {
-    fn from(order: WorkloadOrder) -> Self {
-        match order {
-            WorkloadOrder::StartAt => Self::Start,
-            WorkloadOrder::EndAt => Self::End,
-        }
-    }
 }

@@ -57,7 +57,7 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
     let (here, everywhere, user) =
         futures::future::join3(connection.may(&asked, Some(home)), connection.may(&asked, None), connection.user()).await;
     let (here, everywhere, user) = (here?, everywhere?, user?);
-    let here = if args.all_namespaces { &everywhere } else { &here };
+    let here = if context.all_namespaces { &everywhere } else { &here };
     let items: Vec<_> = verbs::tasks().map(|task| rights::checked(task, here, &everywhere)).collect();
     list::run(&options, context, async |_: Round<'_>| {
         let allowed = items.iter().filter(|item| item.allowed || format != Format::Name);
@@ -66,7 +66,7 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
         Ok(Listing::new(&options, &rights::list(user.as_deref(), home, &items), "items", names, table))
     })
     .await?;
-    if !format.is_document() && !args.all_namespaces {
+    if !format.is_document() && !context.all_namespaces {
         let user = user.map_or_else(String::new, |user| format!("; you are {user}"));
         context.terminal.note(&format!("HERE is namespace {home}{user}"));
     }
@@ -75,7 +75,7 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
 
 async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
     let asked = rights([task], RoleExtent::Full);
-    let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
+    let namespace = (!context.all_namespaces).then_some(connection.namespace.as_str());
     let answers = connection.may(&asked, namespace).await?;
     let checked = rights::checked(task, &answers, &answers);
     let room = match &args.pool {
@@ -132,7 +132,7 @@ fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
 /// Returns the roles as YAML, or one list as JSON. Nothing is written.
 async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: RoleExtent, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
-    let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
+    let namespace = (!context.all_namespaces).then_some(connection.namespace.as_str());
     let (name, tasks) = match task {
         Some(task) => (format!("gpuctl-{}", task.words.replace(' ', "-")), vec![task]),
         None => ("gpuctl".to_owned(), verbs::tasks().collect()),

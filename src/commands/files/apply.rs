@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::cli::files::apply::Apply;
 use crate::context::Context;
-use crate::deploy::decide::Mode;
 use crate::deploy::names::named;
+use crate::deploy::options::Mode;
 use crate::deploy::{inputs, submit};
 use crate::error::Error;
 

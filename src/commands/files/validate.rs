@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::cli::files::validate::Validate;
 use crate::context::Context;
-use crate::deploy::decide::{Mode, judge};
+use crate::deploy::decide::Judging;
 use crate::deploy::inputs::{self, InputDocument};
-use crate::deploy::options::SubmitOptions;
+use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan};
 use crate::deploy::shared;
 use crate::error::{Error, ErrorKind, ErrorName};
@@ -108,10 +108,18 @@ async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Cont
     {
         add(&input.file, &name, of_error(&error, "cluster", Severity::Error));
     }
+    let how = SubmitOptions { mode, dry_run: Some(DryRun::Server), ..SubmitOptions::default() };
+    let mut judging = Judging::new(&how, &facts, &connection);
+    let mut planned = Vec::new();
     for input in jobs {
         let (file, name) = (input.file.clone(), input.document.name().to_owned());
-        let judged = match plan(vec![input], Some(&connection), &facts, context).await {
-            Ok(mut plans) => judge(plans.remove(0), mode, 0, &facts, &connection, true).await,
+        let plan = plan(vec![input], Some(&connection), &facts, context).await.map(|mut plans| plans.remove(0));
+        plan.iter().for_each(|plan| judging.foresee(plan));
+        planned.push((file, name, plan));
+    }
+    for (file, name, plan) in planned {
+        let judged = match plan {
+            Ok(plan) => judging.judge(plan, 0).await,
             Err(error) => Err(error),
         };
         match judged {

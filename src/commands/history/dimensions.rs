@@ -57,7 +57,7 @@ async fn pods<T>(
     let (cluster, access) = clusters(back.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection).await?;
-    let seconds = i64::try_from(back.since.as_secs()).unwrap_or(i64::MAX).clamp(60, LONGEST);
+    let seconds = i64::try_from(back.start.as_secs()).unwrap_or(i64::MAX).clamp(60, LONGEST);
     let end = UnixSeconds::from(context.now());
     let answer = past.prometheus.at(&kube_state::holders(seconds), end).await?;
     crate::observe::metrics::tell_warnings(context, &past.prometheus);

@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     }
     let prices = args.prices.as_deref().map(read).transpose()?;
     let now = context.now();
-    let (start, end) = times::past(Some(&args.from), args.to.as_deref(), now)?;
+    let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection).await?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::history::stats::{Direction, HourArgs, StatsCommand, StatsOrder, StatsSortKey, WorkloadStatsArgs};
+use crate::cli::history::stats::{Direction, HourArgs, StatsCommand, StatsSortKey, WorkloadStatsArgs};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::UnixSeconds;
@@ -62,11 +62,7 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
         }
         _ => false,
     };
-    let key = match args {
-        StatsCommand::Workloads(of) => hours.sort_by.or(of.order_by.map(StatsSortKey::from)),
-        _ => hours.sort_by,
-    };
-    sort(&mut rows, key.unwrap_or(StatsSortKey::Time), descending);
+    sort(&mut rows, hours.sort_by.unwrap_or(StatsSortKey::Time), descending);
     list::run(&options, context, async |_: Round<'_>| {
         let none = if question.kind == RowKind::Labels { NONE_SERVED } else { "no GPU was requested in these hours" };
         let rows = std::mem::take(&mut rows);
@@ -94,9 +90,12 @@ fn names(rows: &[HourlyRow]) -> Vec<String> {
 
 /// Returns the document's page of workloads: the first one of 20 rows when none was asked for.
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
-    let (number, size) = (options.page.number.unwrap_or(1) as usize, options.page.size.unwrap_or(PAGE_SIZE) as usize);
     let total = rows.len();
-    let data = Page { number: Some(options.page.number.unwrap_or(1)), ..options.page }.of(rows);
+    // A program gets everything unless it asks for a page.
+    let whole = options.page.number.is_none() && options.page.size.is_none() && !context.terminal.out_is_terminal();
+    let usual = if whole { u32::try_from(total).unwrap_or(u32::MAX).max(1) } else { PAGE_SIZE };
+    let (number, size) = (options.page.number.unwrap_or(1) as usize, options.page.size.unwrap_or(usual) as usize);
+    let data = Page { number: Some(options.page.number.unwrap_or(1)), usual, ..options.page }.of(rows);
     let (shown, pages) = (data.len(), total.div_ceil(size));
     let page = view::RowPage { total, page: number, page_size: size, total_pages: pages, data };
     if shown < total {
@@ -146,8 +145,7 @@ impl WorkloadStatsArgs {
 
     /// Returns true when the order descends: by default the newest hour and the lowest utilization come first.
     fn is_descending(&self) -> bool {
-        let by_utilization =
-            self.order_by == Some(StatsOrder::Utilization) || self.hours.sort_by == Some(StatsSortKey::Utilization);
+        let by_utilization = self.hours.sort_by == Some(StatsSortKey::Utilization);
         let usual = if by_utilization { Direction::Asc } else { Direction::Desc };
         self.order_direction.unwrap_or(usual) == Direction::Desc
     }

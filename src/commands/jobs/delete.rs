@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
 use crate::cluster::Connection;
 use crate::context::Context;
-use crate::deploy::delete::{begin, end};
+use crate::deploy::delete::{begin, end, told};
 use crate::deploy::{defaults, inputs, pools, quotas};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
@@ -61,9 +61,9 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let mut answers = Vec::new();
     for item in &items {
         let begun = match item {
-            DeleteItem::Job(name) => {
-                begin(&connection, name, &how.of_job()).await.map(|job| done.extend(job.map(|job| (job, Instant::now()))))
-            }
+            DeleteItem::Job(name) => begin(&connection, name, &how.of_job(), context)
+                .await
+                .map(|begun| done.extend(begun.map(|begun| (begun, Instant::now())))),
             other => shared(&connection, other, how, context).await.map(|answer| answers.extend(answer)),
         };
         if let Err(error) = begun {
@@ -77,19 +77,20 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     if !format.is_document() {
         answers.iter().try_for_each(|answer| context.terminal.print(&deleted::text(answer)))?;
     }
-    for (job, start) in done {
-        let answer = match end(&connection, &job, start, &how.of_job(), context).await {
+    for (begun, start) in done {
+        let answer = match end(&connection, &begun, start, &how.of_job(), context).await {
             Ok(answer) => answer,
             Err(error) if items.len() == 1 => return Err(error),
             Err(error) => {
                 context.terminal.fail(&error);
-                failed.push((job.name.clone(), error));
+                failed.push((begun.name.clone(), error));
                 continue;
             }
         };
         if !format.is_document() {
             context.terminal.print(&deleted::text(&answer))?;
         }
+        told(&begun, context);
         answers.push(answer);
     }
     let text = match (items.len(), answers.first()) {
@@ -135,7 +136,6 @@ async fn shared(
         DeleteItem::Defaults => defaults::delete(connection, how.ignore_not_found).await?,
         DeleteItem::Job(_) => None,
     };
-    let answer =
-        |message| Deleted { job_id: None, name: Some(item.name().to_owned()), namespace: None, status: "deleted", message };
+    let answer = |message| Deleted { name: Some(item.name().to_owned()), ..Deleted::new("deleted", message) };
     Ok(message.map(answer))
 }

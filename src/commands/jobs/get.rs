@@ -10,6 +10,7 @@ use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::cluster::{Selection, Wanted};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
+use crate::lookup::{self, Purpose};
 use crate::model::{Job, JobKind, State, Status};
 use crate::observe::at_time;
 use crate::observe::list::{self, Listing, Round};
@@ -55,6 +56,12 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
             if round.first {
                 warn_of(&selection, context);
             }
+            if round.first {
+                for name in args.names.iter().filter(|name| !selection.jobs.iter().any(|job| is_called(job, name))) {
+                    // Says what is there instead.
+                    lookup::job(&connection, name, Purpose::Read).await?;
+                }
+            }
             let found = chosen(args, selection.jobs, &wanted);
             let total = found.len();
             let found = options.page.of(found);
@@ -87,6 +94,14 @@ fn warn_of(selection: &Selection, context: &Context) {
     }
 }
 
+/// Returns true for the job that `name` means: NAME in any namespace, or NAMESPACE/NAME.
+fn is_called(job: &Job, name: &str) -> bool {
+    match name.split_once('/') {
+        Some((namespace, name)) => job.namespace == namespace && job.name == name,
+        None => job.name == name,
+    }
+}
+
 /// Returns the jobs that the filters leave, in order.
 fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> {
     let status = args.status.as_deref().and_then(|status| status.parse::<Status>().ok());
@@ -98,6 +113,8 @@ fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> 
         })
         // Labels cannot hold every name, so two users may share one.
         .filter(|(job, _)| wanted.user.is_none() || job.user == wanted.user)
+        .filter(|(job, _)| args.names.is_empty() || args.names.iter().any(|name| is_called(job, name)))
+        .filter(|(job, _)| args.selector.as_ref().is_none_or(|selector| selector.matches(&job.labels)))
         .filter(|(_, state)| status.is_none_or(|status| state.status == status))
         .collect();
     match args.list.sort_by {

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::jobs::run::{Run, RunFormat};
 use crate::context::Context;
-use crate::deploy::decide::Mode;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::names::named;
 use crate::deploy::options::DryRun;
+use crate::deploy::options::Mode;
 use crate::deploy::submit;
 use crate::error::Error;
 use crate::spec;

@@ -11,6 +11,7 @@ use crate::view::text::count;
 
 pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
+    let wanted = args.number.or(args.replicas).unwrap_or_default();
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;
     let full = format!("{}/{}", job.namespace, job.name);
@@ -20,7 +21,7 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
                 Error::new(ErrorName::NotScalable, format!("`{}` is a training: its ranks are fixed when it begins", job.name));
             return Err(error.hint(format!("`gpuctl pause job {full}`, or submit it anew with another `resources.node_count`")));
         }
-        JobKind::Notebook if args.replicas > 1 => {
+        JobKind::Notebook if wanted > 1 => {
             let error = Error::new(ErrorName::NotScalable, format!("`{}` is a notebook: it is one pod", job.name));
             return Err(error.hint("submit a second notebook under another name"));
         }
@@ -29,20 +30,20 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
     let before = if job.suspended { 0 } else { job.pods_wanted };
     // Read beforehand: what was done must not look like a failure because of a warning.
     let autoscaler = connection.autoscaler(&job).await?;
-    if args.replicas != before {
-        connection.scale(&job, args.replicas).await?;
+    if wanted != before {
+        connection.scale(&job, wanted).await?;
     }
-    if let Some(autoscaler) = autoscaler.filter(|_| args.replicas > 0) {
+    if let Some(autoscaler) = autoscaler.filter(|_| wanted > 0) {
         let (low, high) = (autoscaler.min_replicas, autoscaler.max_replicas);
         context
             .terminal
             .warn(&format!("the autoscaler keeps between {low} and {high} replicas and will change this number again"));
     }
-    let message = match (before, args.replicas) {
+    let message = match (before, wanted) {
         (before, after) if before == after => format!("{} already", count(after.into(), "replica")),
         (before, 0) => format!("paused; it had {}", count(before.into(), "replica")),
         (before, after) => format!("scaled from {before} to {}", count(after.into(), "replica")),
     };
-    let change = Change { status: if args.replicas == 0 { "paused" } else { "scaled" }, before, after: args.replicas, message };
+    let change = Change { status: if wanted == 0 { "paused" } else { "scaled" }, before, after: wanted, message };
     answer(&job, change, args.output.into(), context)
 }

@@ -8,6 +8,7 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::get::{GetNodes, NodeSortKey};
 use crate::context::Context;
 use crate::error::Error;
+use crate::lookup;
 use crate::model::gpu::is_type_label;
 use crate::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
 use crate::observe::at_time;
@@ -46,6 +47,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         let stock = if args.status.is_some() { stock.listed()? } else { stock };
         if round.first {
             warn_of(&stock, context);
+            args.names.iter().try_for_each(|name| lookup::node(&stock, name).map(|_| ()))?;
         }
         let found = chosen(args, &stock.inventory.hosts)?;
         let total = found.len();
@@ -89,6 +91,8 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsa
     let typed = |host: &NodeUsage, kind: &GpuType| host.kinds().iter().any(|own| own.matches(kind));
     let mut found: Vec<&NodeUsage> = hosts
         .iter()
+        .filter(|host| args.names.is_empty() || args.names.iter().any(|name| name == host.name()))
+        .filter(|host| args.selector.as_ref().is_none_or(|selector| selector.matches(&host.details.node.labels)))
         .filter(|host| args.pool.as_deref().is_none_or(|pool| host.details.node.pool() == Some(pool)))
         .filter(|host| status.is_none_or(|status| host.health == status))
         .filter(|host| kind.as_ref().is_none_or(|kind| typed(host, kind)))

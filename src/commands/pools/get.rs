@@ -8,6 +8,7 @@ use futures::future::join;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::pools::get::{GetPools, PoolSortKey};
 use crate::context::Context;
+use crate::deploy::pools::missing;
 use crate::error::Error;
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
@@ -31,7 +32,11 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
         if round.first {
             warn_of(&seen, context);
         }
+        if let Some(name) = args.names.iter().find(|name| round.first && !seen.pools.iter().any(|pool| pool.name == **name)) {
+            return Err(missing(name, &seen.stock.inventory, &connection).await);
+        }
         let mut found = seen.pools;
+        found.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));
         sort(&mut found, args.list.sort_by);
         let total = found.len();
         let found = options.page.of(found);

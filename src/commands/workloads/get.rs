@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
                 && args.status.as_ref().is_none_or(|status| workload.standing.word().eq_ignore_ascii_case(status))
         };
         let mut chosen: Vec<&Workload> = found.workloads.iter().filter(is_meant).collect();
-        sort(&mut chosen, args.list.sort_by.or(args.order_by.map(WorkloadSortKey::from)));
+        sort(&mut chosen, args.list.sort_by);
         let total = chosen.len();
         let chosen = options.page.of(chosen);
         let table = |format, headers| view::table(&chosen, format, headers, context.terminal.look(), context.now());

@@ -155,6 +155,7 @@ fn quotas_fit() {
         quota: None,
         hard: map(hard),
         used,
+        scoped: false,
     };
     let quotas = [quota("ml-research", "16", map("12")), quota("web", "8", BTreeMap::new())];
     insta::assert_snapshot!(at_widths(|format, style| quotas::table(&quotas, format, true, style)));

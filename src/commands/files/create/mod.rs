@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use crate::cli::files::create::{Create, CreateTarget};
 use crate::context::Context;
-use crate::deploy::decide::Mode;
 use crate::deploy::names::named;
+use crate::deploy::options::Mode;
 use crate::deploy::{inputs, submit};
 use crate::error::Error;
 use crate::spec::Override;

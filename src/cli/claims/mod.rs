@@ -1,0 +1,3 @@
+//! Arguments of the verbs about volume claims.
+
+pub(crate) mod get;

@@ -1,0 +1,3 @@
+//! What the verbs about volume claims do.
+
+pub(crate) mod get;

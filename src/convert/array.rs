@@ -1,0 +1,53 @@
+//! Slurm's arrays: `--array=0-9:2%4` as the indices that it means. Source: sbatch(1).
+
+use super::ConvertError;
+
+/// More documents than this are no file that a person reads.
+const MOST: usize = 256;
+
+/// Returns the indices in order, and how many Slurm would run at once where that is limited.
+pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertError> {
+    let unread =
+        || ConvertError::new(format!("`--array={text}` cannot be read"), "write it as sbatch takes it: 0-9, 1,3,5 or 0-15:4");
+    let (list, limit) = match text.split_once('%') {
+        Some((list, limit)) => (list, Some(limit.parse().map_err(|_| unread())?)),
+        None => (text, None),
+    };
+    let mut found: Vec<u64> = Vec::new();
+    for part in list.split(',') {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let numbers = (first.parse::<u64>(), last.parse::<u64>(), step.parse::<usize>());
+        let (Ok(first), Ok(last), Ok(step)) = numbers else { return Err(unread()) };
+        if first > last || step == 0 {
+            return Err(unread());
+        }
+        if (last - first) as usize / step >= MOST || found.len() > MOST {
+            let message = format!("`--array={text}` is more than {MOST} jobs");
+            return Err(ConvertError::new(
+                message,
+                "convert the script without it, and submit in a loop: gpuctl create -f job.yaml --name NAME-1 --set environment.env.SLURM_ARRAY_TASK_ID=1",
+            ));
+        }
+        found.extend((first..=last).step_by(step));
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok((found, limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_their_indices() {
+        assert_eq!(indices("0-3").unwrap(), (vec![0, 1, 2, 3], None));
+        assert_eq!(indices("0-8:4").unwrap(), (vec![0, 4, 8], None));
+        assert_eq!(indices("1,3,5%2").unwrap(), (vec![1, 3, 5], Some(2)));
+        assert_eq!(indices("7").unwrap(), (vec![7], None));
+        for bad in ["", "a", "5-1", "0-9:0", "1-9999"] {
+            assert!(indices(bad).is_err(), "{bad}");
+        }
+    }
+}

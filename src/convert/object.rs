@@ -1,0 +1,88 @@
+//! What every object of Kubernetes has: a name, labels, a pod template; and how a document of ours is put together from it.
+
+use serde_json::Value;
+
+use super::pod::PodFields;
+use super::{ConvertError, FieldMap, SourceFields};
+
+pub(super) fn name_of(object: &Value) -> Result<String, ConvertError> {
+    let name = object["metadata"]["name"].as_str().or_else(|| object["metadata"]["generateName"].as_str());
+    let name = name.map(|name| name.trim_end_matches('-').to_owned());
+    name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "give it one"))
+}
+
+/// Returns the `job:` block from metadata.
+pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
+    let mut job = FieldMap::default();
+    job.put("name", Some(name_of(object)?.into()));
+    let mut metadata = SourceFields::new("metadata", &object["metadata"], lost);
+    for key in ["name", "generateName", "creationTimestamp", "uid", "resourceVersion", "generation", "managedFields", "selfLink"]
+    {
+        metadata.take(key);
+    }
+    job.put("namespace", metadata.take("namespace"));
+    let maps = ["labels", "annotations"].map(|key| (key, metadata.take(key)));
+    metadata.finish();
+    for (name, map) in maps {
+        let mut own = FieldMap::default();
+        for (key, value) in map.as_object().into_iter().flatten() {
+            // Controllers and kubectl write theirs again by themselves.
+            let written_again = key.contains("batch.kubernetes.io/")
+                || key.starts_with("kubectl.kubernetes.io/")
+                || matches!(key.as_str(), "controller-uid" | "job-name");
+            if written_again {
+                continue;
+            }
+            // Kueue's own label for the queue.
+            if key == "kueue.x-k8s.io/queue-name" {
+                job.put("queue", value.clone());
+                continue;
+            }
+            match key.contains("kubernetes.io/") || key.starts_with("gpuctl/") {
+                true => lost.push(format!("metadata.{name}[{key}]: the key is not for users")),
+                false => own.put(key, value.clone()),
+            }
+        }
+        job.put(name, Some(own.value()));
+    }
+    Ok(job)
+}
+
+/// Labels and annotations of the pods: here they are those of the job.
+pub(super) fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut Vec<String>) {
+    for name in ["labels", "annotations"] {
+        let selected = &object["spec"]["selector"]["matchLabels"];
+        for (key, value) in template["metadata"][name].as_object().into_iter().flatten() {
+            let known = object["metadata"][name][key] == *value || selected[key] == *value;
+            if !known && !key.contains("batch.kubernetes.io/") && !matches!(key.as_str(), "controller-uid" | "job-name") {
+                lost.push(format!("{path}.metadata.{name}[{key}]: pods have the job's"));
+            }
+        }
+    }
+}
+
+/// Puts a document together.
+pub(super) fn document(kind: &str, mut job: FieldMap, pod: PodFields, more: &[(&str, Value)]) -> Value {
+    job.put("grace_period", pod.grace.map(Value::from));
+    job.put("priority", pod.priority);
+    let mut document = FieldMap::default();
+    document.put("kind", Some(kind.into()));
+    document.put("version", Some("v0.1".into()));
+    document.put("job", job.value());
+    document.put("environment", pod.environment);
+    let mut resources = pod.resources;
+    for (key, value) in more.iter().filter(|(key, _)| *key == "node_count") {
+        resources.put(key, value.clone());
+    }
+    document.put("resources", resources.value());
+    document.put("storage", pod.storage);
+    for (key, value) in more.iter().filter(|(key, _)| *key != "node_count") {
+        document.put(key, value.clone());
+    }
+    document.put("pod", pod.overlay);
+    document.value()
+}
+
+pub(super) fn seconds(value: &Value) -> Option<Value> {
+    value.as_u64().map(|seconds| format!("{seconds}s").into())
+}

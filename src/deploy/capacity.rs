@@ -1,0 +1,233 @@
+//! Tells whether the nodes can ever hold the pods of a job, and what is missing now and who holds it. It counts what nodes have,
+//! cordoned and broken ones too, and not which taints keep pods off.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::{Room, requests};
+use crate::deploy::plan::{Plan, job};
+use crate::error::{Error, ErrorKind, ErrorName};
+use crate::model::capacity::{Amounts, Shortage, pods_held, shortage};
+use crate::model::gpu::is_device;
+use crate::model::{JobKind, Node, Nodes, quantity};
+use crate::render::{Refusal, pods_in_all};
+use crate::view::text::count;
+
+/// Amounts that a scheduler of its own gives out, and no node tells.
+const TOLD_BY_NO_NODE: [&str; 3] = ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"];
+
+/// What one pod of a plan requests, and the nodes that it may use.
+pub(super) struct Demand<'p> {
+    plan: &'p Plan,
+    requests: Amounts,
+    /// Pods that must run at the same time.
+    together: u64,
+}
+
+/// How an answer is meant.
+pub(super) enum Verdict {
+    Possible,
+    /// Nodes that come may change it.
+    Doubtful(String),
+    Impossible(Box<Error>),
+}
+
+impl<'p> Demand<'p> {
+    pub(super) fn of(plan: &'p Plan) -> Self {
+        let mut requests = requests(&plan.rendered.probe.body);
+        requests.retain(|resource, _| !TOLD_BY_NO_NODE.contains(&resource.as_str()));
+        if let Some(claim) = &plan.rendered.choice.claim {
+            requests.insert(claimed(&claim.class), i128::from(claim.count) * 1000);
+        }
+        let together = job(&plan.input).map_or(1, |job| match job.kind {
+            JobKind::Training => u64::from(job.training.node_count),
+            _ => 1,
+        });
+        Self { plan, requests, together }
+    }
+
+    /// Returns true when the pods request devices.
+    pub(super) fn has_devices(&self) -> bool {
+        self.requests.keys().any(|resource| is_device(resource))
+    }
+
+    /// Judges by what the nodes have when nobody else uses them.
+    pub(super) fn ever(&self) -> Verdict {
+        let nodes: Vec<&Node> = self.nodes(&self.plan.rendered.choice.qualified).collect();
+        if nodes.is_empty() {
+            return Verdict::Possible;
+        }
+        let mut amounts: BTreeMap<String, Amounts> = nodes.iter().map(|node| (node.name.clone(), node.most())).collect();
+        if let Some(claim) = &self.plan.rendered.choice.claim {
+            for node in &nodes {
+                let offered = |product: Option<&String>| {
+                    claim.products.is_empty() || product.is_some_and(|product| claim.products.contains(product))
+                };
+                let devices = node.claimable.iter().filter(|one| one.driver == claim.class && offered(one.product.as_ref()));
+                let most = i128::from(devices.map(|one| one.count).sum::<u64>()) * 1000;
+                amounts.get_mut(&node.name).map(|amounts| amounts.insert(claimed(&claim.class), most));
+            }
+        }
+        let (message, hint) = match shortage(&self.requests, &amounts) {
+            Some(short) => (self.never(&short), self.never_hint(&short)),
+            None => match pods_held(&self.requests, &amounts) {
+                held if held >= self.together => return Verdict::Possible,
+                held => (
+                    format!("the nodes that qualify hold {held} such pods at once, and the job needs {} together", self.together),
+                    format!("set `resources.node_count: {held}`, or ask for less per pod"),
+                ),
+            },
+        };
+        let growing = nodes.iter().any(|node| node.is_autoscaled())
+            || self.plan.target.nodes.all().iter().any(|node| node.is_autoscaled() && self.in_pool(node));
+        if growing || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
+            let unless = if growing { "unless an autoscaler brings a larger node" } else { "unless that list is old" };
+            return Verdict::Doubtful(format!("{message}; the job waits for ever {unless}"));
+        }
+        let at = job(&self.plan.input).and_then(|job| job.resources.gpu_at);
+        let refusal = Refusal { name: "NeverFits", message, hints: vec![hint], at };
+        Verdict::Impossible(Box::new(Error::refused(refusal, &self.plan.input.file, &self.plan.input.text)))
+    }
+
+    /// Returns what is missing now and who holds it; `None` when the pods fit. The second is how many fit of how many.
+    pub(super) fn now(&self, room: &Room) -> Option<(String, u64, u64)> {
+        let usable = |node: &&Node| node.schedulable;
+        let free: BTreeMap<String, Amounts> = self
+            .nodes(&self.plan.rendered.choice.candidates)
+            .filter(usable)
+            .filter_map(|node| Some((node.name.clone(), room.free.get(&node.name)?.clone())))
+            .collect();
+        if self.plan.rendered.choice.claim.is_some() {
+            // What of devices is claimed is told by allocations, which are not read here.
+            return None;
+        }
+        let (fit, pods) = (pods_held(&self.requests, &free), job(&self.plan.input).map_or(1, pods_in_all));
+        let pods = u64::from(pods);
+        if fit >= pods {
+            return None;
+        }
+        let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
+        for (name, devices) in free.keys().filter_map(|node| room.held.get(node)).flatten() {
+            *holders.entry(name).or_default() += devices;
+        }
+        let mut holders: Vec<(&str, u64)> = holders.into_iter().collect();
+        holders.sort_by_key(|(name, devices)| (std::cmp::Reverse(*devices), *name));
+        let held = match holders.as_slice() {
+            [] => String::new(),
+            list => {
+                let shown: Vec<String> = list.iter().take(3).map(|(name, devices)| format!("{name} holds {devices}")).collect();
+                let more = list.len().saturating_sub(3);
+                let more = if more == 0 { String::new() } else { format!(" and {more} more hold the rest") };
+                format!("; {}{more}", shown.join(", "))
+            }
+        };
+        let missing = match shortage(&self.requests, &free) {
+            _ if pods > 1 => format!("only {fit} of {pods} pods fit now"),
+            None => return None,
+            Some(short) => match &short.node {
+                None => "no node that qualifies takes new pods now".to_owned(),
+                Some(node) => format!(
+                    "no node has {} free now; {node} has most: {}",
+                    self.amount(&short.resource, short.requested),
+                    bare(&short.resource, short.most.max(0))
+                ),
+            },
+        };
+        Some((format!("{missing}{held}"), fit, pods))
+    }
+
+    fn nodes<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a Node> {
+        self.plan.target.nodes.all().iter().filter(move |node| names.contains(&node.name))
+    }
+
+    fn in_pool(&self, node: &Node) -> bool {
+        let pool = job(&self.plan.input).and_then(|job| job.resources.pool.as_ref());
+        pool.is_none_or(|pool| node.pool() == Some(&pool.value))
+    }
+
+    fn never(&self, short: &Shortage) -> String {
+        let wanted = self.amount(&short.resource, short.requested);
+        let beside: Vec<String> = match is_device(&short.resource) {
+            true => Vec::new(),
+            false => {
+                let devices = self.requests.iter().filter(|(resource, _)| is_device(resource));
+                devices.map(|(resource, amount)| self.amount(resource, *amount)).collect()
+            }
+        };
+        let of_those = if beside.is_empty() { String::new() } else { format!(" with {}", beside.join(" and ")) };
+        let largest = short
+            .node
+            .as_ref()
+            .map_or(String::new(), |node| format!("; the largest has {} ({node})", bare(&short.resource, short.most)));
+        format!("no node{of_those} has {wanted}{largest}")
+    }
+
+    fn never_hint(&self, short: &Shortage) -> String {
+        let most = bare(&short.resource, short.most);
+        let field = match short.resource.as_str() {
+            "cpu" => "cpu",
+            "memory" => "memory",
+            resource if is_device(resource) => "gpu",
+            _ => return "ask for less, or submit it all the same with `--allow-pending`".to_owned(),
+        };
+        let less = if short.most > 0 { format!("set `resources.{field}` to {most} or less, or ") } else { String::new() };
+        format!("{less}submit it all the same with `--allow-pending`")
+    }
+
+    /// Formats an amount as people say it: `8 a100-80g`, `96 CPUs`, `1Ti of memory`.
+    fn amount(&self, resource: &str, milli: i128) -> String {
+        let kind = self.plan.rendered.choice.gpu_type.as_ref().map(ToString::to_string);
+        let number = bare(resource, milli);
+        match resource {
+            "cpu" => format!("{number} CPU{}", if milli == 1000 { "" } else { "s" }),
+            "memory" => format!("{number} of memory"),
+            "ephemeral-storage" => format!("{number} of ephemeral storage"),
+            _ if is_device(resource) || resource.ends_with(CLAIMED) => match kind {
+                Some(kind) => format!("{number} {kind}"),
+                None => count(u64::try_from(milli / 1000).unwrap_or(0), "GPU"),
+            },
+            _ => format!("{number} {resource}"),
+        }
+    }
+}
+
+const CLAIMED: &str = "/claimed";
+
+fn claimed(class: &str) -> String {
+    format!("{class}{CLAIMED}")
+}
+
+fn bare(resource: &str, milli: i128) -> String {
+    let whole = u64::try_from(milli / 1000).unwrap_or(0);
+    match resource {
+        "memory" | "ephemeral-storage" => quantity::binary(whole >> 20 << 20),
+        "cpu" if milli % 1000 != 0 => format!("{}.{}", milli / 1000, milli % 1000 / 100),
+        _ => whole.to_string(),
+    }
+}
+
+/// Returns the error as a warning of somebody who submits it all the same.
+pub(super) fn as_warning(error: &Error) -> String {
+    match &error.problems {
+        Some(problems) => problems.list.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
+        None => error.to_string(),
+    }
+}
+
+/// Returns the refusal of several things at once: the first is the message, the others are causes.
+pub(super) fn together(mut errors: Vec<Error>) -> Option<Error> {
+    if errors.is_empty() {
+        return None;
+    }
+    let first = errors.remove(0);
+    Some(errors.into_iter().fold(first, |mut error, other| {
+        error.causes.push(as_warning(&other));
+        error.hints.extend(other.hints.into_iter().filter(|hint| !error.hints.contains(hint)).collect::<Vec<_>>());
+        error
+    }))
+}
+
+/// What quotas never allow.
+pub(super) fn quota_error(message: String) -> Error {
+    Error::new(ErrorName::reported(ErrorKind::Request, "QuotaTooSmall"), message)
+        .hint("ask for less, or submit it all the same with `--allow-pending`")
+}

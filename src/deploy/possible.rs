@@ -1,0 +1,146 @@
+//! Tells what can never come about here, whoever waits: pods that no node holds, quotas that never allow them, names of what is
+//! not there. Also what is only missing now. It decides nothing: a command may submit all the same.
+
+use std::collections::BTreeSet;
+
+use futures::future::join3;
+use tokio::sync::OnceCell;
+
+use crate::cluster::{Connection, Room, requests};
+use crate::deploy::capacity::{Demand, Verdict, quota_error};
+use crate::deploy::plan::{Plan, job};
+use crate::deploy::references::{brought, check};
+use crate::error::{Error, ErrorKind, ErrorName};
+use crate::model::{QuotaUse, quantity};
+use crate::render::pods_in_all;
+
+/// What was found out about a job before it is written.
+#[derive(Default)]
+pub(super) struct Possibility {
+    /// What is never possible.
+    pub errors: Vec<Error>,
+    /// What could not be checked, or depends on nodes that may come.
+    pub warnings: Vec<String>,
+    /// What is missing now, and who holds it.
+    pub now: Option<String>,
+}
+
+/// The cluster and the other documents of a run.
+pub(super) struct Surroundings<'r> {
+    connection: &'r Connection,
+    /// Objects that the run makes.
+    coming: BTreeSet<String>,
+    /// What is left of the nodes; `None` inside for users who may not see all pods.
+    room: OnceCell<Option<Room>>,
+}
+
+impl<'r> Surroundings<'r> {
+    pub(super) fn new(connection: &'r Connection) -> Self {
+        Self { connection, coming: BTreeSet::new(), room: OnceCell::new() }
+    }
+
+    /// Adds what a document of the run brings.
+    pub(super) fn add(&mut self, plan: &Plan) {
+        let name = |object: &crate::render::Object| brought(object.plural, &plan.target.namespace, object.name());
+        self.coming.extend(plan.rendered.objects.iter().map(name));
+    }
+
+    /// Looks at everything that a job that is not there yet needs.
+    pub(super) async fn check(&self, plan: &Plan) -> Possibility {
+        let mut found = Possibility::default();
+        let demand = Demand::of(plan);
+        match demand.ever() {
+            Verdict::Possible => {}
+            Verdict::Doubtful(warning) => found.warnings.push(warning),
+            Verdict::Impossible(error) => found.errors.push(*error),
+        }
+        let namespace = Some(plan.target.namespace.as_str());
+        let (named, quotas, classes) = join3(
+            check(plan, &self.coming, self.connection),
+            self.connection.quotas(namespace),
+            self.connection.storage_classes(&plan.rendered),
+        )
+        .await;
+        found.errors.extend(named.errors);
+        found.warnings.extend(named.warnings);
+        let missing = classes.missing.into_iter().map(|message| {
+            Error::new(ErrorName::reported(ErrorKind::NotFound, "StorageClassNotFound"), message)
+                .hint("choose another `storageClass:` in `storage.workdirs`, or leave it out where there is a default")
+        });
+        found.errors.extend(missing);
+        found.warnings.extend(classes.warnings);
+        match quotas {
+            Ok(quotas) => {
+                let (never, now) = by_quota(plan, &quotas);
+                found.errors.extend(never.map(quota_error));
+                found.now = now;
+            }
+            Err(failure) if failure.is_forbidden() => {
+                found.warnings.push("the quotas of the namespace were not checked: you may not list resourcequotas".to_owned());
+            }
+            Err(failure) => found.warnings.push(format!("the quotas of the namespace were not checked: {failure}")),
+        }
+        if found.errors.is_empty() && found.now.is_none() && demand.has_devices() {
+            self.now(&demand, plan, &mut found).await;
+        }
+        found
+    }
+
+    async fn now(&self, demand: &Demand<'_>, plan: &Plan, found: &mut Possibility) {
+        let Ok(Some(room)) = self.room.get_or_try_init(|| self.connection.room(plan.target.nodes.all())).await else { return };
+        let gang = job(&plan.input).is_some_and(|job| job.training.node_count > 1);
+        match demand.now(room) {
+            // Half-placed jobs hold GPUs for nothing.
+            Some((line, ..)) if gang => {
+                let line =
+                    line.replacen("fit now", "fit now; those that start hold their GPUs while they wait for the others", 1);
+                found.warnings.push(line);
+            }
+            Some((line, ..)) => found.now = Some(line),
+            None => {}
+        }
+    }
+}
+
+/// Returns what no usage allows, and what the present one does not.
+fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>) {
+    let pods = job(&plan.input).map_or(1, |job| i128::from(pods_in_all(job)));
+    let requests = requests(&plan.rendered.probe.body);
+    let (mut never, mut now) = (None, None);
+    // One with a scope counts only some pods, which the API server knows.
+    for quota in quotas.iter().filter(|quota| !quota.scoped) {
+        for (key, hard) in &quota.hard {
+            let wanted = match key.as_str() {
+                "pods" => pods * 1000,
+                "limits.cpu" | "limits.memory" => continue,
+                key => requests.get(key.strip_prefix("requests.").unwrap_or(key)).map_or(0, |each| each * pods),
+            };
+            let (Some(hard_milli), true) = (quantity::milli(hard), wanted > 0) else { continue };
+            let used = quota.used.get(key).and_then(|used| quantity::milli(used)).unwrap_or(0);
+            let written = text(key, wanted);
+            if wanted > hard_milli {
+                never = never.or_else(|| {
+                    Some(format!("quota `{}` allows {hard} of {key} at most, and the job needs {written}", quota.name))
+                });
+            } else if wanted > hard_milli - used {
+                let left = text(key, (hard_milli - used).max(0));
+                now = now.or_else(|| {
+                    Some(format!(
+                        "quota `{}` has {left} of {hard} {key} left and the job needs {written}: it waits until others end (gpuctl get jobs -n {})",
+                        quota.name, quota.namespace
+                    ))
+                });
+            }
+        }
+    }
+    (never, now)
+}
+
+fn text(key: &str, milli: i128) -> String {
+    let whole = u64::try_from(milli / 1000).unwrap_or(0);
+    match key {
+        key if key.ends_with("memory") || key.ends_with("storage") => quantity::binary(whole),
+        _ if milli % 1000 != 0 => format!("{milli}m"),
+        _ => whole.to_string(),
+    }
+}

@@ -1,0 +1,218 @@
+//! Collects what the pods of a job name and do not bring: claims, secrets, ConfigMaps, service accounts. A pod that names what is
+//! not there waits for ever, and the API server says nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use serde_json::Value;
+
+use crate::cluster::{Connection, Failure};
+use crate::deploy::plan::Plan;
+use crate::error::{Error, ErrorName};
+
+/// A kind of object that pods name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NamedKind {
+    Claim,
+    Secret,
+    ConfigMap,
+    ServiceAccount,
+}
+
+impl NamedKind {
+    fn plural(self) -> &'static str {
+        match self {
+            Self::Claim => "persistentvolumeclaims",
+            Self::Secret => "secrets",
+            Self::ConfigMap => "configmaps",
+            Self::ServiceAccount => "serviceaccounts",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Secret => "secret",
+            Self::ConfigMap => "ConfigMap",
+            Self::ServiceAccount => "service account",
+        }
+    }
+
+    fn hint(self, name: &str, keys: &BTreeSet<String>) -> String {
+        match self {
+            Self::Claim => "`gpuctl get claims` lists those that are there; one with a `size:` is made with the job".to_owned(),
+            Self::Secret => {
+                let options: String = keys.iter().map(|key| format!(" --from-env {key}")).collect();
+                let options = if options.is_empty() { " --from-env KEY".to_owned() } else { options };
+                format!("gpuctl create secret {name}{options}")
+            }
+            Self::ConfigMap | Self::ServiceAccount => {
+                "ask whoever runs the namespace for it, or submit all the same with `--allow-pending`".to_owned()
+            }
+        }
+    }
+}
+
+/// What a pod needs to start: names by kind, with the keys that it reads.
+type Needs = BTreeMap<(NamedKind, String), BTreeSet<String>>;
+
+/// What was found out about the names of a job.
+#[derive(Default)]
+pub(super) struct Found {
+    pub errors: Vec<Error>,
+    pub warnings: Vec<String>,
+}
+
+/// Asks for everything that the pods name and neither their job nor another of the run (`coming`) brings.
+pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &Connection) -> Found {
+    let namespace = &plan.target.namespace;
+    let mut needs = needs(&plan.rendered.probe.body["spec"]);
+    needs.retain(|(kind, name), _| !coming.contains(&brought(kind.plural(), namespace, name)));
+    let asked = needs.iter().map(|((kind, name), _)| {
+        let path = format!("/api/v1/namespaces/{namespace}/{}/{name}", kind.plural());
+        async move { connection.find::<Value>(&path).await }
+    });
+    let answers: Vec<Result<Option<Value>, Failure>> = join_all(asked).await;
+    let mut found = Found::default();
+    for (((kind, name), keys), answer) in needs.iter().zip(answers) {
+        let words = kind.words();
+        match answer {
+            Ok(None) => {
+                let message = format!("{words} `{name}` does not exist in namespace `{namespace}`");
+                found.errors.push(
+                    Error::new(ErrorName::reported(crate::error::ErrorKind::NotFound, kind.error_name()), message)
+                        .hint(kind.hint(name, keys)),
+                );
+            }
+            Ok(Some(object)) => {
+                let has = has_keys(&object);
+                let lacks: Vec<&str> = keys.iter().filter(|key| !has.contains(key.as_str())).map(String::as_str).collect();
+                if !lacks.is_empty() {
+                    let there = if has.is_empty() {
+                        "it is empty".to_owned()
+                    } else {
+                        format!("it has {}", has.into_iter().collect::<Vec<_>>().join(", "))
+                    };
+                    let message = format!("{words} `{name}` has no key `{}`; {there}", lacks.join("`, `"));
+                    found.errors.push(
+                        Error::new(ErrorName::reported(crate::error::ErrorKind::NotFound, "KeyNotFound"), message)
+                            .hint(kind.hint(name, keys)),
+                    );
+                }
+            }
+            Err(failure) if failure.is_forbidden() => {
+                found
+                    .warnings
+                    .push(format!("whether {words} `{name}` exists was not checked: you may not read {}", kind.plural()));
+            }
+            Err(failure) => found.warnings.push(format!("whether {words} `{name}` exists was not checked: {failure}")),
+        }
+    }
+    found
+}
+
+impl NamedKind {
+    fn error_name(self) -> &'static str {
+        match self {
+            Self::Claim => "ClaimNotFound",
+            Self::Secret => "SecretNotFound",
+            Self::ConfigMap => "ConfigMapNotFound",
+            Self::ServiceAccount => "ServiceAccountNotFound",
+        }
+    }
+}
+
+/// Returns how an object of this run is remembered.
+pub(super) fn brought(plural: &str, namespace: &str, name: &str) -> String {
+    format!("{plural}/{namespace}/{name}")
+}
+
+fn has_keys(object: &Value) -> BTreeSet<&str> {
+    let of = |field: &str| object[field].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect::<Vec<_>>();
+    ["data", "binaryData", "stringData"].into_iter().flat_map(of).collect()
+}
+
+fn needs(spec: &Value) -> Needs {
+    let mut needs = Needs::new();
+    let mut add = |kind: NamedKind, of: &Value, field: &str, keys: Vec<&str>| {
+        if let Some(name) = of[field].as_str().filter(|name| !name.is_empty() && of["optional"] != true) {
+            needs.entry((kind, name.to_owned())).or_default().extend(keys.into_iter().map(ToOwned::to_owned));
+        }
+    };
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let keys = |of: &Value| -> Vec<String> {
+        list(&of["items"]).iter().filter_map(|item| item["key"].as_str().map(ToOwned::to_owned)).collect()
+    };
+    for volume in list(&spec["volumes"]) {
+        add(NamedKind::Claim, &volume["persistentVolumeClaim"], "claimName", Vec::new());
+        let projected = list(&volume["projected"]["sources"]);
+        let secrets =
+            std::iter::once((&volume["secret"], "secretName")).chain(projected.iter().map(|one| (&one["secret"], "name")));
+        for (secret, field) in secrets {
+            add(NamedKind::Secret, secret, field, keys(secret).iter().map(String::as_str).collect());
+        }
+        let maps = std::iter::once(&volume["configMap"]).chain(projected.iter().map(|one| &one["configMap"]));
+        for map in maps {
+            add(NamedKind::ConfigMap, map, "name", keys(map).iter().map(String::as_str).collect());
+        }
+    }
+    for container in list(&spec["containers"]).iter().chain(&list(&spec["initContainers"])) {
+        for variable in list(&container["env"]) {
+            let from = &variable["valueFrom"];
+            for (kind, reference) in
+                [(NamedKind::Secret, &from["secretKeyRef"]), (NamedKind::ConfigMap, &from["configMapKeyRef"])]
+            {
+                add(kind, reference, "name", reference["key"].as_str().into_iter().collect());
+            }
+        }
+        for source in list(&container["envFrom"]) {
+            add(NamedKind::Secret, &source["secretRef"], "name", Vec::new());
+            add(NamedKind::ConfigMap, &source["configMapRef"], "name", Vec::new());
+        }
+    }
+    add(NamedKind::ServiceAccount, spec, "serviceAccountName", Vec::new());
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_pod_needs_is_collected_and_what_is_optional_is_not() {
+        let spec = json!({
+            "serviceAccountName": "robot",
+            "volumes": [
+                {"persistentVolumeClaim": {"claimName": "models"}},
+                {"secret": {"secretName": "tls", "items": [{"key": "tls.crt", "path": "a"}]}},
+                {"configMap": {"name": "maybe", "optional": true}},
+                {"projected": {"sources": [{"configMap": {"name": "code", "items": [{"key": "main.py", "path": "m"}]}}]}},
+                {"emptyDir": {}},
+            ],
+            "containers": [{"env": [
+                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "HF_TOKEN"}}},
+                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "other", "key": "x", "optional": true}}},
+            ]}],
+            "initContainers": [{"envFrom": [{"configMapRef": {"name": "settings"}}]}],
+        });
+        let found: Vec<(String, Vec<String>)> = needs(&spec)
+            .into_iter()
+            .map(|((kind, name), keys)| (format!("{}/{name}", kind.words()), keys.into_iter().collect()))
+            .collect();
+        let expected = [
+            ("claim/models", vec![]),
+            ("secret/hub", vec!["HF_TOKEN"]),
+            ("secret/tls", vec!["tls.crt"]),
+            ("ConfigMap/code", vec!["main.py"]),
+            ("ConfigMap/settings", vec![]),
+            ("service account/robot", vec![]),
+        ];
+        let expected: Vec<(String, Vec<String>)> = expected
+            .into_iter()
+            .map(|(name, keys)| (name.to_owned(), keys.into_iter().map(ToOwned::to_owned).collect()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+}
