@@ -64,7 +64,7 @@ fn waiting_costs_few_requests_and_hears_of_changes_at_once() {
     // Eight GPUs are there, so whoever comes next waits; a deadline is kept though nothing changes.
     let started = Instant::now();
     let hurried = run(command(&["create", "-f", &file("third", 8), "--wait", "--timeout", "3s"]), "").exits(7);
-    hurried.says("pending Unschedulable after 3 s");
+    hurried.says("timed out after 3 s: job `third` is pending Unschedulable");
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     run(command(&["delete", "job", "third"]), "").ok();
     let mut waiter = command(&["create", "-f", &file("second", 8), "--wait", "--timeout", "120s", "-o", "json"]);

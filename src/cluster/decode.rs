@@ -257,6 +257,14 @@ impl PodStatus<'_> {
         starts?.into_iter().max()
     }
 
+    /// Returns what a container waits for that waiting alone does not bring.
+    pub(super) fn trouble(&self) -> Option<String> {
+        const BENIGN: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+        let statuses = self.container_statuses.iter().chain(&self.init_container_statuses);
+        let mut waiting = statuses.filter_map(|status| status.state.waiting.as_ref());
+        waiting.find(|waiting| !BENIGN.contains(&waiting.reason.as_ref())).map(|waiting| waiting.reason.to_string())
+    }
+
     pub(super) fn phase(&self) -> PodPhase {
         match self.phase.as_ref() {
             "Running" => PodPhase::Running,

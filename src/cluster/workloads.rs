@@ -375,6 +375,7 @@ impl OwnedPod<'_> {
             created_at: self.metadata.creation_timestamp,
             started_at: self.status.start_time,
             ended_at: ends.max(),
+            trouble: self.status.trouble(),
         }
     }
 }

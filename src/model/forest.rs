@@ -171,10 +171,11 @@ fn standing(top: &OwnerObject, pods: &[WorkPod]) -> Standing {
         return verdict;
     }
     let any = |phase: PodPhase| pods.iter().any(|pod| pod.phase == phase);
-    if any(PodPhase::Running) {
+    // The phase of a pod that crashes in a loop is still `Running`.
+    if pods.iter().any(|pod| pod.phase == PodPhase::Running && pod.trouble.is_none()) {
         return Standing::Running;
     }
-    if any(PodPhase::Pending) || top.resting.is_some() {
+    if any(PodPhase::Running) || any(PodPhase::Pending) || top.resting.is_some() {
         return Standing::Pending;
     }
     match () {

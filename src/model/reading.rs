@@ -106,7 +106,10 @@ pub(crate) struct Figures {
     /// Mean per device.
     pub memory_used: Option<Mebibytes>,
     pub memory_total: Option<Mebibytes>,
+    /// Mean per device.
     pub power: Option<Watts>,
+    /// Sum over the devices; `None` when one of them does not tell.
+    pub power_in_all: Option<Watts>,
 }
 
 impl Figures {
@@ -129,6 +132,7 @@ impl Figures {
             memory_used,
             memory_total: units::mean(pairs().map(|(_, total)| total)),
             power: mean(readings.clone(), |reading| reading.power),
+            power_in_all: readings.clone().map(|reading| reading.power.map(|Watts(watts)| watts)).sum::<Option<f64>>().map(Watts),
         }
     }
 }

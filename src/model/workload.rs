@@ -46,6 +46,8 @@ pub(crate) struct WorkPod {
     pub created_at: Option<Timestamp>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
+    /// What a container waits for that waiting alone does not bring: `CrashLoopBackOff`.
+    pub trouble: Option<String>,
 }
 
 impl WorkPod {
@@ -110,6 +112,12 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
+    /// Returns why one of its pods does not work, in Kubernetes' word.
+    #[must_use]
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.pods.iter().filter(|pod| !pod.ended()).find_map(|pod| pod.trouble.as_deref())
+    }
+
     /// Counts the whole devices that it holds.
     #[must_use]
     pub(crate) fn gpus_held(&self) -> GpuCount {

@@ -6,7 +6,7 @@ use futures::future::join3;
 
 use crate::cluster::{Connection, Failure, InventorySnapshot, Wanted};
 use crate::context::Context;
-use crate::model::{Job, PoolDefinition, State};
+use crate::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
 use crate::observe::metrics::OptionalMetrics;
 use crate::observe::nodes;
 use crate::stats::devices::Moment;
@@ -47,7 +47,8 @@ pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
 
 /// Returns every pool, or the one called `only`.
 pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<PoolsFound, Failure> {
-    let wanted = Wanted { pool: only.map(ToOwned::to_owned), ..Wanted::default() };
+    // Jobs that name no pool may sit on its nodes.
+    let wanted = Wanted::default();
     let (stock, definitions, jobs) = join3(connection.stock(), connection.pools(), connection.jobs(&wanted)).await;
     let stock = stock?;
     let definitions: Option<Vec<PoolDefinition>> = allowed(definitions)?;
@@ -59,7 +60,13 @@ pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<
     let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
     let mut names: BTreeSet<&str> = stock.inventory.pools();
     names.extend(of_any.iter().map(|pool| pool.name.as_str()));
-    let is_in = |job: &&Job, pool: &str| job.pool.as_deref() == Some(pool) && !State::of(job).status.is_final();
+    let sits_in = |job: &Job, pool: &str| {
+        let hosts: BTreeSet<&str> = stock.inventory.pool(pool).map(NodeUsage::name).collect();
+        let on = |pod: &Pod| !pod.ended() && pod.node.as_deref().is_some_and(|node| hosts.contains(node));
+        job.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO && on(pod))
+    };
+    let is_in =
+        |job: &&Job, pool: &str| (job.pool.as_deref() == Some(pool) || sits_in(job, pool)) && !State::of(job).status.is_final();
     let pool = |name: &str| PoolUse {
         hosts: stock.inventory.pool(name).cloned().collect(),
         defined: definitions.is_some(),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::table::{Table, left, right};
+use super::table::{Cell, Table, left, right};
 use super::text::{age, clean};
 use super::{Format, TextStyle};
 use crate::model::Claim;
@@ -73,8 +73,9 @@ pub(crate) fn table(claims: &[Claim], format: Format, headers: bool, look: TextS
         left("STATUS").yielding(),
         right("LAST USE"),
         left("CLASS").yielding(),
-        right("AGE"),
-    ]);
+        right("AGE").in_csv("age_seconds"),
+    ])
+    .with_wide();
     for claim in claims {
         let job = match (&claim.job, claim.job_exists) {
             (Some(job), Some(false)) => format!("{job} (deleted)"),
@@ -94,7 +95,7 @@ pub(crate) fn table(claims: &[Claim], format: Format, headers: bool, look: TextS
             claim.status.clone().into(),
             used.into(),
             claim.storage_class.clone().unwrap_or_else(|| "-".to_owned()).into(),
-            age(claim.created_at, now).into(),
+            Cell::age(claim.created_at, now),
         ]);
     }
     table.show(format, headers, look)

@@ -58,7 +58,7 @@ pub(crate) fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used, figures.memory_total)
 }
 
-/// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi; 312 W`: of those that are held, whoever names them. `None`
+/// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in all`: of those that are held, whoever names them. `None`
 /// where nothing was sampled.
 #[must_use]
 pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
@@ -71,10 +71,12 @@ pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
         text.push_str(&format!(", of {} of {held} GPUs", figures.sampled));
     }
     if let Some(memory) = memory_of(figures) {
-        text.push_str(&format!("; memory {memory}"));
+        let each = if figures.devices > 1 { " per GPU" } else { "" };
+        text.push_str(&format!("; memory {memory}{each}"));
     }
-    if let Some(Watts(watts)) = figures.power {
-        text.push_str(&format!("; {watts:.0} W"));
+    if let Some(Watts(watts)) = figures.power_in_all {
+        let all = if figures.devices > 1 { " in all" } else { "" };
+        text.push_str(&format!("; {watts:.0} W{all}"));
     }
     Some(text)
 }

@@ -12,9 +12,9 @@ use super::text::{clean, paint};
 /// Formats `error: …` with causes, problems and hints.
 #[must_use]
 pub(crate) fn error_text(error: &Error, look: TextStyle) -> String {
-    let mut text = format!("{} {}\n", paint("error:", Some(Color::Red), look), clean(&error.message));
+    let mut text = format!("{} {}\n", paint("error:", Some(Color::Red), look), wrapped(&error.message, 7, look));
     for cause in &error.causes {
-        text.push_str(&format!("  caused by: {}\n", clean(cause)));
+        text.push_str(&format!("  caused by: {}\n", wrapped(cause, 13, look)));
     }
     if let Some(problems) = &error.problems {
         for problem in &problems.list {
@@ -25,9 +25,16 @@ pub(crate) fn error_text(error: &Error, look: TextStyle) -> String {
         text.push('\n');
     }
     for hint in &error.hints {
-        text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), clean(hint)));
+        text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), wrapped(hint, 6, look)));
     }
     text
+}
+
+/// Breaks a text between words where a terminal would break it within them. A command stays on its line, for it is copied.
+fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
+    let text = clean(text);
+    let is_command = text.starts_with("gpuctl ") || text.starts_with("kubectl ");
+    if is_command { text.into_owned() } else { super::text::wrapped(&text, indent, look) }
 }
 
 /// Returns a problem with its place and its line.
@@ -114,7 +121,7 @@ pub(crate) fn error_json(error: &Error) -> String {
 /// Returns a warning as text.
 #[must_use]
 pub(crate) fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
-    let mut text = format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), clean(message));
+    let mut text = format!("{} {}\n", paint("warning:", Some(Color::Yellow), look), wrapped(message, 9, look));
     if let Some(hint) = hint {
         text.push_str(&format!("{} {}\n", paint("hint:", Some(Color::Cyan), look), clean(hint)));
     }

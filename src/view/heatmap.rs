@@ -170,6 +170,12 @@ pub(crate) fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetr
         for reading in readings {
             match reading.and_then(|reading| metric.value(reading)) {
                 None => text.push_str("    -"),
+                // What nobody holds has nothing to do.
+                Some(_) if metric == HeatmapMetric::Utilization && is_free(*reading) => text.push_str("    ·"),
+                Some(value) if metric == HeatmapMetric::Utilization => {
+                    text.push(' ');
+                    text.push_str(&tile(&format!("{value:>4.0}"), 1.0 - value / 100.0, look));
+                }
                 Some(value) => {
                     let share = (value - lowest as f64) / (highest - lowest).max(1) as f64;
                     text.push(' ');
@@ -194,17 +200,24 @@ pub(crate) fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetr
                 .holders
                 .first()
                 .map_or(String::new(), |(namespace, pod)| format!(" ({}/{})", clean(namespace), clean(pod)));
-            text.push_str(&format!("   coldest held: {} {value:.0} {}{holder}", place(reading), metric.unit()));
+            text.push_str(&format!("\ncoldest held: {} {value:.0} {}{holder}", place(reading), metric.unit()));
         }
         text.push('\n');
     }
+    if metric == HeatmapMetric::Utilization && devices.iter().any(|reading| is_free(Some(reading))) {
+        text.push_str("· free; red: held and idle\n");
+    }
     text
+}
+
+fn is_free(reading: Option<&Reading>) -> bool {
+    reading.is_some_and(|reading| reading.held == Some(false))
 }
 
 /// Devices of a node that have a column by their number.
 const WIDEST: usize = 64;
 
-/// Returns a number on its color: blue is cold, red is hot.
+/// Returns a number on its color: red where somebody should look, blue and green where all is well.
 fn tile(text: &str, share: f64, look: TextStyle) -> String {
     use colored::Colorize;
     if !look.color {

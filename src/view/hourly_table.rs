@@ -36,16 +36,17 @@ pub(crate) fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: 
         RowKind::Workloads => &[
             left("NAMESPACE"),
             left("WORKLOAD"),
-            left("KIND"),
-            left("STATUS"),
+            left("KIND").yielding(),
+            left("STATUS").yielding(),
             right("HELD"),
             right("UTIL"),
-            right("P95"),
-            right("MEM GIB"),
-            right("PODS"),
+            right("P95").yielding(),
+            right("MEM GIB").yielding(),
+            right("PODS").yielding(),
         ],
     };
-    let mut table = Table::new(several.then_some(left("CLUSTER")).into_iter().chain([left("HOUR")]).chain(own.iter().copied()));
+    let mut table =
+        Table::new(several.then_some(left("CLUSTER")).into_iter().chain([left("HOUR")]).chain(own.iter().copied())).with_wide();
     for row in rows {
         let mut cells: Vec<Cell> = several.then(|| row.cluster().into()).into_iter().collect();
         let short = row.hour().to_string().get(..16).unwrap_or_default().replace('T', " ");

@@ -7,7 +7,7 @@ use crate::model::{Figures, GpuCount, Job, Percent, State};
 
 use super::coverage::{Coverage, memory_of, percent, rounded};
 use super::table::{Cell, Table, left, right};
-use super::text::{age, bar, clean, state, status_color};
+use super::text::{bar, clean, state, status_color};
 use super::{Format, TextStyle};
 
 /// A job with what was found out about it.
@@ -111,13 +111,14 @@ pub(crate) fn table(rows: &[JobRow], format: Format, headers: bool, look: TextSt
     let users = wide || several(|row| row.job.user.as_deref());
     let mut columns = Vec::new();
     columns.extend(namespaces.then_some(left("NAMESPACE")));
-    columns.extend([left("NAME"), left("KIND"), left("STATUS"), right("GPU"), left("TYPE"), right("UTIL"), left("POOL")]);
-    columns.extend(users.then_some(left("USER")));
+    columns.extend([left("NAME"), left("KIND").yielding(), left("STATUS"), right("GPU"), left("TYPE").yielding(), right("UTIL")]);
+    columns.push(left("POOL").yielding());
+    columns.extend(users.then_some(left("USER").yielding()));
     // Beside measured numbers a bar would only take their room.
     let bars = look.width.is_some() && rows.iter().all(|row| row.figures.is_none());
-    columns.extend([right("AGE"), if bars { left("PROGRESS") } else { right("PROGRESS") }]);
+    columns.extend([right("AGE").in_csv("age_seconds"), if bars { left("PROGRESS") } else { right("PROGRESS") }]);
     columns.extend(wide.then_some(left("MESSAGE")));
-    let mut table = Table::new(columns);
+    let mut table = Table::new(columns).with_wide();
     for JobRow { job, state: found, progress, figures } in rows {
         let mut cells: Vec<Cell> = Vec::new();
         cells.extend(namespaces.then(|| job.namespace.clone().into()));
@@ -137,7 +138,7 @@ pub(crate) fn table(rows: &[JobRow], format: Format, headers: bool, look: TextSt
             (Some(percent), true) => bar(*percent, 5, look),
             (Some(percent), false) => format!("{percent:.0}%"),
         };
-        cells.extend([age(job.created_at, now).into(), progress.into()]);
+        cells.extend([Cell::age(job.created_at, now), progress.into()]);
         cells.extend(wide.then(|| found.message.clone().unwrap_or_default().into()));
         table.row(cells);
     }

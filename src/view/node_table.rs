@@ -10,7 +10,7 @@ use crate::model::{Count, NodeHealth, NodeUsage, inventory};
 use super::coverage::percent;
 use super::nodes::gpus;
 use super::table::{Cell, Table, left, right};
-use super::text::{age, count, joined, or_dash};
+use super::text::{count, joined, or_dash};
 use super::{Format, TextStyle};
 
 /// Formats the percentage of a resource that pods request.
@@ -57,7 +57,7 @@ pub(crate) fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: T
     let mut columns = vec![left("NAME"), left("STATUS"), left("POOL"), left("TYPE"), right("GPUS"), right("FREE")];
     columns.extend(sliced.then_some(left("SLICES FREE")));
     columns.extend([right("UTIL"), right("CPU"), right("MEM")]);
-    columns.extend(wide.then_some([right("AGE"), left("REASON")]).into_iter().flatten());
+    columns.extend(wide.then_some([right("AGE").in_csv("age_seconds"), left("REASON")]).into_iter().flatten());
     let mut table = Table::new(columns);
     for host in hosts {
         let mut cells: Vec<Cell> = vec![
@@ -72,7 +72,7 @@ pub(crate) fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: T
         cells.push(utilization(host));
         cells.extend(requested(host));
         if wide {
-            cells.extend([age(host.details.created_at, now).into(), host.reason.clone().unwrap_or_default().into()]);
+            cells.extend([Cell::age(host.details.created_at, now), host.reason.clone().unwrap_or_default().into()]);
         }
         table.row(cells);
     }
@@ -91,7 +91,8 @@ fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
         right("UTIL"),
         right("CPU").yielding(),
         right("MEM").yielding(),
-    ]);
+    ])
+    .with_wide();
     for host in hosts {
         let slices = inventory::total(host.slices.values().copied());
         let sliced = host.types.is_empty() && host.slices.keys().any(|name| name.starts_with("mig-"));
@@ -192,9 +193,10 @@ pub(crate) fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, 
         left("TYPE"),
         left("STATUS"),
         right("UTIL"),
-        right("MEM"),
+        right("MEM").in_csv("memory_gib"),
         left("HOLDER").yielding(),
-    ]);
+    ])
+    .with_wide();
     for host in hosts {
         for gpu in gpus(host) {
             table.row(vec![
@@ -203,7 +205,10 @@ pub(crate) fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, 
                 gpu.r#type.map(|kind| kind.to_string()).unwrap_or_default().into(),
                 gpu.status.into(),
                 percent(gpu.utilization).into(),
-                gpu.memory_usage.unwrap_or_default().into(),
+                Cell::measured(
+                    gpu.memory_usage.clone().unwrap_or_default(),
+                    gpu.memory_usage.as_deref().and_then(|text| text.split("Gi").next()).map(ToOwned::to_owned),
+                ),
                 gpu.holders
                     .iter()
                     .map(|holder| format!("{}/{}", holder.namespace, holder.pod))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::model::{Count, Figures, GpuType, Job, NodeHealth, NodeUsage, Percent, PoolDefinition, Reading, State};
+use crate::model::{Count, Figures, GpuType, Holder, Job, NodeHealth, NodeUsage, Percent, PoolDefinition, Reading, State};
 
 use super::coverage::{self, Coverage, percent, rounded};
 use super::node::RunningJob;
@@ -22,7 +22,7 @@ pub(crate) struct PoolUse {
     pub definition: Option<PoolDefinition>,
     /// False when definitions may not be read.
     pub defined: bool,
-    /// Jobs that have not ended, as far as they may be seen.
+    /// Jobs that have not ended and name the pool or run on its nodes, as far as they may be seen.
     pub jobs: Vec<Job>,
     /// True when there are no others.
     pub all_jobs: bool,
@@ -38,6 +38,16 @@ impl PoolUse {
     #[must_use]
     pub(crate) fn job_count(&self) -> Option<u64> {
         self.all_jobs.then_some(self.jobs.len() as u64)
+    }
+
+    /// Returns pods that hold devices of its nodes and belong to no job of ours that is listed, with their nodes.
+    fn guests(&self) -> Vec<(&str, &Holder)> {
+        let listed = |holder: &Holder| {
+            let is = |job: &Job| job.namespace == holder.namespace && Some(job.name.as_str()) == holder.job.as_deref();
+            self.jobs.iter().any(is)
+        };
+        let holders = self.hosts.iter().flat_map(|host| host.holders.iter().map(|holder| (host.name(), holder)));
+        holders.filter(|(_, holder)| !listed(holder)).collect()
     }
 
     fn figures(&self) -> Figures {
@@ -153,7 +163,8 @@ pub(crate) fn table(pools: &[PoolUse], format: Format, headers: bool, look: Text
         right("UTIL"),
         right("JOBS"),
         left("DESCRIPTION").yielding(),
-    ]);
+    ])
+    .with_wide();
     for pool in pools {
         let gpus = pool.gpus();
         let description = pool.definition.as_ref().and_then(|definition| definition.description.clone());
@@ -291,6 +302,14 @@ pub(crate) fn text(pool: &PoolUse, look: TextStyle) -> String {
                 job.gpus().to_string().into(),
                 job.user.clone().unwrap_or_default().into(),
             ]);
+        }
+        text.push_str(&table.show(Format::Table, true, look));
+    }
+    let guests = pool.guests();
+    if !guests.is_empty() {
+        let mut table = Table::new([left("OTHERS ON ITS NODES"), left("NODE"), right("GPUS")]);
+        for (node, holder) in guests {
+            table.row(vec![format!("{}/{}", holder.namespace, holder.pod).into(), node.into(), holder.gpus.to_string().into()]);
         }
         text.push_str(&table.show(Format::Table, true, look));
     }

@@ -207,13 +207,20 @@ fn color(band: Band) -> Option<colored::Color> {
 pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
     let people = look.width.is_some() && format == Format::Table;
     let score = if people { left("SCORE") } else { right("SCORE") };
-    let mut columns = vec![left("NAMESPACE/POD"), left("NODE"), left("GPU"), score, right("UTIL"), right("MEM")];
+    let mut columns = vec![
+        left("NAMESPACE/POD"),
+        left("NODE"),
+        left("GPU"),
+        score,
+        right("UTIL").yielding(),
+        right("MEM").yielding().in_csv("memory_gib"),
+    ];
     columns.extend([left("STATUS")]);
     let opinions = rows.iter().any(|row| row.opinion.is_some());
     columns.extend(opinions.then_some([left("AI"), left("REASON")]).into_iter().flatten());
     let wide = matches!(format, Format::Wide | Format::Csv);
     columns.extend(wide.then_some([left("GPU ID"), left("TERMS"), right("SAMPLES")]).into_iter().flatten());
-    let mut table = Table::new(columns);
+    let mut table = Table::new(columns).with_wide();
     for row in rows {
         let (namespace, pod) = row.holder();
         let holder = namespace.zip(pod).map_or_else(|| "-".to_owned(), |(namespace, pod)| format!("{namespace}/{pod}"));
@@ -230,7 +237,7 @@ pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextSt
             if row.measured { row.reading.id().to_string() } else { "-".to_owned() }.into(),
             value.into(),
             percent(row.score.utilization).into(),
-            memory.into(),
+            Cell::measured(memory, row.score.memory_used.map(|used| format!("{:.2}", used.gibibytes()))),
             Cell::colored(row.score.band.word(), color(row.score.band)),
         ];
         if opinions {
@@ -276,9 +283,14 @@ fn footer(rows: &[Scored]) -> String {
 #[must_use]
 pub(crate) fn stats_text(stats: &ScoreStats) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+    let unknown = stats.by_status.get(Band::Unknown.word()).copied().unwrap_or(0);
+    let known = match unknown {
+        0 => count(stats.total_gpus as u64, "GPU"),
+        _ => format!("{}, {unknown} of them unknown: the others have", count(stats.total_gpus as u64, "GPU")),
+    };
     let mut text = format!(
-        "{}: mean score {}, from {} to {}; {} low, of them {} idle\n",
-        count(stats.total_gpus as u64, "GPU"),
+        "{known}{} mean score {}, from {} to {}; {} low, of them {} idle\n",
+        if unknown == 0 { ":" } else { "" },
         number(stats.avg_score),
         number(stats.min_score),
         number(stats.max_score),

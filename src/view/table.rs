@@ -1,5 +1,6 @@
 //! Renders lists in columns: aligned for people, bare for pipes, CSV for programs.
 
+use jiff::Timestamp;
 use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Padding, Style};
@@ -14,18 +15,42 @@ use colored::Color;
 pub(crate) struct Cell {
     text: String,
     color: Option<Color>,
+    /// What CSV has instead: a number in the unit of the column's header.
+    number: Option<String>,
 }
 
 impl Cell {
     #[must_use]
     pub(crate) fn colored(text: impl Into<String>, color: Option<Color>) -> Self {
-        Self { text: text.into(), color }
+        Self { text: text.into(), color, number: None }
+    }
+
+    /// Makes a cell that is a number in CSV; `None` is unknown there.
+    #[must_use]
+    pub(crate) fn measured(text: impl Into<String>, number: Option<impl ToString>) -> Self {
+        let number = number.map(|number| number.to_string());
+        Self { text: text.into(), color: None, number: Some(number.unwrap_or_default()) }
+    }
+
+    /// Returns how long ago a time was: in one unit for people, in seconds in CSV.
+    #[must_use]
+    pub(crate) fn age(from: Option<Timestamp>, now: Timestamp) -> Self {
+        Self::measured(text::age(from, now), from.map(|from| now.duration_since(from).as_secs().max(0)))
+    }
+
+    /// What CSV has in a column of this unit.
+    fn plain(&self) -> String {
+        match &self.number {
+            Some(number) => number.clone(),
+            None if self.text == "-" => String::new(),
+            None => self.text.strip_suffix('%').unwrap_or(&self.text).to_owned(),
+        }
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Self { text: text.into(), color: None }
+        Self { text: text.into(), color: None, number: None }
     }
 }
 
@@ -36,6 +61,8 @@ pub(crate) struct Column {
     pub right: bool,
     /// Left out where a terminal is too narrow for it.
     pub yields: bool,
+    /// The header in CSV, which says the unit.
+    pub in_csv: Option<&'static str>,
 }
 
 impl Column {
@@ -43,16 +70,33 @@ impl Column {
     pub(crate) const fn yielding(self) -> Self {
         Self { yields: true, ..self }
     }
+
+    #[must_use]
+    pub(crate) const fn in_csv(self, header: &'static str) -> Self {
+        Self { in_csv: Some(header), ..self }
+    }
+
+    /// Returns the header of CSV: that of the table in small letters, with the unit of what stands below it.
+    fn header<'c>(&self, mut cells: impl Iterator<Item = &'c Cell>) -> String {
+        match self.in_csv {
+            Some(header) => header.to_owned(),
+            None => {
+                let name = self.title.to_lowercase().replace(' ', "_");
+                let percent = matches!(self.title, "UTIL" | "MIN" | "P50" | "P95" | "MAX" | "RATE" | "CPU" | "MEM" | "PROGRESS");
+                if percent || cells.any(|cell| cell.text.ends_with('%')) { format!("{name}_percent") } else { name }
+            }
+        }
+    }
 }
 
 #[must_use]
 pub(crate) const fn left(title: &'static str) -> Column {
-    Column { title, right: false, yields: false }
+    Column { title, right: false, yields: false, in_csv: None }
 }
 
 #[must_use]
 pub(crate) const fn right(title: &'static str) -> Column {
-    Column { title, right: true, yields: false }
+    Column { title, right: true, yields: false, in_csv: None }
 }
 
 /// Rows under titles.
@@ -60,12 +104,20 @@ pub(crate) const fn right(title: &'static str) -> Column {
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    /// True where `-o wide` shows every column.
+    wide: bool,
 }
 
 impl Table {
     #[must_use]
     pub(crate) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
-        Self { columns: columns.into_iter().collect(), rows: Vec::new() }
+        Self { columns: columns.into_iter().collect(), rows: Vec::new(), wide: false }
+    }
+
+    /// Says under the table which columns had no room, for `-o wide` has them.
+    #[must_use]
+    pub(crate) fn with_wide(self) -> Self {
+        Self { wide: true, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
@@ -79,25 +131,49 @@ impl Table {
         if format == Format::Csv { self.csv(headers, look) } else { self.aligned(format, headers, look) }
     }
 
-    /// Returns the columns that `width` has room for: those that yield go from the right on.
-    fn fitting(&self, width: usize) -> Vec<usize> {
+    /// Returns the width of each column, with all its cells.
+    fn widths(&self) -> Vec<usize> {
         let widest = |index: usize| {
             let cells = self.rows.iter().map(|row| clean(&row[index].text).width());
             cells.chain([self.columns[index].title.width()]).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.columns.len()).map(widest).collect();
+        (0..self.columns.len()).map(widest).collect()
+    }
+
+    /// Returns the columns that `width` has room for, with their widths. Columns that yield go from the right on; then long
+    /// texts are cut; then the rightmost columns go, but the first two.
+    fn fitting(&self, width: usize) -> (Vec<usize>, Vec<usize>) {
+        /// A name that is cut to less tells nothing.
+        const SHORTEST: usize = 12;
+        let mut widths = self.widths();
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        while shown.iter().map(|index| widths[*index] + 1).sum::<usize>() > width + 1 {
-            let Some(place) = shown.iter().rposition(|index| self.columns[*index].yields) else { break };
-            shown.remove(place);
+        let sum = |shown: &[usize], widths: &[usize]| shown.iter().map(|index| widths[*index] + 1).sum::<usize>();
+        while sum(&shown, &widths) > width + 1 {
+            if let Some(place) = shown.iter().rposition(|index| self.columns[*index].yields) {
+                shown.remove(place);
+                continue;
+            }
+            let over = sum(&shown, &widths) - width - 1;
+            let texts = shown.iter().copied().filter(|index| !self.columns[*index].right);
+            let widest = texts.max_by_key(|index| widths[*index]);
+            match widest.filter(|index| widths[*index] > SHORTEST.max(self.columns[*index].title.width())) {
+                Some(index) => {
+                    let least = SHORTEST.max(self.columns[index].title.width());
+                    widths[index] = widths[index].saturating_sub(over).max(least);
+                }
+                None if shown.len() > 2 => {
+                    shown.pop();
+                }
+                None => break,
+            }
         }
-        shown
+        (shown, widths)
     }
 
     fn aligned(&self, format: Format, headers: bool, look: TextStyle) -> String {
-        let shown = match look.width.filter(|_| format == Format::Table) {
+        let (shown, widths) = match look.width.filter(|_| format == Format::Table) {
             Some(width) => self.fitting(width),
-            None => (0..self.columns.len()).collect(),
+            None => ((0..self.columns.len()).collect(), vec![usize::MAX; self.columns.len()]),
         };
         let mut builder = Builder::default();
         if headers {
@@ -107,8 +183,13 @@ impl Table {
             builder.push_record(shown.iter().map(|index| {
                 let cell = &row[*index];
                 let text = clean(&cell.text);
-                let text = if text.is_empty() { "-" } else { &text };
-                text::paint(text, cell.color, look)
+                let text = match shown.last() == Some(index) && text.contains(' ') && !self.columns[*index].right {
+                    _ if text.is_empty() => "-".into(),
+                    // A sentence in the last column goes on below itself.
+                    true => folded(&text, widths[*index]),
+                    false => shortened(&text, widths[*index]),
+                };
+                text::paint(&text, cell.color, look)
             }));
         }
         let mut table = builder.build();
@@ -121,16 +202,53 @@ impl Table {
             result.push_str(line.trim_end());
             result.push('\n');
         }
-        if self.rows.is_empty() && !headers { String::new() } else { result }
+        if self.rows.is_empty() && !headers {
+            return String::new();
+        }
+        if headers && self.wide && shown.len() < self.columns.len() {
+            let missing: Vec<&str> =
+                (0..self.columns.len()).filter(|index| !shown.contains(index)).map(|index| self.columns[index].title).collect();
+            let note = format!("not shown: {} (-o wide)", missing.join(", "));
+            result.push_str(&text::paint(&note, Some(Color::BrightBlack), look));
+            result.push('\n');
+        }
+        result
     }
 
     /// Formats as CSV. Unknown cells are empty: `-` is for people.
     fn csv(&self, headers: bool, look: TextStyle) -> String {
-        let titles = || self.columns.iter().map(|column| column.title.to_lowercase().replace(' ', "_")).collect();
-        let cells =
-            |row: &Vec<Cell>| row.iter().map(|cell| if cell.text == "-" { String::new() } else { cell.text.clone() }).collect();
+        let titles = || {
+            let cells = |index: usize| self.rows.iter().map(move |row| &row[index]);
+            self.columns.iter().enumerate().map(|(index, column)| column.header(cells(index))).collect()
+        };
+        let cells = |row: &Vec<Cell>| row.iter().map(Cell::plain).collect();
         super::csv::records(headers.then(titles).into_iter().chain(self.rows.iter().map(cells)), look)
     }
+}
+
+fn folded(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
+    if text.width() <= width { text.into() } else { textwrap::fill(text, width).into() }
+}
+
+/// Cuts a text in its middle: names differ at both ends.
+fn shortened(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
+    if text.contains('\u{1b}') || text.width() <= width {
+        return text.into();
+    }
+    let all: Vec<char> = text.chars().collect();
+    let tail = width.saturating_sub(1) / 2;
+    let head = width.saturating_sub(1) - tail;
+    let taken = |chars: &mut dyn Iterator<Item = &char>, room: usize| {
+        let mut used = 0;
+        let fits = |c: &&char| {
+            used += c.to_string().width();
+            used <= room
+        };
+        chars.take_while(fits).copied().collect::<Vec<char>>()
+    };
+    let (head, mut tail) = (taken(&mut all.iter(), head), taken(&mut all.iter().rev(), tail));
+    tail.reverse();
+    head.into_iter().chain(['…']).chain(tail).collect::<String>().into()
 }
 
 #[cfg(test)]
@@ -163,7 +281,26 @@ mod tests {
         // 4 + 3 + 3 + 5 characters and a space between each.
         assert_eq!((first(18), first(17)), ("NAME CPU GPU ABOUT".to_owned(), "NAME CPU GPU".to_owned()));
         assert_eq!((first(11), first(5)), ("NAME GPU".to_owned(), "NAME GPU".to_owned()));
+        let listed = Table { wide: true, ..table };
+        let text = listed.show(Format::Table, true, TextStyle { width: Some(17), ..LOOK });
+        assert!(text.ends_with("\nnot shown: ABOUT (-o wide)\n"), "{text}");
+        let table = listed;
         assert!(table.show(Format::Wide, true, TextStyle { width: Some(5), ..LOOK }).contains("ABOUT"));
+    }
+
+    #[test]
+    fn long_names_are_cut_in_the_middle_before_columns_go() {
+        let mut table = Table::new([left("NAME"), right("GPU"), right("AGE")]);
+        table.row(vec!["default/llama3-70b-pretrain-0-gs2hw".into(), "8".into(), "59m".into()]);
+        let text = |width| table.show(Format::Table, true, TextStyle { width: Some(width), ..LOOK });
+        // 20 characters of the name, and two columns of three.
+        assert_eq!(text(28).lines().nth(1), Some("default/ll…n-0-gs2hw   8 59m"));
+        for width in [20, 28, 30, 43] {
+            assert!(text(width).lines().all(|line| line.width() <= width), "{}", text(width));
+            assert!(text(width).contains("59m"), "{}", text(width));
+        }
+        assert!(text(30).contains("…") && !text(60).contains("…"));
+        assert!(text(14).lines().all(|line| line.width() <= 16), "{}", text(14));
     }
 
     #[test]

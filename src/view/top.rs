@@ -65,7 +65,7 @@ pub(crate) fn sort(lines: &mut [TopLine], key: TopOrder) {
     let number = |line: &TopLine| match key {
         TopOrder::Utilization => line.figures.utilization.map(UnitValue::value),
         TopOrder::Memory => line.figures.memory_used.map(UnitValue::value),
-        TopOrder::Power => line.figures.power.map(UnitValue::value),
+        TopOrder::Power => line.figures.power_in_all.map(UnitValue::value),
         TopOrder::Gpus => line.held.map(|held| held as f64),
         TopOrder::Name => None,
     };
@@ -86,7 +86,7 @@ pub(crate) fn table(
     let mut columns = vec![left(titles.0), left(titles.1).yielding(), right("GPUS")];
     columns.push(if look.width.is_some() { left("UTIL") } else { right("UTIL") });
     columns.extend(past.is_some().then_some(left("LAST MINUTES")));
-    columns.extend([right("MEMORY").yielding(), right("WATTS").yielding()]);
+    columns.extend([right("MEMORY/GPU").yielding(), right("WATTS").yielding()]);
     let mut table = Table::new(columns);
     for line in lines {
         let gpus = line.held.map_or_else(|| format!("-/{}", line.total), |held| format!("{held}/{}", line.total));
@@ -99,7 +99,7 @@ pub(crate) fn table(
             let points = past.get(&line.name).map_or(&[][..], Vec::as_slice);
             cells.push(spark(points, ChartFrame { from, to, top: 100.0, height: 2, width: 12 }, look).into());
         }
-        let watts = line.figures.power.map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}"));
+        let watts = line.figures.power_in_all.map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}"));
         cells.extend([memory_of(&line.figures).unwrap_or_default().into(), watts.into()]);
         table.row(cells);
     }

@@ -81,6 +81,14 @@ pub(crate) fn list(found: &[&Workload], total: usize) -> WorkloadList {
 /// Where all of them come from.
 const SOURCE: &str = "k8s";
 
+/// Returns the state, or why a pod does not work: a word of the document would say that all is well.
+fn status_cell(workload: &Workload) -> Cell {
+    match workload.trouble() {
+        Some(trouble) => Cell::colored(trouble, Some(colored::Color::Red)),
+        None => Cell::colored(workload.standing.word(), color(workload.standing)),
+    }
+}
+
 fn color(standing: Standing) -> Option<colored::Color> {
     match standing {
         Standing::Running => Some(colored::Color::Green),
@@ -95,20 +103,20 @@ fn color(standing: Standing) -> Option<colored::Color> {
 pub(crate) fn table(found: &[&Workload], format: Format, headers: bool, look: TextStyle, now: Timestamp) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
     let mut columns = vec![left("NAMESPACE"), left("KIND"), left("NAME"), left("STATUS"), right("HELD"), right("REQUESTED")];
-    columns.extend([left("GPU").yielding(), right("AGE")]);
+    columns.extend([left("GPU").yielding(), right("AGE").in_csv("age_seconds")]);
     columns.extend(wide.then_some(left("UID")));
-    let mut table = Table::new(columns);
+    let mut table = Table::new(columns).with_wide();
     for workload in found {
         let products: Vec<&str> = workload.held.keys().chain(workload.slices.keys()).map(String::as_str).collect();
         let mut cells: Vec<Cell> = vec![
             workload.top.namespace.clone().into(),
             workload.top.kind.clone().into(),
             workload.top.name.clone().into(),
-            Cell::colored(workload.standing.word(), color(workload.standing)),
+            status_cell(workload),
             held(workload).to_string().into(),
             workload.requested.to_string().into(),
             products.join(",").into(),
-            age(workload.started_at(), now).into(),
+            Cell::age(workload.started_at(), now),
         ];
         cells.extend(wide.then(|| workload.top.uid.clone().into()));
         table.row(cells);
@@ -189,18 +197,22 @@ pub(crate) fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: 
         right("REQUESTED"),
         right("HELD"),
         right("UTIL"),
-        right("MEMORY").yielding(),
-    ]);
+        right("MEMORY/GPU").yielding().in_csv("memory_gib_per_gpu"),
+    ])
+    .with_wide();
     for ConsumerRow { workload, figures } in rows {
         table.row(vec![
             workload.top.namespace.clone().into(),
             workload.top.kind.clone().into(),
             workload.top.name.clone().into(),
-            Cell::colored(workload.standing.word(), color(workload.standing)),
+            status_cell(workload),
             workload.requested.to_string().into(),
             held(workload).to_string().into(),
             percent(figures.and_then(|figures| figures.utilization)).into(),
-            figures.as_ref().and_then(coverage::memory_of).unwrap_or_default().into(),
+            Cell::measured(
+                figures.as_ref().and_then(coverage::memory_of).unwrap_or_default(),
+                figures.and_then(|figures| figures.memory_used).map(|used| format!("{:.2}", used.gibibytes())),
+            ),
         ]);
     }
     table.show(format, headers, look)
@@ -304,7 +316,10 @@ pub(crate) fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
 pub(crate) fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
     let ConsumerRow { workload, figures } = row;
     let top = &workload.top;
-    let status = paint(workload.standing.word(), color(workload.standing), look);
+    let status = match workload.trouble() {
+        Some(trouble) => paint(&clean(trouble), Some(colored::Color::Red), look),
+        None => paint(workload.standing.word(), color(workload.standing), look),
+    };
     let resting = top.resting.map_or(String::new(), |why| format!(" ({why})"));
     let mut text = format!(
         "{}   {} {}   {status}{resting}   {}\n",
@@ -328,7 +343,7 @@ pub(crate) fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> St
         line("ended", format!("{} ago", age(Some(at), now)));
     }
     if !workload.pods.is_empty() {
-        let mut table = Table::new([left("PODS"), left("NODE"), right("GPUS"), right("AGE")]);
+        let mut table = Table::new([left("PODS"), left("NODE"), right("GPUS"), right("AGE").in_csv("age_seconds")]);
         for pod in &workload.pods {
             table.row(vec![
                 pod.name.clone().into(),

@@ -93,7 +93,7 @@ fn four_ranks_that_crash_together_are_retried_each() {
     let scene = Scene::with_nodes("crash", 1);
     scene.create(
         "a",
-        &format!("job: {{name: NAME, retries: 1}}\nresources: {{pool: POOL, gpu: 2, node_count: 4}}\n{}", ends(1, 1, "")),
+        &format!("job: {{name: NAME, retries: 1}}\nresources: {{pool: POOL, gpu: 2, node_count: 4}}\n{}", ends(4, 1, "")),
     );
     scene.until("a", "pending", Some("Restarting"));
     scene.until("a", "failed", Some("Error"));

@@ -39,7 +39,7 @@ fn cells_of_nodes_pools_and_jobs() {
     assert_eq!((&job["metrics"]["memoryUsage"], &job["metrics"]["networkLatency"]), (&json!("20Gi/80Gi"), &Value::Null));
     near(&job["pods"][0]["gpuUtilization"], 55.5);
     let text = scene.gpuctl(&["describe", "job", "work"]).ok().out;
-    assert!(text.contains("GPU use      56% mean, 31% lowest, of 2 of 2 GPUs; memory 20Gi/80Gi; 250 W"), "{text}");
+    assert!(text.contains("GPU use      56% mean, 31% lowest, of 2 of 2 GPUs; memory 20Gi/80Gi per GPU; 500 W in all"), "{text}");
     let list = scene.gpuctl(&["get", "jobs"]).ok().out;
     assert!(list.contains("UTIL") && list.contains("56%"), "{list}");
     let text = scene.gpuctl(&["describe", "node", "cells-0"]).ok().out;

@@ -7,15 +7,18 @@ use crate::cli::args::list::ListArgs;
 use crate::cli::candidates;
 use crate::model::gpu::TYPE_LABELS;
 
-/// Show one label of a node, or the GPU labels of all nodes with their pools
+/// List the GPU types of this cluster, or show one label of a node, or the GPU labels of all nodes
+///
+/// Without a node the types are listed as files write them in `resources.gpu-type`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
+  gpuctl get gpu-type
   gpuctl get label gpu-a-01 --key nvidia.com/gpu-type
   gpuctl get node-labels --all
   gpuctl get gpu-type --all -o json")]
 pub(crate) struct NodeLabels {
-    /// Node
-    #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names), required_unless_present = "all", conflicts_with = "all")]
+    /// Node [default: list the GPU types of this cluster]
+    #[arg(value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::node_names), conflicts_with = "all")]
     pub node: Option<String>,
     /// Key of the label
     #[arg(long, value_name = "KEY", conflicts_with = "all", default_value = TYPE_LABELS[0])]

@@ -4,20 +4,24 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::labels::{LabelSortKey, NodeLabels};
+use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::lookup;
 use crate::model::NodeDetails;
 use crate::observe::kept::Kept;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, ListOptions, Listing, Round};
 use crate::observe::watch::METRICS_STEP;
-use crate::view::{document, labels};
+use crate::view::{document, gpu_types, labels};
 
 pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     let format = options.format;
     context.terminal.set_format(format);
     let connection = context.connect().await?;
+    if args.node.is_none() && !args.all {
+        return types(&options, &connection, context).await;
+    }
     let Some(name) = &args.node else {
         let kept = Kept::new();
         let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
@@ -50,4 +54,25 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
     let text = document(format, &labels::timed(&host, &args.key, value)).unwrap_or_else(|| format!("{value}\n"));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lists what `resources.gpu-type` can be here.
+async fn types(options: &ListOptions, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
+    let kept = Kept::new();
+    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let pause = async || bell.news(None).await;
+    list::run_after(options, context, pause, async |round: Round<'_>| {
+        let stock = kept.or(round.fresh, round.ask(|| connection.stock())).await?;
+        if stock.unreadable.contains(&"nodes") && round.first {
+            context.terminal.lack("you may not list nodes: only published ones are counted");
+        }
+        let items = gpu_types::items(&stock.inventory.hosts);
+        let total = items.len();
+        let items = options.page.of(items);
+        let names = items.iter().map(|item| item.gpu_type.clone()).collect();
+        let table = |format, headers| gpu_types::table(&items, format, headers, context.terminal.look());
+        let listing = Listing::new(options, &gpu_types::list(&items, total), "items", names, table);
+        Ok(listing.none("no node has GPUs of a known type"))
+    })
+    .await
 }
