@@ -39,10 +39,10 @@ pub mod view;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::spoken::spelled_out;
-use crate::cli::{Cli, When, misuse};
+use crate::cli::{Cli, When, complete, help, misuse};
 use crate::cluster::Access;
 use crate::config::Environment;
 use crate::context::Context;
@@ -53,9 +53,10 @@ use crate::view::Format;
 /// Parses the command line, runs the verb, reports its failure.
 #[must_use]
 pub fn run() -> ExitCode {
-    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    complete::answer();
     let words = spelled_out(std::env::args_os().collect());
-    let cli = match Cli::try_parse_from(&words) {
+    let parsed = help::arranged(Cli::command()).try_get_matches_from(&words);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return misused(&error, &words),
     };

@@ -46,25 +46,25 @@ macro_rules! verbs {
                 /// Show everything about one job, node, pool, quota or workload, or the site's defaults
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
-                Tree(workloads::tree::Tree) => workloads::tree::run, ("tree workloads" [OWNERS]);
-                Top(metrics::top::Top) => metrics::top::run, ("top workloads" [OWNERS, METRICS]);
-                Score(score::ScoreArgs) => score::run, ("score nodes" [HOLDERS, METRICS]);
+                Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS]);
+                Top(metrics::top::Top) => metrics::top::run, ("top" [OWNERS, METRICS]);
+                Score(score::ScoreArgs) => score::run, ("score" [HOLDERS, ROAD]);
                 #[command(subcommand)]
-                Stats(history::stats::StatsCommand) => history::stats::run, ("stats nodes" [METRICS]);
-                Eff(history::eff::Eff) => history::eff::run, ("eff workloads" [METRICS]);
+                Stats(history::stats::StatsCommand) => history::stats::run, ("stats" [ROAD]);
+                Eff(history::eff::Eff) => history::eff::run, ("eff" [ROAD]);
                 #[command(subcommand)]
-                Who(history::who_gpu::Who) => history::who_gpu::run, ("who nodes" [METRICS]);
-                Report(history::report::Report) => history::report::run, ("report nodes" [METRICS]);
+                Who(history::who_gpu::Who) => history::who_gpu::run, ("who gpu" [ROAD]);
+                Report(history::report::Report) => history::report::run, ("report" [ROAD]);
                 #[command(subcommand)]
-                Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot nodes" [METRICS]);
-                Logs(jobs::logs::Logs) => jobs::logs::run, ("logs jobs" [FIND, LOGS]);
-                Events(jobs::events::Events) => jobs::events::run, ("events jobs" [EVENTS]);
-                Open(jobs::open::Open) => jobs::open::run, ("open jobs" [FIND, FORWARD]);
-                Exec(jobs::exec::Exec) => jobs::exec::run, ("exec jobs" [FIND, EXEC]);
-                Attach(jobs::attach::Attach) => jobs::attach::run, ("attach jobs" [FIND, ATTACH]);
+                Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot" [ROAD]);
+                Logs(jobs::logs::Logs) => jobs::logs::run, ("logs" [FIND, LOGS]);
+                Events(jobs::events::Events) => jobs::events::run, ("events" [EVENTS]);
+                Open(jobs::open::Open) => jobs::open::run, ("open" [FIND, FORWARD]);
+                Exec(jobs::exec::Exec) => jobs::exec::run, ("exec" [FIND, EXEC]);
+                Attach(jobs::attach::Attach) => jobs::attach::run, ("attach" [FIND, ATTACH]);
                 #[command(name = "cp")]
-                Copy(jobs::copy::Copy) => jobs::copy::run, ("cp jobs" [FIND, EXEC]);
-                Scale(jobs::scale::Scale) => jobs::scale::run, ("scale services" [SCALE]);
+                Copy(jobs::copy::Copy) => jobs::copy::run, ("cp" [FIND, EXEC]);
+                Scale(jobs::scale::Scale) => jobs::scale::run, ("scale" [SCALE]);
                 #[command(subcommand)]
                 Pause(jobs::pause::Pause) => jobs::pause::run, ("pause jobs" [FIND, SWITCH]);
                 #[command(subcommand)]
@@ -85,6 +85,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Config(program::config::ConfigCommand) => program::config::run, ();
                 Doctor(program::doctor::Doctor) => program::doctor::run, ();
+                Options(program::options::Options) => program::options::run, ();
                 Version(program::version::Version) => program::version::run, ();
                 Completion(program::completion::Completion) => program::completion::run, ();
                 Man(program::man::Man) => program::man::run, ();
@@ -99,14 +100,14 @@ macro_rules! verbs {
                 #[command(visible_alias = "quota")]
                 Quotas(quotas::get::GetQuotas) => quotas::get::run, ("get quotas" [QUOTAS]);
                 #[command(visible_alias = "claim")]
-                Claims(claims::get::GetClaims) => claims::get::run, ("get claims" [CLAIMS, FIND]);
+                Claims(claims::get::GetClaims) => claims::get::run, ("get claims" [CLAIMS]);
                 Defaults(defaults::get::GetDefaults) => defaults::get::run, ("get defaults" [READ_DEFAULTS]);
                 Overview(metrics::overview::GetOverview) => metrics::overview::run, ("get overview" [HOLDERS, METRICS]);
                 #[command(visible_alias = "consumer")]
                 Consumers(workloads::consumers::GetConsumers) => workloads::consumers::run, ("get consumers" [OWNERS, METRICS]);
-                Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [METRICS]);
+                Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [ROAD]);
                 Clusters(history::clusters::GetClusters) => history::clusters::run, ();
-                Namespaces(history::dimensions::GetNamespaces) => history::dimensions::namespaces, ("get namespaces" [METRICS]);
+                Namespaces(history::dimensions::GetNamespaces) => history::dimensions::namespaces, ("get namespaces" [ROAD]);
                 DimensionKeys(history::dimensions::GetDimensionKeys) => history::dimensions::keys, (as "get namespaces");
                 DimensionValues(history::dimensions::GetDimensionValues) => history::dimensions::values, (as "get namespaces");
                 #[command(visible_alias = "workload")]
@@ -116,16 +117,16 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Metrics(command::GetMetrics) => command::GetMetrics::run, (by command::GetMetrics::task);
                 TrainingPerformance(metrics::training_performance::TrainingPerformance)
-                    => metrics::training_performance::run, (as "metrics workloads");
+                    => metrics::training_performance::run, (as "get metrics workload");
                 Label(nodes::labels::NodeLabels) => nodes::labels::run, ("get labels" [READ_LABELS]);
                 NodeLabels(nodes::labels::NodeLabels) => nodes::labels::run, (as "get labels");
                 GpuType(nodes::labels::NodeLabels) => nodes::labels::run, (as "get labels");
             }
             GetMetrics {
                 #[command(visible_alias = "jobs")]
-                Job(metrics::job::JobMetrics) => metrics::job::run, ("metrics jobs" [FIND, METRICS, THROUGHPUT]);
+                Job(metrics::job::JobMetrics) => metrics::job::run, ("get metrics job" [FIND, ROAD, THROUGHPUT]);
                 #[command(visible_alias = "workloads")]
-                Workload(metrics::workload::WorkloadMetrics) => metrics::workload::run, ("metrics workloads" [OWNERS, METRICS, ALL_LOGS]);
+                Workload(metrics::workload::WorkloadMetrics) => metrics::workload::run, ("get metrics workload" [OWNERS, ROAD, ALL_LOGS]);
             }
             Describe {
                 #[command(visible_alias = "jobs")]
@@ -168,16 +169,20 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
     ROWS.iter().copied().flatten()
 }
 
-/// Returns the task of these words; the resource may be written in the singular.
+/// Returns the task of these words, as people say them: a noun in the singular, or one too many, is understood.
 #[must_use]
-pub(crate) fn task(verb: &str, resource: &str) -> Option<&'static Task> {
-    tasks()
-        .find(|task| task.verb() == verb && (task.resource() == resource || task.resource().strip_suffix('s') == Some(resource)))
+pub(crate) fn task(words: &str) -> Option<&'static Task> {
+    let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
+    // `logs jobs` is `logs`.
+    tasks().find(same).or_else(|| {
+        let (verb, _) = words.split_once(' ')?;
+        tasks().find(|task| task.words == verb)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use super::*;
     use crate::cli::Cli;
@@ -235,8 +240,24 @@ mod tests {
             "create secret a --from-env B",
         ] {
             let cli = Cli::try_parse_from(["gpuctl"].into_iter().chain(line.split(' '))).unwrap();
-            let (verb, resource) = cli.command.task().unwrap().split_once(' ').unwrap();
-            assert!(task(verb, resource).is_some(), "{line}: {verb} {resource}");
+            let words = cli.command.task().unwrap();
+            assert!(tasks().any(|task| task.words == words), "{line}: {words}");
         }
+    }
+    #[test]
+    fn words_of_every_task_are_a_command() {
+        for task in tasks() {
+            let mut command = Cli::command();
+            // What files decide has a noun that is no word of the command line.
+            let words: Vec<&str> = task.words.split(' ').collect();
+            let spoken = if matches!(words[0], "create" | "apply") { &words[..1] } else { &words[..] };
+            for word in spoken {
+                let singular = word.strip_suffix('s').unwrap_or(word);
+                let next = command.find_subcommand(word).or_else(|| command.find_subcommand(singular)).cloned();
+                command = next.unwrap_or_else(|| panic!("`{}` is no command: {word}", task.words));
+            }
+        }
+        assert_eq!(task("logs jobs").unwrap().words, "logs");
+        assert_eq!(task("get job").unwrap().words, "get jobs");
     }
 }

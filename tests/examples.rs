@@ -19,7 +19,7 @@ fn examples() -> Vec<PathBuf> {
         files.sort();
         files
     };
-    [in_folder(root.clone()), in_folder(root.join("small"))].concat()
+    [in_folder(root.clone()), in_folder(root.join("small")), in_folder(root.join("presets"))].concat()
 }
 
 #[test]
@@ -73,6 +73,18 @@ fn every_example_runs() {
         assert_eq!(difference.status.code(), Some(0), "{file}: {}", String::from_utf8_lossy(&difference.stdout));
         ok(&["delete", "-f", file, "--purge", "--force"]);
     }
+    // What `init` writes runs as it stands.
+    for kind in KINDS {
+        let file = cluster.folder().join(format!("init-{kind}.yaml"));
+        let file = file.to_str().unwrap();
+        ok(&["init", kind, "--output", file]);
+        ok(&["create", file, "-o", "json"]);
+        ok(&["delete", "-f", file, "--purge", "--force"]);
+    }
+    for preset in ["vllm", "sglang", "llama-factory", "accelerate", "jupyter"] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/presets/{preset}.yaml"));
+        assert_eq!(ok(&["init", "--preset", preset]), std::fs::read_to_string(file).unwrap());
+    }
     the_readme_s_session_is_real(&ok);
 }
 
@@ -98,7 +110,7 @@ fn the_readme_s_session_is_real(ok: &dyn Fn(&[&str]) -> String) {
     assert_eq!(run("get jobs"), shown("get jobs"));
     // Of four empty nodes the scheduler takes any.
     let nodes = |mut rows: Vec<Vec<String>>| {
-        rows.iter_mut().skip(1).filter(|row| row[0].starts_with("gpu-a-")).for_each(|row| row[0] = "gpu-a".to_owned());
+        rows.iter_mut().skip(1).filter(|row| row[0].starts_with("gpu-a-")).for_each(|row| "gpu-a".clone_into(&mut row[0]));
         rows.sort();
         rows
     };

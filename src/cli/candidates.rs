@@ -8,7 +8,8 @@ use clap_complete::engine::CompletionCandidate;
 
 use crate::cluster::{Access, Connection, Wanted};
 use crate::config::Environment;
-use crate::model::{Inventory, Job, Workload};
+use crate::model::{Inventory, Job, Node, Workload};
+use crate::view::reference;
 
 /// A person waits for the next keystroke.
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
@@ -32,6 +33,77 @@ pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
         let found = owners.forest.workloads(&Inventory::default());
         let name = |one: Workload| format!("{}/{}/{}", one.top.namespace, one.top.kind, one.top.name);
         Some(found.into_iter().map(name).collect())
+    })
+}
+
+/// Names of namespaces, for the shell; those of jobs where namespaces may not be listed.
+#[must_use]
+pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        if let Ok(names) = connection.namespace_names().await {
+            return Some(names);
+        }
+        let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
+        let names: BTreeSet<String> = jobs.into_iter().map(|job| job.namespace).collect();
+        Some(names.into_iter().collect())
+    })
+}
+
+/// Contexts of the kubeconfig, for the shell.
+#[must_use]
+pub(crate) fn context_names() -> Vec<CompletionCandidate> {
+    let access = Access { kubeconfig: Environment::read().kubeconfig, ..Access::default() };
+    let (names, _) = Connection::contexts(&access).unwrap_or_default();
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Types of the GPUs that are there, for the shell.
+#[must_use]
+pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let nodes = connection.nodes().await.ok()?;
+        let types: BTreeSet<String> =
+            nodes.all().iter().filter_map(|node| node.gpu_type().map(|kind| kind.to_string())).collect();
+        Some(types.into_iter().collect())
+    })
+}
+
+/// Pods of jobs, for the shell.
+#[must_use]
+pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
+        Some(jobs.into_iter().flat_map(|job| job.pods).map(|pod| pod.name).collect())
+    })
+}
+
+/// GPUs as `who gpu` takes them, for the shell.
+#[must_use]
+pub(crate) fn device_names() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let nodes = connection.nodes().await.ok()?;
+        let devices = |node: &Node| {
+            let count = node.whole_resource().map_or(0, |resource| node.allocatable(resource));
+            (0..count).map(|index| format!("{}/{index}", node.name)).collect::<Vec<_>>()
+        };
+        Some(nodes.all().iter().flat_map(devices).collect())
+    })
+}
+
+/// Fields of the specification file, for the shell.
+#[must_use]
+pub(crate) fn field_names() -> Vec<CompletionCandidate> {
+    reference::paths().into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Jobs as places to copy from and to, for the shell.
+#[must_use]
+pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let home = connection.namespace.clone();
+        let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
+        let name = |job: Job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) };
+        Some(jobs.into_iter().map(|job| format!("{}:/", name(job))).collect())
     })
 }
 

@@ -7,12 +7,12 @@ use crate::error::Error;
 
 /// What people type who come from other tools, and what does it here.
 const ELSEWHERE: [(&str, &str); 26] = [
-    ("stop", "gpuctl pause NAME` keeps the job, `gpuctl delete NAME` ends it"),
+    ("stop", "gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`"),
     ("kill", "gpuctl delete NAME"),
     ("cancel", "gpuctl delete NAME"),
     ("scancel", "gpuctl delete NAME"),
     ("rm", "gpuctl delete NAME"),
-    ("start", "gpuctl resume NAME` goes on with a paused job, `gpuctl create FILE` submits one"),
+    ("start", "gpuctl resume NAME` (of a paused job) or `gpuctl create FILE`"),
     ("suspend", "gpuctl pause NAME"),
     ("submit", "gpuctl create FILE"),
     ("sbatch", "gpuctl create FILE"),
@@ -122,7 +122,8 @@ fn unknown(word: &str, path: &str, near: &impl Fn(ContextKind, &str) -> String, 
     if path.is_empty() {
         let error = Error::usage(format!("there is no command `{word}`"));
         if let Some((_, command)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == word) {
-            return error.hint(format!("here it is `{command}`"));
+            let quoted = if command.contains('`') { format!("`{command}") } else { format!("`{command}`") };
+            return error.hint(format!("here it is {quoted}"));
         }
         if let Some(noun) = NOUNS.iter().find(|noun| **noun == word || singular(noun)) {
             return error.hint(format!("verbs come first: `gpuctl get {noun}`"));

@@ -6,8 +6,10 @@ pub(crate) mod args;
 pub(crate) mod candidates;
 pub(crate) mod claims;
 pub(crate) mod command;
+pub(crate) mod complete;
 pub(crate) mod defaults;
 pub(crate) mod files;
+pub(crate) mod help;
 pub(crate) mod history;
 pub(crate) mod jobs;
 pub(crate) mod metrics;
@@ -24,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
 use args::metrics::MetricsArgs;
 use args::value::{duration, object_name};
@@ -34,7 +37,7 @@ use command::Command;
 /// gpuctl turns a small file into Kubernetes objects on your own machine, applies them with your kubeconfig, and answers
 /// who holds which GPU and why a job waits. Nothing is installed in the cluster.
 #[derive(Debug, Parser)]
-#[command(name = "gpuctl", version, propagate_version = true, max_term_width = 100, after_help = FIRST_STEPS)]
+#[command(name = "gpuctl", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -44,12 +47,6 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
-const FIRST_STEPS: &str = "First steps:
-  gpuctl create -f job.yaml      submit what a file describes
-  gpuctl get jobs                see it wait, run and end
-  gpuctl logs NAME -f            read what it says
-  gpuctl delete job NAME         free its GPUs";
-
 /// Options of every command
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
@@ -57,10 +54,10 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options", add = ArgValueCandidates::new(candidates::context_names))]
     pub context: Option<String>,
     /// Namespace to use
-    #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options")]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options", add = ArgValueCandidates::new(candidates::namespace_names))]
     pub namespace: Option<String>,
     /// All namespaces: what most lists show without -n
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace", help_heading = "Global options")]

@@ -26,6 +26,19 @@ const DERIVED: [&str; 3] = ["events", "endpoints", "endpointslices"];
 const AT_ONCE: usize = 8;
 
 impl Connection {
+    /// Returns the names of all namespaces.
+    pub(crate) async fn namespace_names(&self) -> Result<Vec<String>, Failure> {
+        let mut names = Vec::new();
+        self.list("/api/v1/namespaces", &[], |page| {
+            let page: Value = serde_json::from_slice(page)?;
+            let items = page["items"].as_array().into_iter().flatten();
+            names.extend(items.filter_map(|one| one["metadata"]["name"].as_str().map(ToOwned::to_owned)));
+            Ok(())
+        })
+        .await?;
+        Ok(names)
+    }
+
     /// Deletes a namespace that gpuctl made and in which nothing is left.
     pub(crate) async fn remove_empty_namespace(&self, name: &str) -> Result<Namespace, Failure> {
         let path = format!("/api/v1/namespaces/{name}");

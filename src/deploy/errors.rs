@@ -13,7 +13,9 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
             let error =
                 Error::new(ErrorName::AlreadyExists, format!("{kind} `{name}` already exists in namespace `{namespace}`"));
             match ours {
-                Some(job) => error.hint(format!("`gpuctl delete job {namespace}/{job}` first, or submit with `--generate-name`")),
+                Some(_) => {
+                    error.hint("`gpuctl apply` changes it, `apply --replace` submits it anew, `--generate-name` makes another")
+                }
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
         }

@@ -56,7 +56,7 @@ impl Rule {
 /// What a command of gpuctl needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
-    /// The words of `auth check`, a verb and a resource: `create jobs`. `jobs` are trainings where the kinds differ.
+    /// The words of `auth check`, as they are typed: `create jobs`, `logs`. `jobs` are trainings where the kinds differ.
     pub words: &'static str,
     rules: &'static [&'static [Rule]],
 }
@@ -77,6 +77,12 @@ impl Task {
     #[must_use]
     pub(crate) fn resource(&self) -> &'static str {
         self.words.split_once(' ').map_or("", |(_, resource)| resource)
+    }
+
+    /// Returns true for a command that tells nothing without Prometheus.
+    #[must_use]
+    pub(crate) fn needs_prometheus(&self) -> bool {
+        self.rules().any(|rule| rule.resource == "services/proxy" && rule.lost.is_none())
     }
 
     pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> {
@@ -198,6 +204,12 @@ pub(crate) const METRICS: &[Rule] = &[
     rule(Cluster, "", "services/proxy", &["get"]).or("utilization, unless `--prometheus` names a server"),
 ];
 
+/// The road to Prometheus, for commands that tell nothing without it.
+pub(crate) const ROAD: &[Rule] = &[
+    rule(Cluster, "", "services/proxy", &["get"]),
+    rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
+];
+
 /// Owners of everybody's pods.
 pub(crate) const OWNERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
@@ -280,8 +292,11 @@ pub(crate) const DELETE_POOL: &[Rule] = &[
     rule(Cluster, "apps", "statefulsets", LIST),
     rule(Cluster, "", "pods", LIST),
 ];
-pub(crate) const CLAIMS: &[Rule] =
-    &[rule(Namespace, "", "persistentvolumeclaims", LIST), rule(Namespace, "", "pods", LIST).or("who uses claims")];
+pub(crate) const CLAIMS: &[Rule] = &[
+    rule(Namespace, "", "persistentvolumeclaims", LIST),
+    rule(Namespace, "", "pods", LIST).or("who uses claims"),
+    rule(Namespace, "batch", "jobs", LIST).or("whether jobs are still there"),
+];
 /// What jobs name is looked for before they are submitted.
 pub(crate) const LOOK: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),

@@ -15,6 +15,7 @@ mod placeholder;
 mod pool;
 mod pool_document;
 pub mod port;
+pub(crate) mod preset;
 mod problem;
 pub mod reference;
 pub mod schema;
@@ -100,8 +101,12 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
     };
     let word = reader.text(&kind, "kind")?.value;
     if !KINDS.contains(&word.as_str()) {
+        // Of another system: what is converted, and what that says it cannot.
+        let foreign = entries.iter().any(|entry| entry.key == "apiVersion");
         let note = nearest(&word, &KINDS)
+            .filter(|_| !foreign)
             .map_or_else(|| format!("one of {}", KINDS.join(", ")), |near| format!("did you mean `{near}`?"));
+        let note = if foreign { "a file of Kubernetes; `gpuctl convert FILE` translates it".to_owned() } else { note };
         reader.problems.push(Problem::error(kind.at, format!("unknown kind `{word}`"), note));
         return None;
     }

@@ -14,7 +14,7 @@ use super::chart::{ChartFrame, chart};
 use super::coverage::{self, Coverage, memory_of, rounded};
 use super::events::{self, EventDocument, recent};
 use super::pods::{self, PodDocument};
-use super::text::{age, bar, clean, count, paint, state, status_color, status_line, wrapped};
+use super::text::{age, bar, clean, count, paint, span, state, status_color, status_line, wrapped};
 
 /// What is known of a job.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Description {
     pub throughput: Option<String>,
     /// What its devices do; `None` without metrics.
     pub work: Option<JobWork>,
+    /// Of the pod that failed first; none of a job that did not fail.
+    pub last_lines: Vec<String>,
 }
 
 /// What a job's devices do, now and in the last hour.
@@ -80,6 +82,9 @@ pub(crate) struct JobDescription<'a> {
     pods: Vec<PodDocument<'a>>,
     conditions: Vec<ConditionDocument<'a>>,
     events: Vec<EventDocument<'a>>,
+    /// Of the pod that failed first; only of a failed job.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    last_lines: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -196,6 +201,7 @@ pub(crate) fn document(description: &Description) -> JobDescription<'_> {
             .map(|(kind, (reason, message))| ConditionDocument { r#type: kind, reason, message })
             .collect(),
         events: events.iter().map(events::event_document).collect(),
+        last_lines: &description.last_lines,
     }
 }
 
@@ -251,6 +257,10 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
     if let Some(message) = &found.message {
         line("why", clean(message).into_owned());
     }
+    if found.reason.as_deref() == Some("OOMKilled") {
+        let limit = job.memory.as_deref().map_or(String::new(), |memory| format!("{} of ", clean(memory)));
+        line("advice", format!("{limit}host memory were not enough, GPU memory is another matter: raise `resources.memory`"));
+    }
     let kind = job.gpu_type.as_deref().map_or("GPU".to_owned(), |kind| clean(kind).into_owned());
     let nodes: BTreeSet<&str> = job.pods.iter().filter(|pod| pod.holds()).filter_map(|pod| pod.node.as_deref()).collect();
     let held = match nodes.len() {
@@ -294,7 +304,8 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
     }
     line("created", format!("{} ago", age(job.created_at, now)));
     if let Some(at) = job.ended_at() {
-        line("finished", format!("{} ago", age(Some(at), now)));
+        let ran = job.started_at().map_or(String::new(), |from| format!(", after {}", span(at.duration_since(from))));
+        line("finished", format!("{} ago{ran}", age(Some(at), now)));
     }
     if !job.conditions.is_empty() {
         let condition = |(kind, (reason, _)): (&String, &(String, String))| format!("{} ({})", clean(kind), clean(reason));
@@ -306,6 +317,13 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
         let frame = ChartFrame { from: work.from, to: work.to, top: 100.0, height: 4, width };
         let sampled = format!("GPU utilization, {} of {} GPUs sampled", work.figures.sampled, job.gpus_held());
         text.push_str(&chart(&work.curve, frame, &sampled, look));
+    }
+    if !description.last_lines.is_empty() {
+        text.push_str("LAST LINES\n");
+        for line in &description.last_lines {
+            text.push_str(format!("  {}", clean(line)).trim_end());
+            text.push('\n');
+        }
     }
     let figures = |pod: &Pod| of_pod(description, pod);
     text.push_str(&pods::table(job, look, now, figures));

@@ -66,7 +66,12 @@ pub(crate) fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String 
     if !taints.is_empty() {
         line("taints", taints.join(", "));
     }
-    line("system", format!("{}, kernel {}", clean(&host.details.os_image), clean(&host.details.kernel)));
+    let kernel = Some(&host.details.kernel).filter(|kernel| !kernel.is_empty()).map(|kernel| format!("kernel {}", clean(kernel)));
+    let image = Some(clean(&host.details.os_image).into_owned()).filter(|image| !image.is_empty());
+    let system: Vec<String> = image.into_iter().chain(kernel).collect();
+    if !system.is_empty() {
+        line("system", system.join(", "));
+    }
     line("created", format!("{} ago", age(host.details.created_at, now)));
     if !host.holders.is_empty() {
         let mut table = Table::new([left("HOLDERS"), left("JOB"), right("GPUS"), left("SLICES")]);

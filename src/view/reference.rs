@@ -15,6 +15,27 @@ pub(crate) enum FieldLookup {
     Field(&'static str, &'static Field),
 }
 
+/// Returns the paths of all fields, each once, without the kind before them.
+#[must_use]
+pub(crate) fn paths() -> Vec<String> {
+    fn walk(fields: &[Field], kind: &str, before: &str, found: &mut Vec<String>) {
+        for field in fields.iter().filter(|field| field.is_of(kind)) {
+            let path = if before.is_empty() { field.name().to_owned() } else { format!("{before}.{}", field.name()) };
+            if let Shape::Block(inner) = field.shape {
+                walk(inner, kind, &path, found);
+            }
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (kind, _) in KINDS {
+        walk(of_kind(kind), kind, "", &mut found);
+    }
+    found
+}
+
 /// Looks a path up, with or without the kind before it: `training.resources.gpu`, `resources.gpu`. The error says which part
 /// is not known, and what is known there.
 pub(crate) fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
@@ -119,7 +140,7 @@ pub(crate) fn explained(path: &str, found: FieldLookup) -> String {
                 text.push_str(&format!("\nALSO WRITTEN: {}\n", field.names[1..].join(", ")));
             }
             if !field.sample.is_empty() {
-                text.push_str(&format!("\nEXAMPLE:\n  {}: {}\n", field.name(), sample(field, kind)));
+                text.push_str(&format!("\nEXAMPLE:\n  {}: {}\n", field.name(), sample(field, kind, path)));
             }
             if !inner(field).is_empty() {
                 text.push_str(&list(inner(field), kind));
@@ -138,13 +159,25 @@ pub(crate) fn value(path: &str, found: FieldLookup) -> Value {
         FieldLookup::Document(kind) => json!({"kind": kind, "field": null, "fields": names(of_kind(kind), kind)}),
         FieldLookup::Field(kind, field) => json!({
             "kind": kind, "field": path, "type": what(&field.shape), "required": field.is_needed(kind), "description": field.about,
-            "spellings": field.names, "example": Some(sample(field, kind)).filter(|text| !text.is_empty()), "fields": names(inner(field), kind),
+            "spellings": field.names, "example": Some(sample(field, kind, path)).filter(|text| !text.is_empty()), "fields": names(inner(field), kind),
         }),
     }
 }
 
-fn sample(field: &Field, kind: &str) -> String {
-    field.sample.replace("NAME", &format!("my-{kind}"))
+fn sample(field: &Field, kind: &str, path: &str) -> String {
+    // A starter runs as it stands.
+    let own = match (kind, path) {
+        ("training", "environment.command") => "[python, -c, \"import torch; print(torch.cuda.get_device_name(0))\"]",
+        ("training", "environment.image") => "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime",
+        ("inference", "environment.image") => "vllm/vllm-openai:v0.11.0",
+        ("inference", "environment.command") => "[vllm, serve, Qwen/Qwen2.5-0.5B-Instruct, --port, \"8000\"]",
+        ("notebook", "environment.image") => "quay.io/jupyter/pytorch-notebook:cuda12-python-3.12",
+        ("compute", "environment.image") => "python:3.12-slim",
+        ("compute", "environment.command") => "[python, -m, http.server, \"8000\"]",
+        ("pool", "nodes") => "[] # names, as `gpuctl get nodes` lists them",
+        _ => field.sample,
+    };
+    own.replace("NAME", &format!("my-{kind}"))
 }
 
 /// Fields that a starter sets although they need not be.
@@ -152,7 +185,7 @@ fn begins_with(kind: &str, path: &str) -> bool {
     match path {
         "resources" | "resources.gpu" => !matches!(kind, "compute"),
         "service.health_check" => kind == "inference",
-        "environment.command" => kind == "training",
+        "environment.command" => kind != "notebook",
         "namespace" => kind == "quota",
         "nodes" => kind == "pool",
         "all" | "all.env" => kind == "defaults",
@@ -185,7 +218,7 @@ fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: us
                 text.push_str(&format!("{indent}{mark}{}:\n", field.name()));
                 fill(text, inner, kind, &path, depth + 1, on);
             }
-            _ => text.push_str(&format!("{indent}{mark}{}: {}\n", field.name(), sample(field, kind))),
+            _ => text.push_str(&format!("{indent}{mark}{}: {}\n", field.name(), sample(field, kind, &path))),
         }
     }
 }

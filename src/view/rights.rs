@@ -49,6 +49,21 @@ pub(crate) fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BT
     }
 }
 
+impl Checked {
+    /// Says that the command tells nothing because Prometheus cannot be asked.
+    #[must_use]
+    pub(crate) fn without(mut self, trouble: Option<&str>) -> Self {
+        if let Some(trouble) = trouble {
+            (self.allowed, self.allowed_everywhere) = (false, false);
+            if self.missing.is_empty() {
+                self.missing.push(trouble.to_owned());
+                self.said.push("Prometheus".to_owned());
+            }
+        }
+        self
+    }
+}
+
 /// The answer of `auth check`.
 #[derive(Serialize)]
 pub(crate) struct RightsList<'a> {
@@ -112,10 +127,11 @@ impl Verdict {
     pub(crate) fn new(checked: &Checked, namespace: Option<String>, pool: Option<PoolRoom>) -> Self {
         let place = namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
         let refused = pool.as_ref().and_then(PoolRoom::refuses);
+        let what = if checked.resource.is_empty() { format!("use `{}`", checked.command) } else { checked.command.clone() };
         let message = match (&checked.said[..], &refused) {
-            ([], None) => format!("you may {} in {place}", checked.command),
-            ([], Some(refused)) => format!("you may {} in {place}, but {refused}", checked.command),
-            (missing, _) => format!("you may not {} in {place}: missing {}", checked.command, missing.join("; ")),
+            ([], None) => format!("you may {what} in {place}"),
+            ([], Some(refused)) => format!("you may {what} in {place}, but {refused}"),
+            (missing, _) => format!("you may not {what} in {place}: missing {}", missing.join("; ")),
         };
         let allowed = checked.missing.is_empty() && refused.is_none();
         Self { allowed, message, namespace, missing: checked.missing.clone(), without: checked.without.clone(), pool }

@@ -208,7 +208,10 @@ fn a_queue_needs_something_that_serves_it() {
         "spec": {"active": true},
     }));
     let paused = scene.gpuctl(&["pause", "job", "a"]).ok().out;
-    assert_eq!(paused, "a: paused; 1 GPU becomes free; it goes on from its last checkpoint\n");
+    assert_eq!(
+        paused,
+        "a: paused; 1 GPU becomes free; on resume the command restarts; it continues only if it loads a checkpoint\n"
+    );
     assert_eq!(scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"], false);
     assert_eq!(scene.get(&["job", "a"])["spec"]["suspend"], false, "that is Kueue's to write");
     scene.admin.run(&["patch", "job", "a", "-n", "queue", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]);

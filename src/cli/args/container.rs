@@ -16,7 +16,7 @@ pub(crate) struct ContainerArgs {
     #[arg(long, value_name = "N", conflicts_with = "pod")]
     pub rank: Option<u32>,
     /// Pod by its name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::pod_names))]
     pub pod: Option<String>,
     /// Container instead of the job's own
     #[arg(short, long, value_name = "NAME")]

@@ -1,8 +1,10 @@
 //! Arguments and help of `gpuctl explain`.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
 
 /// Describe a field of the specification file
 #[derive(Args, Debug)]
@@ -13,7 +15,7 @@ use crate::cli::args::format::OneFormat;
   gpuctl explain service.health_check -o json")]
 pub(crate) struct Explain {
     /// Field, with or without its kind
-    #[arg(value_name = "FIELD")]
+    #[arg(value_name = "FIELD", add = ArgValueCandidates::new(candidates::field_names))]
     pub field: String,
     /// Also show what this site's defaults set
     #[arg(long)]

@@ -3,18 +3,24 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use crate::cli::files::kinds;
+use crate::spec::preset;
 
 /// Write a starter file: required fields are set, all others are comments
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl init training --output job.yaml
-  gpuctl init inference | less")]
+  gpuctl init inference | less
+  gpuctl init --preset vllm | gpuctl create -")]
 pub(crate) struct Init {
     /// Kind of the document
-    #[arg(value_name = "KIND", value_parser = kinds())]
-    pub kind: String,
+    #[arg(value_name = "KIND", value_parser = kinds(), required_unless_present = "preset")]
+    pub kind: Option<String>,
+    /// Begin with the file of a well-known program instead
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(preset::names()), conflicts_with = "kind")]
+    pub preset: Option<String>,
     /// File to write; stdout without it
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,

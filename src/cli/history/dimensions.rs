@@ -1,16 +1,18 @@
 //! Arguments and help of `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::dimension;
+use crate::cli::candidates;
 use crate::observe::hourly::Dimension;
 
 /// Where and how far back names are looked for
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LookbackArgs {
     /// Context of the kubeconfig to query
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// How far to look back
     #[arg(long, alias = "since", value_name = "TIME", default_value = "24h", value_parser = crate::cli::args::value::duration)]

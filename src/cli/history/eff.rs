@@ -1,8 +1,10 @@
 //! Arguments and help of `gpuctl eff`.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
 
 /// Show how well a job or workload used its GPUs, also after it was deleted
 ///
@@ -15,7 +17,7 @@ use crate::cli::args::format::OneFormat;
   gpuctl eff 7b0e8c5a-3f1d-4d7e-9a55-0c7de1fa0001")]
 pub(crate) struct Eff {
     /// Job or workload: NAME, NAMESPACE/NAME, or the UID of one that still exists
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
     /// How far back to look for it: RFC 3339, Unix seconds, a span before now such as 7d
     #[arg(long, value_name = "TIME", default_value = "7d")]
@@ -24,7 +26,7 @@ pub(crate) struct Eff {
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
     /// Context of the kubeconfig to query
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]

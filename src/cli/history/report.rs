@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::value::Expected;
+use crate::cli::candidates;
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
@@ -38,7 +40,7 @@ pub(crate) struct Report {
     #[arg(long)]
     pub explain: bool,
     /// Context of the kubeconfig to query
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Sort the groups by this key; without it by name
     #[arg(long, value_enum, value_name = "KEY")]

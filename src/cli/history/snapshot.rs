@@ -1,10 +1,12 @@
 //! Arguments and help of `gpuctl snapshot`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::list::ListArgs;
 use crate::cli::args::value::Expected;
+use crate::cli::candidates;
 use crate::model::quantity;
 
 /// Show who held which GPUs at a point in time
@@ -21,7 +23,7 @@ pub(crate) enum SnapshotCommand {
   gpuctl snapshot latest --annotation cost-center -o json")]
 pub(crate) struct Latest {
     /// Context of the kubeconfig to query
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Group by this annotation of pods as well
     #[arg(long, value_name = "KEY")]
@@ -53,7 +55,7 @@ pub(crate) struct SnapshotList {
     #[arg(long, value_name = "KEY", requires = "details")]
     pub annotation: Option<String>,
     /// Context of the kubeconfig to query
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     #[command(flatten)]
     pub list: ListArgs<SnapshotSortKey>,

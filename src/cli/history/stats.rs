@@ -1,9 +1,11 @@
 //! Arguments and help of `gpuctl stats`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::list::{PageArgs, PrintArgs};
 use crate::cli::args::value::dimension;
+use crate::cli::candidates;
 use crate::observe::hourly::Dimension;
 
 /// Show hourly statistics: GPUs held, weighted by time, and their utilization
@@ -27,7 +29,7 @@ pub(crate) struct HourArgs {
     #[arg(long, value_name = "TIME")]
     pub end: Option<String>,
     /// Context of the kubeconfig to query
-    #[arg(long, value_name = "NAME", conflicts_with = "all_contexts")]
+    #[arg(long, value_name = "NAME", conflicts_with = "all_contexts", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
     /// Query every context of the kubeconfig; a cluster that does not answer is skipped with a warning
     #[arg(long)]

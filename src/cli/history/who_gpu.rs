@@ -1,9 +1,11 @@
 //! Arguments and help of `gpuctl who gpu`.
 
 use clap::{Args, Subcommand};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::Expected;
+use crate::cli::candidates;
 use crate::model::DeviceId;
 
 /// Show which pod has or had a GPU
@@ -19,7 +21,7 @@ pub(crate) enum Who {
   gpuctl who gpu gpu-a-01/3 --at 2026-01-31T03:00:00Z -o json")]
 pub(crate) struct WhoGpu {
     /// Node and number of the GPU
-    #[arg(value_name = "NODE/INDEX", value_parser = place)]
+    #[arg(value_name = "NODE/INDEX", value_parser = place, add = ArgValueCandidates::new(candidates::device_names))]
     pub gpu: (String, DeviceId),
     /// Time: RFC 3339, Unix seconds, a span before now such as 2h, or yesterday [default: now]
     #[arg(long, value_name = "TIME")]

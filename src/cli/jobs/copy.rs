@@ -1,8 +1,10 @@
 //! Arguments and help of `gpuctl cp`.
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
 
 /// Copy files into a job or out of it
 ///
@@ -15,8 +17,10 @@ use crate::cli::args::format::OneFormat;
   gpuctl cp ./data.jsonl team-a/data-prep:/home/jovyan/work/")]
 pub(crate) struct Copy {
     /// Source
+    #[arg(add = ArgValueCandidates::new(candidates::copy_places))]
     pub from: String,
     /// Destination; an existing folder receives the copy
+    #[arg(add = ArgValueCandidates::new(candidates::copy_places))]
     pub to: String,
     /// Rank of a training, or number of a service's pod, from 0
     #[arg(long, value_name = "N", conflicts_with = "pod")]

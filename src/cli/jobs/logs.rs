@@ -36,7 +36,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<Regex>,
     /// Only this pod
-    #[arg(long, value_name = "NAME", conflicts_with = "rank")]
+    #[arg(long, value_name = "NAME", conflicts_with = "rank", add = ArgValueCandidates::new(candidates::pod_names))]
     pub pod: Option<String>,
     /// Only this rank of a training, or this pod of a service, from 0
     #[arg(long, value_name = "N")]

@@ -1,9 +1,11 @@
 //! Arguments and help of `gpuctl run`.
 
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::submit::SubmitArgs;
 use crate::cli::args::value::{Expected, object_name};
+use crate::cli::candidates;
 
 /// Run a command on GPUs, without a file
 ///
@@ -24,7 +26,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub gpus: u32,
     /// Type of the GPUs, such as a100-80g
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
     pub gpu_type: Option<String>,
     /// Nodes
     #[arg(long, value_name = "N")]

@@ -29,7 +29,7 @@ pub(crate) struct GetNodes {
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
     /// Only nodes with GPUs of this type, in any spelling; given a label key, list its values
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
     pub gpu_type: Option<String>,
     /// Only nodes in this state
     #[arg(long, value_name = "STATUS", value_parser = ["active", "maintaining", "faulty"])]

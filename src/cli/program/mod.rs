@@ -4,4 +4,5 @@ pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod man;
+pub(crate) mod options;
 pub(crate) mod version;

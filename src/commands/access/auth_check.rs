@@ -7,10 +7,12 @@ use crate::cli::access::auth_check::{Auth, AuthCheck, RoleExtent};
 use crate::cluster::{Connection, Failure, Wanted};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
-use crate::model::rights::{Right, Task};
+use crate::model::rights::{Right, RightScope, Task};
 use crate::model::{Nodes, State};
 use crate::observe::list::{self, Listing, Round};
+use crate::observe::metrics;
 use crate::render::roles;
+use crate::spec::nearest;
 use crate::verbs;
 use crate::view::rights::{self, PoolRoom, Verdict};
 use crate::view::{Format, document, json, yaml};
@@ -19,9 +21,10 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
     let Auth::Check(args) = auth;
     let options = args.print.options();
     context.terminal.set_format(options.format);
-    let task = match (&args.verb, &args.resource) {
-        (Some(verb), Some(resource)) => Some(verbs::task(verb, resource).ok_or_else(|| unknown(verb, resource))?),
-        _ => None,
+    let words = args.words.join(" ");
+    let task = match words.as_str() {
+        "" => None,
+        words => Some(verbs::task(words).ok_or_else(|| unknown(words))?),
     };
     if let Some(extent) = args.emit_role {
         return emit(args, task, extent, context).await;
@@ -33,10 +36,30 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
     }
 }
 
-fn unknown(verb: &str, resource: &str) -> Error {
-    let known: Vec<&str> = verbs::tasks().filter(|task| task.verb() == verb).map(Task::resource).collect();
-    Error::usage(format!("gpuctl has no `{verb} {resource}`")).hint(format!("{verb} goes with: {}", known.join(", ")))
+fn unknown(words: &str) -> Error {
+    let error = Error::usage(format!("gpuctl has no command `{words}`"));
+    let verb = words.split(' ').next().unwrap_or_default();
+    let known: Vec<&str> = verbs::tasks().map(|task| task.words).filter(|task| task.split(' ').next() == Some(verb)).collect();
+    match known.is_empty() {
+        false => error.hint(format!("there is: {}", known.join(", "))),
+        true => match nearest(words, &verbs::tasks().map(|task| task.words).collect::<Vec<_>>()) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint("`gpuctl auth check` lists all"),
+        },
+    }
 }
+
+/// Returns why Prometheus cannot be asked; `None` when it answers, by whatever road.
+async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
+    let asked = async {
+        let prometheus = metrics::find(context, connection, context.access.request_timeout).await?;
+        Ok::<_, Error>(prometheus.now("vector(1)").await?)
+    };
+    asked.await.err().map(|error| error.to_string())
+}
+
+/// The right without which only a server of a given address can be asked.
+const ROAD: Right = Right { place: RightScope::Cluster, group: "", resource: "services/proxy", verb: "get" };
 
 /// Returns all rights of some commands.
 fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: RoleExtent) -> BTreeSet<Right> {
@@ -54,11 +77,22 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
     let format = options.format;
     let asked = rights(verbs::tasks(), RoleExtent::Full);
     let home = connection.namespace.as_str();
-    let (here, everywhere, user) =
-        futures::future::join3(connection.may(&asked, Some(home)), connection.may(&asked, None), connection.user()).await;
-    let (here, everywhere, user) = (here?, everywhere?, user?);
+    let (here, everywhere, user, trouble) = futures::future::join4(
+        connection.may(&asked, Some(home)),
+        connection.may(&asked, None),
+        connection.user(),
+        trouble(connection, context),
+    )
+    .await;
+    let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
+    if trouble.is_none() {
+        here.insert(ROAD, true);
+        everywhere.insert(ROAD, true);
+    }
     let here = if context.all_namespaces { &everywhere } else { &here };
-    let items: Vec<_> = verbs::tasks().map(|task| rights::checked(task, here, &everywhere)).collect();
+    let item =
+        |task: &Task| rights::checked(task, here, &everywhere).without(trouble.as_deref().filter(|_| task.needs_prometheus()));
+    let items: Vec<_> = verbs::tasks().map(item).collect();
     list::run(&options, context, async |_: Round<'_>| {
         let allowed = items.iter().filter(|item| item.allowed || format != Format::Name);
         let names = allowed.map(|item| item.command.clone()).collect();
@@ -69,6 +103,9 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
     if !format.is_document() && !context.all_namespaces {
         let user = user.map_or_else(String::new, |user| format!("; you are {user}"));
         context.terminal.note(&format!("HERE is namespace {home}{user}"));
+        if let Some(trouble) = &trouble {
+            context.terminal.note(&format!("no metrics: {trouble}"));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -76,8 +113,12 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
 async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
     let asked = rights([task], RoleExtent::Full);
     let namespace = (!context.all_namespaces).then_some(connection.namespace.as_str());
-    let answers = connection.may(&asked, namespace).await?;
-    let checked = rights::checked(task, &answers, &answers);
+    let mut answers = connection.may(&asked, namespace).await?;
+    let trouble = if task.needs_prometheus() { trouble(connection, context).await } else { None };
+    if task.needs_prometheus() && trouble.is_none() {
+        answers.insert(ROAD, true);
+    }
+    let checked = rights::checked(task, &answers, &answers).without(trouble.as_deref());
     let room = match &args.pool {
         Some(pool) => Some(room(connection, pool).await?),
         None => None,

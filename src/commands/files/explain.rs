@@ -19,6 +19,10 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
         let error = Error::new(ErrorName::FieldNotFound, format!("there is no field `{part}` in `{}`", args.field));
         match (nearest(&part, &known), known.is_empty()) {
             (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
+            // A field is often known by its own name alone.
+            _ if let Some(path) = reference::paths().iter().find(|path| path.rsplit('.').next() == Some(args.field.as_str())) => {
+                error.hint(format!("did you mean `{path}`?"))
+            }
             (None, false) => error.hint(format!("known values: {}", known.join(", "))),
             (None, true) => error.hint("the part before it has no fields"),
         }

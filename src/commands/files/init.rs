@@ -6,10 +6,12 @@ use crate::cli::files::init::Init;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::files;
+use crate::spec::preset;
 use crate::view::reference;
 
 pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Error> {
-    let text = reference::starter(&args.kind);
+    let preset = args.preset.as_deref().and_then(preset::file).map(ToOwned::to_owned);
+    let text = preset.unwrap_or_else(|| reference::starter(args.kind.as_deref().unwrap_or("training")));
     let Some(path) = &args.output else {
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);

@@ -93,7 +93,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
     let total = rows.len();
     // A program gets everything unless it asks for a page.
     let whole = options.page.number.is_none() && options.page.size.is_none() && !context.terminal.out_is_terminal();
-    let usual = if whole { u32::try_from(total).unwrap_or(u32::MAX).max(1) } else { PAGE_SIZE };
+    let usual = if whole { u32::try_from(total).unwrap_or(u32::MAX).max(PAGE_SIZE) } else { PAGE_SIZE };
     let (number, size) = (options.page.number.unwrap_or(1) as usize, options.page.size.unwrap_or(usual) as usize);
     let data = Page { number: Some(options.page.number.unwrap_or(1)), usual, ..options.page }.of(rows);
     let (shown, pages) = (data.len(), total.div_ceil(size));

@@ -49,8 +49,9 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         let (addresses, autoscaler) = join(connection.addresses(&job), connection.autoscaler(&job)).await;
         Ok::<_, Failure>((addresses?, autoscaler?))
     };
-    let ((progress, throughput), events, objects, reached, work) =
-        join5(said, connection.job_events(&job), connection.objects_of(&job), reached, work).await;
+    let last = async { if state.status == Status::Failed { connection.last_lines(&job, 5).await } else { Vec::new() } };
+    let (((progress, throughput), last_lines), events, objects, reached, work) =
+        join5(join(said, last), connection.job_events(&job), connection.objects_of(&job), reached, work).await;
     let events = match events {
         Err(failure) if failure.is_forbidden() => {
             context.terminal.lack("you may not list events: none are shown");
@@ -59,7 +60,8 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         other => other?,
     };
     let (objects, (addresses, autoscaler), work) = (objects?, reached?, work?);
-    let description = describe::Description { job, state, progress, events, objects, addresses, autoscaler, throughput, work };
+    let description =
+        describe::Description { job, state, progress, events, objects, addresses, autoscaler, throughput, work, last_lines };
     let text = document(args.output.into(), &describe::document(&description))
         .unwrap_or_else(|| describe::text(&description, context.terminal.look(), context.now()));
     context.terminal.print(&text)?;
@@ -68,6 +70,8 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         context.terminal.hint(&format!("gpuctl open {full}"));
     } else if !description.state.status.is_final() {
         context.terminal.hint(&format!("gpuctl logs {full} -f"));
+    } else if description.state.status == Status::Failed {
+        context.terminal.hint(&format!("gpuctl logs {full}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -77,10 +81,17 @@ const HOUR: i64 = 3600;
 
 const STEP: i64 = 60;
 
+/// Seconds of the shortest axis.
+const SHORTEST: i64 = 300;
+
 /// Returns what the job's devices do now, and did in the last hour.
 async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Result<Option<JobWork>, Error> {
     let now = context.now();
-    let window = Window { start: UnixSeconds::from(now) - HOUR, end: now.into(), step: STEP };
+    // A job of some seconds gets no axis of an hour.
+    let lived = job.started_at().map_or(0, |at| now.as_second() - at.as_second()).clamp(0, HOUR);
+    let span = lived.clamp(SHORTEST, HOUR);
+    let step = if span < HOUR { (span / 60).max(15) } else { STEP };
+    let window = Window { start: UnixSeconds::from(now) - span, end: now.into(), step };
     let current: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
     let pods = Pods::named(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
@@ -98,8 +109,7 @@ async fn work(cells: &OptionalMetrics<'_>, job: &Job, context: &Context) -> Resu
         .map(|pod| ((job.namespace.clone(), pod.name.clone()), (alive(pod.started_at.or(pod.created_at)), None)))
         .collect();
     let history = history::read(&series, &ApiFacts::default(), &lifetimes);
-    let lived = job.started_at().map_or(0, |at| now.as_second() - at.as_second()).clamp(0, HOUR);
-    let note = history::unused(&history, usize::try_from(lived / STEP).unwrap_or(0)).filter(|_| lived >= 10 * STEP);
+    let note = history::unused(&history, usize::try_from(lived / step).unwrap_or(0)).filter(|_| lived >= 10 * STEP);
     Ok(Some(JobWork {
         figures: metrics::figures_of(&readings, job),
         curve: history::mean(history.traces.iter().map(|trace| trace.curve(Quantity::Utilization))),

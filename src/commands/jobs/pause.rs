@@ -34,7 +34,8 @@ pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Err
         GpuCount(1) => "; 1 GPU becomes free".to_owned(),
         many => format!("; {many} GPUs become free"),
     };
-    let lost = if job.kind.serves() { "" } else { "; it goes on from its last checkpoint" };
+    let lost =
+        if job.kind.serves() { "" } else { "; on resume the command restarts; it continues only if it loads a checkpoint" };
     let change = Change { status: "paused", before: job.pods_wanted, after: 0, message: format!("paused{freed}{lost}") };
     answer(&job, change, args.output.into(), context)
 }

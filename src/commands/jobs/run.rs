@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
     };
     context.terminal.set_format(format);
     let text = yaml(&specification(args));
-    let parsed = spec::parse("the YAML of this command (-o spec)", &text)?;
+    let parsed = spec::parse(FILE, &text)?;
     context.terminal.warn_about(&parsed.warnings);
     if args.output == RunFormat::Spec {
         if args.submit.dry_run != Some(DryRun::Client) {
@@ -33,10 +33,13 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let input = |document| InputDocument { document, file: "-".to_owned(), text: text.clone() };
+    let input = |document| InputDocument { document, file: FILE.to_owned(), text: text.clone() };
     let documents = named(parsed.documents.into_iter().map(input).collect(), args.generate_name)?;
     submit::submit(documents, &args.submit.options(Mode::default()), format, context).await
 }
+
+/// How places in the YAML of the flags are called, which nobody wrote.
+const FILE: &str = "the YAML of this command (--dry-run -o spec)";
 
 /// Returns the document that the flags stand for; what was not said is left out.
 fn specification(args: &Run) -> Value {

@@ -62,8 +62,14 @@ pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Er
 fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
     let (key, value) = word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)));
     if args.delete == value.is_some() {
-        let hint =
-            if args.delete { format!("--delete takes the key alone: {key}") } else { format!("{word}=VALUE, or --delete") };
+        let hint = if args.delete {
+            format!("--delete takes the key alone: {key}")
+        } else {
+            match word.strip_suffix('-') {
+                Some(key) => format!("`--delete {key}` takes the label away"),
+                None => format!("{word}=VALUE, or --delete"),
+            }
+        };
         return Err(Error::usage(format!("`{word}` says {} value", if args.delete { "a" } else { "no" })).hint(hint));
     }
     let invalid =
