@@ -60,6 +60,10 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misused(&error, &words),
     };
+    if cli.global.all_namespaces && cli.global.namespace.is_some() {
+        Terminal::new(Environment::read().wishes()).fail(&Error::usage("`-n` and `-A` cannot be used together").hint("omit one"));
+        return ExitCode::from(ErrorKind::Usage.exit_code());
+    }
     let context = context(&cli);
     context.terminal.set_task(cli.command.task());
     let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

@@ -91,26 +91,28 @@ macro_rules! verbs {
                 Man(program::man::Man) => program::man::run, ();
             }
             Get {
-                #[command(visible_alias = "job")]
+                #[command(visible_aliases = ["job", "jo"])]
                 Jobs(jobs::get::GetJobs) => jobs::get::run, ("get jobs" [FIND, PROGRESS, METRICS]);
-                #[command(visible_alias = "node")]
+                #[command(visible_aliases = ["node", "no"])]
                 Nodes(nodes::get::GetNodes) => nodes::get::run, ("get nodes" [HOLDERS, METRICS]);
-                #[command(visible_alias = "pool")]
+                #[command(visible_aliases = ["pool", "po"])]
                 Pools(pools::get::GetPools) => pools::get::run, ("get pools" [HOLDERS, POOLS, METRICS]);
-                #[command(visible_alias = "quota")]
+                #[command(visible_aliases = ["quota", "qu"])]
                 Quotas(quotas::get::GetQuotas) => quotas::get::run, ("get quotas" [QUOTAS]);
                 #[command(visible_alias = "claim")]
                 Claims(claims::get::GetClaims) => claims::get::run, ("get claims" [CLAIMS]);
+                #[command(visible_alias = "default")]
                 Defaults(defaults::get::GetDefaults) => defaults::get::run, ("get defaults" [READ_DEFAULTS]);
                 Overview(metrics::overview::GetOverview) => metrics::overview::run, ("get overview" [HOLDERS, METRICS]);
                 #[command(visible_alias = "consumer")]
                 Consumers(workloads::consumers::GetConsumers) => workloads::consumers::run, ("get consumers" [OWNERS, METRICS]);
                 Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [ROAD]);
                 Clusters(history::clusters::GetClusters) => history::clusters::run, ();
+                #[command(visible_alias = "ns")]
                 Namespaces(history::dimensions::GetNamespaces) => history::dimensions::namespaces, ("get namespaces" [ROAD]);
                 DimensionKeys(history::dimensions::GetDimensionKeys) => history::dimensions::keys, (as "get namespaces");
                 DimensionValues(history::dimensions::GetDimensionValues) => history::dimensions::values, (as "get namespaces");
-                #[command(visible_alias = "workload")]
+                #[command(visible_aliases = ["workload", "wl"])]
                 Workloads(workloads::get::GetWorkloads) => workloads::get::run, ("get workloads" [OWNERS]);
                 WorkloadMetadata(workloads::metadata::GetWorkloadMetadata) => workloads::metadata::run, (as "get workloads");
                 /// Show what GPUs did over a time
@@ -129,16 +131,17 @@ macro_rules! verbs {
                 Workload(metrics::workload::WorkloadMetrics) => metrics::workload::run, ("get metrics workload" [OWNERS, ROAD, ALL_LOGS]);
             }
             Describe {
-                #[command(visible_alias = "jobs")]
+                #[command(visible_aliases = ["jobs", "jo"])]
                 Job(jobs::describe::DescribeJob) => jobs::describe::run, ("describe jobs" [FIND, PROGRESS, METRICS]);
-                #[command(visible_alias = "nodes")]
+                #[command(visible_aliases = ["nodes", "no"])]
                 Node(nodes::describe::DescribeNode) => nodes::describe::run, ("describe nodes" [HOLDERS, METRICS]);
                 #[command(visible_alias = "pools")]
                 Pool(pools::describe::DescribePool) => pools::describe::run, ("describe pools" [HOLDERS, POOLS, METRICS]);
                 #[command(visible_alias = "quotas")]
                 Quota(quotas::describe::DescribeQuota) => quotas::describe::run, ("describe quotas" [QUOTAS]);
+                #[command(visible_alias = "default")]
                 Defaults(defaults::describe::DescribeDefaults) => defaults::describe::run, ("describe defaults" [READ_DEFAULTS]);
-                #[command(visible_alias = "workloads")]
+                #[command(visible_aliases = ["workloads", "wl"])]
                 Workload(workloads::describe::DescribeWorkload) => workloads::describe::run, ("describe workloads" [OWNERS, METRICS]);
             }
         }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{Error, Write};
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::CompleteEnv;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 
@@ -13,7 +13,13 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Z
 pub(crate) fn answer() {
     let shells: [&dyn EnvCompleter; 5] =
         [&NamesFirst(Bash), &NamesFirst(Elvish), &NamesFirst(Fish), &NamesFirst(Powershell), &NamesFirst(Zsh)];
-    CompleteEnv::with_factory(super::Cli::command).shells(Shells(&shells)).complete();
+    CompleteEnv::with_factory(|| by_full_names(super::Cli::command())).shells(Shells(&shells)).complete();
+}
+
+/// Hides the other names of commands: a shell would be given `jo` instead of `jobs`.
+fn by_full_names(command: Command) -> Command {
+    let others: Vec<String> = command.get_visible_aliases().map(ToOwned::to_owned).collect();
+    command.visible_alias(None).aliases(others).mut_subcommands(by_full_names)
 }
 
 /// A shell of clap's, without options where names were found.
@@ -34,7 +40,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
 
     fn write_complete(
         &self,
-        command: &mut clap::Command,
+        command: &mut Command,
         args: Vec<OsString>,
         folder: Option<&Path>,
         buf: &mut dyn Write,

@@ -55,7 +55,8 @@ pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
     let path = command_path(words);
     let help = format!("gpuctl {path}--help");
     let near = |kind: ContextKind, before: &str| {
-        list(kind).first().map_or_else(|| help.clone(), |near| format!("did you mean `gpuctl {before}{near}`?"))
+        // The nearest comes last.
+        list(kind).last().map_or_else(|| help.clone(), |near| format!("did you mean `gpuctl {before}{near}`?"))
     };
     match error.kind() {
         ErrorKind::InvalidSubcommand => unknown(&text(ContextKind::InvalidSubcommand), &path, &near, &help),

@@ -37,7 +37,9 @@ const OF_JOBS: [&str; 4] = ["pause", "resume", "describe", "delete"];
 /// Verbs that read files.
 const OF_FILES: [&str; 5] = ["create", "apply", "diff", "validate", "convert"];
 /// Every noun, as it may be typed.
-const NOUNS: [&str; 19] = [
+const NOUNS: [&str; 21] = [
+    "po",
+    "qu",
     "job",
     "jobs",
     "jo",

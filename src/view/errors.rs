@@ -55,7 +55,8 @@ fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> St
     let word = if problem.severity == Severity::Error { "" } else { "warning: " };
     // What `--set` put there has no place in the file.
     let place = if at.line == 0 { "--set".to_owned() } else { format!("{}:{}:{}", clean(&problems.file), at.line, at.column) };
-    let mut text = format!("  {place}: {word}{}{}\n", clean(&problem.message), paint(id, Some(Color::BrightBlack), look));
+    let message = super::text::wrapped(&format!("{place}: {word}{}", clean(&problem.message)), 4, look);
+    let mut text = format!("  {message}{}\n", paint(id, Some(Color::BrightBlack), look));
     let note = if problem.note.is_empty() { String::new() } else { format!(" {}", clean(&problem.note)) };
     let Some(line) = problems.line(problem) else {
         text.push_str(&format!("   {note}\n"));
@@ -63,19 +64,33 @@ fn told(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> St
     };
     // A long line is shown around the place that matters.
     let first = at.column.saturating_sub(1);
-    let hidden = first.saturating_sub(LINE - 40).min(if line.chars().count() > LINE { usize::MAX } else { 0 });
-    let mut shown: String = line.chars().skip(hidden).take(LINE).collect();
+    let number = at.line.to_string();
+    let room = look.width.map_or(LINE, |width| width.saturating_sub(number.len() + 8).clamp(44, LINE));
+    let hidden = first.saturating_sub(room - 40).min(if line.chars().count() > room { usize::MAX } else { 0 });
+    let mut shown: String = line.chars().skip(hidden).take(room).collect();
     let mut before: String = line.chars().skip(hidden).take(first - hidden).collect();
     if hidden > 0 {
         (shown, before) = (format!("…{shown}"), format!("…{before}"));
     }
     let columns = |text: &str| clean(text).chars().map(width).sum::<usize>();
     let marked: String = line.chars().skip(first).take(at.width.min(LINE)).collect();
-    let number = at.line.to_string();
     let gap = " ".repeat(number.len());
-    let marks = paint(&"^".repeat(columns(&marked).clamp(1, LINE)), Some(color), look);
+    let taken = columns(&before);
+    let caret = columns(&marked).clamp(1, room.saturating_sub(taken).max(1));
+    let marks = paint(&"^".repeat(caret), Some(color), look);
     text.push_str(format!("    {number} | {}", clean(&shown)).trim_end());
-    text.push_str(&format!("\n    {gap} | {}{marks}{note}\n", " ".repeat(columns(&before))));
+    text.push_str(&format!("\n    {gap} | {}{marks}", " ".repeat(taken)));
+    let beside = number.len() + 7 + taken + caret + columns(&note);
+    match look.width.filter(|width| beside > *width) {
+        // It does not fit beside the place, so it stands below it.
+        Some(_) => {
+            let indent = number.len() + 7;
+            let note = super::text::wrapped(note.trim_start(), indent, look)
+                .replace(&format!("\n{}", " ".repeat(indent)), &format!("\n    {gap} | "));
+            text.push_str(&format!("\n    {gap} | {note}\n"));
+        }
+        None => text.push_str(&format!("{note}\n")),
+    }
     text
 }
 

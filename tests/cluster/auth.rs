@@ -12,9 +12,24 @@ fn every_command_here_and_everywhere() {
     let scene = Scene::new("auth");
     let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
     assert_eq!((&all["user"], &all["namespace"]), (&json!("admin"), &json!("auth")));
-    assert!(
-        items(&all).len() > 25 && items(&all).iter().all(|item| item["allowed"] == true && item["allowedEverywhere"] == true)
-    );
+    // An administrator may do everything, and what needs metrics fails without them.
+    let off = json!(["metrics are disabled by `--prometheus none`"]);
+    let (without, with): (Vec<_>, Vec<_>) = items(&all).into_iter().partition(|item| item["missing"] == off);
+    assert!(with.len() > 25 && with.iter().all(|item| item["allowed"] == true && item["allowedEverywhere"] == true));
+    let names: Vec<&str> = without.iter().map(|item| item["command"].as_str().unwrap()).collect();
+    let metrics = [
+        "score",
+        "stats",
+        "eff",
+        "who gpu",
+        "report",
+        "snapshot",
+        "get heatmap",
+        "get namespaces",
+        "get metrics job",
+        "get metrics workload",
+    ];
+    assert_eq!(names, metrics);
     scene.allow_edit(Persona::Carol);
     let carol = scene.seen_by(Persona::Carol);
     let some = carol.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
@@ -55,9 +70,15 @@ fn one_command_and_its_pool() {
     // Who sees no nodes cannot say that a pool is not there.
     let unknown = frank.gpuctl(&["auth", "check", "create", "jobs", "--pool", "nope", "-o", "json"]).exits(5).json();
     assert_eq!(unknown["pool"]["exists"], Value::Null);
-    scene.gpuctl(&["auth", "check", "logs", "nodes"]).exits(2).says("logs goes with: jobs");
+    scene.gpuctl(&["auth", "check", "create", "nodes"]).exits(2).says("there is: create jobs, create services");
     scene.gpuctl(&["auth", "check", "create"]).exits(2);
-    scene.gpuctl(&["auth", "check", "-A", "get", "jobs"]).ok();
+    scene.gpuctl(&["auth", "check", "rport"]).exits(2).says("did you mean `report`?");
+    // Rights are not enough where nobody can ask Prometheus.
+    let off = scene.gpuctl(&["auth", "check", "report", "-o", "json"]).exits(5).json();
+    assert_eq!(off["missing"], json!(["metrics are disabled by `--prometheus none`"]));
+    let denied = frank.gpuctl(&["auth", "check", "get", "heatmap", "-o", "json"]).exits(5).json();
+    assert_eq!(denied["missing"], json!(["get services/proxy"]));
+    scene.gpuctl_anywhere(&["auth", "check", "-A", "get", "jobs"]).ok();
     scene.gpuctl(&["delete", "pool", "auth-one", "--force"]).ok();
 }
 

@@ -21,7 +21,7 @@ fn what_exists_already_says_so_and_a_generated_name_gets_around_it() {
     assert!(again.out.is_empty());
     assert_eq!(
         again.err,
-        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl delete job exists/a` first, or submit with `--generate-name`\n"
+        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` changes it, `apply --replace` submits it anew, `--generate-name` makes another\n"
     );
     let other = scene.gpuctl_with(&["create", "-f", "-", "--generate-name", "-o", "json"], &scene.training("a", "")).ok().json();
     let id = other["jobId"].as_str().unwrap();

@@ -30,6 +30,8 @@ mod secrets;
 mod services;
 mod sessions;
 mod shapes;
+mod spoken;
 mod states;
 mod support;
 mod volumes;
+mod waiting;
