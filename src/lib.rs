@@ -61,8 +61,7 @@ pub fn run() -> ExitCode {
         Err(error) => return misused(&error, &words),
     };
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
-        Terminal::new(Environment::read().wishes()).fail(&Error::usage("`-n` and `-A` cannot be used together").hint("omit one"));
-        return ExitCode::from(ErrorKind::Usage.exit_code());
+        return refused(&Error::usage("`-n` and `-A` cannot be used together").hint("omit one"), &words);
     }
     let context = context(&cli);
     context.terminal.set_task(cli.command.task());
@@ -85,6 +84,17 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
+    if words.len() < 2 {
+        // Whoever types only the name of the program asks what it can do.
+        let _ = error.print();
+        return ExitCode::from(ErrorKind::Usage.exit_code());
+    }
+    let typed: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    refused(&misuse::explained(error, &typed), words)
+}
+
+/// Reports wrong usage in the format that was asked for, as far as that can be read.
+fn refused(error: &Error, words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let asked = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml");
     let joined =
@@ -92,12 +102,8 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     let terminal = Terminal::new(Environment::read().wishes());
     if words.windows(2).any(asked) || words.iter().any(joined) {
         terminal.set_format(Format::Json);
-    } else if words.len() < 2 {
-        // Whoever types only the name of the program asks what it can do.
-        let _ = error.print();
-        return ExitCode::from(ErrorKind::Usage.exit_code());
     }
-    terminal.fail(&misuse::explained(error, &words));
+    terminal.fail(error);
     ExitCode::from(ErrorKind::Usage.exit_code())
 }
 

@@ -4,6 +4,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use crate::spec::nearest;
+
 /// Options before a verb that take a value of their own, and those of the verbs below. A test holds them against clap.
 const WITH_VALUE: [&str; 24] = [
     "--kubeconfig",
@@ -61,6 +63,34 @@ const NOUNS: [&str; 21] = [
     "help",
 ];
 
+/// Kinds of Kubernetes and of files, which are not names of jobs either, in the singular.
+const KINDS: [&str; 24] = [
+    "pod",
+    "pvc",
+    "pv",
+    "persistentvolumeclaim",
+    "service",
+    "svc",
+    "deployment",
+    "deploy",
+    "namespace",
+    "n",
+    "configmap",
+    "cm",
+    "statefulset",
+    "replicaset",
+    "daemonset",
+    "cronjob",
+    "ingres",
+    "event",
+    "training",
+    "inference",
+    "notebook",
+    "compute",
+    "workflow",
+    "label",
+];
+
 /// Returns the words that clap is to parse; the first is the program.
 #[must_use]
 pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
@@ -69,7 +99,13 @@ pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
     let text = |index: usize| words[index].to_string_lossy();
     let typed = text(*verb).into_owned();
     let is_noun = |index: &usize| NOUNS.contains(&text(*index).as_ref());
-    if OF_JOBS.contains(&typed.as_str()) && rest.first().is_some_and(|first| !is_noun(first)) {
+    // A mistyped noun before a name must not delete what has that name.
+    let is_kind = |index: &usize| {
+        let word = text(*index).to_lowercase();
+        let singular = word.trim_end_matches('s');
+        KINDS.contains(&singular) || rest.len() > 1 && nearest(&word, &NOUNS).is_some()
+    };
+    if OF_JOBS.contains(&typed.as_str()) && rest.first().is_some_and(|first| !is_noun(first) && !is_kind(first)) {
         let mut words = words;
         words.insert(verb + 1, "job".into());
         return words;
@@ -131,6 +167,9 @@ mod tests {
             ("gpuctl delete --timeout 5s a", "gpuctl delete job --timeout 5s a"),
             ("gpuctl describe team-a/x -o json", "gpuctl describe job team-a/x -o json"),
             ("gpuctl describe node x", "gpuctl describe node x"),
+            ("gpuctl delete pvc bert", "gpuctl delete pvc bert"),
+            ("gpuctl delete qouta team-a", "gpuctl delete qouta team-a"),
+            ("gpuctl delete services web", "gpuctl delete services web"),
             ("gpuctl delete -f job.yaml", "gpuctl delete -f job.yaml"),
             ("gpuctl create job.yaml", "gpuctl create -f job.yaml"),
             ("gpuctl create a.yaml b/c --wait", "gpuctl create -f a.yaml -f b/c --wait"),

@@ -198,6 +198,7 @@ impl Connection {
     /// A kubelet that cannot mount a volume or make a sandbox says so in an event only; the pod reads `ContainerCreating`.
     async fn explain_pods_that_cannot_start(&self, jobs: &mut [Job]) {
         const REASONS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume"];
+        const PROGRESS: [&str; 5] = ["SuccessfulAttachVolume", "Pulling", "Pulled", "Created", "Started"];
         let waits = |pod: &&Pod| {
             let creating = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
             let waiting = pod.containers.iter().any(|one| one.waiting.as_ref().is_some_and(|(reason, _)| creating(reason)));
@@ -210,7 +211,9 @@ impl Connection {
         let stuck: Vec<(String, &mut Job)> = stuck.take(LOOKED_INTO).collect();
         join_all(stuck.into_iter().map(|(pod, job)| async move {
             let events = self.events(&job.namespace, &pod).await.unwrap_or_default();
-            let refused = events.into_iter().rev().find(|event| event.warning && REASONS.contains(&event.reason.as_str()));
+            // What came after a refusal shows that it is over.
+            let since = events.into_iter().rev().take_while(|event| !PROGRESS.contains(&event.reason.as_str()));
+            let refused = since.into_iter().find(|event| event.warning && REASONS.contains(&event.reason.as_str()));
             job.start_failure = refused.map(|event| (event.reason, event.message));
         }))
         .await;

@@ -44,7 +44,30 @@ impl Connection {
         let Ok(list) = self.get::<Value>("/apis/storage.k8s.io/v1/storageclasses").await else { return found };
         let classes: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
         claims.into_iter().for_each(|claim| judge(claim, &classes, &mut found));
+        if !found.missing.is_empty() {
+            self.without_class(rendered, &mut found).await;
+        }
         found
+    }
+
+    /// Leaves out what a class that is not there does not stop: claims that exist, and volumes that somebody made for the class.
+    async fn without_class(&self, rendered: &Rendered, found: &mut ClassFindings) {
+        let mut there = Vec::new();
+        for claim in rendered.objects.iter().filter(|object| object.kept) {
+            if matches!(self.live(claim).await, Ok(Some(_))) {
+                there.push(claim.name().to_owned());
+            }
+        }
+        found.missing.retain(|(claim, ..)| !there.contains(claim));
+        match self.get::<Value>("/api/v1/persistentvolumes").await {
+            Ok(list) => {
+                let volumes = list["items"].as_array().cloned().unwrap_or_default();
+                let made = |class: &str| volumes.iter().any(|volume| volume["spec"]["storageClassName"] == class);
+                found.missing.retain(|(_, class, _)| !made(class));
+            }
+            // Whether a volume waits for it is not known.
+            Err(_) => found.warnings.extend(found.missing.drain(..).map(|(_, _, message)| message)),
+        }
     }
 }
 
@@ -52,7 +75,8 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct ClassFindings {
     /// Classes that are named and not there: their claims are never provisioned.
-    pub missing: Vec<String>,
+    /// With the claim, the class, and what is said of it.
+    pub missing: Vec<(String, String, String)>,
     pub warnings: Vec<String>,
 }
 
@@ -69,7 +93,8 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
         let there = if names.is_empty() { "there is none".to_owned() } else { format!("available: {}", names.join(", ")) };
         match asked {
             Some(asked) => {
-                findings.missing.push(format!("there is no storage class `{asked}` for claim {}; {there}", claim.name()));
+                let message = format!("there is no storage class `{asked}` for claim {}; {there}", claim.name());
+                findings.missing.push((claim.name().to_owned(), asked.to_owned(), message));
             }
             None => findings.warnings.push(format!(
                 "no storage class is the default, so claim {} waits for a volume that fits; say `storageClass:` ({there})",

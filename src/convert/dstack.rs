@@ -95,13 +95,18 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     Ok(Converted { document: document.value(), from: format!("dstack/{name}"), lost })
 }
 
+/// Reads `8`, or the least of `2..8`.
+fn whole(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.split("..").next()?.trim().parse().ok())
+}
+
 /// Reads `A100:8`, `A100:80GB:8`, `{name, count, memory}`.
 fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     let (kind, count) = match value {
         Value::Null => (None, 0),
         Value::Object(map) if map.contains_key("name") || map.contains_key("count") => (
             map.get("name").and_then(Value::as_str).map(ToOwned::to_owned),
-            map.get("count").and_then(Value::as_u64).unwrap_or(1),
+            map.get("count").map_or(1, |count| whole(count).unwrap_or(1)),
         ),
         Value::String(text) => {
             let parts: Vec<&str> = text.split(':').collect();

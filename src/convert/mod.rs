@@ -96,7 +96,12 @@ fn accelerators(value: &Value) -> Option<(String, u64)> {
             let (kind, count) = text.rsplit_once(':').unwrap_or((text, "1"));
             (kind.to_owned(), count.parse().ok()?)
         }
-        Value::Object(map) => map.iter().next().map(|(kind, count)| (kind.clone(), count.as_u64().unwrap_or(1)))?,
+        // Of several that would do the first is taken.
+        Value::Array(list) => return accelerators(list.first()?),
+        Value::Object(map) => match map.iter().next()? {
+            (kind, count) if kind.contains(':') || count.is_null() => return accelerators(&Value::String(kind.clone())),
+            (kind, count) => (kind.clone(), count.as_u64()?),
+        },
         _ => return None,
     };
     Some((kind, count))

@@ -27,7 +27,7 @@ pub(super) struct Script {
 }
 
 static SRUN: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:(?:-[nNcGptwxJDoeim]\s+\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)")
+    Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:(?:-[nNcGptwxJDoeim]\s+\S+|--(?:nodes|ntasks|ntasks-per-node|cpus-per-task|gpus|gpus-per-node|gpus-per-task|gres|mem|mpi|nodelist|partition|time|job-name|output|error|chdir|container-image|container-mounts)\s+\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)")
         .expect("the pattern is tested")
 });
 /// `singularity exec --nv -B /a:/b IMAGE COMMAND`.
@@ -45,12 +45,16 @@ static FIRST_HOST: LazyLock<Regex> = LazyLock::new(|| {
 /// Asking the first node for its address, as PyTorch's own tutorial does.
 static ADDRESS_BY_SRUN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\$\(\s*srun\s[^)]*hostname[^)]*\)").expect("the pattern is tested"));
-static VARIABLE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\$\{?((?:SLURM|SKYPILOT|DSTACK)_\w+|RANDOM)\b\}?").expect("the pattern is tested"));
+static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\$(?:\{((?:SLURM|SKYPILOT|DSTACK)_\w+|RANDOM)([^}]*)\}|((?:SLURM|SKYPILOT|DSTACK)_\w+|RANDOM)\b)")
+        .expect("the pattern is tested")
+});
 static ENVIRONMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^\s*(?:(?:source|\.)\s+\S*(?:bin/activate|conda\.sh|bashrc|profile)\b.*|(?:conda|mamba|micromamba)\s+(?:activate|deactivate)\b.*|eval\s+"?\$\((?:conda|mamba|micromamba)\s.*|(?:module|ml)\s.*)$"#)
         .expect("the pattern is tested")
 });
+static CONTINUED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\\\n\s*").expect("the pattern is tested"));
+static SRUN_WITHIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bsrun\b").expect("the pattern is tested"));
 static ONLY_THERE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(scontrol|sbatch|squeue|sacct|scancel|sstat|sbcast)\b").expect("the pattern is tested"));
 static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
@@ -64,20 +68,26 @@ static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
     let mut script = Script::default();
     let mut lines = Vec::new();
-    for line in text.lines() {
+    // A command over several lines is one; a comment never goes on.
+    let joined = CONTINUED.replace_all(text, " ");
+    for line in joined.lines() {
         let trimmed = line.trim_start();
         if trimmed.starts_with('#') || (trimmed.is_empty() && lines.is_empty()) {
             continue;
         }
-        if ENVIRONMENT.is_match(line) {
-            script.lost.push(format!("{}: the image has to bring it", trimmed.trim_end()));
+        let line = without_environment(line, &mut script.lost);
+        if line.is_empty() {
             continue;
         }
-        let line = ADDRESS_BY_SRUN.replace_all(line, "$$MASTER_ADDR");
+        let line = ADDRESS_BY_SRUN.replace_all(&line, "$$MASTER_ADDR");
         let line = FIRST_HOST.replace_all(&line, "$$MASTER_ADDR");
         let line = without_srun(&line, &mut script.lost);
         let line = without_container(&line, &mut script);
-        let line = VARIABLE.replace_all(&line, |found: &Captures<'_>| variable(&found[1], &found[0], context, &mut script.lost));
+        let line = VARIABLE.replace_all(&line, |found: &Captures<'_>| {
+            let text = |index: usize| found.get(index).map_or("", |one| one.as_str());
+            let name = if text(1).is_empty() { text(3) } else { text(1) };
+            variable(name, text(2), &found[0], context, &mut script.lost)
+        });
         if let Some(own) = ["MASTER_ADDR", "MASTER_PORT"].into_iter().find(|own| assigns(&line, own)) {
             script.lost.push(format!("{}: gpuctl sets {own} in every pod", line.trim()));
             continue;
@@ -85,6 +95,9 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         if let Some(found) = ONLY_THERE.find(&line) {
             script.lost.push(format!("{}: {} is only there on a Slurm cluster", line.trim(), found.as_str()));
             continue;
+        }
+        if SRUN_WITHIN.is_match(&line) {
+            script.lost.push(format!("{}: take `srun` out, each pod runs the script once", line.trim()));
         }
         lines.push(line.into_owned());
     }
@@ -116,11 +129,30 @@ pub(super) fn needs_bash(text: &str) -> bool {
     BASH.is_match(text)
 }
 
+/// Leaves out what sets up modules and virtual environments, and keeps the command behind it on the same line.
+fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
+    let mut rest = line;
+    while ENVIRONMENT.is_match(rest) {
+        let behind = ["&&", ";"].iter().filter_map(|mark| rest.find(mark).map(|at| (at, mark.len()))).min();
+        let (own, next) = match behind {
+            Some((at, length)) => (&rest[..at], &rest[at + length..]),
+            None => (rest, ""),
+        };
+        lost.push(format!("{}: the image has to bring it", own.trim()));
+        rest = next;
+    }
+    if rest.len() == line.len() { line.to_owned() } else { rest.trim_start().to_owned() }
+}
+
 fn assigns(line: &str, name: &str) -> bool {
     let line = line.trim_start();
     let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
     // Several assignments on a line, or a command behind one, are not thrown away.
-    line.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')) && !line.contains(';') && !line.contains("&&")
+    let Some(value) = line.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) else { return false };
+    // `NAME=value command` is a command.
+    let simple = !value.trim_end().contains(char::is_whitespace);
+    let quoted = value.starts_with(['"', '\'', '$', '`']) && value.trim_end().ends_with(['"', '\'', ')', '`']);
+    (simple || quoted) && !line.contains(';') && !line.contains("&&")
 }
 
 fn without_srun(line: &str, lost: &mut Vec<String>) -> String {
@@ -147,7 +179,7 @@ fn without_container(line: &str, script: &mut Script) -> String {
 }
 
 /// Returns what stands for a variable of another system; one without a counterpart stays and is named.
-fn variable(name: &str, written: &str, context: &ScriptContext<'_>, lost: &mut Vec<String>) -> String {
+fn variable(name: &str, operator: &str, written: &str, context: &ScriptContext<'_>, lost: &mut Vec<String>) -> String {
     let rank_of_tasks = || if context.one_task_per_pod { Some("$NODE_RANK") } else { None };
     let ours = match name {
         "SLURM_NNODES" | "SLURM_JOB_NUM_NODES" | "SKYPILOT_NUM_NODES" | "DSTACK_NODES_NUM" => Some("$NNODES"),
@@ -172,13 +204,15 @@ fn variable(name: &str, written: &str, context: &ScriptContext<'_>, lost: &mut V
         },
         _ => None,
     };
-    ours.map_or_else(
-        || {
-            lost.push(format!("${name} is not set"));
-            written.to_owned()
-        },
-        ToOwned::to_owned,
-    )
+    let Some(ours) = ours else {
+        lost.push(format!("${name} is not set"));
+        return written.to_owned();
+    };
+    // `${NAME:-1}` keeps what stands behind the name, and `${NAME}_x` its braces.
+    match ours.strip_prefix('$') {
+        Some(name) if written.starts_with("${") => format!("${{{name}{operator}}}"),
+        _ => ours.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -196,13 +230,16 @@ mod tests {
     fn what_the_system_tells_a_process_is_translated() {
         for (theirs, ours) in [
             ("srun torchrun --nnodes=$SLURM_NNODES t", "torchrun --nnodes=$NNODES t"),
-            ("torchrun --node_rank ${SLURM_PROCID}", "torchrun --node_rank $NODE_RANK"),
+            ("torchrun --node_rank ${SLURM_PROCID}", "torchrun --node_rank ${NODE_RANK}"),
             ("HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)", "HEAD=$MASTER_ADDR"),
             ("head_ip=$(srun --nodes=1 --ntasks=1 -w \"$head_node\" hostname --ip-address)", "head_ip=$MASTER_ADDR"),
             ("torchrun --rdzv_id $RANDOM", "torchrun --rdzv_id sft"),
             ("x --id $SLURM_JOB_ID -c $SLURM_CPUS_PER_TASK", "x --id sft -c 16"),
             ("A=$(echo \"$SKYPILOT_NODE_IPS\" | head -n1)", "A=$MASTER_ADDR"),
             ("t --rank $DSTACK_NODE_RANK --of $DSTACK_NODES_NUM", "t --rank $NODE_RANK --of $NNODES"),
+            ("t --n=${SLURM_NNODES:-1} log_${SLURM_NODEID}_x", "t --n=${NNODES:-1} log_${NODE_RANK}_x"),
+            ("OUT=/o/${SLURM_JOB_ID:-local}", "OUT=/o/sft"),
+            ("MASTER_PORT=29500 torchrun t", "MASTER_PORT=29500 torchrun t"),
             ("run $SLURM_ARRAY_TASK_ID", "run $SLURM_ARRAY_TASK_ID"),
         ] {
             assert_eq!(lines(theirs), (ours.to_owned(), vec![]), "{theirs}");
@@ -213,6 +250,19 @@ mod tests {
     fn what_has_no_meaning_here_is_named() {
         for (theirs, ours, lost) in [
             ("source venv/bin/activate\npython3 -V", "python3 -V", "source venv/bin/activate: the image has to bring it"),
+            ("conda activate x && torchrun t", "torchrun t", "conda activate x: the image has to bring it"),
+            ("module load cuda; srun a", "a", "module load cuda: the image has to bring it"),
+            (
+                "srun --nodes 2 --ntasks-per-node 1 torchrun t",
+                "torchrun t",
+                "srun --nodes 2 --ntasks-per-node 1: each pod runs the command once",
+            ),
+            ("srun \\\n  --ntasks=1 \\\n  torchrun t", "torchrun t", "srun --ntasks=1: each pod runs the command once"),
+            (
+                "OMP_NUM_THREADS=8 srun a",
+                "OMP_NUM_THREADS=8 srun a",
+                "OMP_NUM_THREADS=8 srun a: take `srun` out, each pod runs the script once",
+            ),
             ("eval \"$(conda shell.bash hook)\"\nconda activate x\na", "a", "conda activate x: the image has to bring it"),
             ("module load cuda\na", "a", "module load cuda: the image has to bring it"),
             (

@@ -54,6 +54,9 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
         of.take(key);
     }
     of.finish();
+    if found.as_array().is_some_and(|list| list.len() > 1) || found.as_object().is_some_and(|map| map.len() > 1) {
+        lost.push("task.resources.accelerators: the first of several is taken".to_owned());
+    }
     match accelerators(&found) {
         Some((kind, count)) => {
             match GpuType::parse(&kind) {
@@ -62,7 +65,12 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
             }
             resources.put("gpu", Some(count.into()));
         }
-        None => resources.put("gpu", Some(0.into())),
+        None => {
+            if !found.is_null() {
+                lost.push(format!("task.resources.accelerators: `{found}` is no whole number of GPUs of a type"));
+            }
+            resources.put("gpu", Some(0.into()));
+        }
     }
     resources.put("node_count", Some(json!(nodes)).filter(|_| nodes > 1));
     let Some(image) = image.map(ToOwned::to_owned).or(own) else {

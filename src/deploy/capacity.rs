@@ -79,6 +79,14 @@ impl<'p> Demand<'p> {
         };
         let growing = nodes.iter().any(|node| node.is_autoscaled())
             || self.plan.target.nodes.all().iter().any(|node| node.is_autoscaled() && self.in_pool(node));
+        let untold = shortage(&self.requests, &amounts).is_some_and(|short| {
+            short.most == 0 && !is_device(&short.resource) && short.resource.contains('/') && !short.resource.ends_with(CLAIMED)
+        });
+        if untold {
+            return Verdict::Doubtful(format!(
+                "{message}; unless a scheduler gives it out that tells no node of it, the job waits for ever"
+            ));
+        }
         if growing || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
             let unless = if growing { "unless an autoscaler brings a larger node" } else { "unless that list is old" };
             return Verdict::Doubtful(format!("{message}; the job waits for ever {unless}"));

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT, Wanted};
+use crate::cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, Wanted};
 use crate::deploy::capacity::{as_warning, together};
 use crate::deploy::defaults::replaced;
 use crate::deploy::errors::{conflicting, in_the_way};
@@ -85,6 +85,7 @@ impl<'r> Judging<'r> {
             }
             return Ok(Decision { plan, step: Action::Later, live: Value::Null, warnings });
         }
+        let mut quota = None;
         let mut judged = match self.mode {
             Mode::Create => None,
             Mode::Apply { force_conflicts, replace } => {
@@ -93,13 +94,15 @@ impl<'r> Judging<'r> {
         };
         let exists = judged.is_some();
         if !exists {
-            warnings.extend(preflight(&mut plan, connection, self.dry_run).await?);
+            let (told, over_quota) = preflight(&mut plan, connection, self.dry_run).await?;
+            warnings.extend(told);
+            quota = over_quota;
             warnings.extend(class_warning(&plan, connection).await);
             judged = Some((Action::Create, Value::Null));
         }
         let (step, live) = judged.expect("it was just filled");
         if !matches!(step, Action::Nothing) {
-            self.possible(&mut plan, exists, &mut warnings).await?;
+            self.possible(&mut plan, exists, quota, &mut warnings).await?;
         }
         warnings.extend(plan.rendered.warnings.clone());
         warnings.extend(connection.take_warnings());
@@ -107,9 +110,22 @@ impl<'r> Judging<'r> {
     }
 
     /// Refuses what can never run here. A job that exists is only warned of, for it may be about to change for the better.
-    async fn possible(&self, plan: &mut Plan, exists: bool, warnings: &mut Vec<String>) -> Result<(), Error> {
+    /// What the API server says of a quota is told where the quotas' own numbers do not tell it.
+    async fn possible(
+        &self,
+        plan: &mut Plan,
+        exists: bool,
+        quota: Option<Failure>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Error> {
         let found = self.around.check(plan).await;
         warnings.extend(found.warnings);
+        if let Some(failure) = quota.filter(|_| found.errors.is_empty() && found.now.is_none()) {
+            let told = failure.to_string();
+            let told =
+                told.split_once("exceeded quota").map_or(told.as_str(), |(_, rest)| rest.trim_start_matches(':').trim_start());
+            warnings.push(format!("a quota does not allow its pods now, and they wait until it does: {told}"));
+        }
         if exists || self.allow_pending {
             warnings.extend(found.errors.iter().map(as_warning));
             return Ok(());
@@ -123,19 +139,21 @@ impl<'r> Judging<'r> {
 }
 
 /// Requires that nothing is in the way, and that the API server accepts the objects and a pod.
-async fn preflight(plan: &mut Plan, connection: &Connection, dry_run: bool) -> Result<Vec<String>, Error> {
+async fn preflight(plan: &mut Plan, connection: &Connection, dry_run: bool) -> Result<(Vec<String>, Option<Failure>), Error> {
     match connection.preflight(&plan.rendered, dry_run).await {
         Err(Obstacle::NoPriorityClass) => {
             plan.target.without_priority = true;
             render_again(plan)?;
             let found = connection.preflight(&plan.rendered, dry_run).await;
-            let mut warnings = found.map_err(|obstacle| in_the_way(obstacle, plan))?;
+            let (mut warnings, quota) = match found {
+                Err(Obstacle::PodQuota(failure)) => (Vec::new(), Some(failure)),
+                other => (other.map_err(|obstacle| in_the_way(obstacle, plan))?, None),
+            };
             warnings.push("`job.priority` has no effect: its priority class is not there and you may not create it".to_owned());
-            Ok(warnings)
+            Ok((warnings, quota))
         }
-        // What quotas have left is told with their numbers.
-        Err(Obstacle::PodQuota(_)) => Ok(Vec::new()),
-        other => other.map_err(|obstacle| in_the_way(obstacle, plan)),
+        Err(Obstacle::PodQuota(failure)) => Ok((Vec::new(), Some(failure))),
+        other => Ok((other.map_err(|obstacle| in_the_way(obstacle, plan))?, None)),
     }
 }
 

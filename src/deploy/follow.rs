@@ -61,7 +61,15 @@ fn code(job: &Job, state: &State) -> u8 {
     }
     let mut pods = job.current_pods();
     pods.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
-    let ends = pods.into_iter().flat_map(|pod| &pod.containers).filter_map(|container| container.terminated.as_ref());
-    let failed = ends.map(|end| end.code).find(|code| *code != 0);
+    let ends = |own: bool| {
+        let of = move |pod: &&Pod| {
+            let name = pod.own_container().to_owned();
+            let chosen = pod.containers.iter().filter(|container| !own || container.name == name);
+            chosen.filter_map(|container| container.terminated.as_ref()).map(|end| end.code).find(|code| *code != 0)
+        };
+        pods.iter().find_map(of)
+    };
+    // A sidecar ends by a signal when the command has failed.
+    let failed = ends(true).or_else(|| ends(false));
     failed.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

@@ -2,6 +2,7 @@
 //! not there. Also what is only missing now. It decides nothing: a command may submit all the same.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::future::join3;
 use tokio::sync::OnceCell;
@@ -24,6 +25,9 @@ pub(super) struct Possibility {
     /// What is missing now, and who holds it.
     pub now: Option<String>,
 }
+
+/// Nobody waits longer to learn who holds what, which is read once for a run.
+const ROOM_WITHIN: Duration = Duration::from_secs(5);
 
 /// The cluster and the other documents of a run.
 pub(super) struct Surroundings<'r> {
@@ -63,7 +67,7 @@ impl<'r> Surroundings<'r> {
         .await;
         found.errors.extend(named.errors);
         found.warnings.extend(named.warnings);
-        let missing = classes.missing.into_iter().map(|message| {
+        let missing = classes.missing.into_iter().map(|(_, _, message)| {
             Error::new(ErrorName::reported(ErrorKind::NotFound, "StorageClassNotFound"), message)
                 .hint("choose another `storageClass:` in `storage.workdirs`, or leave it out where there is a default")
         });
@@ -80,14 +84,18 @@ impl<'r> Surroundings<'r> {
             }
             Err(failure) => found.warnings.push(format!("the quotas of the namespace were not checked: {failure}")),
         }
-        if found.errors.is_empty() && found.now.is_none() && demand.has_devices() {
+        if found.errors.is_empty() && found.now.is_none() && demand.has_devices() && !plan.rendered.choice.candidates.is_empty() {
             self.now(&demand, plan, &mut found).await;
         }
         found
     }
 
     async fn now(&self, demand: &Demand<'_>, plan: &Plan, found: &mut Possibility) {
-        let Ok(Some(room)) = self.room.get_or_try_init(|| self.connection.room(plan.target.nodes.all())).await else { return };
+        let look = async {
+            let read = tokio::time::timeout(ROOM_WITHIN, self.connection.room(plan.target.nodes.all())).await;
+            read.ok().and_then(Result::ok).flatten()
+        };
+        let Some(room) = self.room.get_or_init(|| look).await else { return };
         let gang = job(&plan.input).is_some_and(|job| job.training.node_count > 1);
         match demand.now(room) {
             // Half-placed jobs hold GPUs for nothing.

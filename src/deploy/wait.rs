@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+
 use crate::cluster::{Connection, OutageRetry, Wanted};
 use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
 use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::{Job, PodPhase, State, Status, hopeless};
+use crate::model::{Job, Pod, PodPhase, State, Status, hopeless};
 use crate::spec::{Document, parse};
 use crate::view::created::Created;
 use crate::view::text;
@@ -61,7 +63,7 @@ async fn wait_for(
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let wanted = Wanted::one(&created.namespace, &created.job_id);
     let mut bell = connection.doorbell(&created.namespace, &created.job_id);
-    let mut refused_since = None;
+    let (mut refused_since, mut old) = (None, None);
     loop {
         let found = patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop();
         let Some(job) = found.filter(|job| !job.owner_is_gone) else {
@@ -91,8 +93,17 @@ async fn wait_for(
         }
         let refused = state.reason.as_deref().filter(|reason| MOUNT_REFUSED.contains(reason) && state.status == Status::Pending);
         refused_since = refused_since.filter(|_| refused.is_some()).or_else(|| refused.map(|_| Instant::now()));
-        let refused = refused_since.filter(|since| since.elapsed() >= MOUNT_PATIENCE).zip(refused);
-        let why = hopeless(&job).or_else(|| refused.map(|(_, reason)| (reason.to_owned(), created.message.clone())));
+        let refused =
+            refused_since.zip(refused).filter(|(since, reason): &(Instant, &str)| since.elapsed() >= patience_with(reason));
+        // What was there before a change says nothing about the change.
+        let old = old.get_or_insert_with(|| match created.action {
+            Some("updated" | "replaced") => {
+                job.pods.iter().filter(|pod| is_older(pod, context.now())).map(|pod| pod.uid.clone()).collect()
+            }
+            _ => BTreeSet::new(),
+        });
+        let why = hopeless(&job, |pod| !old.contains(&pod.uid))
+            .or_else(|| refused.map(|(_, reason)| (reason.to_owned(), created.message.clone())));
         if let Some((reason, message)) = why {
             let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
             let error = ended(connection, &job, &reason, message).await;
@@ -111,11 +122,22 @@ async fn wait_for(
     }
 }
 
+/// Returns true for a pod that was there before what was just submitted.
+fn is_older(pod: &Pod, now: Timestamp) -> bool {
+    pod.created_at.is_none_or(|at| now.duration_since(at).as_secs() > 10)
+}
+
 /// What the kubelet says while it cannot mount a volume; a disk that another node has to let go of first says it as well.
 const MOUNT_REFUSED: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 
 /// How long a mount may be refused before that counts as the answer.
-const MOUNT_PATIENCE: Duration = Duration::from_secs(20);
+const MOUNT_PATIENCE: Duration = Duration::from_secs(30);
+/// The same for a disk that another node may have to let go of first.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(300);
+
+fn patience_with(reason: &str) -> Duration {
+    if reason == "FailedAttachVolume" { ATTACH_PATIENCE } else { MOUNT_PATIENCE }
+}
 
 /// Says what was waited for: `running on gpu-a-02 after 4 s`.
 fn reached(job: &Job, state: &State, after: Duration) -> String {

@@ -303,6 +303,9 @@ pub(crate) const LOOK: &[Rule] = &[
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),
     rule(Namespace, "", "secrets", &["get"]).or("the check of secrets"),
     rule(Namespace, "", "configmaps", &["get"]).or("the check of ConfigMaps"),
+    rule(Namespace, "", "serviceaccounts", &["get"]).or("the check of service accounts"),
+    rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or("the check of storage classes"),
+    rule(Cluster, "", "persistentvolumes", LIST).or("the check of storage classes"),
     rule(Cluster, "", "pods", LIST).or("who holds the GPUs that a job waits for"),
 ];
 pub(crate) const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];

@@ -136,9 +136,9 @@ pub(super) fn stuck(pod: &Pod) -> Option<Why> {
 }
 
 /// Returns why a pod of the job will not start however long one waits; somebody has to change something first. An image
-/// that a registry does not give out just now is among them.
+/// that a registry does not give out just now is among them. `counts` leaves pods of an older version out.
 #[must_use]
-pub(crate) fn hopeless(job: &Job) -> Option<Why> {
+pub(crate) fn hopeless(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
     const HOPELESS: [&str; 8] = [
         "ImagePullBackOff",
         "InvalidImageName",
@@ -150,7 +150,8 @@ pub(crate) fn hopeless(job: &Job) -> Option<Why> {
         "StartError",
     ];
     let pods = job.current_pods();
-    let mut found = pods.into_iter().filter(|pod| !pod.deleting && !pod.ended()).filter_map(|pod| Some((pod, stuck(pod)?)));
+    let mut found =
+        pods.into_iter().filter(|pod| !pod.deleting && !pod.ended() && counts(pod)).filter_map(|pod| Some((pod, stuck(pod)?)));
     let (pod, (reason, message)) = found.find(|(_, (reason, _))| HOPELESS.contains(&reason.as_str()))?;
     let last = pod.containers.iter().find_map(|container| container.last_ended.as_ref());
     let told = match last {

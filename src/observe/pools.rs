@@ -60,18 +60,18 @@ pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<
     let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
     let mut names: BTreeSet<&str> = stock.inventory.pools();
     names.extend(of_any.iter().map(|pool| pool.name.as_str()));
-    let sits_in = |job: &Job, pool: &str| {
+    let living: Vec<&Job> = jobs.iter().flat_map(|found| &found.jobs).filter(|job| !State::of(job).status.is_final()).collect();
+    let in_pool = |pool: &str| -> Vec<Job> {
         let hosts: BTreeSet<&str> = stock.inventory.pool(pool).map(NodeUsage::name).collect();
         let on = |pod: &Pod| !pod.ended() && pod.node.as_deref().is_some_and(|node| hosts.contains(node));
-        job.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO && on(pod))
+        let sits = |job: &Job| job.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO && on(pod));
+        living.iter().filter(|job| job.pool.as_deref() == Some(pool) || sits(job)).map(|job| (*job).clone()).collect()
     };
-    let is_in =
-        |job: &&Job, pool: &str| (job.pool.as_deref() == Some(pool) || sits_in(job, pool)) && !State::of(job).status.is_final();
     let pool = |name: &str| PoolUse {
         hosts: stock.inventory.pool(name).cloned().collect(),
         defined: definitions.is_some(),
         definition: of_any.iter().find(|pool| pool.name == name).copied().cloned(),
-        jobs: jobs.iter().flat_map(|found| &found.jobs).filter(|job| is_in(job, name)).cloned().collect(),
+        jobs: in_pool(name),
         all_jobs: unseen_jobs.is_none(),
         name: name.to_owned(),
     };

@@ -35,7 +35,7 @@ namespace:
         (&own["quota"], &own["used"]["requests.nvidia.com/gpu"], &own["used"]["requests.cpu"]),
         (&json!("teams"), &json!("2"), &json!("100m"))
     );
-    let fullest = scene.gpuctl(&["get", "quotas", "-A", "--sort-by", "used", "-o", "name"]).ok().out;
+    let fullest = scene.gpuctl_anywhere(&["get", "quotas", "-A", "--sort-by", "used", "-o", "name"]).ok().out;
     assert!(fullest.lines().any(|line| line == "quota-a/teams"), "{fullest}");
     let mut watch = scene.start(&["get", "quotas", "-w", "-o", "json"]);
     let mut line = String::new();

@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         })?),
     };
     let wanted = Wanted {
-        namespace: connection.namespace_is_explicit.then(|| connection.namespace.clone()),
+        namespace: connection.namespace_is_explicit.then(|| connection.namespace.clone()).or_else(|| named_namespace(args)),
         name: None,
         kind: args.kind.as_deref().and_then(|kind| kind.parse::<JobKind>().ok()),
         pool: args.pool.clone(),
@@ -92,6 +92,13 @@ fn warn_of(selection: &Selection, context: &Context) {
         let kinds = selection.unreadable.join("s and ");
         context.terminal.lack(&format!("you may not list every kind of job: {kinds}s are not shown"));
     }
+}
+
+/// Returns the namespace that all names have in front, where they have one.
+fn named_namespace(args: &GetJobs) -> Option<String> {
+    let mut spaces = args.names.iter().map(|name| name.split_once('/').map(|(namespace, _)| namespace));
+    let first = spaces.next()??;
+    spaces.all(|space| space == Some(first)).then(|| first.to_owned())
 }
 
 /// Returns true for the job that `name` means: NAME in any namespace, or NAMESPACE/NAME.
