@@ -135,5 +135,6 @@ fn context(cli: &Cli) -> Context {
     };
     let mut context = Context::new(terminal, access, cli.metrics.flags(), cli.metrics.require_metrics);
     context.all_namespaces = global.all_namespaces;
+    context.terminal.set_namespace_given(global.namespace.is_some());
     context
 }

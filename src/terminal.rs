@@ -55,6 +55,8 @@ pub(crate) struct Terminal {
     task: Cell<Option<&'static str>>,
     /// True once somebody was told whom to ask for rights.
     told: Cell<bool>,
+    /// True when a namespace was named: whoever lacks rights there meant it.
+    namespace_given: Cell<bool>,
 }
 
 impl Terminal {
@@ -62,7 +64,14 @@ impl Terminal {
     pub(crate) fn new(wishes: TerminalOptions) -> Self {
         // Each text is painted for its own stream; the library's own guess is about stdout alone.
         colored::control::set_override(true);
-        Self { wishes, talk: Cell::new(wishes.talk), format: RefCell::default(), task: Cell::default(), told: Cell::default() }
+        Self {
+            wishes,
+            talk: Cell::new(wishes.talk),
+            format: RefCell::default(),
+            task: Cell::default(),
+            told: Cell::default(),
+            namespace_given: Cell::default(),
+        }
     }
 
     /// Sets the format of stdout; messages on stderr follow it.
@@ -84,6 +93,11 @@ impl Terminal {
 
     fn says(&self, talk: Verbosity) -> bool {
         self.talk.get() >= talk
+    }
+
+    /// Notes that the command line names a namespace.
+    pub(crate) fn set_namespace_given(&self, given: bool) {
+        self.namespace_given.set(given);
     }
 
     /// Sets the command that rights would be needed for.
@@ -170,6 +184,10 @@ impl Terminal {
 
     pub(crate) fn fail(&self, error: &Error) {
         let error = match error.is_forbidden() {
+            true if !self.namespace_given.get() => &error
+                .clone()
+                .hint(self.whom_to_ask("--emit-role"))
+                .hint("where you have rights in another namespace: `-n NAMESPACE`"),
             true => &error.clone().hint(self.whom_to_ask("--emit-role")),
             false => error,
         };

@@ -275,12 +275,18 @@ fn is_well(judged: Result<Vec<String>, Obstacle>, plan: &Plan, warnings: &mut Ve
 
 /// Secrets of the job that is there and of the one that is wanted.
 pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
+    let (before, after) = sources(rendered, live);
+    Masks::of(&before, &after)
+}
+
+/// Returns the YAML that was submitted and the one at hand; empty where none is kept.
+pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
     let source = |body: &Value| {
         let found = body.pointer("/metadata/annotations").and_then(|all| all.get(SOURCE)).and_then(Value::as_str);
         found.unwrap_or_default().to_owned()
     };
     let root = rendered.objects.last().expect("a document has an owner");
-    Masks::of(&source(live), &source(&root.body))
+    (source(live), source(&root.body))
 }
 
 /// Returns what goes with a job that is replaced.

@@ -37,6 +37,18 @@ impl Difference {
         Self::between(namespace, object, "removed", format!("{object}\n"), String::new(), Vec::new())
     }
 
+    /// Compares the file that was submitted with the one at hand; people look at that first.
+    #[must_use]
+    pub(crate) fn of_file(namespace: &str, document: &str, before: String, after: String) -> Self {
+        Self::between(namespace, document, "file", before, after, Vec::new())
+    }
+
+    /// Returns true for the difference of a file, which is for people: programs have the objects.
+    #[must_use]
+    pub(crate) fn is_of_file(&self) -> bool {
+        self.change == "file"
+    }
+
     /// Lists the fields that change in place.
     #[must_use]
     pub(crate) fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
@@ -62,7 +74,10 @@ impl Difference {
     }
 
     fn unified(&self) -> String {
-        let (live, file) = (format!("live/{}", self.place()), format!("file/{}", self.place()));
+        let (live, file) = match self.is_of_file() {
+            true => (format!("submitted/{}", self.place()), format!("file/{}", self.place())),
+            false => (format!("live/{}", self.place()), format!("file/{}", self.place())),
+        };
         TextDiff::from_lines(&self.before, &self.after).unified_diff().context_radius(3).header(&live, &file).to_string()
     }
 

@@ -49,6 +49,9 @@ pub(crate) fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BT
     }
 }
 
+/// What a command lacks that has every right and no metrics.
+const PROMETHEUS: &str = "Prometheus";
+
 impl Checked {
     /// Says that the command tells nothing because Prometheus cannot be asked.
     #[must_use]
@@ -57,7 +60,7 @@ impl Checked {
             (self.allowed, self.allowed_everywhere) = (false, false);
             if self.missing.is_empty() {
                 self.missing.push(trouble.to_owned());
-                self.said.push("Prometheus".to_owned());
+                self.said.push(PROMETHEUS.to_owned());
             }
         }
         self
@@ -131,6 +134,7 @@ impl Verdict {
         let message = match (&checked.said[..], &refused) {
             ([], None) => format!("you may {what} in {place}"),
             ([], Some(refused)) => format!("you may {what} in {place}, but {refused}"),
+            ([one], _) if one == PROMETHEUS => format!("`{}` tells nothing: {}", checked.command, checked.missing.join("; ")),
             (missing, _) => format!("you may not {what} in {place}: missing {}", missing.join("; ")),
         };
         let allowed = checked.missing.is_empty() && refused.is_none();

@@ -38,6 +38,10 @@ fn services_change_in_place_and_say_what() {
         assert!(difference.lines().any(|own| own == line), "{line}: {difference}");
     }
     assert!(!difference.contains("revisionHistoryLimit: 1\n+") && !difference.contains("status:"), "{difference}");
+    // The user's own words come first.
+    let first_lines: Vec<&str> = difference.lines().take(2).collect();
+    assert_eq!(first_lines, ["--- submitted/applies/compute/web", "+++ file/applies/compute/web"], "{difference}");
+    assert!(difference.contains("\n-service: {replicas: 1, port: 80}\n+service: {replicas: 2, port: 80}\n"), "{difference}");
     let value = scene.gpuctl_with(&["diff", "-f", "-", "-o", "json"], &second).exits(1).json();
     let fields = value.as_array().unwrap().iter().find(|one| one["object"] == "deployment/web").unwrap()["fields"].clone();
     assert!(fields.as_array().unwrap().contains(&json!("spec.replicas: 1 → 2")), "{value:#}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::files::diff::Diff;
 use crate::cluster::{Connection, Effect, label};
 use crate::context::Context;
-use crate::deploy::decide::{Comparison, compare, masks};
+use crate::deploy::decide::{Comparison, compare, masks, sources};
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::names::named;
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     for plan in plans {
         found.extend(of_job(&connection, plan, context).await?);
     }
-    let answer = document(format, &found.iter().map(Difference::value).collect::<Vec<Value>>());
+    let answer = document(format, &found.iter().filter(|one| !one.is_of_file()).map(Difference::value).collect::<Vec<Value>>());
     context.terminal.print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
@@ -80,6 +80,10 @@ async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> R
         }
     }
     found.extend(effects.stale.iter().map(|one| Difference::gone(&space, &one.label())));
+    let (before, after) = sources(&plan.rendered, &live);
+    if !found.is_empty() && !before.is_empty() && before != after {
+        found.insert(0, Difference::of_file(&space, &name, masked(&before), masked(&after)));
+    }
     Ok(found)
 }
 
