@@ -169,8 +169,9 @@ impl Terminal {
     }
 
     /// Clears the screen before a redraw.
-    pub(crate) fn redraw(&self, text: &str) -> Result<(), Error> {
-        self.print(&format!("\u{1b}[H\u{1b}[2J{text}"))
+    pub(crate) fn redraw(&self, text: &str, first: bool) -> Result<(), Error> {
+        let rows = raw::window().map_or(usize::MAX, |(_, rows)| usize::from(rows));
+        self.print(&frame(text, rows, first))
     }
 
     fn say(&self, text: &str) {
@@ -298,4 +299,33 @@ impl Terminal {
 
 fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size().map(|(terminal_size::Width(columns), _)| columns.into())
+}
+/// Returns a frame that is drawn over the one before: nothing is pushed into the scrollback, and no line flickers. What does not
+/// fit is counted.
+fn frame(text: &str, rows: usize, first: bool) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let fits = lines.len() < rows;
+    let shown = if fits { lines.len() } else { rows.saturating_sub(2) };
+    let mut result = String::from(if first { "\u{1b}[2J\u{1b}[H" } else { "\u{1b}[H" });
+    for line in &lines[..shown] {
+        result.push_str(&format!("{line}\u{1b}[K\n"));
+    }
+    if !fits {
+        result.push_str(&format!("… {} more lines\u{1b}[K\n", lines.len() - shown));
+    }
+    result.push_str("\u{1b}[J");
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_drawn_in_place_and_fit_the_window() {
+        assert_eq!(frame("a\nb\n", 10, false), "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J");
+        assert!(frame("a\n", 10, true).starts_with("\u{1b}[2J"));
+        let cut = frame("1\n2\n3\n4\n5\n", 4, false);
+        assert!(cut.contains("2\u{1b}[K\n… 3 more lines") && cut.matches('\n').count() == 3, "{cut:?}");
+    }
 }

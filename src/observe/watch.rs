@@ -43,7 +43,7 @@ pub(crate) async fn watch(
     loop {
         let frame = look(first, fresh).await?;
         if redraws {
-            context.terminal.redraw(&frame.text)?;
+            context.terminal.redraw(&frame.text, first)?;
         } else {
             let changed = frame.lines.iter().filter(|(name, line)| known.get(*name) != Some(*line)).map(|(_, line)| line.clone());
             let gone = known.iter().filter(|(name, _)| !frame.lines.contains_key(*name)).map(|(_, line)| gone(line));

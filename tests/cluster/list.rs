@@ -91,3 +91,32 @@ fn a_watch_in_a_pipe_prints_an_object_per_change() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn the_overview_is_watched_like_a_list() {
+    let scene = Scene::with_nodes("overviewed", 1);
+    let mut child = scene.start(&["get", "overview", "-w", "-o", "json"]);
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    let first: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert!(first["gpuTotal"].as_u64().is_some_and(|total| total >= 8), "{first:#}");
+    // One more node is one more line.
+    let more = gpuctl_sandbox::nodes::in_pool(
+        gpuctl_sandbox::nodes::node("overviewed-9", Some(crate::support::A100), &[(crate::support::GPU, 8)]),
+        "overviewed",
+    );
+    cluster().add_nodes(&[more]);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        line.clear();
+        out.read_line(&mut line).unwrap();
+        let next: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if next["gpuTotal"].as_u64() > first["gpuTotal"].as_u64() {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{next:#}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -14,6 +14,9 @@ use crate::view::heatmap::HeatmapMetric;
   gpuctl get heatmap --metric temperature
   gpuctl get heatmap --top 10 -o json")]
 pub(crate) struct GetHeatmap {
+    /// Keep watching: redraw on a terminal, print one JSON object per change in a pipe
+    #[arg(short, long)]
+    pub watch: bool,
     /// Devices per metric in JSON
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,

@@ -12,6 +12,9 @@ use crate::cli::args::format::OneFormat;
   gpuctl get overview
   gpuctl get overview -o json | jq .utilization")]
 pub(crate) struct GetOverview {
+    /// Keep watching: redraw on a terminal, print one JSON object per change in a pipe
+    #[arg(short, long)]
+    pub watch: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -5,9 +5,12 @@ use std::process::ExitCode;
 use futures::future::join;
 
 use crate::cli::metrics::heatmap::GetHeatmap;
+use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
+use crate::model::{Inventory, Readings};
 use crate::observe::metrics::{self, OF_DEVICES};
+use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
 use crate::stats::devices;
 use crate::stats::identity::ApiFacts;
 use crate::view::coverage::Coverage;
@@ -18,10 +21,43 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;
+    let top = usize::try_from(args.top).unwrap_or(usize::MAX);
+    let grid =
+        |seen: &Seen| heatmap::grid(&seen.readings.devices, &seen.inventory.hosts, args.metric.into(), context.terminal.look());
+    let value = |seen: &Seen| heatmap::document(&seen.readings.devices, Coverage::from(&seen.readings), top);
+    if !args.watch {
+        let seen = look(&connection, true, context).await?;
+        let text = document(format, &value(&seen)).unwrap_or_else(|| grid(&seen));
+        context.terminal.print(&text)?;
+        if seen.readings.devices.is_empty() {
+            context.terminal.warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let pause = async || {
+        tokio::time::sleep(METRICS_STEP).await;
+        true
+    };
+    watch(format, pause, context, async |first, _| {
+        let seen = look(&connection, first, context).await?;
+        Ok(WatchFrame::new(grid(&seen), std::iter::once(("heatmap".to_owned(), value(&seen)))))
+    })
+    .await
+}
+
+/// What every device measures, and where it is.
+struct Seen {
+    readings: Readings,
+    inventory: Inventory,
+}
+
+async fn look(connection: &Connection, warns: bool, context: &Context) -> Result<Seen, Error> {
     let moment = async {
-        let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
+        let prometheus = metrics::find(context, connection, context.access.request_timeout).await?;
         let moment = metrics::moment(&prometheus, &OF_DEVICES, None).await?;
-        metrics::tell_warnings(context, &prometheus);
+        if warns {
+            metrics::tell_warnings(context, &prometheus);
+        }
         Ok::<_, Error>(moment)
     };
     let (moment, stock) = join(moment, connection.stock()).await;
@@ -33,13 +69,5 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
         Err(failure) => return Err(failure.into()),
     };
     let readings = devices::read(&moment, &inventory, &ApiFacts::of(&inventory, consumers.as_deref()));
-    let coverage = Coverage::from(&readings);
-    let top = usize::try_from(args.top).unwrap_or(usize::MAX);
-    let text = document(format, &heatmap::document(&readings.devices, coverage, top))
-        .unwrap_or_else(|| heatmap::grid(&readings.devices, &inventory.hosts, args.metric.into(), context.terminal.look()));
-    context.terminal.print(&text)?;
-    if readings.devices.is_empty() {
-        context.terminal.warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(Seen { readings, inventory })
 }

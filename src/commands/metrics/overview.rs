@@ -5,19 +5,40 @@ use std::process::ExitCode;
 use futures::future::join;
 
 use crate::cli::metrics::overview::GetOverview;
+use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::metrics::{self, OF_NODES, OptionalMetrics};
 use crate::observe::nodes::warn_of;
+use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
 use crate::stats::node_exporter;
 use crate::view::coverage::Coverage;
-use crate::view::document;
-use crate::view::overview::{self, OverviewSource};
+use crate::view::overview::{self, Overview, OverviewSource};
+use crate::view::{Format, document};
 
 pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.set_format(args.output.into());
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);
+    if !args.watch {
+        let overview = look(&connection, &cells, true, context).await?;
+        let text = document(format, &overview).unwrap_or_else(|| overview::text(&overview, context.terminal.look()));
+        context.terminal.print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let pause = async || bell.news(None).await;
+    watch(format, pause, context, async |first, _| {
+        let overview = look(&connection, &cells, first, context).await?;
+        let text = overview::text(&overview, context.terminal.look());
+        Ok(WatchFrame::new(text, std::iter::once(("overview".to_owned(), overview))))
+    })
+    .await
+}
+
+/// Reads everything once; `warns` says what may not be seen.
+async fn look(connection: &Connection, cells: &OptionalMetrics<'_>, warns: bool, context: &Context) -> Result<Overview, Error> {
     let machines = node_exporter::query();
     let asked = cells.optional(async |prometheus| {
         let moment = metrics::moment(prometheus, &OF_NODES, None);
@@ -26,16 +47,15 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     });
     let (stock, asked) = join(connection.stock(), asked).await;
     let (mut stock, asked) = (stock?, asked?);
-    warn_of(&stock, context);
+    if warns {
+        warn_of(&stock, context);
+    }
     let (moment, machines) = asked.unzip();
     let readings = cells.measure(&mut stock, moment.as_ref());
-    let overview = overview::document(&OverviewSource {
+    Ok(overview::document(&OverviewSource {
         inventory: &stock.inventory,
         consumers: stock.consumers.as_deref(),
         machines: machines.map(|answer| node_exporter::read(&answer)).unwrap_or_default(),
         coverage: readings.as_ref().map(Coverage::from),
-    });
-    let text = document(args.output.into(), &overview).unwrap_or_else(|| overview::text(&overview, context.terminal.look()));
-    context.terminal.print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    }))
 }

@@ -202,7 +202,7 @@ impl ScoreWatch<'_> {
         };
         self.textfile();
         if self.context.terminal.out_is_terminal() && self.args.output == ScoreFormat::Table {
-            self.context.terminal.redraw(&text)?;
+            self.context.terminal.redraw(&text, true)?;
         } else {
             self.context.terminal.print(&text)?;
         }
