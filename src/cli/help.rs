@@ -30,7 +30,6 @@ pub(crate) fn arranged(command: Command) -> Command {
         .mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
         .help_template("{about-with-newline}\n{usage-heading} {usage}{after-help}\n")
         .after_help(format!("{listing}{FIRST_STEPS}\n\n{MORE}"))
-        .disable_help_subcommand(false)
 }
 
 /// Returns the commands in their groups, a line each.

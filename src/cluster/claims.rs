@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use futures::future::join3;
 use serde::Deserialize;
 
-use super::decode::{ListPage, ObjectMetadata, WirePod};
-use super::{Connection, Failure, Wanted};
+use super::decode::{ContainerResources, ListPage, ObjectMetadata, WirePod};
+use super::{Connection, Failure, Wanted, unless_forbidden};
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use crate::model::{Claim, Job, PodPhase};
 
@@ -25,13 +25,7 @@ struct WireClaim<'a> {
 struct ClaimSpec {
     access_modes: Vec<String>,
     storage_class_name: Option<String>,
-    resources: ClaimResources,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct ClaimResources {
-    requests: BTreeMap<String, String>,
+    resources: ContainerResources,
 }
 
 #[derive(Deserialize, Default)]
@@ -87,8 +81,8 @@ impl Connection {
         )
         .await;
         listed?;
-        let seen = readable(pods)?.is_some();
-        let jobs = readable(jobs)?.filter(|selection| selection.unseen().is_none());
+        let seen = unless_forbidden(pods)?.is_some();
+        let jobs = unless_forbidden(jobs)?.filter(|selection| selection.unseen().is_none());
         for claim in &mut claims {
             let found = uses.0.remove(&(claim.namespace.clone(), claim.name.clone())).unwrap_or_default();
             claim.pods = seen.then_some(found.pods);
@@ -100,13 +94,6 @@ impl Connection {
         }
         claims.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(claims)
-    }
-}
-
-fn readable<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
-    match answer {
-        Err(failure) if failure.is_forbidden() => Ok(None),
-        other => other.map(Some),
     }
 }
 

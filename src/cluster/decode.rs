@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use crate::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase};
+use crate::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase, is_starting};
 
 /// A page of a list; Go writes `null` for an empty one.
 #[derive(Deserialize)]
@@ -257,12 +257,11 @@ impl PodStatus<'_> {
         starts?.into_iter().max()
     }
 
-    /// Returns what a container waits for that waiting alone does not bring.
+    /// Returns why a container does not start, other than that it is being created: `CrashLoopBackOff`.
     pub(super) fn trouble(&self) -> Option<String> {
-        const BENIGN: [&str; 2] = ["ContainerCreating", "PodInitializing"];
         let statuses = self.container_statuses.iter().chain(&self.init_container_statuses);
         let mut waiting = statuses.filter_map(|status| status.state.waiting.as_ref());
-        waiting.find(|waiting| !BENIGN.contains(&waiting.reason.as_ref())).map(|waiting| waiting.reason.to_string())
+        waiting.find(|waiting| !is_starting(&waiting.reason)).map(|waiting| waiting.reason.to_string())
     }
 
     pub(super) fn phase(&self) -> PodPhase {

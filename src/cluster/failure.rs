@@ -42,6 +42,14 @@ pub(crate) struct Blame {
     pub message: String,
 }
 
+/// Turns a refusal for missing rights into `None`.
+pub(crate) fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(failure) if failure.is_forbidden() => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 impl Failure {
     /// Returns a conflict of ours, in the API server's terms.
     #[must_use]

@@ -13,7 +13,7 @@ use crate::model::labels::{
     DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES, SOURCE, USER,
     VERSION,
 };
-use crate::model::{GpuCount, Job, JobKind, Pod, PodPhase};
+use crate::model::{GpuCount, Job, JobKind, Pod, PodPhase, is_starting};
 use crate::render::label_value;
 
 /// Which jobs are wanted.
@@ -200,8 +200,7 @@ impl Connection {
         const REASONS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume"];
         const PROGRESS: [&str; 5] = ["SuccessfulAttachVolume", "Pulling", "Pulled", "Created", "Started"];
         let waits = |pod: &&Pod| {
-            let creating = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
-            let waiting = pod.containers.iter().any(|one| one.waiting.as_ref().is_some_and(|(reason, _)| creating(reason)));
+            let waiting = pod.containers.iter().any(|one| one.waiting.as_ref().is_some_and(|(reason, _)| is_starting(reason)));
             pod.phase == PodPhase::Pending && pod.node.is_some() && !pod.deleting && waiting
         };
         let stuck = jobs.iter_mut().filter_map(|job| {

@@ -48,7 +48,7 @@ pub(crate) use attach::{ExecRequest, SessionEnd, SessionInput, SessionStream};
 pub(crate) use change::{Effect, Effects, HalfChanged};
 pub(crate) use connect::{Access, Connection};
 pub(crate) use defaults::StoredDefaults;
-pub(crate) use failure::{Blame, Failure};
+pub(crate) use failure::{Blame, Failure, unless_forbidden};
 pub(crate) use follow::{LogEvent, names_no_container};
 pub(crate) use forward::{Route, RouteEvent};
 pub(crate) use inventory::InventorySnapshot;

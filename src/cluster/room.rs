@@ -1,5 +1,5 @@
-//! Computes what is left of nodes, and who holds the rest, from one list of the pods that have not ended. It also tells what a
-//! pod of ours that is not there yet would request.
+//! Computes the free resources of nodes, and which jobs hold their devices, from one list of the pods that have not ended. It also
+//! computes what a pod that is not created yet requests.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::model::Node;
 use crate::model::capacity::Amounts;
 use crate::model::labels::JOB;
 
-/// What is left of the nodes.
+/// Free resources of nodes, and who holds their devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
-    /// By node; what is overcommitted is below zero.
+    /// By node; below zero where more is requested than allocatable.
     pub free: BTreeMap<String, Amounts>,
-    /// Devices in use: by node, then by job, owner or pod, as it is called within its namespace.
+    /// Devices in use: by node, then by NAMESPACE/NAME of the job, else of the pod's owner or of the pod.
     pub held: BTreeMap<String, BTreeMap<String, u64>>,
 }
 

@@ -34,7 +34,7 @@ impl Connection {
         }
     }
 
-    /// Judges the classes of the claims that are made. Whoever may not read storage classes is told nothing.
+    /// Checks the storage classes of the claims that a job makes; nothing is found for users who may not list storage classes.
     pub(crate) async fn storage_classes(&self, rendered: &Rendered) -> ClassFindings {
         let mut found = ClassFindings::default();
         let claims: Vec<&Object> = rendered.objects.iter().filter(|object| object.kept).collect();
@@ -50,7 +50,7 @@ impl Connection {
         found
     }
 
-    /// Leaves out what a class that is not there does not stop: claims that exist, and volumes that somebody made for the class.
+    /// Drops findings that stop no pod: the claim exists already, or an administrator made a volume with the name of the class.
     async fn without_class(&self, rendered: &Rendered, found: &mut ClassFindings) {
         let mut there = Vec::new();
         for claim in rendered.objects.iter().filter(|object| object.kept) {
@@ -58,15 +58,15 @@ impl Connection {
                 there.push(claim.name().to_owned());
             }
         }
-        found.missing.retain(|(claim, ..)| !there.contains(claim));
+        found.missing.retain(|one| !there.contains(&one.claim));
         match self.get::<Value>("/api/v1/persistentvolumes").await {
             Ok(list) => {
                 let volumes = list["items"].as_array().cloned().unwrap_or_default();
                 let made = |class: &str| volumes.iter().any(|volume| volume["spec"]["storageClassName"] == class);
-                found.missing.retain(|(_, class, _)| !made(class));
+                found.missing.retain(|one| !made(&one.class));
             }
-            // Whether a volume waits for it is not known.
-            Err(_) => found.warnings.extend(found.missing.drain(..).map(|(_, _, message)| message)),
+            // Such a volume may exist; this user may not list volumes.
+            Err(_) => found.warnings.extend(found.missing.drain(..).map(|one| one.message)),
         }
     }
 }
@@ -74,10 +74,17 @@ impl Connection {
 /// What is wrong with the storage classes of claims.
 #[derive(Debug, Default)]
 pub(crate) struct ClassFindings {
-    /// Classes that are named and not there: their claims are never provisioned.
-    /// With the claim, the class, and what is said of it.
-    pub missing: Vec<(String, String, String)>,
+    /// No volume is provisioned for their claims.
+    pub missing: Vec<MissingClass>,
     pub warnings: Vec<String>,
+}
+
+/// A class that a claim names and that does not exist.
+#[derive(Debug)]
+pub(crate) struct MissingClass {
+    claim: String,
+    class: String,
+    pub message: String,
 }
 
 fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
@@ -94,7 +101,7 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
         match asked {
             Some(asked) => {
                 let message = format!("there is no storage class `{asked}` for claim {}; {there}", claim.name());
-                findings.missing.push((claim.name().to_owned(), asked.to_owned(), message));
+                findings.missing.push(MissingClass { claim: claim.name().to_owned(), class: asked.to_owned(), message });
             }
             None => findings.warnings.push(format!(
                 "no storage class is the default, so claim {} waits for a volume that fits; say `storageClass:` ({there})",

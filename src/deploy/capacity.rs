@@ -1,19 +1,19 @@
-//! Tells whether the nodes can ever hold the pods of a job, and what is missing now and who holds it. It counts what nodes have,
-//! cordoned and broken ones too, and not which taints keep pods off.
+//! Compares the pods of a job with the nodes: whether an empty cluster could hold them, and whether they fit now and, if not, which
+//! jobs hold the devices. Cordoned nodes and nodes with a broken device plugin count as capacity. Taints are not looked at.
 
 use std::collections::BTreeMap;
 
 use crate::cluster::{Room, requests};
 use crate::deploy::plan::{Plan, job};
-use crate::error::{Error, ErrorKind, ErrorName};
+use crate::error::Error;
 use crate::model::capacity::{Amounts, Shortage, pods_held, shortage};
 use crate::model::gpu::is_device;
 use crate::model::{JobKind, Node, Nodes, quantity};
 use crate::render::{Refusal, pods_in_all};
 use crate::view::text::count;
 
-/// Amounts that a scheduler of its own gives out, and no node tells.
-const TOLD_BY_NO_NODE: [&str; 3] = ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"];
+/// Resources of HAMi's own scheduler, which no node reports.
+const NOT_ON_NODES: [&str; 3] = ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"];
 
 /// What one pod of a plan requests, and the nodes that it may use.
 pub(super) struct Demand<'p> {
@@ -23,10 +23,10 @@ pub(super) struct Demand<'p> {
     together: u64,
 }
 
-/// How an answer is meant.
+/// Whether the nodes can hold the pods when nothing else runs.
 pub(super) enum Verdict {
     Possible,
-    /// Nodes that come may change it.
+    /// They cannot now; nodes that an autoscaler adds may.
     Doubtful(String),
     Impossible(Box<Error>),
 }
@@ -34,7 +34,7 @@ pub(super) enum Verdict {
 impl<'p> Demand<'p> {
     pub(super) fn of(plan: &'p Plan) -> Self {
         let mut requests = requests(&plan.rendered.probe.body);
-        requests.retain(|resource, _| !TOLD_BY_NO_NODE.contains(&resource.as_str()));
+        requests.retain(|resource, _| !NOT_ON_NODES.contains(&resource.as_str()));
         if let Some(claim) = &plan.rendered.choice.claim {
             requests.insert(claimed(&claim.class), i128::from(claim.count) * 1000);
         }
@@ -50,7 +50,7 @@ impl<'p> Demand<'p> {
         self.requests.keys().any(|resource| is_device(resource))
     }
 
-    /// Judges by what the nodes have when nobody else uses them.
+    /// Compares the pods with the capacity of the nodes.
     pub(super) fn ever(&self) -> Verdict {
         let nodes: Vec<&Node> = self.nodes(&self.plan.rendered.choice.qualified).collect();
         if nodes.is_empty() {
@@ -67,8 +67,9 @@ impl<'p> Demand<'p> {
                 amounts.get_mut(&node.name).map(|amounts| amounts.insert(claimed(&claim.class), most));
             }
         }
-        let (message, hint) = match shortage(&self.requests, &amounts) {
-            Some(short) => (self.never(&short), self.never_hint(&short)),
+        let short = shortage(&self.requests, &amounts);
+        let (message, hint) = match &short {
+            Some(short) => (self.never(short), self.never_hint(short)),
             None => match pods_held(&self.requests, &amounts) {
                 held if held >= self.together => return Verdict::Possible,
                 held => (
@@ -79,25 +80,28 @@ impl<'p> Demand<'p> {
         };
         let growing = nodes.iter().any(|node| node.is_autoscaled())
             || self.plan.target.nodes.all().iter().any(|node| node.is_autoscaled() && self.in_pool(node));
-        let untold = shortage(&self.requests, &amounts).is_some_and(|short| {
+        let unreported = short.is_some_and(|short| {
             short.most == 0 && !is_device(&short.resource) && short.resource.contains('/') && !short.resource.ends_with(CLAIMED)
         });
-        if untold {
-            return Verdict::Doubtful(format!(
-                "{message}; unless a scheduler gives it out that tells no node of it, the job waits for ever"
-            ));
+        if unreported {
+            return Verdict::Doubtful(format!("{message}; the job never starts unless a scheduler extension provides it"));
         }
         if growing || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
-            let unless = if growing { "unless an autoscaler brings a larger node" } else { "unless that list is old" };
-            return Verdict::Doubtful(format!("{message}; the job waits for ever {unless}"));
+            let unless = if growing { "an autoscaler adds a larger node" } else { "the published list of nodes is old" };
+            return Verdict::Doubtful(format!("{message}; the job never starts unless {unless}"));
         }
         let at = job(&self.plan.input).and_then(|job| job.resources.gpu_at);
         let refusal = Refusal { name: "NeverFits", message, hints: vec![hint], at };
         Verdict::Impossible(Box::new(Error::refused(refusal, &self.plan.input.file, &self.plan.input.text)))
     }
 
-    /// Returns what is missing now and who holds it; `None` when the pods fit. The second is how many fit of how many.
-    pub(super) fn now(&self, room: &Room) -> Option<(String, u64, u64)> {
+    /// Returns true when all pods must run at the same time.
+    pub(super) fn is_gang(&self) -> bool {
+        self.together > 1
+    }
+
+    /// Returns what is missing now and who holds it; `None` when the pods fit.
+    pub(super) fn now(&self, room: &Room) -> Option<String> {
         let usable = |node: &&Node| node.schedulable;
         let free: BTreeMap<String, Amounts> = self
             .nodes(&self.plan.rendered.choice.candidates)
@@ -105,7 +109,7 @@ impl<'p> Demand<'p> {
             .filter_map(|node| Some((node.name.clone(), room.free.get(&node.name)?.clone())))
             .collect();
         if self.plan.rendered.choice.claim.is_some() {
-            // What of devices is claimed is told by allocations, which are not read here.
+            // Which claimed devices are in use stands in their allocations, which are not read here.
             return None;
         }
         let (fit, pods) = (pods_held(&self.requests, &free), job(&self.plan.input).map_or(1, pods_in_all));
@@ -129,6 +133,10 @@ impl<'p> Demand<'p> {
             }
         };
         let missing = match shortage(&self.requests, &free) {
+            // A gang that is placed in part holds GPUs for nothing.
+            _ if self.is_gang() => {
+                format!("only {fit} of {pods} pods fit now; those that start hold their GPUs while they wait for the others")
+            }
             _ if pods > 1 => format!("only {fit} of {pods} pods fit now"),
             None => return None,
             Some(short) => match &short.node {
@@ -140,7 +148,7 @@ impl<'p> Demand<'p> {
                 ),
             },
         };
-        Some((format!("{missing}{held}"), fit, pods))
+        Some(format!("{missing}{held}"))
     }
 
     fn nodes<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a Node> {
@@ -211,31 +219,4 @@ fn bare(resource: &str, milli: i128) -> String {
         "cpu" if milli % 1000 != 0 => format!("{}.{}", milli / 1000, milli % 1000 / 100),
         _ => whole.to_string(),
     }
-}
-
-/// Returns the error as a warning of somebody who submits it all the same.
-pub(super) fn as_warning(error: &Error) -> String {
-    match &error.problems {
-        Some(problems) => problems.list.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
-        None => error.to_string(),
-    }
-}
-
-/// Returns the refusal of several things at once: the first is the message, the others are causes.
-pub(super) fn together(mut errors: Vec<Error>) -> Option<Error> {
-    if errors.is_empty() {
-        return None;
-    }
-    let first = errors.remove(0);
-    Some(errors.into_iter().fold(first, |mut error, other| {
-        error.causes.push(as_warning(&other));
-        error.hints.extend(other.hints.into_iter().filter(|hint| !error.hints.contains(hint)).collect::<Vec<_>>());
-        error
-    }))
-}
-
-/// What quotas never allow.
-pub(super) fn quota_error(message: String) -> Error {
-    Error::new(ErrorName::reported(ErrorKind::Request, "QuotaTooSmall"), message)
-        .hint("ask for less, or submit it all the same with `--allow-pending`")
 }

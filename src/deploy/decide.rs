@@ -4,9 +4,8 @@
 use serde_json::Value;
 
 use crate::cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, Wanted};
-use crate::deploy::capacity::{as_warning, together};
 use crate::deploy::defaults::replaced;
-use crate::deploy::errors::{conflicting, in_the_way};
+use crate::deploy::errors::{as_warning, combined, conflicting, in_the_way};
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules;
@@ -130,7 +129,7 @@ impl<'r> Judging<'r> {
             warnings.extend(found.errors.iter().map(as_warning));
             return Ok(());
         }
-        if let Some(error) = together(found.errors) {
+        if let Some(error) = combined(found.errors) {
             return Err(error);
         }
         plan.notes.extend(found.now);
@@ -305,7 +304,7 @@ pub(crate) fn lost(job: &Job) -> String {
     }
 }
 
-/// Warns where a claim names a class of devices that is not there: its pods would wait for ever.
+/// Warns where a claim names a class of devices that is not there: its pods never start.
 async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let claim = plan.rendered.choice.claim.as_ref()?;
     let known = connection.has_device_class(&claim.api, &claim.class).await;

@@ -2,7 +2,7 @@
 
 use crate::cluster::{Blame, Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
 use crate::deploy::plan::Plan;
-use crate::error::{Error, ErrorName};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::render::Object;
 
 /// Returns what was there before anything was written.
@@ -102,4 +102,27 @@ fn in_conflict(conflicts: Vec<String>) -> Error {
     let error = Error::new(ErrorName::FieldConflict, "another manager set these fields to other values");
     let error = conflicts.into_iter().fold(error, Error::cause);
     error.hint("remove them from the file, or take them over with `--force-conflicts`")
+}
+
+/// Returns what an error says, for whoever submits all the same.
+pub(crate) fn as_warning(error: &Error) -> String {
+    match &error.problems {
+        Some(problems) => problems.list.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; "),
+        None => error.to_string(),
+    }
+}
+
+/// Makes one error of several: the first is the message, the others are its causes. `None` when there is none.
+pub(crate) fn combined(errors: Vec<Error>) -> Option<Error> {
+    errors.into_iter().reduce(|mut error, other| {
+        error.causes.push(as_warning(&other));
+        error.hints.extend(other.hints.into_iter().filter(|hint| !error.hints.contains(hint)).collect::<Vec<_>>());
+        error
+    })
+}
+
+/// Returns the error about a quota that is too small for a job even when nothing else uses it.
+pub(crate) fn quota_too_small(message: String) -> Error {
+    Error::new(ErrorName::reported(ErrorKind::Request, "QuotaTooSmall"), message)
+        .hint("ask for less, or submit it all the same with `--allow-pending`")
 }

@@ -1,5 +1,5 @@
-//! Tells what can never come about here, whoever waits: pods that no node holds, quotas that never allow them, names of what is
-//! not there. Also what is only missing now. It decides nothing: a command may submit all the same.
+//! Checks before a job is written whether it can ever run: nodes that hold its pods, quotas that allow them, and the claims, secrets
+//! and ConfigMaps that they name. It also finds what is only busy now. `decide.rs` chooses between an error and a warning.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use futures::future::join3;
 use tokio::sync::OnceCell;
 
 use crate::cluster::{Connection, Room, requests};
-use crate::deploy::capacity::{Demand, Verdict, quota_error};
+use crate::deploy::capacity::{Demand, Verdict};
+use crate::deploy::errors::quota_too_small;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::references::{brought, check};
 use crate::error::{Error, ErrorKind, ErrorName};
@@ -26,7 +27,7 @@ pub(super) struct Possibility {
     pub now: Option<String>,
 }
 
-/// Nobody waits longer to learn who holds what, which is read once for a run.
+/// Longest time to read which jobs hold the GPUs; it is read once per run.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
 
 /// The cluster and the other documents of a run.
@@ -34,7 +35,7 @@ pub(super) struct Surroundings<'r> {
     connection: &'r Connection,
     /// Objects that the run makes.
     coming: BTreeSet<String>,
-    /// What is left of the nodes; `None` inside for users who may not see all pods.
+    /// Free resources of the nodes, read when first needed; `None` inside for users who may not list all pods.
     room: OnceCell<Option<Room>>,
 }
 
@@ -67,8 +68,8 @@ impl<'r> Surroundings<'r> {
         .await;
         found.errors.extend(named.errors);
         found.warnings.extend(named.warnings);
-        let missing = classes.missing.into_iter().map(|(_, _, message)| {
-            Error::new(ErrorName::reported(ErrorKind::NotFound, "StorageClassNotFound"), message)
+        let missing = classes.missing.into_iter().map(|class| {
+            Error::new(ErrorName::reported(ErrorKind::NotFound, "StorageClassNotFound"), class.message)
                 .hint("choose another `storageClass:` in `storage.workdirs`, or leave it out where there is a default")
         });
         found.errors.extend(missing);
@@ -76,7 +77,7 @@ impl<'r> Surroundings<'r> {
         match quotas {
             Ok(quotas) => {
                 let (never, now) = by_quota(plan, &quotas);
-                found.errors.extend(never.map(quota_error));
+                found.errors.extend(never.map(quota_too_small));
                 found.now = now;
             }
             Err(failure) if failure.is_forbidden() => {
@@ -96,26 +97,19 @@ impl<'r> Surroundings<'r> {
             read.ok().and_then(Result::ok).flatten()
         };
         let Some(room) = self.room.get_or_init(|| look).await else { return };
-        let gang = job(&plan.input).is_some_and(|job| job.training.node_count > 1);
         match demand.now(room) {
-            // Half-placed jobs hold GPUs for nothing.
-            Some((line, ..)) if gang => {
-                let line =
-                    line.replacen("fit now", "fit now; those that start hold their GPUs while they wait for the others", 1);
-                found.warnings.push(line);
-            }
-            Some((line, ..)) => found.now = Some(line),
-            None => {}
+            Some(line) if demand.is_gang() => found.warnings.push(line),
+            line => found.now = line,
         }
     }
 }
 
-/// Returns what no usage allows, and what the present one does not.
+/// Returns the limit that the job exceeds by itself, and the one that it exceeds beside what is in use now.
 fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>) {
     let pods = job(&plan.input).map_or(1, |job| i128::from(pods_in_all(job)));
     let requests = requests(&plan.rendered.probe.body);
     let (mut never, mut now) = (None, None);
-    // One with a scope counts only some pods, which the API server knows.
+    // Whether a scoped quota counts a pod is for the API server to say.
     for quota in quotas.iter().filter(|quota| !quota.scoped) {
         for (key, hard) in &quota.hard {
             let wanted = match key.as_str() {

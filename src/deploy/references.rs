@@ -1,5 +1,5 @@
-//! Collects what the pods of a job name and do not bring: claims, secrets, ConfigMaps, service accounts. A pod that names what is
-//! not there waits for ever, and the API server says nothing.
+//! Looks up the objects that the pods of a job name and the job does not create: claims, secrets, ConfigMaps, service accounts. The API
+//! server accepts a pod that names an object which does not exist, and the pod never starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cluster::{Connection, Failure};
 use crate::deploy::plan::Plan;
-use crate::error::{Error, ErrorName};
+use crate::error::{Error, ErrorKind, ErrorName};
 
 /// A kind of object that pods name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +38,15 @@ impl NamedKind {
         }
     }
 
+    fn error_name(self) -> &'static str {
+        match self {
+            Self::Claim => "ClaimNotFound",
+            Self::Secret => "SecretNotFound",
+            Self::ConfigMap => "ConfigMapNotFound",
+            Self::ServiceAccount => "ServiceAccountNotFound",
+        }
+    }
+
     fn hint(self, name: &str, keys: &BTreeSet<String>) -> String {
         match self {
             Self::Claim => "`gpuctl get claims` lists those that are there; one with a `size:` is made with the job".to_owned(),
@@ -56,15 +65,15 @@ impl NamedKind {
 /// What a pod needs to start: names by kind, with the keys that it reads.
 type Needs = BTreeMap<(NamedKind, String), BTreeSet<String>>;
 
-/// What was found out about the names of a job.
+/// What is missing of the objects that pods name, and what could not be looked up.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct ReferenceFindings {
     pub errors: Vec<Error>,
     pub warnings: Vec<String>,
 }
 
-/// Asks for everything that the pods name and neither their job nor another of the run (`coming`) brings.
-pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &Connection) -> Found {
+/// Looks up every object that the pods name, but those that this run creates (`coming`).
+pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &Connection) -> ReferenceFindings {
     let namespace = &plan.target.namespace;
     let mut needs = needs(&plan.rendered.probe.body["spec"]);
     needs.retain(|(kind, name), _| !coming.contains(&brought(kind.plural(), namespace, name)));
@@ -73,15 +82,14 @@ pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &C
         async move { connection.find::<Value>(&path).await }
     });
     let answers: Vec<Result<Option<Value>, Failure>> = join_all(asked).await;
-    let mut found = Found::default();
+    let mut found = ReferenceFindings::default();
     for (((kind, name), keys), answer) in needs.iter().zip(answers) {
         let words = kind.words();
         match answer {
             Ok(None) => {
                 let message = format!("{words} `{name}` does not exist in namespace `{namespace}`");
                 found.errors.push(
-                    Error::new(ErrorName::reported(crate::error::ErrorKind::NotFound, kind.error_name()), message)
-                        .hint(kind.hint(name, keys)),
+                    Error::new(ErrorName::reported(ErrorKind::NotFound, kind.error_name()), message).hint(kind.hint(name, keys)),
                 );
             }
             Ok(Some(object)) => {
@@ -95,8 +103,7 @@ pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &C
                     };
                     let message = format!("{words} `{name}` has no key `{}`; {there}", lacks.join("`, `"));
                     found.errors.push(
-                        Error::new(ErrorName::reported(crate::error::ErrorKind::NotFound, "KeyNotFound"), message)
-                            .hint(kind.hint(name, keys)),
+                        Error::new(ErrorName::reported(ErrorKind::NotFound, "KeyNotFound"), message).hint(kind.hint(name, keys)),
                     );
                 }
             }
@@ -111,18 +118,7 @@ pub(super) async fn check(plan: &Plan, coming: &BTreeSet<String>, connection: &C
     found
 }
 
-impl NamedKind {
-    fn error_name(self) -> &'static str {
-        match self {
-            Self::Claim => "ClaimNotFound",
-            Self::Secret => "SecretNotFound",
-            Self::ConfigMap => "ConfigMapNotFound",
-            Self::ServiceAccount => "ServiceAccountNotFound",
-        }
-    }
-}
-
-/// Returns how an object of this run is remembered.
+/// Returns the key under which an object that this run creates is noted.
 pub(super) fn brought(plural: &str, namespace: &str, name: &str) -> String {
     format!("{plural}/{namespace}/{name}")
 }

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
 use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::{Job, Pod, PodPhase, State, Status, hopeless};
+use crate::model::{Job, Pod, PodPhase, State, Status, cannot_start};
 use crate::spec::{Document, parse};
 use crate::view::created::Created;
 use crate::view::text;
@@ -93,17 +93,17 @@ async fn wait_for(
         }
         let refused = state.reason.as_deref().filter(|reason| MOUNT_REFUSED.contains(reason) && state.status == Status::Pending);
         refused_since = refused_since.filter(|_| refused.is_some()).or_else(|| refused.map(|_| Instant::now()));
-        let refused =
-            refused_since.zip(refused).filter(|(since, reason): &(Instant, &str)| since.elapsed() >= patience_with(reason));
-        // What was there before a change says nothing about the change.
+        let refused_until = refused_since.zip(refused).map(|(since, reason)| since + patience_with(reason));
+        let refused = refused.filter(|_| refused_until.is_some_and(|until| Instant::now() >= until));
+        // Pods of the version before an update do not count against the update.
         let old = old.get_or_insert_with(|| match created.action {
             Some("updated" | "replaced") => {
                 job.pods.iter().filter(|pod| is_older(pod, context.now())).map(|pod| pod.uid.clone()).collect()
             }
             _ => BTreeSet::new(),
         });
-        let why = hopeless(&job, |pod| !old.contains(&pod.uid))
-            .or_else(|| refused.map(|(_, reason)| (reason.to_owned(), created.message.clone())));
+        let why = cannot_start(&job, |pod| !old.contains(&pod.uid))
+            .or_else(|| refused.map(|reason| (reason.to_owned(), created.message.clone())));
         if let Some((reason, message)) = why {
             let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
             let error = ended(connection, &job, &reason, message).await;
@@ -117,12 +117,11 @@ async fn wait_for(
             return Err(error.hint(format!("gpuctl describe job {full}")));
         }
         gang.step(connection, &job, &state).await?;
-        let patience = refused_since.map(|since| since + MOUNT_PATIENCE);
-        bell.news([deadline, gang.due(&job), patience].into_iter().flatten().min()).await;
+        bell.news([deadline, gang.due(&job), refused_until].into_iter().flatten().min()).await;
     }
 }
 
-/// Returns true for a pod that was there before what was just submitted.
+/// Returns true for a pod that is older than the submission.
 fn is_older(pod: &Pod, now: Timestamp) -> bool {
     pod.created_at.is_none_or(|at| now.duration_since(at).as_secs() > 10)
 }
@@ -150,7 +149,7 @@ fn reached(job: &Job, state: &State, after: Duration) -> String {
     format!("{}{place} after {} s", text::state(state), after.as_secs())
 }
 
-/// Returns the error of a job that came to nothing, with the last lines of its log.
+/// Returns the error of a job that failed or cannot start, with the last lines of its log.
 async fn ended(connection: &Connection, job: &Job, reason: &str, message: String) -> Error {
     let error = Error::new(ErrorName::reported(ErrorKind::Request, reason), message);
     let lines = connection.last_lines(job, 5).await;

@@ -53,7 +53,7 @@ pub(crate) fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -
     nodes.values().map(|amounts| u64::try_from(on(amounts)).unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
 }
 
-/// Returns how much a node has. A node that does not tell its CPU, memory or disk is taken to have enough; devices are told.
+/// Returns how much a node has. One that does not report its CPU, memory or disk is taken to have enough; of devices it has none.
 fn had(amounts: &Amounts, resource: &str) -> i128 {
     amounts.get(resource).copied().unwrap_or(if resource.contains('/') { 0 } else { i128::MAX })
 }
@@ -81,7 +81,7 @@ mod tests {
         // 128 CPUs are there, and not beside eight GPUs.
         assert_eq!(of(&[("nvidia.com/gpu", 8), ("cpu", 100)]), Some(("cpu".to_owned(), 64_000, Some("big".to_owned()))));
         assert_eq!(of(&[("cpu", 100)]), None);
-        assert_eq!(of(&[("ephemeral-storage", 1 << 60)]), None, "nobody told");
+        assert_eq!(of(&[("ephemeral-storage", 1 << 60)]), None, "a node that does not report its disk is not ruled out");
         assert_eq!(of(&[("example.com/none", 1)]), Some(("example.com/none".to_owned(), 0, Some("big".to_owned()))));
         assert_eq!(shortage(&amounts(&[("cpu", 1)]), &BTreeMap::new()).unwrap().node, None);
     }

@@ -41,7 +41,7 @@ pub(crate) use quota::QuotaUse;
 pub(crate) use reading::{Figures, Reading, Readings};
 pub use series::{Point, Series};
 pub(crate) use service::{Autoscaler, Endpoint, Scaling};
-pub(crate) use state::{State, Status, hopeless};
+pub(crate) use state::{State, Status, cannot_start, is_starting};
 pub(crate) use time::UnixSeconds;
 pub use units::GpuCount;
 pub(crate) use units::{Celsius, Mebibytes, Percent, Watts};

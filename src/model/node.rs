@@ -140,17 +140,17 @@ impl Node {
     pub(crate) fn most(&self) -> Amounts {
         let extended = self.allocatable.keys().chain(self.capacity.keys());
         let extended = extended.map(|resource| (resource.clone(), i128::from(self.installed(resource)) * 1000));
-        extended.chain(self.free_machine()).collect()
+        extended.chain(self.machine_amounts()).collect()
     }
 
     /// Returns what may be requested now where nobody uses the node yet.
     #[must_use]
     pub(crate) fn now(&self) -> Amounts {
         let extended = self.allocatable.keys().map(|resource| (resource.clone(), i128::from(self.allocatable(resource)) * 1000));
-        extended.chain(self.free_machine()).collect()
+        extended.chain(self.machine_amounts()).collect()
     }
 
-    fn free_machine(&self) -> impl Iterator<Item = (String, i128)> {
+    fn machine_amounts(&self) -> impl Iterator<Item = (String, i128)> {
         self.machine.iter().filter_map(|(resource, text)| Some((resource.clone(), quantity::milli(text)?)))
     }
 

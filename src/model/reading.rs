@@ -132,9 +132,15 @@ impl Figures {
             memory_used,
             memory_total: units::mean(pairs().map(|(_, total)| total)),
             power: mean(readings.clone(), |reading| reading.power),
-            power_in_all: readings.clone().map(|reading| reading.power.map(|Watts(watts)| watts)).sum::<Option<f64>>().map(Watts),
+            power_in_all: sum_of_all(readings.clone().map(|reading| reading.power)),
         }
     }
+}
+
+/// Returns the sum; `None` for no device at all, and when one of them does not tell.
+fn sum_of_all(values: impl Iterator<Item = Option<Watts>>) -> Option<Watts> {
+    let watts: Option<Vec<f64>> = values.map(|value| value.map(|Watts(watts)| watts)).collect();
+    watts.filter(|watts| !watts.is_empty()).map(|watts| Watts(watts.iter().sum()))
 }
 
 fn mean<'a, U: UnitValue>(readings: impl Iterator<Item = &'a Reading>, value: fn(&Reading) -> Option<U>) -> Option<U> {
@@ -144,6 +150,18 @@ fn mean<'a, U: UnitValue>(readings: impl Iterator<Item = &'a Reading>, value: fn
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_total_is_of_all_devices_or_unknown() {
+        let total = |watts: &[Option<f64>]| {
+            let readings: Vec<Reading> =
+                watts.iter().map(|watts| Reading { power: watts.map(Watts), ..Reading::default() }).collect();
+            Figures::of(readings.iter()).power_in_all
+        };
+        // 300 + 250 + 62.
+        assert_eq!(total(&[Some(300.0), Some(250.0), Some(62.0)]), Some(Watts(612.0)));
+        assert_eq!((total(&[Some(300.0), None]), total(&[])), (None, None));
+    }
 
     #[test]
     fn means_are_over_what_was_sampled() {

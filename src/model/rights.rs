@@ -79,10 +79,10 @@ impl Task {
         self.words.split_once(' ').map_or("", |(_, resource)| resource)
     }
 
-    /// Returns true for a command that tells nothing without Prometheus.
+    /// Returns true for a command that has no answer without Prometheus.
     #[must_use]
     pub(crate) fn needs_prometheus(&self) -> bool {
-        self.rules().any(|rule| rule.resource == "services/proxy" && rule.lost.is_none())
+        self.rights(true).contains(&PROXY)
     }
 
     pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> {
@@ -204,9 +204,12 @@ pub(crate) const METRICS: &[Rule] = &[
     rule(Cluster, "", "services/proxy", &["get"]).or("utilization, unless `--prometheus` names a server"),
 ];
 
-/// The road to Prometheus, for commands that tell nothing without it.
+/// The right to ask a Prometheus in the cluster through the API server.
+pub(crate) const PROXY: Right = Right { place: Cluster, group: "", resource: "services/proxy", verb: "get" };
+
+/// Access to Prometheus, for commands that have no answer without it.
 pub(crate) const ROAD: &[Rule] = &[
-    rule(Cluster, "", "services/proxy", &["get"]),
+    rule(PROXY.place, PROXY.group, PROXY.resource, &["get"]),
     rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
 ];
 
@@ -297,7 +300,7 @@ pub(crate) const CLAIMS: &[Rule] = &[
     rule(Namespace, "", "pods", LIST).or("who uses claims"),
     rule(Namespace, "batch", "jobs", LIST).or("whether jobs are still there"),
 ];
-/// What jobs name is looked for before they are submitted.
+/// Lookups of the objects that jobs name, before they are submitted.
 pub(crate) const LOOK: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),

@@ -128,18 +128,22 @@ pub(crate) fn scheduler_words(message: &str) -> &str {
     message[..end.unwrap_or(message.len())].trim_end_matches('.')
 }
 
+/// Returns true for what every container waits for on its way to run.
+pub(crate) fn is_starting(reason: &str) -> bool {
+    matches!(reason, "ContainerCreating" | "PodInitializing")
+}
+
 /// Returns why a pod waits for something that waiting alone does not bring.
 pub(super) fn stuck(pod: &Pod) -> Option<Why> {
-    const BENIGN: [&str; 2] = ["ContainerCreating", "PodInitializing"];
-    let waits = |container: &Container| container.waiting.clone().filter(|(reason, _)| !BENIGN.contains(&reason.as_str()));
+    let waits = |container: &Container| container.waiting.clone().filter(|(reason, _)| !is_starting(reason));
     pod.containers.iter().find_map(waits)
 }
 
-/// Returns why a pod of the job will not start however long one waits; somebody has to change something first. An image
-/// that a registry does not give out just now is among them. `counts` leaves pods of an older version out.
+/// Returns why a pod of the job does not start although it has been tried more than once: its image cannot be pulled, its container
+/// crashes or is refused by the runtime. `counts` leaves pods of an older version out.
 #[must_use]
-pub(crate) fn hopeless(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
-    const HOPELESS: [&str; 8] = [
+pub(crate) fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
+    const LASTING: [&str; 8] = [
         "ImagePullBackOff",
         "InvalidImageName",
         "ErrImageNeverPull",
@@ -152,7 +156,7 @@ pub(crate) fn hopeless(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> 
     let pods = job.current_pods();
     let mut found =
         pods.into_iter().filter(|pod| !pod.deleting && !pod.ended() && counts(pod)).filter_map(|pod| Some((pod, stuck(pod)?)));
-    let (pod, (reason, message)) = found.find(|(_, (reason, _))| HOPELESS.contains(&reason.as_str()))?;
+    let (pod, (reason, message)) = found.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
     let last = pod.containers.iter().find_map(|container| container.last_ended.as_ref());
     let told = match last {
         Some(end) if reason == "CrashLoopBackOff" => {

@@ -46,7 +46,7 @@ pub(crate) struct WorkPod {
     pub created_at: Option<Timestamp>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// What a container waits for that waiting alone does not bring: `CrashLoopBackOff`.
+    /// Why a container does not start, other than that it is being created: `CrashLoopBackOff`.
     pub trouble: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::future::join3;
 
-use crate::cluster::{Connection, Failure, InventorySnapshot, Wanted};
+use crate::cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
 use crate::context::Context;
 use crate::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
 use crate::observe::metrics::OptionalMetrics;
@@ -51,8 +51,8 @@ pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<
     let wanted = Wanted::default();
     let (stock, definitions, jobs) = join3(connection.stock(), connection.pools(), connection.jobs(&wanted)).await;
     let stock = stock?;
-    let definitions: Option<Vec<PoolDefinition>> = allowed(definitions)?;
-    let jobs = allowed(jobs)?;
+    let definitions: Option<Vec<PoolDefinition>> = unless_forbidden(definitions)?;
+    let jobs = unless_forbidden(jobs)?;
     let unseen_jobs = match &jobs {
         None => Some("you may not list jobs".to_owned()),
         Some(jobs) => jobs.unseen(),
@@ -77,12 +77,4 @@ pub(crate) async fn look(connection: &Connection, only: Option<&str>) -> Result<
     };
     let pools = names.into_iter().filter(|name| only.is_none_or(|only| only == *name)).map(pool).collect();
     Ok(PoolsFound { pools, definitions: definitions.is_some(), unseen_jobs, stock })
-}
-
-/// Turns a refusal for missing rights into `None`.
-fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
-    match answer {
-        Err(failure) if failure.is_forbidden() => Ok(None),
-        other => other.map(Some),
-    }
 }

@@ -49,11 +49,11 @@ pub(crate) fn checked(task: &Task, here: &BTreeMap<Right, bool>, everywhere: &BT
     }
 }
 
-/// What a command lacks that has every right and no metrics.
+/// The table's word for a command that has all rights and no metrics.
 const PROMETHEUS: &str = "Prometheus";
 
 impl Checked {
-    /// Says that the command tells nothing because Prometheus cannot be asked.
+    /// Notes why Prometheus cannot be asked, which the command needs.
     #[must_use]
     pub(crate) fn without(mut self, trouble: Option<&str>) -> Self {
         if let Some(trouble) = trouble {
@@ -134,7 +134,7 @@ impl Verdict {
         let message = match (&checked.said[..], &refused) {
             ([], None) => format!("you may {what} in {place}"),
             ([], Some(refused)) => format!("you may {what} in {place}, but {refused}"),
-            ([one], _) if one == PROMETHEUS => format!("`{}` tells nothing: {}", checked.command, checked.missing.join("; ")),
+            ([one], _) if one == PROMETHEUS => format!("`{}` needs Prometheus: {}", checked.command, checked.missing.join("; ")),
             (missing, _) => format!("you may not {what} in {place}: missing {}", missing.join("; ")),
         };
         let allowed = checked.missing.is_empty() && refused.is_none();

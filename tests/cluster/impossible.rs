@@ -68,7 +68,7 @@ fn cordoned_and_broken_nodes_count_and_growing_groups_only_warn() {
     scene.gpuctl_with(&CREATE, &job("broken", "capacity-broken", 4)).ok();
     scene.gpuctl_with(&CREATE, &job("worse", "capacity-broken", 5)).exits(3).says("the largest has 4 (capacity-broken)");
     let grows = scene.gpuctl_with(&CREATE, &job("grows", "capacity-group", 9)).ok();
-    grows.says("no node has 9 a100-80g; the largest has 8 (capacity-group); the job waits for ever unless an autoscaler brings");
+    grows.says("no node has 9 a100-80g; the largest has 8 (capacity-group); the job never starts unless an autoscaler adds a larger node");
 }
 
 #[test]

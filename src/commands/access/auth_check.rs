@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::cli::access::auth_check::{Auth, AuthCheck, RoleExtent};
-use crate::cluster::{Connection, Failure, Wanted};
+use crate::cluster::{Connection, Wanted, unless_forbidden};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
-use crate::model::rights::{Right, RightScope, Task};
+use crate::model::rights::{PROXY, Right, Task};
 use crate::model::{Nodes, State};
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics;
@@ -49,7 +49,7 @@ fn unknown(words: &str) -> Error {
     }
 }
 
-/// Returns why Prometheus cannot be asked; `None` when it answers, by whatever road.
+/// Returns why Prometheus cannot be asked; `None` when it answers, whether by its address or through the API server.
 async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
     let asked = async {
         let prometheus = metrics::find(context, connection, context.access.request_timeout).await?;
@@ -57,9 +57,6 @@ async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
     };
     asked.await.err().map(|error| error.to_string())
 }
-
-/// The right without which only a server of a given address can be asked.
-const ROAD: Right = Right { place: RightScope::Cluster, group: "", resource: "services/proxy", verb: "get" };
 
 /// Returns all rights of some commands.
 fn rights<'t>(tasks: impl IntoIterator<Item = &'t Task>, extent: RoleExtent) -> BTreeSet<Right> {
@@ -86,8 +83,8 @@ async fn all(args: &AuthCheck, connection: &Connection, context: &Context) -> Re
     .await;
     let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
     if trouble.is_none() {
-        here.insert(ROAD, true);
-        everywhere.insert(ROAD, true);
+        here.insert(PROXY, true);
+        everywhere.insert(PROXY, true);
     }
     let here = if context.all_namespaces { &everywhere } else { &here };
     let item =
@@ -116,7 +113,7 @@ async fn one(args: &AuthCheck, task: &'static Task, connection: &Connection, con
     let mut answers = connection.may(&asked, namespace).await?;
     let trouble = if task.needs_prometheus() { trouble(connection, context).await } else { None };
     if task.needs_prometheus() && trouble.is_none() {
-        answers.insert(ROAD, true);
+        answers.insert(PROXY, true);
     }
     let checked = rights::checked(task, &answers, &answers).without(trouble.as_deref());
     let room = match &args.pool {
@@ -139,8 +136,8 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
     let wanted = Wanted { pool: Some(pool.to_owned()), ..Wanted::default() };
     let (nodes, known, jobs) = futures::future::join3(connection.nodes(), connection.pool(pool), connection.jobs(&wanted)).await;
     let nodes = nodes?;
-    let known = allowed(known)?;
-    let jobs = allowed(jobs)?;
+    let known = unless_forbidden(known)?;
+    let jobs = unless_forbidden(jobs)?;
     let counted = jobs.as_ref().map(|found| found.jobs.iter().filter(|job| !State::of(job).status.is_final()).count());
     let all_seen = jobs.as_ref().is_some_and(|found| found.unseen().is_none());
     let labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
@@ -161,13 +158,6 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
         max_jobs: definition.max_jobs,
         max_gpu_per_job: definition.max_gpu_per_job,
     })
-}
-
-fn allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
-    match answer {
-        Err(failure) if failure.is_forbidden() => Ok(None),
-        other => other.map(Some),
-    }
 }
 
 /// Returns the roles as YAML, or one list as JSON. Nothing is written.
