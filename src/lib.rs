@@ -85,7 +85,7 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if words.len() < 2 {
-        // Whoever types only the name of the program asks what it can do.
+        // Without a command, the help is printed.
         let _ = error.print();
         return ExitCode::from(ErrorKind::Usage.exit_code());
     }

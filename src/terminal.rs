@@ -55,7 +55,7 @@ pub(crate) struct Terminal {
     task: Cell<Option<&'static str>>,
     /// True once somebody was told whom to ask for rights.
     told: Cell<bool>,
-    /// True when a namespace was named: whoever lacks rights there meant it.
+    /// True when the command line names a namespace; then a refusal there is no reason to hint at `-n`.
     namespace_given: Cell<bool>,
 }
 
@@ -95,7 +95,7 @@ impl Terminal {
         self.talk.get() >= talk
     }
 
-    /// Notes that the command line names a namespace.
+    /// Notes whether the command line names a namespace.
     pub(crate) fn set_namespace_given(&self, given: bool) {
         self.namespace_given.set(given);
     }

@@ -3,7 +3,7 @@
 
 use clap::{Arg, Command};
 
-/// What commands are for, in the order in which people need them. A test holds it against the table of verbs.
+/// Groups of commands, in the order in which people need them. A test holds it against the table of verbs.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Submit", &["create", "apply", "diff", "run", "scale", "pause", "resume", "delete"]),
     ("Write files", &["init", "validate", "explain", "schema", "convert"]),

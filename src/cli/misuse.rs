@@ -5,40 +5,40 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::error::Error;
 
-/// What people type who come from other tools, and what does it here.
+/// Commands of other tools, and ours that do the same.
 const ELSEWHERE: [(&str, &str); 26] = [
-    ("stop", "gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`"),
-    ("kill", "gpuctl delete NAME"),
-    ("cancel", "gpuctl delete NAME"),
-    ("scancel", "gpuctl delete NAME"),
-    ("rm", "gpuctl delete NAME"),
-    ("start", "gpuctl resume NAME` (of a paused job) or `gpuctl create FILE`"),
-    ("suspend", "gpuctl pause NAME"),
-    ("submit", "gpuctl create FILE"),
-    ("sbatch", "gpuctl create FILE"),
-    ("launch", "gpuctl create FILE"),
-    ("srun", "gpuctl run --name NAME --image IMAGE -- COMMAND"),
-    ("ps", "gpuctl get jobs"),
-    ("ls", "gpuctl get jobs"),
-    ("list", "gpuctl get jobs"),
-    ("queue", "gpuctl get jobs"),
-    ("squeue", "gpuctl get jobs"),
-    ("status", "gpuctl get jobs"),
-    ("sinfo", "gpuctl get nodes"),
-    ("sacct", "gpuctl stats workloads"),
-    ("usage", "gpuctl report"),
-    ("info", "gpuctl describe NAME"),
-    ("show", "gpuctl describe NAME"),
-    ("inspect", "gpuctl describe NAME"),
-    ("ssh", "gpuctl exec NAME"),
-    ("shell", "gpuctl exec NAME"),
-    ("nvidia-smi", "gpuctl top gpus"),
+    ("stop", "`gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`"),
+    ("kill", "`gpuctl delete NAME`"),
+    ("cancel", "`gpuctl delete NAME`"),
+    ("scancel", "`gpuctl delete NAME`"),
+    ("rm", "`gpuctl delete NAME`"),
+    ("start", "`gpuctl resume NAME` (of a paused job) or `gpuctl create FILE`"),
+    ("suspend", "`gpuctl pause NAME`"),
+    ("submit", "`gpuctl create FILE`"),
+    ("sbatch", "`gpuctl create FILE`"),
+    ("launch", "`gpuctl create FILE`"),
+    ("srun", "`gpuctl run --name NAME --image IMAGE -- COMMAND`"),
+    ("ps", "`gpuctl get jobs`"),
+    ("ls", "`gpuctl get jobs`"),
+    ("list", "`gpuctl get jobs`"),
+    ("queue", "`gpuctl get jobs`"),
+    ("squeue", "`gpuctl get jobs`"),
+    ("status", "`gpuctl get jobs`"),
+    ("sinfo", "`gpuctl get nodes`"),
+    ("sacct", "`gpuctl stats workloads`"),
+    ("usage", "`gpuctl report`"),
+    ("info", "`gpuctl describe NAME`"),
+    ("show", "`gpuctl describe NAME`"),
+    ("inspect", "`gpuctl describe NAME`"),
+    ("ssh", "`gpuctl exec NAME`"),
+    ("shell", "`gpuctl exec NAME`"),
+    ("nvidia-smi", "`gpuctl top gpus`"),
 ];
 
 /// Nouns that are typed before the verb, or without one.
 const NOUNS: [&str; 8] = ["jobs", "nodes", "pools", "quotas", "claims", "workloads", "consumers", "overview"];
 
-/// Returns the error of ours for a command line that clap does not take; `words` are those that were typed.
+/// Returns our error for a command line that clap does not take; `words` are those that were typed.
 #[must_use]
 pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
     let text = |kind: ContextKind| match error.get(kind) {
@@ -136,6 +136,9 @@ fn unknown(word: &str, path: &str, near: &impl Fn(ContextKind, &str) -> String, 
     match verb {
         "get" if suggested == *help => {
             error.hint(format!("a job of that name: `gpuctl get job {word}`; all: `gpuctl get --help`"))
+        }
+        "pause" | "resume" | "describe" | "delete" => {
+            error.hint(suggested).hint(format!("a job of that name: `gpuctl {verb} job {word}`"))
         }
         _ => error.hint(suggested),
     }

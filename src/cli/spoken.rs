@@ -63,7 +63,7 @@ const NOUNS: [&str; 21] = [
     "help",
 ];
 
-/// Kinds of Kubernetes and of files, which are not names of jobs either, in the singular.
+/// Kinds of Kubernetes and of files, which are not taken for names of jobs, with or without an `s` behind them.
 const KINDS: [&str; 24] = [
     "pod",
     "pvc",
@@ -74,14 +74,14 @@ const KINDS: [&str; 24] = [
     "deployment",
     "deploy",
     "namespace",
-    "n",
+    "ns",
     "configmap",
     "cm",
     "statefulset",
     "replicaset",
     "daemonset",
     "cronjob",
-    "ingres",
+    "ingress",
     "event",
     "training",
     "inference",
@@ -99,11 +99,11 @@ pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
     let text = |index: usize| words[index].to_string_lossy();
     let typed = text(*verb).into_owned();
     let is_noun = |index: &usize| NOUNS.contains(&text(*index).as_ref());
-    // A mistyped noun before a name must not delete what has that name.
+    // `delete qouta team-a` must not delete a job that is called `team-a`.
     let is_kind = |index: &usize| {
         let word = text(*index).to_lowercase();
-        let singular = word.trim_end_matches('s');
-        KINDS.contains(&singular) || rest.len() > 1 && nearest(&word, &NOUNS).is_some()
+        let named = |kind: &&str| word.strip_prefix(*kind).is_some_and(|rest| matches!(rest, "" | "s" | "es"));
+        KINDS.iter().any(named) || rest.len() > 1 && nearest(&word, &NOUNS).is_some()
     };
     if OF_JOBS.contains(&typed.as_str()) && rest.first().is_some_and(|first| !is_noun(first) && !is_kind(first)) {
         let mut words = words;
@@ -170,6 +170,9 @@ mod tests {
             ("gpuctl delete pvc bert", "gpuctl delete pvc bert"),
             ("gpuctl delete qouta team-a", "gpuctl delete qouta team-a"),
             ("gpuctl delete services web", "gpuctl delete services web"),
+            ("gpuctl delete ingresses web", "gpuctl delete ingresses web"),
+            ("gpuctl delete training", "gpuctl delete training"),
+            ("gpuctl delete trainings-of-may", "gpuctl delete job trainings-of-may"),
             ("gpuctl delete -f job.yaml", "gpuctl delete -f job.yaml"),
             ("gpuctl create job.yaml", "gpuctl create -f job.yaml"),
             ("gpuctl create a.yaml b/c --wait", "gpuctl create -f a.yaml -f b/c --wait"),

@@ -210,7 +210,7 @@ impl Connection {
         let stuck: Vec<(String, &mut Job)> = stuck.take(LOOKED_INTO).collect();
         join_all(stuck.into_iter().map(|(pod, job)| async move {
             let events = self.events(&job.namespace, &pod).await.unwrap_or_default();
-            // What came after a refusal shows that it is over.
+            // An event after the refusal shows that the refusal is over.
             let since = events.into_iter().rev().take_while(|event| !PROGRESS.contains(&event.reason.as_str()));
             let refused = since.into_iter().find(|event| event.warning && REASONS.contains(&event.reason.as_str()));
             job.start_failure = refused.map(|event| (event.reason, event.message));

@@ -14,7 +14,7 @@ use super::retry::{self, TryOutcome};
 use super::{Connection, Failure};
 use crate::model::{Job, Pod, PodPhase};
 
-/// Somebody waits for an error, and the last lines are an extra.
+/// The longest time that an error waits for the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
 /// A longer line is cut.

@@ -31,7 +31,7 @@ pub(crate) enum Obstacle {
     },
     /// The priority class is not there and may not be made.
     NoPriorityClass,
-    /// A quota is used up for now; a pod passes when others have gone.
+    /// The quota is used up now; pods pass when others have ended.
     PodQuota(Failure),
     Failure(Failure),
 }

@@ -96,7 +96,7 @@ fn accelerators(value: &Value) -> Option<(String, u64)> {
             let (kind, count) = text.rsplit_once(':').unwrap_or((text, "1"));
             (kind.to_owned(), count.parse().ok()?)
         }
-        // Of several that would do the first is taken.
+        // The first that fits is taken.
         Value::Array(list) => return accelerators(list.first()?),
         Value::Object(map) => match map.iter().next()? {
             (kind, count) if kind.contains(':') || count.is_null() => return accelerators(&Value::String(kind.clone())),

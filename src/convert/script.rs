@@ -17,7 +17,7 @@ pub(super) struct ScriptContext<'c> {
     pub cpus: Option<u64>,
 }
 
-/// A script in our words.
+/// A converted script.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
     pub text: String,

@@ -224,7 +224,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
             "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
             "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": named,
         });
-        // What is lost is lost of all; it is told once.
+        // The same parts are missing from every document of the array, so they are listed once.
         let lost = if *index == first { lost.clone() } else { Vec::new() };
         Converted { document: document(&format!("{named}-{index}"), variables), from: from(&format!("[{index}]")), lost }
     };

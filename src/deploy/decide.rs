@@ -109,7 +109,7 @@ impl<'r> Judging<'r> {
     }
 
     /// Refuses what can never run here. A job that exists is only warned of, for it may be about to change for the better.
-    /// What the API server says of a quota is told where the quotas' own numbers do not tell it.
+    /// The API server's refusal for a quota is passed on where the quotas' own numbers do not show it.
     async fn possible(
         &self,
         plan: &mut Plan,

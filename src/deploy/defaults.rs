@@ -128,7 +128,7 @@ pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
 /// How defaults are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DefaultsOptions {
-    /// What is there already is changed.
+    /// An object that exists is changed.
     pub change: bool,
     /// Fields that others set are taken over.
     pub force: bool,

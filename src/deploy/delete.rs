@@ -82,7 +82,7 @@ pub(crate) async fn begin(
     Ok(Some(Begun { name: job.name.clone(), namespace: job.namespace.clone(), job: Some(job), kept, purged }))
 }
 
-/// Asks before data goes, where somebody can answer.
+/// Asks before data is deleted, where stdin and stderr are a terminal.
 fn confirm(job: &str, belongings: &[OwnedObject], how: &DeleteOptions, context: &Context) -> Result<(), Error> {
     let claims: Vec<String> = belongings.iter().filter(|one| one.kept).map(OwnedObject::sized).collect();
     if !how.purge || how.yes || claims.is_empty() || !context.terminal.is_interactive() {

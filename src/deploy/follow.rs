@@ -1,5 +1,5 @@
-//! Follows the log of a training that was just submitted, until it ends, and gives the exit code of its command as ours. What
-//! `docker run` is to a container.
+//! Follows the log of a training that was just submitted, until it ends, and returns the exit code of its command as ours, as
+//! `docker run` does.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -12,7 +12,6 @@ use crate::lookup::{self, Purpose};
 use crate::model::{Job, OWN_CONTAINER, Pod, State, Status};
 use crate::view::created::Created;
 use crate::view::logs::{self, PodLogLine, Prefix};
-use crate::view::text;
 
 /// Prints the log of all pods as it is written and waits for the end of the job.
 pub(crate) async fn follow(
@@ -33,7 +32,7 @@ pub(crate) async fn follow(
             let line = PodLogLine { pod, rank, container: query.container.clone(), at: line.at, text: line.text };
             failed = failed.take().or_else(|| context.terminal.print(&logs::text(&line, prefix, look, false)).err());
         }
-        LogEvent::Note(text) => context.terminal.note(&format!("── {text} ──")),
+        LogEvent::Note(text) => context.terminal.note(&logs::remark(&text)),
     });
     let state = tokio::select! {
         state = connection.follow_job(&job, &query, |_| true, &sink) => state?,
@@ -49,8 +48,7 @@ pub(crate) async fn follow(
     let Some((job, state)) = ended.zip(state) else {
         return Err(Error::new(ErrorName::NotFound, format!("job `{}` was deleted in the meantime", created.job_id)));
     };
-    let why = state.message.as_deref().map_or(String::new(), |why| format!(": {why}"));
-    context.terminal.note(&format!("── {} {}{why} ──", job.name, text::state(&state)));
+    context.terminal.note(&logs::ending(&job.name, &state));
     Ok(ExitCode::from(code(&job, &state)))
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 /// What people asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// What is there already is in the way.
+    /// An object that exists is an error.
     #[default]
     Create,
-    /// What is there already is changed.
+    /// An object that exists is changed.
     Apply { force_conflicts: bool, replace: bool },
 }
 

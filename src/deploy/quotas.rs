@@ -15,7 +15,7 @@ use crate::view::created::Made;
 /// How a quota is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuotaOptions {
-    /// What is there already is changed.
+    /// An object that exists is changed.
     pub change: bool,
     /// Fields that others set are taken over.
     pub force: bool,

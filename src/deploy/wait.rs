@@ -126,12 +126,12 @@ fn is_older(pod: &Pod, now: Timestamp) -> bool {
     pod.created_at.is_none_or(|at| now.duration_since(at).as_secs() > 10)
 }
 
-/// What the kubelet says while it cannot mount a volume; a disk that another node has to let go of first says it as well.
+/// Reasons of the kubelet's events while it cannot mount a volume, or while the volume is still attached to another node.
 const MOUNT_REFUSED: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 
 /// How long a mount may be refused before that counts as the answer.
 const MOUNT_PATIENCE: Duration = Duration::from_secs(30);
-/// The same for a disk that another node may have to let go of first.
+/// The same for a disk that may still be attached to another node.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(300);
 
 fn patience_with(reason: &str) -> Duration {

@@ -27,7 +27,7 @@ pub(crate) fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) ->
     wanted.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
     for (resource, amount) in wanted {
         let has = |amounts: &Amounts| had(amounts, resource);
-        // Of several alike the first by name, so that the answer is the same every time.
+        // Among equal ones the first by name is taken, so that the answer is the same every time.
         let best = left.iter().rev().max_by_key(|(_, amounts)| has(amounts)).map(|(node, amounts)| (*node, has(amounts)));
         left.retain(|(_, amounts)| has(amounts) >= *amount);
         if left.is_empty() {

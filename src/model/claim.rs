@@ -11,7 +11,7 @@ pub(crate) struct Claim {
     pub job: Option<String>,
     /// True when that job is there; `None` when jobs may not be listed.
     pub job_exists: Option<bool>,
-    /// What it has, else what it asks for: `100Gi`.
+    /// The capacity of its volume, else the size that it requests: `100Gi`.
     pub size: Option<String>,
     /// `Bound`, `Pending`, `Lost`, or `Terminating`.
     pub status: String,

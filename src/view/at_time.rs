@@ -11,7 +11,7 @@ use crate::stats::allocations::{Allocation, TopOwner};
 
 use super::coverage::{percent, rounded};
 use super::snapshot::At;
-use super::table::{Table, left, right};
+use super::table::{Table, left, percentages, right};
 use super::text::or_dash;
 use super::{Format, TextStyle};
 
@@ -193,7 +193,7 @@ pub(crate) fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> 
 /// Renders nodes for people.
 #[must_use]
 pub(crate) fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
-    let columns = [left("NAME"), right("GPUS"), right("USED"), right("FREE"), right("UTIL"), left("HOLDERS").yielding()];
+    let columns = [left("NAME"), right("GPUS"), right("USED"), right("FREE"), percentages("UTIL"), left("HOLDERS").yielding()];
     let mut table = Table::new(columns);
     for item in items {
         let holders = item.holders.iter().flatten().map(|holder| format!("{}/{}", holder.namespace, holder.pod));
@@ -212,8 +212,15 @@ pub(crate) fn node_table(items: &[NodeAt], format: Format, headers: bool, look: 
 /// Renders jobs for people.
 #[must_use]
 pub(crate) fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle) -> String {
-    let mut table =
-        Table::new([left("NAMESPACE"), left("NAME"), left("KIND"), left("STATUS"), right("GPUS"), right("HELD"), right("UTIL")]);
+    let mut table = Table::new([
+        left("NAMESPACE"),
+        left("NAME"),
+        left("KIND"),
+        left("STATUS"),
+        right("GPUS"),
+        right("HELD"),
+        percentages("UTIL"),
+    ]);
     for item in items {
         table.row(vec![
             item.namespace.as_str().into(),

@@ -28,7 +28,7 @@ pub(crate) struct Deleted {
 }
 
 impl Deleted {
-    /// Makes the answer about something that has no name yet.
+    /// Makes an answer that names no job yet.
     pub(crate) fn new(status: &'static str, message: String) -> Self {
         Self { job_id: None, name: None, namespace: None, status, message, kept: Vec::new(), purged: Vec::new() }
     }

@@ -16,7 +16,7 @@ pub(crate) struct GpuTypeList {
     items: Vec<GpuTypeItem>,
 }
 
-/// One type, as a file says it.
+/// A GPU type, as files write it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GpuTypeItem {

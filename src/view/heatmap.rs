@@ -170,7 +170,7 @@ pub(crate) fn grid(devices: &[Reading], hosts: &[NodeUsage], metric: HeatmapMetr
         for reading in readings {
             match reading.and_then(|reading| metric.value(reading)) {
                 None => text.push_str("    -"),
-                // What nobody holds has nothing to do.
+                // `·` stands for a device that nobody holds.
                 Some(_) if metric == HeatmapMetric::Utilization && is_free(*reading) => text.push_str("    ·"),
                 Some(value) if metric == HeatmapMetric::Utilization => {
                     text.push(' ');

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::chart::{ChartFrame, chart};
 use super::coverage::percent;
 use super::hourly::{HourlyRow, RowKind, Utilization};
-use super::table::{Cell, Column, Table, left, right};
+use super::table::{Cell, Column, Table, left, percentages, right};
 use super::{Format, TextStyle, csv};
 use crate::model::{Percent, Point, UnixSeconds};
 
@@ -23,24 +23,28 @@ pub(crate) fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: 
         RowKind::Cluster => &[
             right("GPUS"),
             right("HELD"),
-            right("RATE"),
-            right("UTIL"),
-            right("MIN"),
-            right("P50"),
-            right("P95"),
-            right("MAX"),
+            percentages("RATE"),
+            percentages("UTIL"),
+            percentages("MIN"),
+            percentages("P50"),
+            percentages("P95"),
+            percentages("MAX"),
             right("SAMPLES"),
         ],
-        RowKind::Namespaces => &[left("NAMESPACE"), right("HELD"), right("UTIL"), right("MIN"), right("MAX"), right("WORKLOADS")],
-        RowKind::Labels => &[left("VALUE"), right("HELD"), right("UTIL"), right("MIN"), right("MAX"), right("WORKLOADS")],
+        RowKind::Namespaces => {
+            &[left("NAMESPACE"), right("HELD"), percentages("UTIL"), percentages("MIN"), percentages("MAX"), right("WORKLOADS")]
+        }
+        RowKind::Labels => {
+            &[left("VALUE"), right("HELD"), percentages("UTIL"), percentages("MIN"), percentages("MAX"), right("WORKLOADS")]
+        }
         RowKind::Workloads => &[
             left("NAMESPACE"),
             left("WORKLOAD"),
             left("KIND").yielding(),
             left("STATUS").yielding(),
             right("HELD"),
-            right("UTIL"),
-            right("P95").yielding(),
+            percentages("UTIL"),
+            percentages("P95").yielding(),
             right("MEM GIB").yielding(),
             right("PODS").yielding(),
         ],

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::model::{Figures, GpuCount, Job, Percent, State};
 
 use super::coverage::{Coverage, memory_of, percent, rounded};
-use super::table::{Cell, Table, left, right};
+use super::table::{Cell, Table, left, percentages, right};
 use super::text::{bar, clean, state, status_color};
 use super::{Format, TextStyle};
 
@@ -111,12 +111,19 @@ pub(crate) fn table(rows: &[JobRow], format: Format, headers: bool, look: TextSt
     let users = wide || several(|row| row.job.user.as_deref());
     let mut columns = Vec::new();
     columns.extend(namespaces.then_some(left("NAMESPACE")));
-    columns.extend([left("NAME"), left("KIND").yielding(), left("STATUS"), right("GPU"), left("TYPE").yielding(), right("UTIL")]);
+    columns.extend([
+        left("NAME"),
+        left("KIND").yielding(),
+        left("STATUS"),
+        right("GPU"),
+        left("TYPE").yielding(),
+        percentages("UTIL"),
+    ]);
     columns.push(left("POOL").yielding());
     columns.extend(users.then_some(left("USER").yielding()));
     // Beside measured numbers a bar would only take their room.
-    let bars = look.width.is_some() && rows.iter().all(|row| row.figures.is_none());
-    columns.extend([right("AGE").in_csv("age_seconds"), if bars { left("PROGRESS") } else { right("PROGRESS") }]);
+    let bars = look.width.is_some() && format == Format::Table && rows.iter().all(|row| row.figures.is_none());
+    columns.extend([right("AGE").in_csv("age_seconds"), if bars { left("PROGRESS") } else { percentages("PROGRESS") }]);
     columns.extend(wide.then_some(left("MESSAGE")));
     let mut table = Table::new(columns).with_wide();
     for JobRow { job, state: found, progress, figures } in rows {

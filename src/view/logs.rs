@@ -4,8 +4,10 @@ use colored::Color;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::model::State;
+
 use super::TextStyle;
-use super::text::paint;
+use super::text::{paint, state};
 
 /// A line with where it came from.
 #[derive(Clone, Debug)]
@@ -87,6 +89,19 @@ pub(crate) fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool
     }
     result.push('\n');
     result
+}
+
+/// Returns a remark of ours between the lines of a log.
+#[must_use]
+pub(crate) fn remark(text: &str) -> String {
+    format!("── {text} ──")
+}
+
+/// Returns the remark behind the last line of a job that has ended.
+#[must_use]
+pub(crate) fn ending(job: &str, ended: &State) -> String {
+    let why = ended.message.as_deref().map_or(String::new(), |why| format!(": {why}"));
+    remark(&format!("{job} {}{why}", state(ended)))
 }
 
 /// Keeps only the last state of a line that a progress bar redraws with carriage returns. Colors stay, every other escape

@@ -9,7 +9,7 @@ use crate::model::{Celsius, GpuCount, GpuType, Holder, NodeHealth, NodeUsage, Wa
 
 use super::coverage;
 use super::nodes::{GpuItem, SliceItem, gpus, memory, slices};
-use super::table::{Table, left, right};
+use super::table::{Table, left, percentages, right};
 use super::text::{age, clean, or_dash, paint, status_line, wrapped};
 use super::{Format, TextStyle};
 
@@ -90,7 +90,7 @@ pub(crate) fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String 
         let mut table = Table::new([
             left("DEVICES"),
             left("STATUS"),
-            right("UTIL"),
+            percentages("UTIL"),
             right("MEMORY"),
             right("WATTS"),
             right("TEMP"),

@@ -9,7 +9,7 @@ use crate::model::{Count, NodeHealth, NodeUsage, inventory};
 
 use super::coverage::percent;
 use super::nodes::gpus;
-use super::table::{Cell, Table, left, right};
+use super::table::{Cell, Table, left, percentages, right};
 use super::text::{count, joined, or_dash};
 use super::{Format, TextStyle};
 
@@ -56,7 +56,7 @@ pub(crate) fn table(hosts: &[&NodeUsage], format: Format, headers: bool, look: T
     let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
     let mut columns = vec![left("NAME"), left("STATUS"), left("POOL"), left("TYPE"), right("GPUS"), right("FREE")];
     columns.extend(sliced.then_some(left("SLICES FREE")));
-    columns.extend([right("UTIL"), right("CPU"), right("MEM")]);
+    columns.extend([percentages("UTIL"), percentages("CPU"), percentages("MEM")]);
     columns.extend(wide.then_some([right("AGE").in_csv("age_seconds"), left("REASON")]).into_iter().flatten());
     let mut table = Table::new(columns);
     for host in hosts {
@@ -88,9 +88,9 @@ fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
         left("TYPE"),
         left("GPUS"),
         left("FREE"),
-        right("UTIL"),
-        right("CPU").yielding(),
-        right("MEM").yielding(),
+        percentages("UTIL"),
+        percentages("CPU").yielding(),
+        percentages("MEM").yielding(),
     ])
     .with_wide();
     for host in hosts {
@@ -192,7 +192,7 @@ pub(crate) fn detail_table(hosts: &[&NodeUsage], format: Format, headers: bool, 
         left("GPU"),
         left("TYPE"),
         left("STATUS"),
-        right("UTIL"),
+        percentages("UTIL"),
         right("MEM").in_csv("memory_gib"),
         left("HOLDER").yielding(),
     ])

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::model::{Figures, GpuCount, Job, Percent, Pod, PodPhase};
 
 use super::coverage::{memory_of, percent, rounded};
-use super::table::{Cell, Table, left, right};
+use super::table::{Cell, Table, left, percentages, right};
 use super::text::age;
 use super::{Format, TextStyle};
 
@@ -73,8 +73,15 @@ pub(crate) fn table(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn
     if job.kind.serves() {
         return serving(job, look, now, figures);
     }
-    let mut table =
-        Table::new([left("PODS"), right("RANK"), left("NODE"), left("STATUS"), right("TRIES"), right("RUNS"), right("UTIL")]);
+    let mut table = Table::new([
+        left("PODS"),
+        right("RANK"),
+        left("NODE"),
+        left("STATUS"),
+        right("TRIES"),
+        right("RUNS"),
+        percentages("UTIL"),
+    ]);
     let mut tries: BTreeMap<Option<u32>, u32> = BTreeMap::new();
     job.pods.iter().for_each(|pod| *tries.entry(pod.rank).or_default() += 1);
     let current = job.current_pods();
@@ -94,8 +101,15 @@ pub(crate) fn table(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn
 }
 
 fn serving(job: &Job, look: TextStyle, now: Timestamp, figures: impl Fn(&Pod) -> Option<Figures>) -> String {
-    let mut table =
-        Table::new([left("PODS"), left("READY"), left("NODE"), left("STATUS"), right("RESTARTS"), right("RUNS"), right("UTIL")]);
+    let mut table = Table::new([
+        left("PODS"),
+        left("READY"),
+        left("NODE"),
+        left("STATUS"),
+        right("RESTARTS"),
+        right("RUNS"),
+        percentages("UTIL"),
+    ]);
     for pod in &job.pods {
         let color = if pod.ready || pod.ended() { None } else { Some(Color::Yellow) };
         table.row(vec![

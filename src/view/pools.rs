@@ -9,7 +9,7 @@ use crate::model::{Count, Figures, GpuType, Holder, Job, NodeHealth, NodeUsage, 
 use super::coverage::{self, Coverage, percent, rounded};
 use super::node::RunningJob;
 use super::nodes::{SliceItem, slices};
-use super::table::{Table, left, right};
+use super::table::{Table, left, percentages, right};
 use super::text::{clean, count, joined, or_dash, state, status_line, wrapped};
 use super::{Format, TextStyle};
 
@@ -160,7 +160,7 @@ pub(crate) fn table(pools: &[PoolUse], format: Format, headers: bool, look: Text
         right("GPUS"),
         right("USED"),
         right("FREE"),
-        right("UTIL"),
+        percentages("UTIL"),
         right("JOBS"),
         left("DESCRIPTION").yielding(),
     ])

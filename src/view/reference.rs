@@ -165,7 +165,7 @@ pub(crate) fn value(path: &str, found: FieldLookup) -> Value {
 }
 
 fn sample(field: &Field, kind: &str, path: &str) -> String {
-    // A starter runs as it stands.
+    // A starter file must run without changes.
     let own = match (kind, path) {
         ("training", "environment.command") => "[python, -c, \"import torch; print(torch.cuda.get_device_name(0))\"]",
         ("training", "environment.image") => "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime",

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::coverage::{percent, rounded};
-use super::table::{Table, left, right};
+use super::table::{Column, Table, left, percentages, right};
 use super::text::clean;
 use super::{Format, TextStyle};
 use crate::model::Percent;
@@ -91,9 +91,21 @@ impl<'a> From<&'a GpuHourReport<'a>> for ReportDocument<'a> {
     }
 }
 
-const TITLES: [&str; 11] = ["GROUP", "QUOTA", "WAITED", "HELD", "USED", "WASTED", "UNKNOWN", "UTIL", "KWH", "COST", "WORKLOADS"];
+const COLUMNS: [Column; 11] = [
+    left("GROUP"),
+    right("QUOTA"),
+    right("WAITED"),
+    right("HELD"),
+    right("USED"),
+    right("WASTED"),
+    right("UNKNOWN"),
+    percentages("UTIL"),
+    right("KWH"),
+    right("COST"),
+    right("WORKLOADS"),
+];
 
-/// Cells of a row, in the order of the titles.
+/// Cells of a row, in the order of the columns.
 fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
     let Group { name, quota, cost, account } = group;
     let hours = |value: f64| if shown { format!("{value:.1}") } else { rounded(value).to_string() };
@@ -120,7 +132,7 @@ fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
 /// Formats it for people with the sum below; CSV has the groups alone.
 #[must_use]
 pub(crate) fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
-    let mut table = Table::new(TITLES.iter().map(|title| if *title == TITLES[0] { left(title) } else { right(title) }));
+    let mut table = Table::new(COLUMNS);
     let shown = format != Format::Csv;
     let none = if shown { "(none)" } else { "" };
     for group in &report.groups {
@@ -138,7 +150,7 @@ pub(crate) fn markdown(report: &GpuHourReport<'_>) -> String {
     // Names come from the cluster: no control characters, and a bar would begin a new cell.
     let line = |cells: Vec<String>| cells.into_iter().map(|cell| clean(&cell).replace('|', "\\|")).collect::<Vec<_>>();
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header(TITLES.map(str::to_lowercase));
+    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header(COLUMNS.map(|column| column.title.to_lowercase()));
     for group in &report.groups {
         table.add_row(line(cells(group, "(none)", true)));
     }

@@ -11,7 +11,7 @@ use crate::stats::score::{Band, Score, TERMS};
 use crate::stats::scored::Scored;
 
 use super::coverage::{percent, rounded};
-use super::table::{Cell, Table, left, right};
+use super::table::{Cell, Table, left, percentages, right};
 use super::text::{blocks, count};
 use super::{Format, TextStyle};
 
@@ -212,7 +212,7 @@ pub(crate) fn table(rows: &[Scored], format: Format, headers: bool, look: TextSt
         left("NODE"),
         left("GPU"),
         score,
-        right("UTIL").yielding(),
+        percentages("UTIL").yielding(),
         right("MEM").yielding().in_csv("memory_gib"),
     ];
     columns.extend([left("STATUS")]);

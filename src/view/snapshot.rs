@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::coverage::{percent, rounded};
 use super::hourly::id;
-use super::table::{Table, left, right};
+use super::table::{Table, left, percentages, right};
 use super::text::or_dash;
 use super::{Format, TextStyle, csv};
 use crate::model::{GpuCount, Percent};
@@ -192,7 +192,7 @@ pub(crate) fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -
 pub(crate) fn text(snapshot: &Snapshot, look: TextStyle) -> String {
     let (held, all) = (or_dash(snapshot.allocated_gpu_count), or_dash(snapshot.total_gpu_capacity));
     let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
-    let mut table = Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), right("UTIL")]);
+    let mut table = Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), percentages("UTIL")]);
     for (namespace, group) in snapshot.allocation_details.namespaces.iter().flatten() {
         for workload in &group.workloads {
             table.row(vec![

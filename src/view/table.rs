@@ -38,12 +38,13 @@ impl Cell {
         Self::measured(text::age(from, now), from.map(|from| now.duration_since(from).as_secs().max(0)))
     }
 
-    /// What CSV has in a column of this unit.
-    fn plain(&self) -> String {
+    /// What CSV has below a header that says the unit.
+    fn plain(&self, column: &Column) -> String {
         match &self.number {
             Some(number) => number.clone(),
             None if self.text == "-" => String::new(),
-            None => self.text.strip_suffix('%').unwrap_or(&self.text).to_owned(),
+            None if column.percentage => self.text.trim_end_matches('%').to_owned(),
+            None => self.text.clone(),
         }
     }
 }
@@ -63,6 +64,8 @@ pub(crate) struct Column {
     pub yields: bool,
     /// The header in CSV, which says the unit.
     pub in_csv: Option<&'static str>,
+    /// Its cells end in `%`, which CSV has in the header.
+    percentage: bool,
 }
 
 impl Column {
@@ -77,26 +80,30 @@ impl Column {
     }
 
     /// Returns the header of CSV: that of the table in small letters, with the unit of what stands below it.
-    fn header<'c>(&self, mut cells: impl Iterator<Item = &'c Cell>) -> String {
+    fn header(&self) -> String {
+        let name = || self.title.to_lowercase().replace(' ', "_");
         match self.in_csv {
             Some(header) => header.to_owned(),
-            None => {
-                let name = self.title.to_lowercase().replace(' ', "_");
-                let percent = matches!(self.title, "UTIL" | "MIN" | "P50" | "P95" | "MAX" | "RATE" | "CPU" | "MEM" | "PROGRESS");
-                if percent || cells.any(|cell| cell.text.ends_with('%')) { format!("{name}_percent") } else { name }
-            }
+            None if self.percentage => format!("{}_percent", name()),
+            None => name(),
         }
     }
 }
 
 #[must_use]
 pub(crate) const fn left(title: &'static str) -> Column {
-    Column { title, right: false, yields: false, in_csv: None }
+    Column { title, right: false, yields: false, in_csv: None, percentage: false }
 }
 
 #[must_use]
 pub(crate) const fn right(title: &'static str) -> Column {
-    Column { title, right: true, yields: false, in_csv: None }
+    Column { right: true, ..left(title) }
+}
+
+/// A column of percentages.
+#[must_use]
+pub(crate) const fn percentages(title: &'static str) -> Column {
+    Column { percentage: true, ..right(title) }
 }
 
 /// Rows under titles.
@@ -143,7 +150,7 @@ impl Table {
     /// Returns the columns that `width` has room for, with their widths. Columns that yield go from the right on; then long
     /// texts are cut; then the rightmost columns go, but the first two.
     fn fitting(&self, width: usize) -> (Vec<usize>, Vec<usize>) {
-        /// A name that is cut to less tells nothing.
+        /// Names are not cut to fewer characters.
         const SHORTEST: usize = 12;
         let mut widths = self.widths();
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
@@ -185,7 +192,7 @@ impl Table {
                 let text = clean(&cell.text);
                 let text = match shown.last() == Some(index) && text.contains(' ') && !self.columns[*index].right {
                     _ if text.is_empty() => "-".into(),
-                    // A sentence in the last column goes on below itself.
+                    // A sentence in the last column is wrapped within the column.
                     true => folded(&text, widths[*index]),
                     false => shortened(&text, widths[*index]),
                 };
@@ -217,11 +224,8 @@ impl Table {
 
     /// Formats as CSV. Unknown cells are empty: `-` is for people.
     fn csv(&self, headers: bool, look: TextStyle) -> String {
-        let titles = || {
-            let cells = |index: usize| self.rows.iter().map(move |row| &row[index]);
-            self.columns.iter().enumerate().map(|(index, column)| column.header(cells(index))).collect()
-        };
-        let cells = |row: &Vec<Cell>| row.iter().map(Cell::plain).collect();
+        let titles = || self.columns.iter().map(Column::header).collect();
+        let cells = |row: &Vec<Cell>| row.iter().zip(&self.columns).map(|(cell, column)| cell.plain(column)).collect();
         super::csv::records(headers.then(titles).into_iter().chain(self.rows.iter().map(cells)), look)
     }
 }
@@ -232,7 +236,7 @@ fn folded(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
 
 /// Cuts a text in its middle: names differ at both ends.
 fn shortened(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
-    if text.contains('\u{1b}') || text.width() <= width {
+    if text.width() <= width {
         return text.into();
     }
     let all: Vec<char> = text.chars().collect();
@@ -301,6 +305,13 @@ mod tests {
         }
         assert!(text(30).contains("…") && !text(60).contains("…"));
         assert!(text(14).lines().all(|line| line.width() <= 16), "{}", text(14));
+    }
+
+    #[test]
+    fn csv_has_the_sign_of_percentages_in_their_header_and_no_other_text_loses_it() {
+        let mut table = Table::new([left("MESSAGE"), percentages("UTIL")]);
+        table.row(vec!["disk is at 100%".into(), "12%".into()]);
+        assert_eq!(table.show(Format::Csv, true, LOOK), "message,util_percent\ndisk is at 100%,12\n");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::model::{Figures, NodeUsage, Point, Reading, Watts};
 
 use super::chart::{ChartFrame, spark};
 use super::coverage::{memory_of, percent};
-use super::table::{Cell, Table, left, right};
+use super::table::{Cell, Table, left, percentages, right};
 use super::text::{bar, joined};
 use super::{Format, TextStyle};
 
@@ -84,7 +84,7 @@ pub(crate) fn table(
     look: TextStyle,
 ) -> String {
     let mut columns = vec![left(titles.0), left(titles.1).yielding(), right("GPUS")];
-    columns.push(if look.width.is_some() { left("UTIL") } else { right("UTIL") });
+    columns.push(if look.width.is_some() { left("UTIL") } else { percentages("UTIL") });
     columns.extend(past.is_some().then_some(left("LAST MINUTES")));
     columns.extend([right("MEMORY/GPU").yielding(), right("WATTS").yielding()]);
     let mut table = Table::new(columns);

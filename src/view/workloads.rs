@@ -10,7 +10,7 @@ use crate::model::workload::Standing;
 use crate::model::{Figures, GpuCount, Workload};
 
 use super::coverage::{self, Coverage, percent, rate};
-use super::table::{Cell, Table, left, right};
+use super::table::{Cell, Table, left, percentages, right};
 use super::text::{age, clean, paint, status_line, wrapped};
 use super::{Format, TextStyle};
 
@@ -196,7 +196,7 @@ pub(crate) fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: 
         left("STATUS"),
         right("REQUESTED"),
         right("HELD"),
-        right("UTIL"),
+        percentages("UTIL"),
         right("MEMORY/GPU").yielding().in_csv("memory_gib_per_gpu"),
     ])
     .with_wide();

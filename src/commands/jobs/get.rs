@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
             }
             if round.first {
                 for name in args.names.iter().filter(|name| !selection.jobs.iter().any(|job| is_called(job, name))) {
-                    // Says what is there instead.
+                    // Names the ones that exist.
                     lookup::job(&connection, name, Purpose::Read).await?;
                 }
             }

@@ -203,7 +203,7 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
             };
             failed = failed.take().or_else(|| context.terminal.print(&text).err());
         }
-        LogEvent::Note(text) => context.terminal.note(&format!("── {text} ──")),
+        LogEvent::Note(text) => context.terminal.note(&logs::remark(&text)),
     });
     let state = connection
         .follow_job(job, &query, |pod| only.wants(pod), &sink)
@@ -213,8 +213,7 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
         return Err(error);
     }
     if let Some(state) = state {
-        let why = state.message.as_deref().map_or(String::new(), |why| format!(": {why}"));
-        context.terminal.note(&format!("── {} {}{why} ──", job.name, text::state(&state)));
+        context.terminal.note(&logs::ending(&job.name, &state));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
     submit::submit(documents, &args.submit.options(Mode::default()), format, context).await
 }
 
-/// How places in the YAML of the flags are called, which nobody wrote.
+/// The file name in errors about the YAML that `run` makes of its flags.
 const FILE: &str = "the YAML of this command (--dry-run -o spec)";
 
 /// Returns the document that the flags stand for; what was not said is left out.

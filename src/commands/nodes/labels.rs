@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists what `resources.gpu-type` can be here.
+/// Lists the values that `resources.gpu-type` can have here.
 async fn types(options: &ListOptions, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
     let kept = Kept::new();
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
