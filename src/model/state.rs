@@ -139,7 +139,7 @@ pub(super) fn stuck(pod: &Pod) -> Option<Why> {
     pod.containers.iter().find_map(waits)
 }
 
-/// Returns why a pod of the job does not start although it has been tried more than once: its image cannot be pulled, its container
+/// Returns why a pod of the job does not start and is not expected to: its image cannot be pulled, its container
 /// crashes or is refused by the runtime. `counts` leaves pods of an older version out.
 #[must_use]
 pub(crate) fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
@@ -153,9 +153,17 @@ pub(crate) fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<W
         "RunContainerError",
         "StartError",
     ];
-    let pods = job.current_pods();
-    let mut found =
-        pods.into_iter().filter(|pod| !pod.deleting && !pod.ended() && counts(pod)).filter_map(|pod| Some((pod, stuck(pod)?)));
+    let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| !pod.deleting && counts(pod)).collect();
+    // A training's pod ends when its program cannot be started, and another one tries the same a while later.
+    let refused = |pod: &&Pod| {
+        let mut ends = pod.containers.iter().filter_map(|container| container.terminated.as_ref());
+        let end = ends.find(|end| end.never_started())?;
+        Some((end.reason.clone(), not_started(&pod_name(pod), end)))
+    };
+    if let Some(found) = pods.iter().find_map(refused) {
+        return Some(found);
+    }
+    let mut found = pods.into_iter().filter(|pod| !pod.ended()).filter_map(|pod| Some((pod, stuck(pod)?)));
     let (pod, (reason, message)) = found.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
     let last = pod.containers.iter().find_map(|container| container.last_ended.as_ref());
     let told = match last {

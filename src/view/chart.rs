@@ -1,4 +1,4 @@
-//! Draws curves in a terminal: braille dots, or `#` in ASCII.
+//! Draws curves in a terminal: lines of braille dots, or of `#` in ASCII.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -28,17 +28,17 @@ const AXIS: usize = 7;
 #[must_use]
 pub(crate) fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -> String {
     let columns = frame.width.saturating_sub(AXIS).max(10);
-    let levels = levels(points, frame, columns * 2);
+    let spans = spans(&levels(points, frame, columns * 2), frame.height * 4);
     let mut text = String::new();
     for row in (0..frame.height).rev() {
         let label = match row {
             row if row + 1 == frame.height => number(frame.top),
-            row if row * 2 == frame.height => number(frame.top / 2.0),
+            row if row * 2 + 1 == frame.height => number(frame.top / 2.0),
             _ => String::new(),
         };
         let axis = if look.plain { '|' } else { '┤' };
         text.push_str(&format!("{label:>5} {axis}"));
-        let cells: String = (0..columns).map(|column| cell(&levels[column * 2..column * 2 + 2], row, look)).collect();
+        let cells: String = (0..columns).map(|column| cell(&spans[column * 2..column * 2 + 2], row, look)).collect();
         text.push_str(cells.trim_end());
         text.push('\n');
     }
@@ -84,23 +84,42 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
         .collect()
 }
 
+/// Returns the dots of each half column, lowest and highest, so that neighbors touch: a jump is a vertical line.
+fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
+    let mut before = None;
+    let span = |level: &Option<usize>| {
+        let dot = level.map(|level| level.saturating_sub(1).min(dots - 1));
+        let from = std::mem::replace(&mut before, dot);
+        dot.map(|dot| match from {
+            Some(from) if from < dot => (from + 1, dot),
+            Some(from) if from > dot => (dot, from - 1),
+            _ => (dot, dot),
+        })
+    };
+    levels.iter().map(span).collect()
+}
+
 /// Returns one character: two columns of four dots. A value of nothing is a dot on the ground, no value is no dot.
-fn cell(pair: &[Option<usize>], row: usize, look: TextStyle) -> char {
+fn cell(pair: &[Option<(usize, usize)>], row: usize, look: TextStyle) -> char {
     const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
     const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
-    let filled = |level: Option<usize>| level.map_or(0, |level| level.max(usize::from(row == 0)).saturating_sub(row * 4).min(4));
-    let (left, right) = (filled(pair[0]), filled(pair[1]));
-    if look.plain {
-        return if left + right > 3 {
-            '#'
-        } else if left + right > 0 {
-            '.'
-        } else {
-            ' '
-        };
+    let drawn = |span: Option<(usize, usize)>, bits: [u32; 4]| -> u32 {
+        let here = |dot: &usize| span.is_some_and(|(low, high)| (low..=high).contains(&(row * 4 + dot)));
+        (0..4).filter(here).map(|dot| bits[dot]).sum()
+    };
+    let bits = drawn(pair[0], LEFT) + drawn(pair[1], RIGHT);
+    match (bits, look.plain) {
+        (0, _) => ' ',
+        (_, true) => '#',
+        (_, false) => char::from_u32(0x2800 + bits).unwrap_or(' '),
     }
-    let bits: u32 = LEFT[..left].iter().chain(&RIGHT[..right]).sum();
-    if bits == 0 { ' ' } else { char::from_u32(0x2800 + bits).unwrap_or(' ') }
+}
+
+/// Returns the upper edge for values up to `highest`: 1, 2, 2.5, 5 or 10 times a power of ten.
+#[must_use]
+pub(crate) fn round_top(highest: f64) -> f64 {
+    let power = 10_f64.powf(highest.max(1.0).log10().floor());
+    [1.0, 2.0, 2.5, 5.0].into_iter().map(|step| step * power).find(|top| *top >= highest).unwrap_or(power * 10.0)
 }
 
 /// Returns a few points as one line of blocks, for lists: `▂▅█▇`.
@@ -139,16 +158,27 @@ mod tests {
     }
 
     #[test]
-    fn dots_stand_for_values() {
+    fn lines_stand_for_values() {
         let frame = ChartFrame { from: 0, to: 20_000, top: 100.0, height: 2, width: AXIS + 10 };
         let text = chart(&points(&[100.0; 20]), frame, "", TextStyle { width: Some(80), color: false, plain: true });
         let rows: Vec<&str> = text.lines().collect();
-        assert_eq!(rows[0], "  100 |##########");
-        assert_eq!(rows[1], "   50 |##########".replace("50", "  ").as_str());
+        assert_eq!((rows[0], rows[1]), ("  100 |##########", "      |"));
         let text = chart(&points(&[0.0; 20]), frame, "", TextStyle { width: Some(80), color: false, plain: false });
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!((rows[0], rows[1]), ("  100 ┤", "      ┤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀"));
         assert_eq!(rows[2], "    0 ┴──────────");
+        // From the ground to the top within a column, and back.
+        let values: Vec<f64> = (0..20).map(|index| if (4..8).contains(&index) { 100.0 } else { 0.0 }).collect();
+        let text = chart(&points(&values), frame, "", TextStyle { width: Some(80), color: false, plain: false });
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!((rows[0], rows[1]), ("  100 ┤  ⡏⠉⡆", "      ┤⣀⣀⠇ ⣇⣀⣀⣀⣀⣀"));
+    }
+
+    #[test]
+    fn the_upper_edge_is_a_round_number_above_all_values() {
+        for (highest, top) in [(0.2, 1.0), (1.0, 1.0), (39.0, 50.0), (245.0, 250.0), (1001.0, 2000.0), (7e4, 1e5)] {
+            assert!((round_top(highest) - top).abs() < 1e-6, "{highest}: {}", round_top(highest));
+        }
     }
 
     #[test]

@@ -314,7 +314,7 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
     line("objects", objects.join(", "));
     if let Some(work) = description.work.as_ref().filter(|work| look.width.is_some() && !work.curve.is_empty()) {
         let width = look.width.map_or(80, |width| width.min(100));
-        let frame = ChartFrame { from: work.from, to: work.to, top: 100.0, height: 4, width };
+        let frame = ChartFrame { from: work.from, to: work.to, top: 100.0, height: 5, width };
         let sampled = format!("GPU utilization, {} of {} GPUs sampled", work.figures.sampled, job.gpus_held());
         text.push_str(&chart(&work.curve, frame, &sampled, look));
     }

@@ -12,7 +12,7 @@ use crate::stats::history::{self, History, Trace};
 use crate::stats::training::Measure;
 
 use super::TextStyle;
-use super::chart::{ChartFrame, chart, spark};
+use super::chart::{ChartFrame, chart, round_top, spark};
 use super::coverage::{percent, rate, rounded};
 use super::text::clean;
 
@@ -111,8 +111,8 @@ pub(crate) fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, l
         let highest = points.iter().map(|point| point.value).fold(0.0, f64::max);
         let (title, top) = match metric {
             JobMetric::GpuUtilization => ("GPU utilization, %".to_owned(), 100.0),
-            JobMetric::MemoryUsage => ("memory, GiB per GPU".to_owned(), highest.max(1.0)),
-            JobMetric::Throughput => (format!("throughput, {}", curves.throughput_unit.unwrap_or("-")), highest.max(1.0)),
+            JobMetric::MemoryUsage => ("memory, GiB per GPU".to_owned(), round_top(highest)),
+            JobMetric::Throughput => (format!("throughput, {}", curves.throughput_unit.unwrap_or("-")), round_top(highest)),
         };
         if points.is_empty() {
             text.push_str(&format!("{title}: no samples\n"));

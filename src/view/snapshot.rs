@@ -208,7 +208,7 @@ pub(crate) fn text(snapshot: &Snapshot, look: TextStyle) -> String {
     text
 }
 
-/// Renders snapshots for people, or as CSV with every field.
+/// Renders snapshots for people, or as CSV with every field. A terminal does not get the times of which nothing is known.
 #[must_use]
 pub(crate) fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
@@ -216,7 +216,8 @@ pub(crate) fn table(rows: &[Snapshot], format: Format, headers: bool, look: Text
     }
     let mut table =
         Table::new([left("SNAPSHOT TIME"), left("CLUSTER"), right("TOTAL GPU CAPACITY"), right("ALLOCATED GPU COUNT")]);
-    for row in rows {
+    let known = |row: &&Snapshot| look.width.is_none() || row.total_gpu_capacity.is_some() || row.allocated_gpu_count.is_some();
+    for row in rows.iter().filter(known) {
         table.row(vec![
             row.snapshot_time.to_string().into(),
             row.cluster_name.as_str().into(),
@@ -224,5 +225,7 @@ pub(crate) fn table(rows: &[Snapshot], format: Format, headers: bool, look: Text
             or_dash(row.allocated_gpu_count).into(),
         ]);
     }
-    table.show(format, headers, look)
+    let unknown = rows.len() - rows.iter().filter(known).count();
+    let note = if unknown == 0 { String::new() } else { format!("nothing is known of {unknown} further times\n") };
+    table.show(format, headers, look) + &note
 }

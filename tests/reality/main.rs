@@ -12,3 +12,4 @@ mod runner;
 mod security;
 mod states;
 mod support;
+mod waiting;

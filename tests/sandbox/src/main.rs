@@ -19,7 +19,8 @@ const USAGE: &str = "usage: cargo sandbox [up] [--real-node] | down | status
   up           build what is missing, start the cluster, show gpuctl on it (the default)
   --real-node  with a real node beside the simulated ones: real containers; Linux, root and a C compiler
   down         end the cluster
-  status       say what runs";
+  status       say what runs
+GPUCTL_SANDBOX_RUNNING names another folder for the cluster's files, so that several can run at once";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,7 +47,10 @@ fn main() -> ExitCode {
 }
 
 fn folder() -> Result<PathBuf> {
-    Ok(cache_folder()?.join("running"))
+    match std::env::var_os("GPUCTL_SANDBOX_RUNNING") {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => Ok(cache_folder()?.join("running")),
+    }
 }
 
 /// The process that keeps the cluster, when it lives.

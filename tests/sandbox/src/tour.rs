@@ -48,6 +48,7 @@ pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
         &[
             &["create", "-f", "examples/training.yaml", "--wait", "--timeout", "1m"][..],
             &["create", "-f", "examples/training-two-nodes.yaml", "--wait", "--timeout", "1m"],
+            &["create", "secret", "data-prep", "--from-env", "token=JUPYTER_TOKEN"],
             &["create", "-f", "examples/inference.yaml", "-f", "examples/notebook.yaml", "--wait", "--timeout", "1m"],
             &["get", "jobs"],
             &["describe", "job", "qwen2-7b-sft"],
@@ -106,7 +107,9 @@ fn play(gpuctl: &Path, kubeconfig: &Path, commands: &[&[&str]]) -> Result<()> {
             // The simulated training needs a moment before it has something to say.
             thread::sleep(Duration::from_secs(3));
         }
-        let status = Command::new(gpuctl).current_dir(&root).env("KUBECONFIG", kubeconfig).args(*arguments).status()?;
+        let mut command = Command::new(gpuctl);
+        command.current_dir(&root).env("KUBECONFIG", kubeconfig).env("JUPYTER_TOKEN", "sandbox").args(*arguments);
+        let status = command.status()?;
         if !status.success() {
             bail!("`gpuctl {}` failed", arguments.join(" "));
         }

@@ -1,0 +1,22 @@
+//! `cargo sandbox` as a newcomer types it: the cluster comes up, every command of the tour works on it, and it goes down again.
+
+use std::process::{Command, Output};
+
+fn sandbox(folder: &std::path::Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox"));
+    command.env("GPUCTL_SANDBOX_RUNNING", folder).args(words);
+    command.output().expect("the sandbox starts")
+}
+
+#[test]
+fn the_tour_works_from_the_first_command_to_the_last() {
+    let folder = std::env::temp_dir().join(format!("gpuctl-tour-{}", std::process::id()));
+    let up = sandbox(&folder, &["up"]);
+    let down = sandbox(&folder, &["down"]);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&up.stdout), text(&up.stderr));
+    assert!(up.status.success(), "{out}\n{err}");
+    assert!(out.matches("\n$ gpuctl ").count() > 15 && out.trim_end().contains("export KUBECONFIG="), "{out}\n{err}");
+    assert!(text(&down.stdout).contains("the sandbox is down"), "{}", text(&down.stderr));
+    assert!(!folder.exists());
+}
