@@ -123,8 +123,7 @@ fn unknown(word: &str, path: &str, near: &impl Fn(ContextKind, &str) -> String, 
     if path.is_empty() {
         let error = Error::usage(format!("there is no command `{word}`"));
         if let Some((_, command)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == word) {
-            let quoted = if command.contains('`') { format!("`{command}") } else { format!("`{command}`") };
-            return error.hint(format!("here it is {quoted}"));
+            return error.hint(format!("here it is {command}"));
         }
         if let Some(noun) = NOUNS.iter().find(|noun| **noun == word || singular(noun)) {
             return error.hint(format!("verbs come first: `gpuctl get {noun}`"));
