@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpuctl::model::{Node, Nodes};
-use gpuctl::render::{IngressClass, Object, Queueing, Served, Target, render};
+use gpuctl::model::{Gang, Node, Nodes, QueueSystem};
+use gpuctl::render::{IngressClass, Object, Served, Target, render};
 use gpuctl::spec::{self, Document};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -78,6 +78,27 @@ fn examples_become_these_objects() {
     }
 }
 
+/// The same file for clusters that serve different queues and gangs.
+#[test]
+fn one_training_under_every_queue_and_gang() {
+    let text = |queue: &str| {
+        format!(
+            "kind: training\nversion: v0.1\njob: {{name: two{queue}}}\nenvironment: {{image: i, command: [train]}}\n\
+             resources: {{gpu: 8, node_count: 2}}\n"
+        )
+    };
+    let native = Gang::Native("scheduling.k8s.io/v1alpha2".to_owned());
+    for (name, queue, queueing, gang) in [
+        ("gang-native", "", None, Some(native)),
+        ("gang-volcano", "", None, Some(Gang::Volcano)),
+        ("queue-volcano", ", queue: research", Some(QueueSystem::Volcano), Some(Gang::Volcano)),
+        ("queue-kueue", ", queue: research", Some(QueueSystem::Kueue), Some(Gang::Kueue)),
+    ] {
+        let found = objects(&text(queue), |files| Target { queueing, gang: gang.clone(), ..target(files) });
+        insta::assert_snapshot!(name, yaml(&found));
+    }
+}
+
 #[test]
 fn rendering_twice_gives_the_same_bytes_whatever_the_order_of_nodes() {
     for path in examples() {
@@ -142,7 +163,7 @@ service: {port: 80, health_check: /api}
 fn everything() -> Vec<Object> {
     let classes = vec![IngressClass { name: "nginx".to_owned(), default: false }];
     let served = Some(Served { ingress_classes: Some(classes), ..Served::default() });
-    objects(EVERYTHING, |files| Target { queueing: Some(Queueing::Volcano), served: served.clone(), ..target(files) })
+    objects(EVERYTHING, |files| Target { queueing: Some(QueueSystem::Volcano), served: served.clone(), ..target(files) })
 }
 
 /// Every path of a value; keys that are data stand as `*`.
@@ -215,7 +236,7 @@ fn no_field_is_invented() {
         assert_eq!(typed, object.body);
     }
     let document = spec::parse("t", EVERYTHING).unwrap().documents.remove(0);
-    let probe = render(&document, &Target { queueing: Some(Queueing::Volcano), ..target(1) }).unwrap().probe;
+    let probe = render(&document, &Target { queueing: Some(QueueSystem::Volcano), ..target(1) }).unwrap().probe;
     assert_eq!(through::<Pod>(&probe.body), probe.body);
 }
 

@@ -10,8 +10,8 @@ use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, WirePod};
 use super::owner::{HOSTNAME, OwnerKind, PodOwner};
 use super::{Connection, Failure};
 use crate::model::labels::{
-    DESCRIPTION, GPU_TYPE, JOB, KIND, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES, SOURCE, USER,
-    VERSION,
+    DESCRIPTION, GPU_TYPE, JOB, KIND, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES,
+    SOURCE, USER, VERSION, VOLCANO_QUEUE,
 };
 use crate::model::{GpuCount, Job, JobKind, Pod, PodPhase, is_starting};
 use crate::render::label_value;
@@ -192,6 +192,7 @@ impl Connection {
         jobs.sort_by(|a: &Job, b: &Job| (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind)));
         self.explain_missing_pods(&mut jobs).await;
         self.explain_pods_that_cannot_start(&mut jobs).await;
+        self.explain_queues(&mut jobs).await;
         Ok((jobs, unreadable))
     }
 
@@ -340,7 +341,9 @@ impl WireOwner<'_> {
             finished_at: self.status.completion_time.or_else(|| ended.and_then(|condition| condition.last_transition_time)),
             deleting: meta.deletion_timestamp.is_some(),
             suspended,
-            queued: meta.labels.contains_key("kueue.x-k8s.io/queue-name"),
+            queue: label(KUEUE_QUEUE).or_else(|| annotation(VOLCANO_QUEUE)),
+            queued: meta.labels.contains_key(KUEUE_QUEUE),
+            queue_verdict: None,
             held: meta.annotations.contains_key(PAUSED),
             pods_wanted,
             pods_done: self.status.succeeded,

@@ -1,34 +1,137 @@
-//! Pauses and resumes jobs that Kueue admits.
+//! Reads what Kueue says of jobs that wait in its queues, and pauses and resumes them.
 //!
 //! Note: Kueue owns `spec.suspend` and reverts other writers; its own switch is on the Workload that it creates for each
-//! job.
+//! job. Conditions of Workloads follow kueue.x-k8s.io/v1beta2 (apis/kueue/v1beta2/workload_types.go).
 
+use std::collections::{BTreeSet, HashMap};
+
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::decode::{Condition, ListPage, ObjectMetadata};
 use super::owner::OwnerKind;
 use super::{Connection, Failure};
-use crate::model::Job;
 use crate::model::labels::PAUSED;
+use crate::model::{Job, QueueVerdict};
 
 const GROUP: &str = "kueue.x-k8s.io";
 
+#[derive(Deserialize)]
+struct WireWorkload<'a> {
+    #[serde(borrow)]
+    metadata: ObjectMetadata<'a>,
+    #[serde(borrow, default)]
+    status: WorkloadStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WorkloadStatus<'a> {
+    #[serde(borrow)]
+    conditions: Vec<Condition<'a>>,
+    #[serde(borrow)]
+    admission_checks: Vec<AdmissionCheck<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct AdmissionCheck<'a> {
+    name: String,
+    state: String,
+    #[serde(borrow)]
+    message: std::borrow::Cow<'a, str>,
+}
+
+impl WorkloadStatus<'_> {
+    fn condition(&self, kind: &str) -> Option<&Condition<'_>> {
+        self.conditions.iter().find(|condition| condition.kind == kind)
+    }
+
+    /// Returns why the job does not run; `None` for one that Kueue has let go.
+    fn verdict(&self) -> Option<QueueVerdict> {
+        let holds = |kind: &str| self.condition(kind).filter(|condition| condition.holds());
+        let verdict = |reason: &str, message: String| Some(QueueVerdict { reason: reason.to_owned(), message });
+        if holds("Admitted").is_some() {
+            return None;
+        }
+        if holds("QuotaReserved").is_some() {
+            let open = |check: &&AdmissionCheck<'_>| check.state != "Ready";
+            let checks: Vec<String> = self
+                .admission_checks
+                .iter()
+                .filter(open)
+                .map(|check| format!("{} is {}: {}", check.name, check.state.to_lowercase(), check.message))
+                .collect();
+            return verdict("AdmissionChecks", format!("quota is reserved; checks are open: {}", checks.join(", ")));
+        }
+        let told = self.condition("QuotaReserved").filter(|condition| !condition.message.is_empty());
+        let now = told.map(|condition| condition.message.trim_end_matches('.').to_owned());
+        // `Preempted` names who it was for; `Evicted` says only that it was.
+        let evicted = holds("Evicted").map(|evicted| (evicted.reason.as_ref(), holds("Preempted").unwrap_or(evicted)));
+        match (evicted, now) {
+            (Some((reason, evicted)), now) => {
+                let now = now.map_or(String::new(), |now| format!("; now {now}"));
+                verdict(reason, format!("{}{now}", evicted.message.trim_end_matches('.')))
+            }
+            (None, Some(now)) => verdict(told.map_or("Pending", |condition| condition.reason.as_ref()), now),
+            (None, None) => verdict("Pending", "the queue has not looked at it yet".to_owned()),
+        }
+    }
+}
+
 impl Connection {
+    /// Sets what Kueue says of the jobs that wait in its queues. Where Workloads may not be read nothing is set.
+    pub(super) async fn explain_queues(&self, jobs: &mut [Job]) {
+        let waiting: Vec<&mut Job> = jobs.iter_mut().filter(|job| job.waits_in_queue()).collect();
+        let namespaces: BTreeSet<String> = waiting.iter().map(|job| job.namespace.clone()).collect();
+        let Some(first) = namespaces.first() else { return };
+        let namespace = (namespaces.len() == 1).then_some(first.as_str());
+        let Ok(Some(mut verdicts)) = self.verdicts(namespace).await else { return };
+        let names: HashMap<String, String> =
+            jobs.iter().map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))).collect();
+        for job in jobs.iter_mut().filter(|job| job.waits_in_queue()) {
+            // Workloads of services are owned by their pods.
+            let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
+            job.queue_verdict = owners.find_map(|uid| verdicts.remove(uid)).flatten().map(|verdict| named(verdict, &names));
+        }
+    }
+
+    /// Returns the verdicts by the UID of what owns the Workloads; `None` where Kueue serves none.
+    async fn verdicts(&self, namespace: Option<&str>) -> Result<Option<HashMap<String, Option<QueueVerdict>>>, Failure> {
+        let Some(version) = self.kueue_version().await? else { return Ok(None) };
+        let path = match namespace {
+            Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/workloads"),
+            None => format!("/apis/{version}/workloads"),
+        };
+        let mut verdicts = HashMap::new();
+        self.list(&path, &[], |page| {
+            let page: ListPage<WireWorkload<'_>> = serde_json::from_slice(page)?;
+            for workload in &page.items {
+                let owner = workload.metadata.controller().map(|owner| owner.uid.clone());
+                verdicts.extend(owner.map(|owner| (owner, workload.status.verdict())));
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(Some(verdicts))
+    }
+
+    async fn kueue_version(&self) -> Result<Option<String>, Failure> {
+        let Some(group) = self.find::<Value>(&format!("/apis/{GROUP}")).await? else { return Ok(None) };
+        Ok(group["preferredVersion"]["groupVersion"].as_str().map(ToOwned::to_owned))
+    }
+
     /// Returns the path of the Workload of a job; `None` where Kueue serves none or has made none yet.
     async fn workload(&self, job: &Job) -> Result<Option<String>, Failure> {
-        let Some(group) = self.find::<Value>(&format!("/apis/{GROUP}")).await? else { return Ok(None) };
-        let Some(version) = group["preferredVersion"]["groupVersion"].as_str() else { return Ok(None) };
+        let Some(version) = self.kueue_version().await? else { return Ok(None) };
         let path = format!("/apis/{version}/namespaces/{}/workloads", job.namespace);
         let mut found = None;
         let listed = self
             .list(&path, &[], |page| {
-                let page: Value = serde_json::from_slice(page)?;
-                let ours = |workload: &&Value| {
-                    let owners = workload["metadata"]["ownerReferences"].as_array();
-                    owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == job.uid.as_str()))
-                };
-                let one = page["items"].as_array().and_then(|items| items.iter().find(ours).cloned());
-                let name = one.as_ref().and_then(|workload| workload["metadata"]["name"].as_str());
-                found = found.take().or_else(|| name.map(|name| format!("{path}/{name}")));
+                let page: ListPage<WireWorkload<'_>> = serde_json::from_slice(page)?;
+                let ours = |one: &&WireWorkload<'_>| one.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
+                let one = page.items.iter().find(ours).map(|one| format!("{path}/{}", one.metadata.name));
+                found = found.take().or(one);
                 Ok(())
             })
             .await;
@@ -47,5 +150,44 @@ impl Connection {
             None => patch["spec"]["suspend"] = held.into(),
         }
         self.merge_patch(&OwnerKind::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(|_| ())
+    }
+}
+
+/// Adds the names of jobs whose UIDs the message tells.
+fn named(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
+    let found = names.iter().find(|(uid, _)| !uid.is_empty() && verdict.message.contains(&format!("JobUID: {uid}")));
+    let Some((_, name)) = found else { return verdict };
+    QueueVerdict { message: format!("{} (job {name})", verdict.message), ..verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(conditions: &Value) -> Option<(String, String)> {
+        let text = json!({"conditions": conditions}).to_string();
+        let status: WorkloadStatus<'_> = serde_json::from_str(&text).unwrap();
+        status.verdict().map(|verdict| (verdict.reason, verdict.message))
+    }
+
+    /// Conditions as Kueue 0.18.3 writes them.
+    #[test]
+    fn the_queue_s_own_words_are_kept() {
+        let no = |reason: &str, message: &str| json!({"type": "QuotaReserved", "status": "False", "reason": reason, "message": message});
+        let yes = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "reason": reason, "message": message});
+        let told = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
+        let quota =
+            "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, 3 more needed";
+        assert_eq!(verdict(&json!([no("Pending", quota)])), told("Pending", quota));
+        let absent = "LocalQueue nosuch doesn't exist";
+        assert_eq!(verdict(&json!([no("Inadmissible", absent)])), told("Inadmissible", absent));
+        let preempted = "Preempted to accommodate a workload (UID: a, JobUID: b) due to prioritization in the ClusterQueue";
+        let conditions =
+            json!([no("Pending", quota), yes("Evicted", "Preempted", "short"), yes("Preempted", "InClusterQueue", preempted)]);
+        assert_eq!(verdict(&conditions), told("Preempted", &format!("{preempted}; now {quota}")));
+        assert_eq!(verdict(&json!([yes("QuotaReserved", "x", ""), yes("Admitted", "x", "")])), None);
+        assert_eq!(verdict(&json!([])).unwrap().0, "Pending");
+        let one = QueueVerdict { reason: String::new(), message: "JobUID: b".to_owned() };
+        assert_eq!(named(one, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message, "JobUID: b (job x/y)");
     }
 }

@@ -8,7 +8,7 @@ use crate::deploy::plan::{Plan, job};
 use crate::error::Error;
 use crate::model::capacity::{Amounts, Shortage, pods_held, shortage};
 use crate::model::gpu::is_device;
-use crate::model::{JobKind, Node, Nodes, quantity};
+use crate::model::{Gang, JobKind, Node, Nodes, quantity};
 use crate::render::{Refusal, pods_in_all};
 use crate::view::text::count;
 
@@ -133,9 +133,14 @@ impl<'p> Demand<'p> {
             }
         };
         let missing = match shortage(&self.requests, &free) {
-            // A gang that is placed in part holds GPUs for nothing.
             _ if self.is_gang() => {
-                format!("only {fit} of {pods} pods fit now; those that start hold their GPUs while they wait for the others")
+                let then = match &self.plan.target.gang {
+                    Some(Gang::Native(_) | Gang::Volcano) => "none starts before all fit",
+                    Some(Gang::Kueue) => "the queue decides when they start",
+                    // A gang that is placed in part holds GPUs for nothing.
+                    None => "those that start hold their GPUs while they wait for the others",
+                };
+                format!("only {fit} of {pods} pods fit now; {then}")
             }
             _ if pods > 1 => format!("only {fit} of {pods} pods fit now"),
             None => return None,

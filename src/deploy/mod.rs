@@ -18,6 +18,7 @@ pub(crate) mod pool_rules;
 pub(crate) mod pool_taints;
 pub(crate) mod pools;
 mod possible;
+mod queueing;
 pub(crate) mod quotas;
 mod references;
 pub(crate) mod shared;

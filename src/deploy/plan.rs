@@ -9,11 +9,12 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::defaults::{Site, keep_classes};
 use crate::deploy::inputs::{self, InputDocument};
+use crate::deploy::queueing::{QueueChoice, Queueing};
 use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GpuType, Nodes, PoolDefinition, Taint};
-use crate::render::{Queueing, Rendered, Target, render};
+use crate::render::{Rendered, Target, render};
 use crate::spec::{Document, JobDocument};
 
 /// A document with its objects.
@@ -23,6 +24,8 @@ pub(crate) struct Plan {
     pub rendered: Rendered,
     /// What is told even when nothing is to be done.
     pub notes: Vec<String>,
+    /// The error of a queue that does not exist.
+    pub missing_queue: Option<Error>,
 }
 
 /// What the cluster tells before anything is rendered.
@@ -112,8 +115,8 @@ pub(crate) async fn plan(
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
         let any = |test: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(test);
-        if any(|job| job.queue.is_some()) {
-            queueing = served_queueing(connection).await?;
+        if any(Queueing::concerns) {
+            queueing = Some(Queueing::of(connection).await?);
         }
         if any(needs_more_than_the_core) {
             served = Some(connection.served().await?);
@@ -132,20 +135,33 @@ pub(crate) async fn plan(
             keep_classes(connection, &namespace, job).await?;
         }
         let files = inputs::attachments(&input)?;
+        let choice = match (&queueing, &input.document) {
+            (Some(queueing), Document::Job(job)) => queueing.choose(job, &namespace).await,
+            _ => Ok(QueueChoice::default()),
+        };
+        let choice = match choice {
+            Ok(choice) => choice,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
         let target = Target {
             namespace,
             nodes: facts.nodes.clone(),
             user: facts.user.clone(),
             pools: facts.pools.iter().flatten().map(|pool| pool.name.clone()).collect(),
             files,
-            queueing,
+            queueing: choice.system,
+            gang: choice.gang,
             without_priority: false,
             served: served.clone(),
         };
         match render(&input.document, &target) {
             Ok(mut rendered) => {
                 rendered.warnings.extend(crate::deploy::defaults::replaced(&input));
-                plans.push(Plan { input, target, rendered, notes: Vec::new() });
+                rendered.warnings.extend(choice.warnings);
+                plans.push(Plan { input, target, rendered, notes: Vec::new(), missing_queue: choice.missing });
             }
             Err(refusal) => errors.push(Error::refused(refusal, &input.file, &input.text)),
         }
@@ -167,6 +183,7 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error
         pools: blind.resources.pool.iter().map(|pool| pool.value.clone()).collect(),
         files: inputs::attachments(input)?,
         queueing: None,
+        gang: None,
         without_priority: false,
         served: None,
     };
@@ -177,13 +194,6 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error
 fn needs_more_than_the_core(job: &JobDocument) -> bool {
     job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
         || job.service.as_ref().is_some_and(|service| service.host.is_some())
-}
-
-async fn served_queueing(connection: &Connection) -> Result<Option<Queueing>, Error> {
-    if connection.serves("kueue.x-k8s.io").await? {
-        return Ok(Some(Queueing::Kueue));
-    }
-    Ok(connection.serves("scheduling.volcano.sh").await?.then_some(Queueing::Volcano))
 }
 
 /// Chooses `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an error.

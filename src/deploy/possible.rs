@@ -66,6 +66,7 @@ impl<'r> Surroundings<'r> {
             self.connection.storage_classes(&plan.rendered),
         )
         .await;
+        found.errors.extend(plan.missing_queue.clone());
         found.errors.extend(named.errors);
         found.warnings.extend(named.warnings);
         let missing = classes.missing.into_iter().map(|class| {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
+use super::queue::QueueVerdict;
 use super::units::GpuCount;
 
 /// The container that gpuctl makes in every pod.
@@ -89,8 +90,12 @@ pub(crate) struct Job {
     pub deleting: bool,
     /// Somebody paused it: a suspended Job, a service or notebook of size 0.
     pub suspended: bool,
-    /// A queueing system decides when it runs.
+    /// `job.queue`, of any system.
+    pub queue: Option<String>,
+    /// True when Kueue decides when it runs.
     pub queued: bool,
+    /// Why its queue does not let it run, where the queue tells.
+    pub queue_verdict: Option<QueueVerdict>,
     /// True when a person took it out of its queue.
     pub held: bool,
     /// Pods that have to run for the job to run; of a paused one, those that will.
@@ -127,6 +132,27 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Returns true for a job that a queue has not let run, or not any more.
+    #[must_use]
+    pub(crate) fn waits_in_queue(&self) -> bool {
+        let ended = ["Complete", "Failed"].iter().any(|kind| self.conditions.contains_key(*kind));
+        self.queued
+            && !self.held
+            && !self.deleting
+            && !ended
+            && self.pods.iter().all(|pod| pod.node.is_none() || pod.deleting || pod.ended())
+    }
+
+    /// Returns why a job that its queue holds back does not run.
+    #[must_use]
+    pub(crate) fn queue_words(&self) -> String {
+        let queue = self.queue.as_ref().map_or("the queue".to_owned(), |queue| format!("queue {queue}"));
+        match &self.queue_verdict {
+            Some(verdict) => format!("{queue}: {}", verdict.message),
+            None => format!("{queue} has not admitted it yet"),
+        }
+    }
+
     /// Returns what the job requests in all, in any state.
     #[must_use]
     pub(crate) fn gpus(&self) -> GpuCount {

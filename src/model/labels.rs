@@ -23,6 +23,10 @@ pub(crate) const VERSION: &str = "gpuctl/spec-version";
 pub(crate) const RETRIES: &str = "gpuctl/retries";
 /// The number of pods that a paused service or notebook had.
 pub(crate) const REPLICAS: &str = "gpuctl/replicas";
+/// Kueue's label on the owner of pods: the LocalQueue.
+pub(crate) const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+/// Volcano's annotation of pods: the Queue.
+pub(crate) const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 /// Somebody paused a job that a queue admits; the queue's own suspension looks the same.
 pub(crate) const PAUSED: &str = "gpuctl/paused";
 /// The name in the file, where `--generate-name` appended something to it.

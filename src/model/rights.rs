@@ -141,6 +141,7 @@ pub(crate) const FIND: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
     rule(Namespace, "", "events", LIST).or("why pods are missing"),
     rule(Namespace, "", "pods", WATCH).or(NEWS),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("why a queue of Kueue's holds jobs back"),
 ];
 
 /// Placing a job.
@@ -155,6 +156,9 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Namespace, "", "configmaps", MAKE).or("`files:`"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
 ];
 
 /// What a service has beside its Service.

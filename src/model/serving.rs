@@ -46,7 +46,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     }
     if let Some((reason, message)) = present.iter().find_map(|pod| pod.unscheduled.as_ref()) {
         return Some(match &job.pinned {
-            _ if job.queued && reason == "SchedulingGated" => why("Queued", "the queue has not admitted it yet"),
+            _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
                 let way = format!("`gpuctl resume job {}/{} --anywhere` lets it go", job.namespace, job.name);
                 why(reason, format!("{}; its files are on {node}, {way}", scheduler_words(message)))

@@ -22,7 +22,7 @@ impl State {
         } else if let Some(why) = holds(job, &["Failed", "FailureTarget"]) {
             (Status::Failed, Some(failure(job, why)))
         } else if job.suspended && job.queued && !job.held {
-            (Status::Pending, Some(why("Queued", "the queue has not admitted it yet")))
+            (Status::Pending, Some(why("Queued", job.queue_words())))
         } else if job.suspended {
             (Status::Paused, None)
         } else if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {

@@ -30,7 +30,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{JobKind, Nodes};
+use crate::model::{Gang, JobKind, Nodes, QueueSystem};
 use crate::spec::{Document, FilePosition, JobDocument};
 
 pub use claim::DeviceClaim;
@@ -59,7 +59,9 @@ pub struct Target {
     /// Contents of `files:` in the order of the document.
     pub files: Vec<Vec<u8>>,
     /// The queueing system that serves `job.queue`.
-    pub queueing: Option<Queueing>,
+    pub queueing: Option<QueueSystem>,
+    /// Who places the pods of a training together; `None` where nobody does.
+    pub gang: Option<Gang>,
     /// True when no PriorityClass of ours is there and none may be made.
     pub without_priority: bool,
     /// What the cluster serves beside the core of Kubernetes; `None` when nobody asked.
@@ -84,15 +86,6 @@ pub struct IngressClass {
     pub name: String,
     /// Taken where an Ingress names none.
     pub default: bool,
-}
-
-/// Who decides when a job with a queue runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queueing {
-    /// Kueue: a label on the object.
-    Kueue,
-    /// Volcano: another scheduler and a PodGroup.
-    Volcano,
 }
 
 /// One object to apply.

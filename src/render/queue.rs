@@ -1,34 +1,67 @@
-//! Hands a job over to the queueing system of the cluster (`job.queue`). Where the cluster has none, the field is an error:
-//! otherwise the job would run past its team's quota unnoticed.
+//! Hands a job over to the queueing system of the cluster (`job.queue`) and to whoever places its pods together (`job.gang`).
+//! Where the cluster has no queues, `job.queue` is an error: otherwise the job would run past its team's quota unnoticed.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::model::JobKind;
+use super::labels::metadata;
+use super::{Object, Refusal, Target};
+use crate::model::labels::{KUEUE_QUEUE, VOLCANO_QUEUE};
+use crate::model::{Gang, JobKind, QueueSystem};
 use crate::spec::JobDocument;
-
-use super::{Object, Queueing, Refusal, Target};
-
-const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 
 /// Marks the owner of the pods, and its template where the queueing system reads that.
 pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Result<(), Refusal> {
-    let Some(queue) = &job.queue else { return Ok(()) };
-    match target.queueing {
-        Some(Queueing::Kueue) => root.body["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!(queue),
-        Some(Queueing::Volcano) => {
-            root.body["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
-            if job.kind == JobKind::Training {
-                root.body["metadata"]["annotations"]["scheduling.volcano.sh/group-min-member"] =
-                    json!(job.training.node_count.to_string());
-            } else {
+    if let Some(queue) = &job.queue {
+        match target.queueing {
+            Some(QueueSystem::Kueue) => root.body["metadata"]["labels"][KUEUE_QUEUE] = json!(queue),
+            // Volcano's controller reads the pods' annotation (pkg/controllers/podgroup/pg_controller_handler.go); that of the owner
+            // is for people.
+            Some(QueueSystem::Volcano) => {
+                root.body["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
                 root.body["spec"]["template"]["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
-                root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano");
+            }
+            None => {
+                let message = format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");
+                return Err(Refusal::new("QueueNotServed", message, "remove `job.queue`, or install Kueue or Volcano"));
             }
         }
-        None => {
-            let message = format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");
-            return Err(Refusal::new("QueueNotServed", message, "remove `job.queue`, or install Kueue or Volcano"));
+    }
+    match job.kind {
+        _ if !by_volcano(job, target) => {}
+        JobKind::Training => {
+            let pods = job.training.node_count.to_string();
+            root.body["metadata"]["annotations"]["scheduling.volcano.sh/group-min-member"] = json!(pods);
         }
+        _ => root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano"),
     }
     Ok(())
+}
+
+/// Returns the fields of the pod by which a queue or a group finds it.
+pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Value {
+    match &target.gang {
+        _ if by_volcano(job, target) => json!({"schedulerName": "volcano"}),
+        Some(Gang::Native(_)) => json!({"schedulingGroup": {"podGroupName": job.id()}}),
+        _ => json!({}),
+    }
+}
+
+/// Returns the group that kube-scheduler places as a whole or not at all.
+pub(super) fn pod_group(
+    job: &JobDocument,
+    target: &Target,
+    labels: &std::collections::BTreeMap<String, String>,
+) -> Option<Object> {
+    let Some(Gang::Native(version)) = &target.gang else { return None };
+    let group = json!({
+        "apiVersion": version,
+        "kind": "PodGroup",
+        "metadata": metadata(job, target, job.id(), labels),
+        "spec": {"schedulingPolicy": {"gang": {"minCount": job.training.node_count}}},
+    });
+    Some(Object::new(&group, "podgroups"))
+}
+
+fn by_volcano(job: &JobDocument, target: &Target) -> bool {
+    target.gang == Some(Gang::Volcano) || job.queue.is_some() && target.queueing == Some(QueueSystem::Volcano)
 }

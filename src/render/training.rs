@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
-use super::queue::queue;
-use super::{Object, Queueing, Refusal, Rendered, Target};
+use super::{Object, Refusal, Rendered, Target, overlay, queue};
 use crate::model::labels::{JOB, RETRIES};
 use crate::spec::JobDocument;
 
@@ -19,7 +18,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let template = template(job, target, nodes, pod_fields(job, target))?;
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
-    queue(job, target, &mut root)?;
+    queue::queue(job, target, &mut root)?;
     let mut warnings = template.warnings.clone();
     if job.training.max_runtime.is_some() {
         warnings.push("max_runtime counts from the moment a pod is on its node, for each attempt anew".to_owned());
@@ -29,6 +28,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     }
     let probe = probe(job, target, &template);
     let mut objects = template.objects;
+    objects.extend(queue::pod_group(job, target, &template.labels));
     objects.push(Object::new(&service(job, target, &template.labels), "services"));
     objects.push(root);
     Ok(Rendered { objects, probe, choice: template.choice, warnings })
@@ -41,9 +41,7 @@ fn pod_fields(job: &JobDocument, target: &Target) -> Value {
         // The Job's own deadline counts waiting too; a pod's counts from its node on.
         fields["activeDeadlineSeconds"] = json!(limit.as_secs());
     }
-    if job.queue.is_some() && target.queueing == Some(Queueing::Volcano) {
-        fields["schedulerName"] = json!("volcano");
-    }
+    overlay::merge(&mut fields, &queue::pod_fields(job, target));
     fields
 }
 

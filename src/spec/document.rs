@@ -9,7 +9,7 @@ use super::problem::Problems;
 use super::service_document::{Autoscaling, Service};
 use super::site_share::SiteShare;
 use super::values::{EnvVariable, Priority};
-use crate::model::JobKind;
+use crate::model::{GangWish, JobKind, QueueSystem};
 
 /// The documents of a file that has no errors.
 #[derive(Debug)]
@@ -82,6 +82,8 @@ pub struct JobDocument {
     pub annotations: Vec<(String, String)>,
     /// `job.queue`, of Kueue or Volcano.
     pub queue: Option<String>,
+    /// `job.queue_system`; `None` where it is found out.
+    pub queue_system: Option<QueueSystem>,
     /// `environment.image`.
     pub image: String,
     /// `environment.imagePullSecret`.
@@ -291,6 +293,8 @@ pub struct Training {
     pub retries: u32,
     /// Longest run of the job.
     pub max_runtime: Option<Duration>,
+    /// Who is to place the pods together.
+    pub gang: GangWish,
     /// Time after which a half-placed gang gives its GPUs back.
     pub gang_timeout: Option<Duration>,
     /// How long the finished job is kept.
@@ -299,7 +303,16 @@ pub struct Training {
 
 impl Default for Training {
     fn default() -> Self {
-        Self { node_count: 1, epochs: None, batch_size: None, retries: 3, max_runtime: None, gang_timeout: None, keep_for: None }
+        Self {
+            node_count: 1,
+            epochs: None,
+            batch_size: None,
+            retries: 3,
+            max_runtime: None,
+            gang: GangWish::Auto,
+            gang_timeout: None,
+            keep_for: None,
+        }
     }
 }
 

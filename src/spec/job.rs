@@ -8,7 +8,7 @@ use super::tree::YamlNode;
 use super::values::Priority;
 use super::{environment, reference, security, service, storage};
 use crate::model::labels::POOL_LABEL;
-use crate::model::{JobKind, quantity};
+use crate::model::{GangWish, JobKind, QueueSystem, quantity};
 
 /// Everything of the `job:` block.
 struct Head {
@@ -19,6 +19,7 @@ struct Head {
     labels: Vec<(String, String)>,
     annotations: Vec<(String, String)>,
     queue: Option<String>,
+    queue_system: Option<QueueSystem>,
     grace_period: Option<std::time::Duration>,
     training: Training,
 }
@@ -72,6 +73,7 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
         labels: head.labels,
         annotations: head.annotations,
         queue: head.queue,
+        queue_system: head.queue_system,
         image: environment.image,
         image_pull_secrets: environment.image_pull_secrets,
         image_pull_policy: environment.image_pull_policy,
@@ -115,10 +117,12 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
         reader.text_map(node, "job.annotations").into_iter().map(|(key, value)| (key.value, value.value)).collect()
     });
     let queue = fields.take(reader, "queue").and_then(|node| reader.text(node, "queue")).map(|text| text.value);
+    let system = fields.take(reader, "queue_system").and_then(|node| reader.word(node, "queue_system", &QueueSystem::WORDS));
+    let queue_system = system.and_then(|word| QueueSystem::ALL.into_iter().find(|system| system.word() == word));
     let grace_period = fields.take(reader, "grace_period").and_then(|node| reader.duration(node, "grace_period"));
     let training = if kind == JobKind::Training { training(reader, &mut fields) } else { Training::default() };
     fields.finish(reader);
-    Some(Head { name, namespace, description, priority, labels, annotations, queue, grace_period, training })
+    Some(Head { name, namespace, description, priority, labels, annotations, queue, queue_system, grace_period, training })
 }
 
 fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
@@ -128,6 +132,8 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     let epochs = number(reader, "epochs", 1..=u32::MAX);
     let batch_size = number(reader, "batch_size", 1..=u32::MAX);
     let retries = number(reader, "retries", 0..=100).unwrap_or(3);
+    let gang = fields.take(reader, "gang").and_then(|node| reader.word(node, "gang", &GangWish::WORDS));
+    let gang = gang.map_or_else(GangWish::default, GangWish::of);
     let mut duration =
         |reader: &mut Reader, name: &'static str| fields.take(reader, name).and_then(|node| reader.duration(node, name));
     Training {
@@ -136,6 +142,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
         batch_size,
         retries,
         max_runtime: duration(reader, "max_runtime").filter(|time| !time.is_zero()),
+        gang,
         gang_timeout: duration(reader, "gang_timeout"),
         keep_for: duration(reader, "keep_for"),
     }

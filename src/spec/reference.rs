@@ -9,6 +9,7 @@ use super::shape::Shape::{
     Whole, Word, Workdirs,
 };
 use super::shape::{Field, FieldScope, field};
+use crate::model::{GangWish, QueueSystem};
 
 pub use defaults::{DEFAULTS, scope_names};
 pub(super) use defaults::{ENFORCEABLE, KIND_SCOPES, SCOPE, SITE_LIMITS, TOLERATION};
@@ -28,6 +29,12 @@ pub(super) const JOB: &[Field] = &[
     field(&["annotations"], TextMap, "Annotations of every object and pod.", "{cost-center: '42'}"),
     field(&["queue"], Text, "Queue of Kueue or Volcano, where the cluster has one.", "research"),
     field(
+        &["queue_system", "queueSystem", "queue-system"],
+        Word(&QueueSystem::WORDS),
+        "Which system the queue is of, where the cluster has both and each has a queue of that name.",
+        "kueue",
+    ),
+    field(
         &["grace_period", "gracePeriod", "grace-period"],
         Duration,
         "Time that containers get to end, to save a checkpoint.",
@@ -45,6 +52,13 @@ pub(super) const JOB: &[Field] = &[
         .of(FieldScope::Training),
     field(&["max_runtime", "maxRuntime", "max-runtime"], Duration, "Longest time that it may run, waiting not counted.", "12h")
         .of(FieldScope::Training),
+    field(
+        &["gang"],
+        Word(&GangWish::WORDS),
+        "Who places the pods of several nodes together, so that none waits for the others on GPUs: auto takes what the cluster has.",
+        "auto",
+    )
+    .of(FieldScope::Training),
     field(
         &["gang_timeout", "gangTimeout", "gang-timeout"],
         Duration,

@@ -69,6 +69,8 @@ pub(crate) struct JobDescription<'a> {
     message: Option<&'a str>,
     pool: Option<&'a str>,
     user: Option<&'a str>,
+    queue: Option<&'a str>,
+    queue_reason: Option<&'a str>,
     resources: JobResourceItem<'a>,
     gpu_held: GpuCount,
     progress: Option<u8>,
@@ -172,6 +174,8 @@ pub(crate) fn document(description: &Description) -> JobDescription<'_> {
         message: state.message.as_deref(),
         pool: job.pool.as_deref(),
         user: job.user.as_deref(),
+        queue: job.queue.as_deref(),
+        queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.as_str()),
         description: job.description.as_deref(),
         resources: JobResourceItem {
             gpu: job.gpus_per_pod,
@@ -301,6 +305,9 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
     }
     if let Some(user) = &job.user {
         line("user", clean(user).into_owned());
+    }
+    if let Some(queue) = &job.queue {
+        line("queue", clean(queue).into_owned());
     }
     line("created", format!("{} ago", age(job.created_at, now)));
     if let Some(at) = job.ended_at() {

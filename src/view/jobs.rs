@@ -47,6 +47,10 @@ pub(crate) struct JobItem {
     gpu_held: GpuCount,
     gpu_type: Option<String>,
     user: Option<String>,
+    /// `job.queue`.
+    queue: Option<String>,
+    /// The queue's own word for why it holds the job back; `null` for jobs that it does not.
+    queue_reason: Option<String>,
     pods_running: u32,
     pods_wanted: u32,
     created_at: Option<Timestamp>,
@@ -77,6 +81,8 @@ impl From<&JobRow> for JobItem {
             gpu_held: job.gpus_held(),
             gpu_type: job.gpu_type.clone(),
             user: job.user.clone(),
+            queue: job.queue.clone(),
+            queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.clone()),
             pods_running: state.running,
             pods_wanted: state.wanted,
             created_at: job.created_at,

@@ -178,8 +178,23 @@ fn a_queue_needs_something_that_serves_it() {
         "--timeout=30s",
         "crd/localqueues.kueue.x-k8s.io",
     ]);
+    // A queue of another name would hold the job back for ever.
+    let missing = "queue `team` does not exist in namespace `queue`; there are none";
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(4).says(missing);
+    scene.admin.apply(
+        &json!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "team", "namespace": "queue"}}),
+    );
+    let misspelt = yaml.replace("queue: team", "queue: teem");
+    scene.gpuctl_with(&["create", "-f", "-"], &misspelt).exits(4).says("; Kueue has team");
+    scene
+        .gpuctl_with(&["create", "-f", "-", "--dry-run=server", "--allow-pending"], &misspelt)
+        .ok()
+        .says("warning: queue `teem`");
+    let other = yaml.replace("queue: team", "queue: team, queue_system: volcano");
+    scene.gpuctl_with(&["create", "-f", "-"], &other).exits(3).says("asks for Volcano, and this cluster does not serve it");
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).ok();
     assert_eq!(scene.get(&["job", "a"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
+    assert_eq!(scene.job("a")["queue"], "team");
     scene.gpuctl_with(&["create", "-f", "-"], &service).ok();
     assert_eq!(scene.get(&["deployment", "web"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
     // Kueue suspends what it has not admitted: that is waiting, not a pause.

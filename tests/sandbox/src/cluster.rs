@@ -35,6 +35,8 @@ pub struct Options {
     pub with_adapter: bool,
     /// Its rules; one that has nothing to do with GPUs when absent.
     pub adapter_rules: Option<PathBuf>,
+    /// Kubernetes' own gang scheduling, which is behind feature gates.
+    pub with_gangs: bool,
     /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
     pub exporters: Vec<String>,
 }
@@ -49,6 +51,7 @@ pub struct Cluster {
     roads: Roads,
     pub(crate) group: Group,
     with_real_nodes: bool,
+    with_gangs: bool,
     /// The process that holds the network between real nodes.
     wire: OnceLock<u32>,
     /// What can be stopped and started again, by its name.
@@ -129,6 +132,7 @@ impl Cluster {
         let cluster = Self {
             real_nodes: Mutex::default(),
             with_real_nodes: options.with_real_nodes,
+            with_gangs: options.with_gangs,
             wire: OnceLock::new(),
             folder,
             binaries: binaries.clone(),
@@ -149,6 +153,11 @@ impl Cluster {
             cluster.start_adapter(options.adapter_rules.as_deref())?;
         }
         Ok(cluster)
+    }
+
+    /// Returns the feature gates of the control plane, as arguments.
+    pub(crate) fn gates(&self) -> Vec<&'static str> {
+        if self.with_gangs { vec!["--feature-gates", "GenericWorkload=true,GangScheduling=true"] } else { Vec::new() }
     }
 
     /// The folder with logs, certificates and kubeconfigs.

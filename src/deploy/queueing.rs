@@ -1,0 +1,189 @@
+//! Chooses for each job of a run who admits it (`job.queue`) and who places its pods together (`job.gang`), by what the cluster
+//! serves. A queue that does not exist is found here and refused by `possible`.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cluster::{Connection, Failure, ServedQueueing};
+use crate::error::{Error, ErrorKind, ErrorName};
+use crate::model::rights::{Right, RightScope};
+use crate::model::{Gang, GangWish, JobKind, QueueSystem};
+use crate::spec::JobDocument;
+
+/// Who a job is left to.
+#[derive(Default)]
+pub(super) struct QueueChoice {
+    pub system: Option<QueueSystem>,
+    pub gang: Option<Gang>,
+    /// The error where the queue does not exist.
+    pub missing: Option<Error>,
+    pub warnings: Vec<String>,
+}
+
+/// Names of queues by system and namespace; `None` where they may not be listed.
+type QueueNames = BTreeMap<(QueueSystem, String), Option<BTreeSet<String>>>;
+
+/// What the cluster serves, read once for a run.
+pub(super) struct Queueing<'c> {
+    connection: &'c Connection,
+    served: ServedQueueing,
+    names: RefCell<QueueNames>,
+}
+
+impl<'c> Queueing<'c> {
+    /// Asks the cluster.
+    pub(super) async fn of(connection: &'c Connection) -> Result<Self, Failure> {
+        Ok(Self { connection, served: connection.served_queueing().await?, names: RefCell::default() })
+    }
+
+    /// Returns true for a job that this has to decide something about.
+    pub(super) fn concerns(job: &JobDocument) -> bool {
+        job.queue.is_some() || is_gang(job) && job.training.gang != GangWish::None
+    }
+
+    /// Decides for one job.
+    pub(super) async fn choose(&self, job: &JobDocument, namespace: &str) -> Result<QueueChoice, Error> {
+        let mut choice = QueueChoice::default();
+        if let Some(queue) = &job.queue {
+            self.find(queue, job.queue_system, namespace, &mut choice).await?;
+        }
+        if is_gang(job) {
+            choice.gang = self.gang(job, namespace, &mut choice).await?;
+        }
+        Ok(choice)
+    }
+
+    /// Finds the system that has the queue.
+    async fn find(
+        &self,
+        queue: &str,
+        wanted: Option<QueueSystem>,
+        namespace: &str,
+        choice: &mut QueueChoice,
+    ) -> Result<(), Error> {
+        if let Some(wanted) = wanted.filter(|wanted| self.served.of(*wanted).is_none()) {
+            let message =
+                format!("`job.queue_system: {}` asks for {}, and this cluster does not serve it", wanted.word(), wanted.name());
+            let error = Error::new(ErrorName::reported(ErrorKind::Specification, "QueueNotServed"), message);
+            return Err(error.hint("omit `job.queue_system`, or install the system"));
+        }
+        let systems: Vec<QueueSystem> =
+            self.served.systems().filter(|system| wanted.is_none_or(|wanted| wanted == *system)).collect();
+        // Without any the renderer refuses the field.
+        let Some(first) = systems.first().copied() else { return Ok(()) };
+        let (mut having, mut unknown, mut there) = (Vec::new(), Vec::new(), Vec::new());
+        for system in &systems {
+            match self.names(*system, namespace).await? {
+                None => unknown.push(*system),
+                Some(names) if names.contains(queue) => having.push(*system),
+                Some(names) => there.push((*system, names)),
+            }
+        }
+        choice.system = Some(having.first().or(unknown.first()).copied().unwrap_or(first));
+        match (having.as_slice(), unknown.as_slice()) {
+            ([_], _) => {}
+            ([one, other, ..], _) => {
+                let message = format!("queue `{queue}` exists in {} and in {}", one.name(), other.name());
+                let error = Error::new(ErrorName::reported(ErrorKind::Specification, "QueueAmbiguous"), message);
+                return Err(error.hint(format!("write `job.queue_system: {}` or `{}`", one.word(), other.word())));
+            }
+            ([], [unknown, ..]) => {
+                choice.warnings.push(format!(
+                    "whether queue `{queue}` exists was not checked: you may not list queues of {}",
+                    unknown.name()
+                ));
+            }
+            ([], []) => choice.missing = Some(missing(queue, namespace, &there)),
+        }
+        Ok(())
+    }
+
+    async fn names(&self, system: QueueSystem, namespace: &str) -> Result<Option<BTreeSet<String>>, Error> {
+        let key = (system, if system == QueueSystem::Kueue { namespace.to_owned() } else { String::new() });
+        if let Some(known) = self.names.borrow().get(&key) {
+            return Ok(known.clone());
+        }
+        let version = self.served.of(system).unwrap_or_default();
+        let names = match self.connection.queue_names(system, version, namespace).await {
+            Ok(names) => Some(names),
+            Err(failure) if failure.is_forbidden() => None,
+            // The group is served, its queues are not.
+            Err(failure) if failure.is_not_found() => Some(BTreeSet::new()),
+            Err(failure) => return Err(failure.into()),
+        };
+        self.names.borrow_mut().insert(key, names.clone());
+        Ok(names)
+    }
+
+    /// Decides who places the pods of a training over several nodes.
+    async fn gang(&self, job: &JobDocument, namespace: &str, choice: &mut QueueChoice) -> Result<Option<Gang>, Error> {
+        let not_served = |what: &str| {
+            let message = format!("`job.gang: {what}` asks for a scheduler that this cluster does not serve");
+            let error = Error::new(ErrorName::reported(ErrorKind::Specification, "GangNotServed"), message);
+            error.hint("omit `job.gang` for the best that the cluster has")
+        };
+        let of_queue = choice.system.map(|system| match system {
+            QueueSystem::Kueue => Gang::Kueue,
+            QueueSystem::Volcano => Gang::Volcano,
+        });
+        Ok(match job.training.gang {
+            // Volcano's queues admit groups only.
+            GangWish::None => of_queue.filter(|gang| *gang == Gang::Volcano),
+            GangWish::Volcano if of_queue == Some(Gang::Kueue) => {
+                let message =
+                    "`job.gang: volcano` and a queue of Kueue's: Kueue admits the pods, Volcano would schedule them past it";
+                let error = Error::new(ErrorName::reported(ErrorKind::Specification, "GangConflict"), message);
+                return Err(error.hint("omit `job.gang`"));
+            }
+            GangWish::Volcano => match self.served.of(QueueSystem::Volcano) {
+                Some(_) => Some(Gang::Volcano),
+                None => return Err(not_served("volcano")),
+            },
+            GangWish::Native if self.served.pod_groups.is_none() => return Err(not_served("native")),
+            GangWish::Native => self.native(),
+            GangWish::Auto if of_queue.is_some() => of_queue,
+            GangWish::Auto if self.served.pod_groups.is_none() => None,
+            GangWish::Auto => match self.may_make_groups(namespace).await? {
+                true => self.native(),
+                false => {
+                    let message = "you may not create podgroups.scheduling.k8s.io, so the pods are placed one by one";
+                    choice.warnings.push(message.to_owned());
+                    None
+                }
+            },
+        })
+    }
+
+    fn native(&self) -> Option<Gang> {
+        self.served.pod_groups.clone().map(Gang::Native)
+    }
+
+    async fn may_make_groups(&self, namespace: &str) -> Result<bool, Failure> {
+        let right = Right { place: RightScope::Namespace, group: "scheduling.k8s.io", resource: "podgroups", verb: "create" };
+        Ok(self.connection.may(&BTreeSet::from([right]), Some(namespace)).await?.values().all(|allowed| *allowed))
+    }
+}
+
+fn is_gang(job: &JobDocument) -> bool {
+    job.kind == JobKind::Training && job.training.node_count > 1
+}
+
+fn missing(queue: &str, namespace: &str, there: &[(QueueSystem, BTreeSet<String>)]) -> Error {
+    let place = match there {
+        [(QueueSystem::Volcano, _)] => String::new(),
+        _ => format!(" in namespace `{namespace}`"),
+    };
+    let known: Vec<String> = there
+        .iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(system, names)| {
+            format!("{} has {}", system.name(), names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    let known = if known.is_empty() { "there are none".to_owned() } else { known.join("; ") };
+    let error = Error::new(
+        ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"),
+        format!("queue `{queue}` does not exist{place}; {known}"),
+    );
+    error.hint("gpuctl get queues")
+}

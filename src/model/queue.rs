@@ -1,0 +1,82 @@
+//! Queues and gangs: who decides when a job runs, and who places the pods of a training together. What a queue says of a job
+//! is in the queue's own words; nothing here decides on them.
+
+/// A system that admits jobs by queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueueSystem {
+    /// Kueue: a label on the object that owns the pods.
+    Kueue,
+    /// Volcano: a scheduler of its own, which reads annotations of the pods.
+    Volcano,
+}
+
+impl QueueSystem {
+    /// Both, in the order in which they are asked.
+    pub const ALL: [Self; 2] = [Self::Kueue, Self::Volcano];
+    /// The words of `job.queue_system`.
+    pub const WORDS: [&'static str; 2] = ["kueue", "volcano"];
+
+    /// Returns the word of the YAML.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    /// Returns the name as its makers write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kueue => "Kueue",
+            Self::Volcano => "Volcano",
+        }
+    }
+}
+
+/// What `job.gang` asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GangWish {
+    /// The best that the cluster serves.
+    #[default]
+    Auto,
+    /// The PodGroup of Kubernetes itself (1.36 and later, behind feature gates).
+    Native,
+    /// A PodGroup of Volcano's, with a queue or without.
+    Volcano,
+    /// The pods are placed one by one.
+    None,
+}
+
+impl GangWish {
+    /// The words of `job.gang`.
+    pub const WORDS: [&'static str; 4] = ["auto", "native", "volcano", "none"];
+
+    /// Returns the wish of a word.
+    #[must_use]
+    pub fn of(word: &str) -> Self {
+        match word {
+            "native" => Self::Native,
+            "volcano" => Self::Volcano,
+            "none" => Self::None,
+            _ => Self::Auto,
+        }
+    }
+}
+
+/// Who places the pods of a training together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gang {
+    /// kube-scheduler, by a PodGroup of this group and version: `scheduling.k8s.io/v1alpha2`.
+    Native(String),
+    /// Volcano's scheduler, by a PodGroup that its controller makes.
+    Volcano,
+    /// Kueue admits the pods together; whether they also fit on nodes together depends on its configuration.
+    Kueue,
+}
+
+/// What a queue says of a job that it has not let run, or not any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueVerdict {
+    /// The queue's own word: `Pending`, `Inadmissible`, `Preempted`.
+    pub reason: String,
+    pub message: String,
+}

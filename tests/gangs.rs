@@ -1,0 +1,162 @@
+//! Trainings over several nodes where Kubernetes itself places gangs (1.36, behind feature gates): all pods of a training are
+//! placed, or none. A cluster of its own, for the gates change how every pod with a group is scheduled.
+
+#[path = "runner/mod.rs"]
+mod runner;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::nodes::{in_pool, node};
+use gpuctl_sandbox::{Cluster, Options, Persona};
+use serde_json::{Value, json};
+
+use runner::{Run, gpuctl, run};
+
+const RANKS: usize = 64;
+
+fn training(name: &str, more: &str) -> String {
+    format!(
+        "kind: training\nversion: v0.1\njob: {{name: {name}, retries: 1{more}}}\nenvironment: {{image: busybox, command: [train]}}\n\
+         resources: {{pool: gang, gpu: 1, node_count: {RANKS}}}\n"
+    )
+}
+
+struct Scene {
+    cluster: Cluster,
+}
+
+impl Scene {
+    fn gpuctl(&self, persona: Persona, arguments: &[&str], input: &str) -> Run {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", self.cluster.kubeconfig(persona)).args(arguments);
+        run(command, input)
+    }
+
+    fn create(&self, yaml: &str) -> Run {
+        self.gpuctl(Persona::Admin, &["create", "-f", "-"], yaml)
+    }
+
+    /// Pods of a job that have a node and have not ended.
+    fn placed(&self, job: &str) -> usize {
+        let list = self.cluster.kubectl(Persona::Admin).json(&["get", "pods", "-l", &format!("gpuctl/job={job}")]);
+        let pods = list["items"].as_array().cloned().unwrap_or_default();
+        let there = |pod: &&Value| {
+            pod["spec"]["nodeName"].is_string()
+                && pod["metadata"]["deletionTimestamp"].is_null()
+                && pod["status"]["phase"] != "Failed"
+        };
+        pods.iter().filter(there).count()
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, mut good: impl FnMut() -> bool) {
+        let end = Instant::now() + Duration::from_secs(90);
+        while !good() {
+            assert!(Instant::now() < end, "never: {what}");
+            thread::sleep(Duration::from_millis(300));
+        }
+    }
+}
+
+#[test]
+fn trainings_are_placed_whole_or_not_at_all() {
+    let scene = Scene {
+        cluster: Cluster::start(&Options { with_gangs: true, ..Options::default() }).unwrap_or_else(|error| panic!("{error:#}")),
+    };
+    let nodes: Vec<Value> = (0..8)
+        .map(|index| {
+            in_pool(node(&format!("gang-{index}"), Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "gang")
+        })
+        .collect();
+    scene.cluster.add_nodes(&nodes);
+    a_dry_run_shows_the_group(&scene);
+    two_that_compete_never_share(&scene);
+    a_rank_that_fails_comes_back_into_its_group(&scene);
+    who_may_not_make_groups_is_told(&scene);
+}
+
+fn a_dry_run_shows_the_group(scene: &Scene) {
+    let shown =
+        scene.gpuctl(Persona::Admin, &["create", "-f", "-", "--dry-run=client", "-o", "yaml"], &training("shown", "")).ok().out;
+    assert!(shown.contains("kind: PodGroup") && shown.contains("minCount: 64"), "{shown}");
+    assert!(shown.contains("schedulingGroup:\n") && shown.contains("podGroupName: shown"), "{shown}");
+    let alone = training("shown", ", gang: none");
+    let shown = scene.gpuctl(Persona::Admin, &["create", "-f", "-", "--dry-run=client", "-o", "yaml"], &alone).ok().out;
+    assert!(!shown.contains("PodGroup") && !shown.contains("schedulingGroup"), "{shown}");
+    scene
+        .create(&training("shown", ", gang: volcano"))
+        .exits(3)
+        .says("`job.gang: volcano` asks for a scheduler that this cluster does not serve");
+}
+
+/// Both want every GPU. Half of each would wait for the other half for ever.
+fn two_that_compete_never_share(scene: &Scene) {
+    thread::scope(|scope| {
+        for name in ["one", "two"] {
+            scope.spawn(move || scene.create(&training(name, "")).ok());
+        }
+    });
+    scene.until("one of them is placed", || [0, RANKS] == sorted(scene));
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end {
+        assert_eq!(sorted(scene), [0, RANKS]);
+        thread::sleep(Duration::from_millis(500));
+    }
+    let (winner, loser) = if scene.placed("one") == RANKS { ("one", "two") } else { ("two", "one") };
+    let jobs = scene.gpuctl(Persona::Admin, &["get", "jobs", "-o", "json"], "").ok().json();
+    let of = |name: &str| jobs["items"].as_array().unwrap().iter().find(|job| job["jobId"] == name).cloned().unwrap();
+    assert_eq!((&of(winner)["status"], &of(winner)["gpuHeld"]), (&json!("running"), &json!(64)));
+    assert_eq!((&of(loser)["status"], &of(loser)["gpuHeld"]), (&json!("pending"), &json!(0)), "{:#}", of(loser));
+    let third = scene.create(&training("three", "")).ok();
+    assert!(third.err.contains("only 0 of 64 pods fit now; none starts before all fit"), "{}", third.err);
+    scene.gpuctl(Persona::Admin, &["delete", "job", "three", "--force"], "").ok();
+    scene.gpuctl(Persona::Admin, &["delete", "job", winner, "--force"], "").ok();
+    scene.until("the other is placed whole", || scene.placed(loser) == RANKS);
+    scene.gpuctl(Persona::Admin, &["delete", "job", loser, "--force"], "").ok();
+    let groups = || scene.cluster.kubectl(Persona::Admin).json(&["get", "podgroups.scheduling.k8s.io"]);
+    scene.until("their groups went with them", || groups()["items"].as_array().is_some_and(Vec::is_empty));
+}
+
+fn sorted(scene: &Scene) -> [usize; 2] {
+    let mut placed = [scene.placed("one"), scene.placed("two")];
+    placed.sort_unstable();
+    placed
+}
+
+fn a_rank_that_fails_comes_back_into_its_group(scene: &Scene) {
+    scene.create(&training("again", "")).ok();
+    scene.until("it is placed", || scene.placed("again") == RANKS);
+    let admin = scene.cluster.kubectl(Persona::Admin);
+    let pods = admin.json(&["get", "pods", "-l", "gpuctl/job=again,batch.kubernetes.io/job-completion-index=7"]);
+    let name = pods["items"][0]["metadata"]["name"].as_str().unwrap().to_owned();
+    admin.run(&["delete", "pod", &name, "--grace-period=0", "--force"]);
+    scene.until("rank 7 is replaced", || {
+        let pods = admin.json(&["get", "pods", "-l", "gpuctl/job=again,batch.kubernetes.io/job-completion-index=7"]);
+        let other = |pod: &Value| pod["metadata"]["name"] != name.as_str() && pod["spec"]["nodeName"].is_string();
+        pods["items"].as_array().unwrap().iter().any(other)
+    });
+    assert_eq!(scene.placed("again"), RANKS);
+    scene.gpuctl(Persona::Admin, &["delete", "job", "again", "--force"], "").ok();
+}
+
+/// The built-in role `edit` has rights on PodGroups; a role of a site's own need not.
+fn who_may_not_make_groups_is_told(scene: &Scene) {
+    let admin = scene.cluster.kubectl(Persona::Admin);
+    admin.run(&["create", "namespace", "team-a"]);
+    let rule = |group: &str, resources: Value| json!({"apiGroups": [group], "resources": resources, "verbs": ["*"]});
+    admin.apply(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "jobs", "namespace": "team-a"},
+        "rules": [rule("batch", json!(["jobs"])), rule("", json!(["pods", "services", "configmaps", "events", "resourcequotas"]))]}));
+    let user = format!("--user={}", Persona::Alice.user());
+    admin.run(&["create", "rolebinding", "jobs", "-n", "team-a", "--role=jobs", &user]);
+    let yaml = training("mine", "");
+    let created = scene.gpuctl(Persona::Alice, &["-n", "team-a", "create", "-f", "-"], &yaml).ok();
+    assert!(
+        created.err.contains("you may not create podgroups.scheduling.k8s.io, so the pods are placed one by one"),
+        "{}",
+        created.err
+    );
+    let wanted =
+        scene.gpuctl(Persona::Alice, &["-n", "team-a", "create", "-f", "-"], &training("other", ", gang: native")).exits(5);
+    assert!(wanted.err.contains("podgroups"), "{}", wanted.err);
+}
