@@ -20,8 +20,22 @@ const GROUP: &str = "kueue.x-k8s.io";
 struct WireWorkload<'a> {
     #[serde(borrow)]
     metadata: ObjectMetadata<'a>,
+    #[serde(default)]
+    spec: WorkloadSpec,
     #[serde(borrow, default)]
     status: WorkloadStatus<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct WorkloadSpec {
+    active: bool,
+}
+
+impl Default for WorkloadSpec {
+    fn default() -> Self {
+        Self { active: true }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -47,8 +61,8 @@ impl WorkloadStatus<'_> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 
-    /// Returns why the job does not run; `None` for one that Kueue has let go.
-    fn verdict(&self) -> Option<QueueVerdict> {
+    /// Returns why the job does not run; `None` for one that Kueue has let go. `active` is false for one that is paused.
+    fn verdict(&self, active: bool) -> Option<QueueVerdict> {
         let holds = |kind: &str| self.condition(kind).filter(|condition| condition.holds());
         let verdict = |reason: &str, message: String| Some(QueueVerdict { reason: reason.to_owned(), message });
         if holds("Admitted").is_some() {
@@ -66,8 +80,9 @@ impl WorkloadStatus<'_> {
         }
         let told = self.condition("QuotaReserved").filter(|condition| !condition.message.is_empty());
         let now = told.map(|condition| condition.message.trim_end_matches('.').to_owned());
-        // `Preempted` names who it was for; `Evicted` says only that it was.
-        let evicted = holds("Evicted").map(|evicted| (evicted.reason.as_ref(), holds("Preempted").unwrap_or(evicted)));
+        // `Preempted` names who it was for; `Evicted` says only that it was. After a resume it still tells of the pause.
+        let evicted = holds("Evicted").filter(|evicted| !(active && evicted.reason.starts_with("Deactivated")));
+        let evicted = evicted.map(|evicted| (evicted.reason.as_ref(), holds("Preempted").unwrap_or(evicted)));
         match (evicted, now) {
             (Some((reason, evicted)), now) => {
                 let now = now.map_or(String::new(), |now| format!("; now {now}"));
@@ -108,7 +123,7 @@ impl Connection {
             let page: ListPage<WireWorkload<'_>> = serde_json::from_slice(page)?;
             for workload in &page.items {
                 let owner = workload.metadata.controller().map(|owner| owner.uid.clone());
-                verdicts.extend(owner.map(|owner| (owner, workload.status.verdict())));
+                verdicts.extend(owner.map(|owner| (owner, workload.status.verdict(workload.spec.active))));
             }
             Ok(())
         })
@@ -167,7 +182,7 @@ mod tests {
     fn verdict(conditions: &Value) -> Option<(String, String)> {
         let text = json!({"conditions": conditions}).to_string();
         let status: WorkloadStatus<'_> = serde_json::from_str(&text).unwrap();
-        status.verdict().map(|verdict| (verdict.reason, verdict.message))
+        status.verdict(true).map(|verdict| (verdict.reason, verdict.message))
     }
 
     /// Conditions as Kueue 0.18.3 writes them.
@@ -185,6 +200,8 @@ mod tests {
         let conditions =
             json!([no("Pending", quota), yes("Evicted", "Preempted", "short"), yes("Preempted", "InClusterQueue", preempted)]);
         assert_eq!(verdict(&conditions), told("Preempted", &format!("{preempted}; now {quota}")));
+        let resumed = json!([no("Pending", quota), yes("Evicted", "Deactivated", "The workload is deactivated")]);
+        assert_eq!(verdict(&resumed), told("Pending", quota));
         assert_eq!(verdict(&json!([yes("QuotaReserved", "x", ""), yes("Admitted", "x", "")])), None);
         assert_eq!(verdict(&json!([])).unwrap().0, "Pending");
         let one = QueueVerdict { reason: String::new(), message: "JobUID: b".to_owned() };

@@ -91,6 +91,11 @@ fn adapter() -> Module {
     Module::of_tools("prometheus-adapter", module!("prometheus-adapter"), &[("adapter", "prometheus-adapter")], 2)
 }
 
+/// Kueue and, from the same module, JobSet.
+fn kueue() -> Module {
+    Module::of_tools("kueue", module!("kueue"), &[("kueue", "kueue"), ("jobset", "jobset")], 17)
+}
+
 fn real_node() -> [Module; 5] {
     [
         Module {
@@ -135,6 +140,8 @@ pub struct Extras {
     pub adapter: bool,
     /// Everything that a real node is made of.
     pub real_node: bool,
+    /// Kueue and JobSet.
+    pub kueue: bool,
 }
 
 /// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes cold on two cores.
@@ -147,7 +154,8 @@ pub fn missing(extras: Extras) -> Result<Vec<(&'static str, u32)>> {
 fn modules(extras: Extras) -> Vec<Module> {
     let adapter = extras.adapter.then(adapter).into_iter();
     let node = extras.real_node.then(real_node).into_iter().flatten();
-    control_plane().into_iter().chain(adapter).chain(node).collect()
+    let kueue = extras.kueue.then(kueue);
+    control_plane().into_iter().chain(adapter).chain(node).chain(kueue).collect()
 }
 
 /// Where the parts of the control plane are.
@@ -156,6 +164,8 @@ pub struct Binaries {
     folders: Vec<PathBuf>,
     /// kwok's own module folder: its custom resource definitions and node stages are read from there.
     pub kwok_module: PathBuf,
+    /// Kueue's, where it was asked for: its manifests.
+    pub kueue_module: Option<PathBuf>,
 }
 
 impl Binaries {
@@ -168,8 +178,10 @@ impl Binaries {
         for module in modules(extras) {
             folders.push(module.ready(&root, &go)?);
         }
-        let kwok_module = kwok_module(&folders[0])?;
-        Ok(Self { folders, kwok_module })
+        let kwok_module = module_folder(&folders[0], "sigs.k8s.io/kwok")?;
+        let kueue = folders.last().filter(|_| extras.kueue);
+        let kueue_module = kueue.map(|folder| module_folder(folder, "sigs.k8s.io/kueue")).transpose()?;
+        Ok(Self { folders, kwok_module, kueue_module })
     }
 
     /// # Panics
@@ -327,23 +339,23 @@ fn enough_disk(folder: &Path) -> Result<()> {
     }
 }
 
-fn kwok_module(kubernetes: &Path) -> Result<PathBuf> {
-    const MODULE: &str = "sigs.k8s.io/kwok";
+/// Returns the folder in which Go keeps a module that a part was built from.
+fn module_folder(built: &Path, module: &str) -> Result<PathBuf> {
     let go = |arguments: &[&str]| {
-        let source = kubernetes.join("source");
+        let source = built.join("source");
         Command::new("go").current_dir(source).args(arguments).output().context("cannot run `go`")
     };
     let find = || -> Result<PathBuf> {
-        let output = go(&["list", "-m", "-f", "{{.Dir}}", MODULE])?;
+        let output = go(&["list", "-m", "-f", "{{.Dir}}", module])?;
         Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
     };
     let mut path = find()?;
-    if !path.join("kustomize").is_dir() {
+    if !path.join("go.mod").exists() {
         // The module cache was emptied after the build; fetching one module takes seconds.
-        let output = go(&["mod", "download", MODULE])?;
+        let output = go(&["mod", "download", module])?;
         path = find()?;
-        if !path.join("kustomize").is_dir() {
-            bail!("kwok's module cannot be fetched: {}", String::from_utf8_lossy(&output.stderr).trim());
+        if !path.join("go.mod").exists() {
+            bail!("{module} cannot be fetched: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
     }
     Ok(path)

@@ -37,6 +37,8 @@ pub struct Options {
     pub adapter_rules: Option<PathBuf>,
     /// Kubernetes' own gang scheduling, which is behind feature gates.
     pub with_gangs: bool,
+    /// Kueue, whose webhooks judge every Job and pod. A cluster of its own, please: without its process none can be made.
+    pub with_kueue: bool,
     /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
     pub exporters: Vec<String>,
 }
@@ -77,16 +79,18 @@ pub(crate) struct Ports {
     pub(crate) state_self: u16,
     pub(crate) prometheus: u16,
     pub(crate) adapter: u16,
+    pub(crate) kueue: u16,
+    pub(crate) kueue_health: u16,
 }
 
 impl Ports {
     /// Asks the kernel; all are held at once so that none is given twice.
     fn free() -> Result<Self> {
-        let listeners = (0..10)
+        let listeners = (0..12)
             .map(|_| TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1"))
             .collect::<Result<Vec<_>>>()?;
         let mut ports = listeners.iter().map(|listener| listener.local_addr().map(|address| address.port()));
-        let mut next = || ports.next().expect("ten listeners").context("a listener without an address");
+        let mut next = || ports.next().expect("twelve listeners").context("a listener without an address");
         Ok(Self {
             etcd: next()?,
             etcd_peer: next()?,
@@ -98,6 +102,8 @@ impl Ports {
             state_self: next()?,
             prometheus: next()?,
             adapter: next()?,
+            kueue: next()?,
+            kueue_health: next()?,
         })
     }
 }
@@ -105,7 +111,11 @@ impl Ports {
 impl Cluster {
     /// Builds what is missing, then starts everything: about five seconds once built.
     pub fn start(options: &Options) -> Result<Self> {
-        let binaries = Binaries::ready(Extras { adapter: options.with_adapter, real_node: options.with_real_nodes })?;
+        let binaries = Binaries::ready(Extras {
+            adapter: options.with_adapter,
+            real_node: options.with_real_nodes,
+            kueue: options.with_kueue,
+        })?;
         let mut tries = 0;
         loop {
             match Self::try_start(options, &binaries) {
@@ -151,6 +161,9 @@ impl Cluster {
         cluster.until_ready("prometheus", || is_ready(cluster.ports.prometheus))?;
         if options.with_adapter {
             cluster.start_adapter(options.adapter_rules.as_deref())?;
+        }
+        if options.with_kueue {
+            cluster.start_kueue()?;
         }
         Ok(cluster)
     }
@@ -260,9 +273,6 @@ impl Cluster {
     pub fn judge_by(&self, namespace: &str, resource: &str, judge: Judge) {
         let port = webhook::serve(&self.folder, judge).expect("a webhook can listen");
         let admin = self.kubectl(Persona::Admin);
-        // kubectl writes a file as base64.
-        let ca = format!("--from-file=ca={}", self.file("ca.crt"));
-        let secret = admin.json(&["create", "secret", "generic", "ca", &ca, "--dry-run=client"]);
         let [group, version, plural] = resource.splitn(3, '/').collect::<Vec<_>>()[..] else { panic!("{resource}") };
         admin.apply(&json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -270,11 +280,19 @@ impl Cluster {
             "webhooks": [{
                 "name": format!("{namespace}.sandbox.test"), "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun",
                 "failurePolicy": "Fail", "timeoutSeconds": 5,
-                "clientConfig": {"url": format!("https://127.0.0.1:{port}/"), "caBundle": secret["data"]["ca"]},
+                "clientConfig": {"url": format!("https://127.0.0.1:{port}/"), "caBundle": self.ca_bundle()},
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": ["CREATE"], "resources": [plural]}],
             }],
         }));
+    }
+
+    /// Returns the certificate of the cluster's authority in base64, as webhooks want it.
+    pub(crate) fn ca_bundle(&self) -> Value {
+        // kubectl writes a file as base64.
+        let ca = format!("--from-file=ca={}", self.file("ca.crt"));
+        let secret = self.kubectl(Persona::Admin).json(&["create", "secret", "generic", "ca", &ca, "--dry-run=client"]);
+        secret["data"]["ca"].clone()
     }
 
     /// Gives a container a log to write to.

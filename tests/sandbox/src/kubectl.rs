@@ -31,9 +31,12 @@ impl Kubectl {
             .stderr(Stdio::piped())
             .spawn()
             .expect("kubectl was built with the sandbox");
-        // kubectl may answer without reading its input; its exit status tells what came of it.
-        let _ = child.stdin.take().expect("stdin is piped").write_all(input.as_bytes());
-        child.wait_with_output().expect("kubectl ends")
+        let mut stdin = child.stdin.take().expect("stdin is piped");
+        thread::scope(|scope| {
+            // It may print before it has read all, or answer without reading; its exit status tells what came of it.
+            scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
+            child.wait_with_output().expect("kubectl ends")
+        })
     }
 
     /// # Panics

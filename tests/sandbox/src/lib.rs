@@ -9,6 +9,7 @@ pub mod debian;
 mod egress;
 pub mod exporter;
 mod kubectl;
+mod kueue;
 pub mod load;
 mod logs;
 pub mod nodes;

@@ -1,10 +1,16 @@
 //! `cargo sandbox` as a newcomer types it: the cluster comes up, every command of the tour works on it, and it goes down again.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
-fn sandbox(folder: &std::path::Path, words: &[&str]) -> Output {
+fn sandbox(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox"));
     command.env("GPUCTL_SANDBOX_RUNNING", folder).args(words);
+    // `cargo test` of the whole project has built it beside the sandbox.
+    let program = Path::new(env!("CARGO_BIN_EXE_sandbox")).with_file_name("gpuctl");
+    if program.exists() {
+        command.env("GPUCTL_SANDBOX_PROGRAM", program);
+    }
     command.output().expect("the sandbox starts")
 }
 

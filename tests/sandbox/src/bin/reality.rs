@@ -1,4 +1,4 @@
-//! `cargo reality`: the tests that need a real node. Says beforehand what it builds and what this machine lacks; `cargo test`
+//! `cargo reality`: the tests that need a real node, or a real queue. Says beforehand what it builds and what this machine lacks; `cargo test`
 //! stays what every newcomer can run.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use gpuctl_sandbox::real_node::{Lack, lack};
 
 const USAGE: &str = "usage: cargo reality [--slow] [-- OPTIONS OF THE TESTS]
   Runs the tests that need a real kubelet. They need Linux, root and a C compiler beside Rust and Go.
-  --slow  also those that take minutes each
+  --slow  also those that take minutes each, and those of a real Kueue, which takes a quarter of an hour to build once
 Ends with 1 when a test fails or something is missing, and with 3 when this kernel or its container forbids a real node.";
 
 fn main() -> ExitCode {
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn run(slow: bool, tests: &[String]) -> Result<bool> {
-    let extras = Extras { real_node: true, ..Extras::default() };
+    let extras = Extras { real_node: true, kueue: slow, ..Extras::default() };
     let missing = missing(extras)?;
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
@@ -54,7 +54,9 @@ fn run(slow: bool, tests: &[String]) -> Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = Command::new(cargo)
         .current_dir(root)
-        .args(["test", "--locked", "--test", "reality", "--"])
+        .args(["test", "--locked", "--no-fail-fast", "--test", "reality"])
+        .args(slow.then_some(["--test", "queues"]).into_iter().flatten())
+        .arg("--")
         .args(slow.then_some("--include-ignored"))
         .args(tests)
         .status()
