@@ -99,6 +99,8 @@ macro_rules! verbs {
                 Pools(pools::get::GetPools) => pools::get::run, ("get pools" [HOLDERS, POOLS, METRICS]);
                 #[command(visible_aliases = ["quota", "qu"])]
                 Quotas(quotas::get::GetQuotas) => quotas::get::run, ("get quotas" [QUOTAS]);
+                #[command(visible_alias = "queue")]
+                Queues(queues::get::GetQueues) => queues::get::run, ("get queues" [QUEUES]);
                 #[command(visible_alias = "claim")]
                 Claims(claims::get::GetClaims) => claims::get::run, ("get claims" [CLAIMS]);
                 #[command(visible_alias = "default")]
@@ -139,6 +141,8 @@ macro_rules! verbs {
                 Pool(pools::describe::DescribePool) => pools::describe::run, ("describe pools" [HOLDERS, POOLS, METRICS]);
                 #[command(visible_alias = "quotas")]
                 Quota(quotas::describe::DescribeQuota) => quotas::describe::run, ("describe quotas" [QUOTAS]);
+                #[command(visible_alias = "queues")]
+                Queue(queues::describe::DescribeQueue) => queues::describe::run, ("describe queues" [FIND, QUEUES]);
                 #[command(visible_alias = "default")]
                 Defaults(defaults::describe::DescribeDefaults) => defaults::describe::run, ("describe defaults" [READ_DEFAULTS]);
                 #[command(visible_aliases = ["workloads", "wl"])]
@@ -197,6 +201,7 @@ mod tests {
             "get nodes",
             "get pools",
             "get quotas",
+            "get queues",
             "get claims",
             "get defaults",
             "get gpu-type --all",
@@ -204,6 +209,7 @@ mod tests {
             "describe node a",
             "describe pool a",
             "describe quota a",
+            "describe queue a",
             "describe defaults",
             "get overview",
             "get heatmap",

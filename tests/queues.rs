@@ -43,7 +43,7 @@ impl Scene {
 
     #[track_caller]
     fn until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(120);
         loop {
             let job = self.job(name);
             if good(&job) {
@@ -88,6 +88,8 @@ fn jobs_in_kueue_s_queues() {
     waiting_says_what_is_missing(&scene);
     preemption_is_told_with_the_job_it_was_for(&scene);
     pausing_frees_the_quota(&scene);
+    another_queue_needs_another_job(&scene);
+    a_kueue_that_is_down_is_named(&scene);
     a_queue_that_is_stopped_is_named(&scene);
 }
 
@@ -100,6 +102,7 @@ fn waiting_says_what_is_missing(scene: &Scene) {
     assert_eq!(job["queue"], "research");
     scene.create(&training("large", "", "gpu: 8, node_count: 2"));
     scene.queued("large", "Pending", "maximum capacity");
+    queues_are_listed_and_described(scene);
     let described = scene.gpuctl(&["describe", "second"], "").ok().out;
     assert!(described.contains("queue research: ") && described.contains("insufficient unused quota"), "{described}");
     scene.gpuctl(&["delete", "job", "large", "--force"], "").ok();
@@ -108,6 +111,40 @@ fn waiting_says_what_is_missing(scene: &Scene) {
         .gpuctl(&["create", "-f", "-"], &misspelt)
         .exits(4)
         .says("queue `reserch` does not exist in namespace `default`; Kueue has research");
+}
+
+fn queues_are_listed_and_described(scene: &Scene) {
+    let end = Instant::now() + Duration::from_secs(30);
+    let list = loop {
+        let list = scene.gpuctl(&["get", "queues", "-o", "json"], "").ok().json();
+        if list["items"][0]["jobsWaiting"] == 2 || Instant::now() > end {
+            break list;
+        }
+    };
+    let expected = json!([{"name": "research", "namespace": "default", "system": "kueue", "clusterQueue": "science", "active": true,
+        "message": null, "gpuQuota": 8, "gpuUsed": 8, "gpuBorrowed": 0, "jobsRunning": 1, "jobsWaiting": 2}]);
+    assert_eq!(list, json!({"total": 1, "items": expected}));
+    let table = scene.gpuctl(&["get", "queues"], "").ok().out;
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[1], ["default", "research", "kueue", "8", "8", "0", "1", "2", "science", "active"], "{table}");
+    let described = scene.gpuctl(&["describe", "queue", "research"], "").ok().out;
+    for words in ["default/research   Kueue   cluster queue science", "8 used of 8", "1 running, 2 waiting", "8 more needed"] {
+        assert!(described.contains(words), "«{words}» is not in:\n{described}");
+    }
+    let jobs = scene.gpuctl(&["describe", "queue", "default/research", "-o", "json"], "").ok().json();
+    let names: Vec<&str> = jobs["jobs"].as_array().unwrap().iter().filter_map(|job| job["jobId"].as_str()).collect();
+    assert_eq!((names[0], names.len()), ("first", 3), "{names:?}");
+    scene.gpuctl(&["describe", "queue", "reserch"], "").exits(4).says("there are research");
+    // Who may read LocalQueues only does not learn the quota.
+    let role = scene.gpuctl(&["auth", "check", "get", "queues", "-n", "default", "--emit-role"], "").out;
+    assert!(role.contains("localqueues"), "{role}");
+    let user = format!("--user={}", Persona::Alice.user());
+    scene.admin.run(&["create", "role", "queues", "-n", "default", "--verb=list", "--resource=localqueues.kueue.x-k8s.io"]);
+    scene.admin.run(&["create", "rolebinding", "queues", "-n", "default", "--role=queues", &user]);
+    let mut command = gpuctl();
+    command.env("KUBECONFIG", scene.cluster.kubeconfig(Persona::Alice)).args(["get", "queues", "-n", "default", "-o", "json"]);
+    let seen = run(command, "").ok().json();
+    assert_eq!((&seen["items"][0]["gpuQuota"], &seen["items"][0]["gpuUsed"]), (&Value::Null, &json!(8)));
 }
 
 fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
@@ -136,6 +173,44 @@ fn pausing_frees_the_quota(scene: &Scene) {
     scene.gpuctl(&["delete", "job", waits, "--force"], "").ok();
     scene.running(runs);
     scene.gpuctl(&["delete", "job", runs, "--force"], "").ok();
+}
+
+fn another_queue_needs_another_job(scene: &Scene) {
+    scene.admin.apply(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
+        "metadata": {"name": "other", "namespace": "default"}, "spec": {"clusterQueue": "science"}}));
+    let yaml = training("mover", "", "gpu: 1");
+    scene.create(&yaml);
+    scene.running("mover");
+    let moved = yaml.replace("queue: research", "queue: other");
+    let refused = scene.gpuctl(&["apply", "-f", "-"], &moved);
+    assert!(refused.code != 0 && refused.err.contains("--replace"), "{}", refused.err);
+    let diff = scene.gpuctl(&["diff", "-f", "-"], &moved).exits(1);
+    assert!(diff.err.contains("--replace"), "{} {}", diff.out, diff.err);
+    scene.gpuctl(&["apply", "-f", "-", "--replace"], &moved).ok();
+    scene.until("mover", |job| job["status"] == "running" && job["queue"] == "other");
+    scene.gpuctl(&["delete", "job", "mover", "--force"], "").ok();
+}
+
+/// Its webhooks fail closed: nothing can be made, and what is there cannot be taken away.
+fn a_kueue_that_is_down_is_named(scene: &Scene) {
+    scene.create(&training("stays", "", "gpu: 1"));
+    scene.running("stays");
+    scene.cluster.stop("kueue").unwrap();
+    let refused = scene.gpuctl(&["create", "-f", "-"], &training("new", "", "gpu: 1")).exits(1);
+    assert!(refused.err.contains("failed calling webhook \"mjob.kb.io\""), "{}", refused.err);
+    let stuck = scene.gpuctl(&["delete", "job", "stays", "--timeout", "10s"], "").exits(7);
+    for words in ["held by batch.kubernetes.io/job-tracking", "failed calling webhook \"vpod.kb.io\""] {
+        assert!(stuck.err.contains(words), "«{words}» is not in:\n{}", stuck.err);
+    }
+    scene.cluster.start_again("kueue").unwrap();
+    scene.until("stays", Value::is_null);
+    // The API server waits a moment before it calls a webhook again that has refused it.
+    let end = Instant::now() + Duration::from_secs(60);
+    let probe = training("probe", "", "gpu: 1");
+    while scene.gpuctl(&["create", "-f", "-", "--dry-run=server"], &probe).code != 0 {
+        assert!(Instant::now() < end, "Kueue does not answer again");
+        thread::sleep(Duration::from_millis(300));
+    }
 }
 
 fn a_queue_that_is_stopped_is_named(scene: &Scene) {

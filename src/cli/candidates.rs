@@ -144,6 +144,15 @@ pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     })
 }
 
+/// Queues, for the shell.
+pub(crate) fn queues() -> Vec<CompletionCandidate> {
+    candidates(async |connection| {
+        let served = connection.served_queueing().await.ok()?;
+        let found = connection.queues(&served, None).await.ok()?;
+        Some(found.iter().map(crate::view::queues::name).collect())
+    })
+}
+
 /// Returns what `ask` finds in the cluster, in time for the next keystroke.
 pub(crate) fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };

@@ -2,7 +2,9 @@
 
 use clap::Subcommand;
 
-use super::{access, claims, command, defaults, files, history, jobs, metrics, nodes, pools, program, quotas, score, workloads};
+use super::{
+    access, claims, command, defaults, files, history, jobs, metrics, nodes, pools, program, queues, quotas, score, workloads,
+};
 
 /// The words that `auth check` has for a row of the table.
 macro_rules! task_of {

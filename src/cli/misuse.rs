@@ -21,7 +21,7 @@ const ELSEWHERE: [(&str, &str); 26] = [
     ("ps", "`gpuctl get jobs`"),
     ("ls", "`gpuctl get jobs`"),
     ("list", "`gpuctl get jobs`"),
-    ("queue", "`gpuctl get jobs`"),
+    ("queue", "`gpuctl get queues`, and `gpuctl get jobs` for the jobs"),
     ("squeue", "`gpuctl get jobs`"),
     ("status", "`gpuctl get jobs`"),
     ("sinfo", "`gpuctl get nodes`"),
@@ -36,7 +36,7 @@ const ELSEWHERE: [(&str, &str); 26] = [
 ];
 
 /// Nouns that are typed before the verb, or without one.
-const NOUNS: [&str; 8] = ["jobs", "nodes", "pools", "quotas", "claims", "workloads", "consumers", "overview"];
+const NOUNS: [&str; 9] = ["jobs", "nodes", "pools", "quotas", "queues", "claims", "workloads", "consumers", "overview"];
 
 /// Returns our error for a command line that clap does not take; `words` are those that were typed.
 #[must_use]

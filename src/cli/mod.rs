@@ -17,6 +17,7 @@ pub(crate) mod misuse;
 pub(crate) mod nodes;
 pub(crate) mod pools;
 pub(crate) mod program;
+pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod score;
 pub(crate) mod spoken;

@@ -39,7 +39,7 @@ const OF_JOBS: [&str; 4] = ["pause", "resume", "describe", "delete"];
 /// Verbs that read files.
 const OF_FILES: [&str; 5] = ["create", "apply", "diff", "validate", "convert"];
 /// Every noun, as it may be typed.
-const NOUNS: [&str; 21] = [
+const NOUNS: [&str; 23] = [
     "po",
     "qu",
     "job",
@@ -52,6 +52,8 @@ const NOUNS: [&str; 21] = [
     "pools",
     "quota",
     "quotas",
+    "queue",
+    "queues",
     "workload",
     "workloads",
     "wl",

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::http::with_query;
 use super::{Connection, Failure};
 use crate::model::labels::RUN;
+use crate::model::refusal::RefusalCause;
 use crate::render::Object;
 
 const APPLY: &str = "application/apply-patch+yaml";
@@ -138,6 +139,15 @@ impl Connection {
         let path = with_query(path, &[("fieldManager", MANAGER)]);
         let answer = self.send(&Method::PATCH, &path, "application/merge-patch+json", Bytes::from(patch.to_string())).await?;
         answer.json(&self.server)
+    }
+
+    /// Returns why nobody can change an object: a webhook that does not answer. A dry run, which changes nothing.
+    pub(crate) async fn blocked_by(&self, path: &str) -> Option<String> {
+        let path = with_query(path, &[("dryRun", "All"), ("fieldManager", MANAGER)]);
+        let patch = json!({"metadata": {"annotations": {RUN: "dry run"}}}).to_string();
+        let failure = self.send(&Method::PATCH, &path, "application/merge-patch+json", Bytes::from(patch)).await.err()?;
+        let told = failure.to_string();
+        (RefusalCause::of(&told) == Some(RefusalCause::WebhookUnreachable)).then_some(told)
     }
 
     /// Creates an object that the server answers but does not keep, such as a review; or, with `dry_run`, any object.

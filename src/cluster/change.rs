@@ -10,6 +10,7 @@ use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
 use super::{Blame, Connection, Failure, OwnedObject};
 use crate::model::labels::{RUN, SOURCE};
+use crate::model::refusal::RefusalCause;
 use crate::render::{Object, Rendered};
 
 /// What applying one object does.
@@ -182,6 +183,11 @@ fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
 fn is_fixed(failure: &Failure) -> bool {
     const WORDS: [&str; 4] = ["immutable", "is forbidden", "are forbidden", "can not be less than"];
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
+    // Kueue's webhook says so of the queue of a job that runs.
+    let told = failure.to_string();
+    if RefusalCause::of(&told) == Some(RefusalCause::WebhookDenied) && told.contains("field is immutable") {
+        return true;
+    }
     failure.code() == Some(422) && !failure.fields().is_empty() && failure.fields().iter().all(|blame| fixed(&blame.message))
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod metrics;
 pub(crate) mod nodes;
 pub(crate) mod pools;
 pub(crate) mod program;
+pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod score;
 pub(crate) mod workloads;

@@ -38,8 +38,8 @@ pub(crate) use inventory::{Consumer, Count, Device, Holder, Inventory, NodeUsage
 pub(crate) use job::{Container, ContainerEnd, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{ClaimableDevices, Node, Nodes, Taint};
 pub(crate) use pool::{Noted, Notes, PoolDefinition};
-pub(crate) use queue::QueueVerdict;
 pub use queue::{Gang, GangWish, QueueSystem};
+pub(crate) use queue::{Queue, QueueVerdict};
 pub(crate) use quota::QuotaUse;
 pub(crate) use reading::{Figures, Reading, Readings};
 pub use series::{Point, Series};

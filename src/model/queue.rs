@@ -1,6 +1,8 @@
 //! Queues and gangs: who decides when a job runs, and who places the pods of a training together. What a queue says of a job
 //! is in the queue's own words; nothing here decides on them.
 
+use super::units::GpuCount;
+
 /// A system that admits jobs by queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueSystem {
@@ -79,4 +81,27 @@ pub(crate) struct QueueVerdict {
     /// The queue's own word: `Pending`, `Inadmissible`, `Preempted`.
     pub reason: String,
     pub message: String,
+}
+
+/// A queue, with what its system says of it. GPUs are devices of all resource names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queue {
+    pub system: QueueSystem,
+    pub name: String,
+    /// `None` for Volcano's, which are the cluster's.
+    pub namespace: Option<String>,
+    /// Kueue's ClusterQueue, whose quota it shares with the other queues of it.
+    pub cluster_queue: Option<String>,
+    pub active: bool,
+    /// Why it is not active.
+    pub message: Option<String>,
+    /// What its jobs may use together: of a LocalQueue that of its ClusterQueue. `None` without a limit, or where it may not be read.
+    pub quota: Option<GpuCount>,
+    /// What its own jobs use.
+    pub used: Option<GpuCount>,
+    /// What its ClusterQueue uses beyond its quota.
+    pub borrowed: Option<GpuCount>,
+    /// Jobs that it has let run.
+    pub running: u64,
+    pub waiting: u64,
 }

@@ -315,6 +315,11 @@ pub(crate) const LOOK: &[Rule] = &[
     rule(Cluster, "", "persistentvolumes", LIST).or("the check of storage classes"),
     rule(Cluster, "", "pods", LIST).or("who holds the GPUs that a job waits for"),
 ];
+pub(crate) const QUEUES: &[Rule] = &[
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue's queues"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("queues of Volcano"),
+];
 pub(crate) const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
 pub(crate) const STALE_QUOTA: &[Rule] = &[
     rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),

@@ -131,7 +131,7 @@ fn each_one_less(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
 
 /// Commands whose roles need more than this cluster, metrics, or a program in the pod; those of the site's defaults, of which
 /// there is one object for all tests, are in `defaults.rs`.
-const ELSEWHERE: [&str; 21] = [
+const ELSEWHERE: [&str; 23] = [
     "open",
     "apply defaults",
     "attach",
@@ -139,12 +139,14 @@ const ELSEWHERE: [&str; 21] = [
     "create defaults",
     "delete defaults",
     "describe defaults",
+    "describe queues",
     "eff",
     "get consumers",
     "get defaults",
     "get heatmap",
     "get namespaces",
     "get overview",
+    "get queues",
     "get metrics job",
     "get metrics workload",
     "report",

@@ -10,7 +10,7 @@ use crate::model::rights::{self, Task};
 use crate::model::workload::{OwnerObject, Standing};
 use crate::model::{
     Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, PoolDefinition,
-    QuotaUse, Reading, State, Workload,
+    Queue, QueueSystem, QuotaUse, Reading, State, Workload,
 };
 use crate::stats::score::{Band, Score};
 use crate::stats::scored::Scored;
@@ -19,7 +19,7 @@ use super::jobs::JobRow;
 use super::pools::PoolUse;
 use super::rights::{checked, table as rights_table};
 use super::workloads::ConsumerRow;
-use super::{Format, TextStyle, events, jobs, labels, node_table, pools, quotas, score, workloads};
+use super::{Format, TextStyle, events, jobs, labels, node_table, pools, queues, quotas, score, workloads};
 
 fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
@@ -159,6 +159,28 @@ fn quotas_fit() {
     };
     let quotas = [quota("ml-research", "16", map("12")), quota("web", "8", BTreeMap::new())];
     insta::assert_snapshot!(at_widths(|format, style| quotas::table(&quotas, format, true, style)));
+}
+
+#[test]
+fn queues_fit() {
+    let queue = |system, namespace: Option<&str>, name: &str, waiting| Queue {
+        system,
+        name: name.to_owned(),
+        namespace: namespace.map(ToOwned::to_owned),
+        cluster_queue: namespace.map(|_| "all-of-science".to_owned()),
+        active: waiting < 9,
+        message: None,
+        quota: Some(GpuCount(64)),
+        used: Some(GpuCount(48)),
+        borrowed: namespace.map(|_| GpuCount(16)),
+        running: 6,
+        waiting,
+    };
+    let queues = [
+        queue(QueueSystem::Volcano, None, "default", 0),
+        queue(QueueSystem::Kueue, Some("ml-research"), "long-running-trainings", 12),
+    ];
+    insta::assert_snapshot!(at_widths(|format, style| queues::table(&queues, format, true, style)));
 }
 
 #[test]

@@ -1,0 +1,21 @@
+//! Arguments and help of `gpuctl describe queue`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Show one queue and its jobs: who runs, who waits and why
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl describe queue research
+  gpuctl describe queue team-a/research -o json")]
+pub(crate) struct DescribeQueue {
+    /// Queue, as NAME or NAMESPACE/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::queues))]
+    pub name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,28 @@
+//! Arguments and help of `gpuctl get queues`.
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::args::list::ListArgs;
+
+/// List queues of Kueue and Volcano: what they may use, what they use, who waits
+///
+/// Lists all namespaces, or the one that -n names. QUOTA and BORROWED are those of the ClusterQueue, which several queues may
+/// share; USED is what the jobs of this queue use. Volcano's queues are in no namespace.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl get queues
+  gpuctl get queues --sort-by waiting
+  gpuctl get queues -n team-a -o json")]
+pub(crate) struct GetQueues {
+    #[command(flatten)]
+    pub list: ListArgs<QueueSortKey>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum QueueSortKey {
+    Name,
+    /// The most GPUs first
+    Used,
+    /// The most jobs first
+    Waiting,
+}

@@ -1,0 +1,17 @@
+//! What the verbs about queues do.
+
+pub(crate) mod describe;
+pub(crate) mod get;
+
+use crate::cluster::{Connection, ServedQueueing};
+use crate::error::{Error, ErrorKind, ErrorName};
+
+/// Returns what the cluster serves; an error where it serves no queues.
+async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
+    let served = connection.served_queueing().await?;
+    if served.systems().next().is_none() {
+        let error = Error::new(ErrorName::reported(ErrorKind::NotFound, "QueueNotServed"), "this cluster serves no queues");
+        return Err(error.hint("Kueue and Volcano are known; without them `gpuctl get quotas` shows what namespaces may use"));
+    }
+    Ok(served)
+}

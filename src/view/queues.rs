@@ -1,0 +1,186 @@
+//! Renders queues, and one queue with its jobs.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::table::{Cell, Table, left, right};
+use super::text::{clean, state, status_color, status_line};
+use super::{Format, TextStyle};
+use crate::model::{GpuCount, Job, Queue, State};
+
+/// The answer of `get queues`.
+#[derive(Serialize)]
+pub(crate) struct QueueList<'a> {
+    total: usize,
+    items: Vec<QueueItem<'a>>,
+}
+
+/// A queue in JSON. GPUs are `null` where they are not known or not limited.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct QueueItem<'a> {
+    name: &'a str,
+    namespace: Option<&'a str>,
+    /// `kueue` or `volcano`.
+    system: &'static str,
+    cluster_queue: Option<&'a str>,
+    active: bool,
+    /// Why it is not active.
+    message: Option<&'a str>,
+    gpu_quota: Option<GpuCount>,
+    gpu_used: Option<GpuCount>,
+    gpu_borrowed: Option<GpuCount>,
+    jobs_running: u64,
+    jobs_waiting: u64,
+}
+
+/// The answer of `describe queue`.
+#[derive(Serialize)]
+pub(crate) struct QueueDescription<'a> {
+    #[serde(flatten)]
+    queue: QueueItem<'a>,
+    /// Jobs of gpuctl's, those that run first.
+    jobs: Vec<QueuedJob<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct QueuedJob<'a> {
+    job_id: &'a str,
+    namespace: &'a str,
+    status: &'static str,
+    queue_reason: Option<&'a str>,
+    message: Option<&'a str>,
+    gpu: GpuCount,
+    gpu_held: GpuCount,
+    user: Option<&'a str>,
+    created_at: Option<Timestamp>,
+}
+
+/// Returns a page of `total` queues.
+#[must_use]
+pub(crate) fn list(queues: &[Queue], total: usize) -> QueueList<'_> {
+    QueueList { total, items: queues.iter().map(item).collect() }
+}
+
+fn item(queue: &Queue) -> QueueItem<'_> {
+    QueueItem {
+        name: &queue.name,
+        namespace: queue.namespace.as_deref(),
+        system: queue.system.word(),
+        cluster_queue: queue.cluster_queue.as_deref(),
+        active: queue.active,
+        message: queue.message.as_deref(),
+        gpu_quota: queue.quota,
+        gpu_used: queue.used,
+        gpu_borrowed: queue.borrowed,
+        jobs_running: queue.running,
+        jobs_waiting: queue.waiting,
+    }
+}
+
+/// Returns the name as `describe queue` takes it.
+#[must_use]
+pub(crate) fn name(queue: &Queue) -> String {
+    match &queue.namespace {
+        Some(namespace) => format!("{}/{}", clean(namespace), clean(&queue.name)),
+        None => clean(&queue.name).into_owned(),
+    }
+}
+
+#[must_use]
+pub(crate) fn names(queues: &[Queue]) -> Vec<String> {
+    queues.iter().map(name).collect()
+}
+
+fn gpus(count: Option<GpuCount>) -> String {
+    count.map_or_else(|| "-".to_owned(), |count| count.to_string())
+}
+
+#[must_use]
+pub(crate) fn table(queues: &[Queue], format: Format, headers: bool, look: TextStyle) -> String {
+    let mut table = Table::new([
+        left("NAMESPACE"),
+        left("NAME"),
+        left("SYSTEM").yielding(),
+        right("QUOTA"),
+        right("USED"),
+        right("BORROWED").yielding(),
+        right("RUNNING"),
+        right("WAITING"),
+        left("CLUSTER QUEUE").yielding(),
+        left("STATUS"),
+    ])
+    .with_wide();
+    for queue in queues {
+        let status = if queue.active { "active" } else { "inactive" };
+        let color = (!queue.active).then_some(colored::Color::Red);
+        table.row(vec![
+            queue.namespace.clone().unwrap_or_else(|| "-".to_owned()).into(),
+            queue.name.clone().into(),
+            queue.system.word().into(),
+            gpus(queue.quota).into(),
+            gpus(queue.used).into(),
+            gpus(queue.borrowed).into(),
+            queue.running.to_string().into(),
+            queue.waiting.to_string().into(),
+            queue.cluster_queue.clone().unwrap_or_else(|| "-".to_owned()).into(),
+            Cell::colored(status, color),
+        ]);
+    }
+    table.show(format, headers, look)
+}
+
+/// Returns a queue with its jobs as JSON.
+#[must_use]
+pub(crate) fn description<'a>(queue: &'a Queue, jobs: &'a [(State, Job)]) -> QueueDescription<'a> {
+    let job = |(state, job): &'a (State, Job)| QueuedJob {
+        job_id: &job.name,
+        namespace: &job.namespace,
+        status: state.status.word(),
+        queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.as_str()),
+        message: state.message.as_deref(),
+        gpu: job.gpus(),
+        gpu_held: job.gpus_held(),
+        user: job.user.as_deref(),
+        created_at: job.created_at,
+    };
+    QueueDescription { queue: item(queue), jobs: jobs.iter().map(job).collect() }
+}
+
+/// Returns a queue with its jobs for people.
+#[must_use]
+pub(crate) fn text(queue: &Queue, jobs: &[(State, Job)], look: TextStyle, now: Timestamp) -> String {
+    let of = queue.cluster_queue.as_ref().map_or(String::new(), |shared| format!("   cluster queue {}", clean(shared)));
+    let mut text = format!("{}   {}{of}\n", name(queue), queue.system.name());
+    if let Some(message) = &queue.message {
+        text.push_str(&status_line("inactive", &clean(message)));
+    }
+    let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
+    let beyond = beyond.map_or(String::new(), |borrowed| format!("; the cluster queue borrows {borrowed}"));
+    text.push_str(&status_line("GPUs", &format!("{} used of {}{beyond}", gpus(queue.used), gpus(queue.quota))));
+    text.push_str(&status_line("jobs", &format!("{} running, {} waiting", queue.running, queue.waiting)));
+    if jobs.is_empty() {
+        return text;
+    }
+    let mut table = Table::new([
+        left("JOB"),
+        left("STATUS"),
+        right("GPU"),
+        left("USER").yielding(),
+        right("AGE").in_csv("age_seconds"),
+        left("WHY"),
+    ]);
+    for (found, job) in jobs {
+        table.row(vec![
+            job.name.clone().into(),
+            Cell::colored(state(found), status_color(found.status)),
+            job.gpus().to_string().into(),
+            job.user.clone().unwrap_or_default().into(),
+            Cell::age(job.created_at, now),
+            job.queue_verdict.as_ref().map_or_else(String::new, |verdict| verdict.message.clone()).into(),
+        ]);
+    }
+    text.push_str(&table.show(Format::Table, true, look));
+    text
+}
