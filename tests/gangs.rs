@@ -127,6 +127,8 @@ fn sorted(scene: &Scene) -> [usize; 2] {
 fn a_rank_that_fails_comes_back_into_its_group(scene: &Scene) {
     scene.create(&training("again", "")).ok();
     scene.until("it is placed", || scene.placed("again") == RANKS);
+    let same = scene.gpuctl(Persona::Admin, &["apply", "-f", "-"], &training("again", "")).ok();
+    assert!(same.out.contains("unchanged"), "{}", same.out);
     let admin = scene.cluster.kubectl(Persona::Admin);
     let pods = admin.json(&["get", "pods", "-l", "gpuctl/job=again,batch.kubernetes.io/job-completion-index=7"]);
     let name = pods["items"][0]["metadata"]["name"].as_str().unwrap().to_owned();

@@ -124,6 +124,10 @@ fn queues_are_listed_and_described(scene: &Scene) {
     let expected = json!([{"name": "research", "namespace": "default", "system": "kueue", "clusterQueue": "science", "active": true,
         "message": null, "gpuQuota": 8, "gpuUsed": 8, "gpuBorrowed": 0, "jobsRunning": 1, "jobsWaiting": 2}]);
     assert_eq!(list, json!({"total": 1, "items": expected}));
+    // Who waits for GPUs is a consumer, with pods or without.
+    let consumers = scene.gpuctl(&["get", "consumers", "-o", "json"], "").ok().json();
+    let large = consumers["data"].as_array().unwrap().iter().find(|one| one["name"] == "large").cloned().unwrap_or_default();
+    assert_eq!((&large["stat"]["gpuRequest"], &large["stat"]["gpuAllocated"]), (&json!(16), &json!(0)), "{consumers:#}");
     let table = scene.gpuctl(&["get", "queues"], "").ok().out;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["default", "research", "kueue", "8", "8", "0", "1", "2", "science", "active"], "{table}");

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
-use super::keep::{Sameness, keep_type, keeps_devices, settled, site_defaults};
+use super::keep::{Sameness, is_still_used, keep_type, settled, site_defaults};
 use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
 use super::{Blame, Connection, Failure, OwnedObject};
@@ -87,7 +87,7 @@ impl Connection {
             settled(root, owner, rendered, Sameness { source: same_source, defaults: !renew || root.kind() == "Job" });
         // What the site now sets otherwise is no reason to touch what is there.
         let stays = same_source && (!renew || root.kind() == "Job") && site_defaults(owner) != site_defaults(&root.body);
-        objects.retain(|object| keeps_devices(object, owner, same_source));
+        objects.retain(|object| is_still_used(object, owner, same_source));
         objects.push(root_as_applied);
         let job = root.text("/metadata/labels/gpuctl~1job");
         let there = self.belongings(root.namespace().unwrap_or_default(), job).await?;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::model::labels::{DEFAULTS, GPU_TYPE, REPLICAS, SHARED_MEMORY_VOLUME};
+use crate::model::labels::{DEFAULTS, GPU_TYPE, REPLICAS, SHARED_MEMORY_VOLUME, VOLCANO_QUEUE};
 use crate::render::{CACHES, Object, Rendered};
 
 /// What waits where the site's defaults are others than those of a job.
@@ -69,6 +69,7 @@ fn keep_placement(body: &mut Value, live: &Value) {
         };
     }
     keep_claims(body, live);
+    keep_gang(body, live);
     for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
         keep_type(body, labels, live);
     }
@@ -93,15 +94,39 @@ fn keep_claims(body: &mut Value, live: &Value) {
     }
 }
 
+/// Keeps who schedules the pods: a cluster may serve groups that it did not serve when the job was made.
+fn keep_gang(body: &mut Value, live: &Value) {
+    let Some(template) = body.pointer_mut("/spec/template") else { return };
+    let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    for (key, default) in [("schedulingGroup", None), ("schedulerName", Some("default-scheduler"))] {
+        match live.pointer(&format!("/spec/template/spec/{key}")).filter(|value| default.is_none() || value.as_str() != default) {
+            Some(value) => spec.insert(key.to_owned(), value.clone()),
+            None => spec.remove(key),
+        };
+    }
+    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template cannot be changed.
+    let queue = live.pointer("/spec/template/metadata/annotations").and_then(|all| all.get(VOLCANO_QUEUE));
+    if let Some(annotations) =
+        template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut).filter(|_| queue.is_none())
+    {
+        annotations.remove(VOLCANO_QUEUE);
+    }
+}
+
 /// Returns what an owner says of the site's defaults that it was made with.
 pub(super) fn site_defaults(body: &Value) -> Option<Value> {
     body.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULTS)).cloned()
 }
 
-/// Returns false for a template of claims that the job does without: how its nodes give out devices is kept as long as its file says the
-/// same, whatever nodes there are by now and whoever may see them.
-pub(super) fn keeps_devices(object: &Object, live: &Value, same_source: bool) -> bool {
-    object.plural != "resourceclaimtemplates" || !same_source || live.pointer("/spec/template/spec/resourceClaims").is_some()
+/// Returns false for a template of claims or a group that the job does without: how its nodes give out devices and who places its pods
+/// is kept as long as its file says the same, whatever the cluster has by now and whoever may see it.
+pub(super) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
+    let field = match object.plural {
+        "resourceclaimtemplates" => "/spec/template/spec/resourceClaims",
+        "podgroups" => "/spec/template/spec/schedulingGroup",
+        _ => return true,
+    };
+    !same_source || live.pointer(field).is_some()
 }
 
 /// Where the site's defaults are others than those that the job was made with, its pods stay as they are. Returns what waits then.
@@ -206,5 +231,30 @@ mod tests {
         assert_eq!(wanted, live);
         assert_eq!(waiting, ["a larger `/dev/shm`", "folders of the model cache", "the group of its claims"]);
         assert_eq!(keep_defaults(&mut wanted, &live), [""; 0]);
+    }
+
+    #[test]
+    fn a_job_stays_with_who_placed_it() {
+        let job = |template: Value| json!({"spec": {"template": template}});
+        let alone = job(json!({"spec": {"schedulerName": "default-scheduler"}}));
+        let grouped = job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}, "schedulerName": "default-scheduler"}}));
+        let (mut wanted, group) = (job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}})), object("podgroups"));
+        keep_gang(&mut wanted, &alone);
+        assert_eq!(wanted, job(json!({"spec": {}})));
+        assert!(
+            !is_still_used(&group, &alone, true) && is_still_used(&group, &alone, false) && is_still_used(&group, &grouped, true)
+        );
+        let mut wanted = job(json!({"spec": {}}));
+        keep_gang(&mut wanted, &grouped);
+        assert_eq!(wanted, job(json!({"spec": {"schedulingGroup": {"podGroupName": "x"}}})));
+        let before = job(json!({"metadata": {"annotations": {"a": "b"}}, "spec": {"schedulerName": "volcano"}}));
+        let mut wanted =
+            job(json!({"metadata": {"annotations": {"a": "b", VOLCANO_QUEUE: "q"}}, "spec": {"schedulerName": "volcano"}}));
+        keep_gang(&mut wanted, &before);
+        assert_eq!(wanted, before);
+    }
+
+    fn object(plural: &'static str) -> Object {
+        Object { body: json!({}), plural, shared: false, kept: false }
     }
 }

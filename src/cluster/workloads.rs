@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::workload::{OwnerObject, Standing, WorkPod};
+use crate::model::labels::{KUEUE_QUEUE, PAUSED};
+use crate::model::workload::{OwnerObject, QUEUED, Standing, WorkPod};
 use crate::model::{Forest, GpuCount};
 
 use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
@@ -351,6 +352,14 @@ impl WireObject<'_> {
             gpus: if kind == "ReplicaSet" && wanted == 0 { GpuCount::ZERO } else { GpuCount(each * size) },
             verdict,
             resting: match kind {
+                // A queue suspends what it has not let run; a person who pauses it says so on the job.
+                "Job"
+                    if spec.suspend
+                        && metadata.labels.contains_key(KUEUE_QUEUE)
+                        && !metadata.annotations.contains_key(PAUSED) =>
+                {
+                    Some(QUEUED)
+                }
                 "Job" | "CronJob" if spec.suspend => Some("Suspended"),
                 "Deployment" | "StatefulSet" | "ReplicaSet" if wanted == 0 => Some("ScaledToZero"),
                 _ => None,

@@ -26,9 +26,12 @@ pub(crate) struct OwnerObject {
     pub gpus: GpuCount,
     /// What the object itself says of its end.
     pub verdict: Option<Standing>,
-    /// Why it has no pods: `Suspended`, `ScaledToZero`.
+    /// Why it has no pods: `Suspended`, `ScaledToZero`, [`QUEUED`].
     pub resting: Option<&'static str>,
 }
+
+/// It has no pods because its queue has not let it run.
+pub(crate) const QUEUED: &str = "Queued";
 
 /// A pod as a workload needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

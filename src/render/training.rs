@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::{Object, Refusal, Rendered, Target, overlay, queue};
+use crate::model::Gang;
 use crate::model::labels::{JOB, RETRIES};
 use crate::spec::JobDocument;
 
@@ -24,7 +25,11 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
         warnings.push("max_runtime counts from the moment a pod is on its node, for each attempt anew".to_owned());
     }
     if job.training.gang_timeout.is_some() {
-        warnings.push("gang_timeout acts only while `gpuctl create --wait` runs: nothing in the cluster enforces it".to_owned());
+        let told = match &target.gang {
+            Some(Gang::Native(_) | Gang::Volcano) => "gang_timeout is not needed: no pod starts before all of them fit",
+            _ => "gang_timeout acts only while `gpuctl create --wait` runs: nothing in the cluster enforces it",
+        };
+        warnings.push(told.to_owned());
     }
     let probe = probe(job, target, &template);
     let mut objects = template.objects;

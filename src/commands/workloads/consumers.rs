@@ -8,6 +8,7 @@ use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::Percent;
+use crate::model::workload::QUEUED;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{OF_JOBS, OptionalMetrics};
 use crate::observe::watch::METRICS_STEP;
@@ -27,7 +28,7 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
         let mut rows: Vec<ConsumerRow<'_>> = found
             .workloads
             .iter()
-            .filter(|workload| !workload.has_ended() && workload.top.resting.is_none())
+            .filter(|workload| !workload.has_ended() && workload.top.resting.is_none_or(|why| why == QUEUED))
             .map(|workload| ConsumerRow { workload, figures: found.figures(workload) })
             .collect();
         sort(&mut rows, args.list.sort_by);
