@@ -120,6 +120,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
         if list["items"][0]["jobsWaiting"] == 2 || Instant::now() > end {
             break list;
         }
+        thread::sleep(Duration::from_millis(300));
     };
     let expected = json!([{"name": "research", "namespace": "default", "system": "kueue", "clusterQueue": "science", "active": true,
         "message": null, "gpuQuota": 8, "gpuUsed": 8, "gpuBorrowed": 0, "jobsRunning": 1, "jobsWaiting": 2}]);
@@ -138,7 +139,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
     let jobs = scene.gpuctl(&["describe", "queue", "default/research", "-o", "json"], "").ok().json();
     let names: Vec<&str> = jobs["jobs"].as_array().unwrap().iter().filter_map(|job| job["jobId"].as_str()).collect();
     assert_eq!((names[0], names.len()), ("first", 3), "{names:?}");
-    scene.gpuctl(&["describe", "queue", "reserch"], "").exits(4).says("there are research");
+    scene.gpuctl(&["describe", "queue", "reserch"], "").exits(4).says("there are default/research");
     // Who may read LocalQueues only does not learn the quota.
     let role = scene.gpuctl(&["auth", "check", "get", "queues", "-n", "default", "--emit-role"], "").out;
     assert!(role.contains("localqueues"), "{role}");
@@ -190,6 +191,9 @@ fn another_queue_needs_another_job(scene: &Scene) {
     assert!(refused.code != 0 && refused.err.contains("--replace"), "{}", refused.err);
     let diff = scene.gpuctl(&["diff", "-f", "-"], &moved).exits(1);
     assert!(diff.err.contains("--replace"), "{} {}", diff.out, diff.err);
+    let misspelt = yaml.replace("queue: research", "queue: othr");
+    scene.gpuctl(&["apply", "-f", "-", "--replace"], &misspelt).exits(4).says("queue `othr` does not exist");
+    scene.running("mover");
     scene.gpuctl(&["apply", "-f", "-", "--replace"], &moved).ok();
     scene.until("mover", |job| job["status"] == "running" && job["queue"] == "other");
     scene.gpuctl(&["delete", "job", "mover", "--force"], "").ok();

@@ -148,7 +148,7 @@ pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
 pub(crate) fn queues() -> Vec<CompletionCandidate> {
     candidates(async |connection| {
         let served = connection.served_queueing().await.ok()?;
-        let found = connection.queues(&served, None).await.ok()?;
+        let (found, _) = connection.queues(&served, None).await.ok()?;
         Some(found.iter().map(crate::view::queues::name).collect())
     })
 }

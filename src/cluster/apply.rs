@@ -141,7 +141,7 @@ impl Connection {
         answer.json(&self.server)
     }
 
-    /// Returns why nobody can change an object: a webhook that does not answer. A dry run, which changes nothing.
+    /// Returns the API server's message when an unreachable webhook blocks changes of an object. Asks by a patch as a dry run.
     pub(crate) async fn blocked_by(&self, path: &str) -> Option<String> {
         let path = with_query(path, &[("dryRun", "All"), ("fieldManager", MANAGER)]);
         let patch = json!({"metadata": {"annotations": {RUN: "dry run"}}}).to_string();

@@ -104,6 +104,17 @@ fn keep_gang(body: &mut Value, live: &Value) {
             None => spec.remove(key),
         };
     }
+    let annotations = |body: &Value, key: &str| body.pointer("/metadata/annotations").and_then(|all| all.get(key)).cloned();
+    for key in [VOLCANO_QUEUE, "scheduling.volcano.sh/group-min-member"] {
+        let there = annotations(live, key);
+        if let Some(wanted) = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            match there {
+                Some(value) => wanted.insert(key.to_owned(), value),
+                None => wanted.remove(key),
+            };
+        }
+    }
+    let Some(template) = body.pointer_mut("/spec/template") else { return };
     // Earlier versions did not write Volcano's queue on the pods of trainings, whose template cannot be changed.
     let queue = live.pointer("/spec/template/metadata/annotations").and_then(|all| all.get(VOLCANO_QUEUE));
     if let Some(annotations) =
@@ -140,6 +151,7 @@ fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str
         Some(before) => annotations.insert(DEFAULTS.to_owned(), before),
         None => annotations.remove(DEFAULTS),
     };
+    keep_gang(body, live);
     body["spec"]["template"] = live.pointer("/spec/template")?.clone();
     // Neither does the job move to another pool or queue, nor end earlier.
     body["metadata"]["labels"] = live.pointer("/metadata/labels")?.clone();

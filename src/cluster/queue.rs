@@ -74,11 +74,22 @@ impl WorkloadStatus<'_> {
                 .admission_checks
                 .iter()
                 .filter(open)
-                .map(|check| format!("{} is {}: {}", check.name, check.state.to_lowercase(), check.message))
+                .map(|check| {
+                    let why = if check.message.is_empty() { String::new() } else { format!(": {}", check.message) };
+                    format!("{} is {}{why}", check.name, check.state.to_lowercase())
+                })
                 .collect();
-            return verdict("AdmissionChecks", format!("quota is reserved; checks are open: {}", checks.join(", ")));
+            let then = if checks.is_empty() {
+                "admission follows".to_owned()
+            } else {
+                format!("checks are open: {}", checks.join(", "))
+            };
+            return verdict("AdmissionChecks", format!("quota is reserved; {then}"));
         }
         let told = self.condition("QuotaReserved").filter(|condition| !condition.message.is_empty());
+        // On an eviction Kueue writes its message into both conditions (pkg/controller/jobframework/reconciler.go).
+        let repeats = |condition: &&Condition<'_>| holds("Evicted").is_some_and(|evicted| evicted.message == condition.message);
+        let told = told.filter(|condition| !repeats(condition));
         let now = told.map(|condition| condition.message.trim_end_matches('.').to_owned());
         // `Preempted` names who it was for; `Evicted` says only that it was. After a resume it still tells of the pause.
         let evicted = holds("Evicted").filter(|evicted| !(active && evicted.reason.starts_with("Deactivated")));
@@ -107,7 +118,7 @@ impl Connection {
         for job in jobs.iter_mut().filter(|job| job.waits_in_queue()) {
             // Workloads of services are owned by their pods.
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
-            job.queue_verdict = owners.find_map(|uid| verdicts.remove(uid)).flatten().map(|verdict| named(verdict, &names));
+            job.queue_verdict = owners.find_map(|uid| verdicts.remove(uid).flatten()).map(|verdict| named(verdict, &names));
         }
     }
 
@@ -202,6 +213,13 @@ mod tests {
         assert_eq!(verdict(&conditions), told("Preempted", &format!("{preempted}; now {quota}")));
         let resumed = json!([no("Pending", quota), yes("Evicted", "Deactivated", "The workload is deactivated")]);
         assert_eq!(verdict(&resumed), told("Pending", quota));
+        let evicted = json!([
+            no("Pending", "The workload is deactivated"),
+            yes("Evicted", "PodsReadyTimeout", "The workload is deactivated")
+        ]);
+        assert_eq!(verdict(&evicted), told("PodsReadyTimeout", "The workload is deactivated"));
+        let reserved = json!([yes("QuotaReserved", "QuotaReserved", "")]);
+        assert_eq!(verdict(&reserved), told("AdmissionChecks", "quota is reserved; admission follows"));
         assert_eq!(verdict(&json!([yes("QuotaReserved", "x", ""), yes("Admitted", "x", "")])), None);
         assert_eq!(verdict(&json!([])).unwrap().0, "Pending");
         let one = QueueVerdict { reason: String::new(), message: "JobUID: b".to_owned() };

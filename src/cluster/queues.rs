@@ -1,17 +1,24 @@
-//! Reads what the cluster serves of queues and gangs: Kueue, Volcano, Kubernetes' own PodGroups, and the names of queues. It
-//! chooses none.
+//! Reads what the cluster serves of queues and gangs: Kueue, Volcano, Kubernetes' own PodGroups, and their queues.
+//! `deploy/queueing.rs` chooses among them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Connection, Failure, unless_forbidden};
+use super::apply::Deletion;
+use super::submit::belongs;
+use super::{Connection, Failure};
 use crate::model::gpu::is_device;
 use crate::model::{GpuCount, Queue, QueueSystem, quantity};
+use crate::render::Rendered;
 
 /// Versions of `scheduling.k8s.io` whose PodGroup has `schedulingPolicy.gang.minCount`, the newest first. Source:
 /// k8s.io/api 0.36.3 and 0.37.0.
 const POD_GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
+
+/// Longest time to wait for the end of a group whose pods are gone.
+const GROUP_WITHIN: Duration = Duration::from_secs(30);
 
 /// Groups and versions that are served; `None` for what is not.
 #[derive(Clone, Debug, Default)]
@@ -49,11 +56,14 @@ impl Connection {
             ServedQueueing { kueue: preferred("kueue.x-k8s.io"), volcano: preferred("scheduling.volcano.sh"), pod_groups: None };
         let versions = group("scheduling.k8s.io").and_then(|group| group["versions"].as_array()).into_iter().flatten();
         let versions: BTreeSet<&str> = versions.filter_map(|version| version["version"].as_str()).collect();
-        if let Some(version) = POD_GROUP_VERSIONS.into_iter().find(|version| versions.contains(version)) {
+        for version in POD_GROUP_VERSIONS.into_iter().filter(|version| versions.contains(version)) {
             let version = format!("scheduling.k8s.io/{version}");
-            let resources = self.get::<Value>(&format!("/apis/{version}")).await?;
+            let resources = self.find::<Value>(&format!("/apis/{version}")).await?.unwrap_or_default();
             let mut names = resources["resources"].as_array().into_iter().flatten();
-            served.pod_groups = names.any(|resource| resource["name"] == "podgroups").then_some(version);
+            if names.any(|resource| resource["name"] == "podgroups") {
+                served.pod_groups = Some(version);
+                break;
+            }
         }
         Ok(served)
     }
@@ -80,29 +90,81 @@ impl Connection {
         Ok(names)
     }
 
-    /// Returns the queues of all systems, by namespace and name; of Kueue those of one namespace where one is given.
-    pub(crate) async fn queues(&self, served: &ServedQueueing, namespace: Option<&str>) -> Result<Vec<Queue>, Failure> {
-        let mut queues = Vec::new();
-        if let Some(version) = served.of(QueueSystem::Kueue) {
-            let path = match namespace {
-                Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/localqueues"),
-                None => format!("/apis/{version}/localqueues"),
-            };
-            // They are the cluster's, and not everybody may read them.
-            let shared = match self.objects(&format!("/apis/{version}/clusterqueues")).await {
-                Err(failure) if failure.is_not_found() => Vec::new(),
-                other => unless_forbidden(other)?.unwrap_or_default(),
-            };
-            let shared: BTreeMap<&str, &Value> = shared.iter().map(|queue| (text(queue, "/metadata/name"), queue)).collect();
-            let local = self.objects(&path).await?;
-            queues.extend(local.iter().map(|queue| of_kueue(queue, shared.get(text(queue, "/spec/clusterQueue")).copied())));
+    /// Waits until the group of an earlier job of the same name is gone: the API server keeps it until the last pod is.
+    pub(crate) async fn without_group(&self, rendered: &Rendered) -> Result<(), Failure> {
+        let Some(group) = rendered.objects.iter().find(|object| object.plural == "podgroups") else { return Ok(()) };
+        let end = Instant::now() + GROUP_WITHIN;
+        while let Some(live) = self.live(group).await?.filter(|live| belongs(group, live)) {
+            let ending = live.pointer("/metadata/deletionTimestamp").is_some();
+            let owner = text(&live, "/metadata/ownerReferences/0/uid");
+            let job = self.live_owner(rendered).await?;
+            if !ending && (owner.is_empty() || job.is_some_and(|job| text(&job, "/metadata/uid") == owner)) {
+                // Another run is making the same job.
+                break;
+            }
+            if Instant::now() > end {
+                let message = format!("podgroup `{}` of an earlier job is still there", group.name());
+                return Err(Failure::conflict("AlreadyExists", message));
+            }
+            if !ending {
+                self.delete(group, Deletion::of(text(&live, "/metadata/uid"))).await?;
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
         }
-        if let Some(version) = served.of(QueueSystem::Volcano) {
-            let found = self.objects(&format!("/apis/{version}/queues")).await?;
-            queues.extend(found.iter().map(of_volcano));
+        Ok(())
+    }
+
+    /// Returns the queues of all systems, by namespace and name, and the systems whose queues may not be listed; of Kueue those
+    /// of one namespace where one is given. Fails when no system's may.
+    pub(crate) async fn queues(
+        &self,
+        served: &ServedQueueing,
+        namespace: Option<&str>,
+    ) -> Result<(Vec<Queue>, Vec<QueueSystem>), Failure> {
+        let (mut queues, mut unseen, mut refused) = (Vec::new(), Vec::new(), None);
+        for system in served.systems() {
+            let version = served.of(system).unwrap_or_default();
+            let found = match system {
+                QueueSystem::Kueue => self.queues_of_kueue(version, namespace).await,
+                QueueSystem::Volcano => self.queues_of_volcano(version).await,
+            };
+            match found {
+                Ok(found) => queues.extend(found),
+                Err(failure) if failure.is_not_found() => {}
+                Err(failure) if failure.is_forbidden() => {
+                    unseen.push(system);
+                    refused.get_or_insert(failure);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        if let Some(failure) = refused.filter(|_| unseen.len() == served.systems().count()) {
+            return Err(failure);
         }
         queues.sort_by(|a, b| (&a.namespace, &a.name, a.system).cmp(&(&b.namespace, &b.name, b.system)));
-        Ok(queues)
+        Ok((queues, unseen))
+    }
+
+    async fn queues_of_kueue(&self, version: &str, namespace: Option<&str>) -> Result<Vec<Queue>, Failure> {
+        let path = match namespace {
+            Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/localqueues"),
+            None => format!("/apis/{version}/localqueues"),
+        };
+        // ClusterQueues are cluster-scoped; ordinary users often may not list them.
+        let shared = match self.objects(&format!("/apis/{version}/clusterqueues")).await {
+            Err(failure) if failure.is_not_found() || failure.is_forbidden() => Vec::new(),
+            other => other?,
+        };
+        let shared: BTreeMap<&str, &Value> = shared.iter().map(|queue| (text(queue, "/metadata/name"), queue)).collect();
+        let local = self.objects(&path).await?;
+        Ok(local.iter().map(|queue| of_kueue(queue, shared.get(text(queue, "/spec/clusterQueue")).copied())).collect())
+    }
+
+    /// Volcano keeps no counts of jobs in its queues (volcano-sh/volcano#4584), so its groups are counted.
+    async fn queues_of_volcano(&self, version: &str) -> Result<Vec<Queue>, Failure> {
+        let found = self.objects(&format!("/apis/{version}/queues")).await?;
+        let groups = self.objects(&format!("/apis/{version}/podgroups")).await.ok();
+        Ok(found.iter().map(|queue| of_volcano(queue, groups.as_deref())).collect())
     }
 
     async fn objects(&self, path: &str) -> Result<Vec<Value>, Failure> {
@@ -125,8 +187,10 @@ fn owned(object: &Value, pointer: &str) -> Option<String> {
     Some(text(object, pointer)).filter(|text| !text.is_empty()).map(ToOwned::to_owned)
 }
 
-fn number(object: &Value, pointer: &str) -> u64 {
-    object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+/// Returns a count of the status; zero where the status leaves it out, `None` where nobody has written a status.
+fn number(object: &Value, field: &str) -> Option<u64> {
+    let status = object["status"].as_object().filter(|status| !status.is_empty())?;
+    Some(status.get(field).and_then(Value::as_u64).unwrap_or(0))
 }
 
 /// Returns how many devices a quantity is.
@@ -147,7 +211,7 @@ fn of_flavors(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     (!counted.is_empty()).then(|| GpuCount(counted.into_iter().sum()))
 }
 
-/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2.
+/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1 whose field is `flavorUsage`.
 fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
     let inactive = |queue: &Value| {
         let conditions = queue["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -165,15 +229,20 @@ fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
         active: inactive.is_none(),
         message: inactive.and_then(|condition| owned(&condition, "/message")),
         quota: (!quotas.is_empty()).then(|| quotas.into_iter().sum()),
-        used: of_flavors(queue.pointer("/status/flavorsUsage"), "total"),
+        used: of_flavors(queue.pointer("/status/flavorsUsage").or_else(|| queue.pointer("/status/flavorUsage")), "total"),
         borrowed: of_flavors(shared.and_then(|shared| shared.pointer("/status/flavorsUsage")), "borrowed"),
-        running: number(queue, "/status/admittedWorkloads"),
-        waiting: number(queue, "/status/pendingWorkloads"),
+        running: number(queue, "admittedWorkloads"),
+        waiting: number(queue, "pendingWorkloads"),
     }
 }
 
-/// Reads a Queue of Volcano's. Source: scheduling.volcano.sh/v1beta1.
-fn of_volcano(queue: &Value) -> Queue {
+/// Reads a Queue of Volcano's; `groups` are all its PodGroups. Source: scheduling.volcano.sh/v1beta1.
+fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
+    let name = text(queue, "/metadata/name");
+    let counted = |phases: &[&str]| {
+        let own = groups?.iter().filter(|group| text(group, "/spec/queue") == name);
+        Some(own.filter(|group| phases.contains(&text(group, "/status/phase"))).count() as u64)
+    };
     let of = |pointer: &str| {
         let resources = queue.pointer(pointer).and_then(Value::as_object)?;
         let counted: Vec<u64> =
@@ -183,16 +252,16 @@ fn of_volcano(queue: &Value) -> Queue {
     let state = text(queue, "/status/state");
     Queue {
         system: QueueSystem::Volcano,
-        name: text(queue, "/metadata/name").to_owned(),
+        name: name.to_owned(),
         namespace: None,
         cluster_queue: None,
         active: matches!(state, "" | "Open"),
-        message: (!matches!(state, "" | "Open")).then(|| format!("the queue is {}", state.to_lowercase())),
+        message: (!matches!(state, "" | "Open")).then(|| format!("its state is {state}")),
         quota: of("/spec/capability").or_else(|| of("/spec/deserved")),
         used: of("/status/allocated"),
         borrowed: None,
-        running: number(queue, "/status/running"),
-        waiting: number(queue, "/status/pending") + number(queue, "/status/inqueue"),
+        running: counted(&["Running"]),
+        waiting: counted(&["", "Pending", "Inqueue"]),
     }
 }
 
@@ -212,12 +281,20 @@ mod tests {
             "status": {"pendingWorkloads": 2, "admittedWorkloads": 1, "flavorsUsage": [flavor("5", "total")]}});
         let queue = of_kueue(&local, Some(&shared));
         assert_eq!((queue.quota, queue.used, queue.borrowed), (Some(GpuCount(12)), Some(GpuCount(5)), Some(GpuCount(3))));
-        assert_eq!((queue.running, queue.waiting, queue.active), (1, 2, true));
+        assert_eq!((queue.running, queue.waiting, queue.active), (Some(1), Some(2), true));
+        let earlier = json!({"status": {"flavorUsage": [flavor("5", "total")]}});
+        assert_eq!(of_kueue(&earlier, None).used, Some(GpuCount(5)));
+        assert_eq!(of_kueue(&json!({}), None).waiting, None, "Kueue has not looked at it");
         let unseen = of_kueue(&local, None);
         assert_eq!((unseen.quota, unseen.borrowed), (None, None), "unknown is not zero");
-        let volcano = of_volcano(&json!({"metadata": {"name": "q"}, "spec": {"capability": {"nvidia.com/gpu": 16, "cpu": "4"}},
-            "status": {"state": "Closed", "allocated": {"nvidia.com/gpu": "8"}, "running": 1, "pending": 1, "inqueue": 1}}));
+        let volcano = json!({"metadata": {"name": "q"}, "spec": {"capability": {"nvidia.com/gpu": 16, "cpu": "4"}},
+            "status": {"state": "Closed", "allocated": {"nvidia.com/gpu": "8"}}});
+        let group = |queue: &str, phase: &str| json!({"spec": {"queue": queue}, "status": {"phase": phase}});
+        let groups =
+            [group("q", "Running"), group("q", "Pending"), group("q", "Inqueue"), group("q", "Completed"), group("r", "Running")];
+        assert_eq!(of_volcano(&volcano, None).waiting, None);
+        let volcano = of_volcano(&volcano, Some(&groups));
         assert_eq!((volcano.quota, volcano.used), (Some(GpuCount(16)), Some(GpuCount(8))));
-        assert_eq!((volcano.active, volcano.waiting), (false, 2));
+        assert_eq!((volcano.active, volcano.running, volcano.waiting), (false, Some(1), Some(2)));
     }
 }

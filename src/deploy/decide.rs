@@ -101,19 +101,21 @@ impl<'r> Judging<'r> {
         }
         let (step, live) = judged.expect("it was just filled");
         if !matches!(step, Action::Nothing) {
-            self.possible(&mut plan, exists, quota, &mut warnings).await?;
+            // A replacement ends what runs, so it is judged like a new job.
+            let changes = exists && !matches!(step, Action::Replace(_));
+            self.possible(&mut plan, changes, quota, &mut warnings).await?;
         }
         warnings.extend(plan.rendered.warnings.clone());
         warnings.extend(connection.take_warnings());
         Ok(Decision { plan, step, live, warnings })
     }
 
-    /// Refuses what can never run here. A job that exists is only warned of, for it may be about to change for the better.
+    /// Refuses what can never run here. A job that is changed in place is only warned of, for it may be about to change for the better.
     /// The API server's refusal for a quota is passed on where the quotas' own numbers do not show it.
     async fn possible(
         &self,
         plan: &mut Plan,
-        exists: bool,
+        changes: bool,
         quota: Option<Failure>,
         warnings: &mut Vec<String>,
     ) -> Result<(), Error> {
@@ -125,7 +127,7 @@ impl<'r> Judging<'r> {
                 told.split_once("exceeded quota").map_or(told.as_str(), |(_, rest)| rest.trim_start_matches(':').trim_start());
             warnings.push(format!("a quota does not allow its pods now, and they wait until it does: {told}"));
         }
-        if exists || self.allow_pending {
+        if changes || self.allow_pending {
             warnings.extend(found.errors.iter().map(as_warning));
             return Ok(());
         }

@@ -205,7 +205,11 @@ pub(crate) async fn end(
             let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());
             let error = Error::new(ErrorName::Timeout, message).cause(labels(&left));
             let blocked = connection.blocked_by(&left[0].path).await;
-            let error = blocked.into_iter().fold(error, Error::cause);
+            if let Some(webhook) = blocked {
+                return Err(error
+                    .cause(webhook)
+                    .hint("it goes when the webhook answers again: tell the cluster's administrator"));
+            }
             return Err(error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name)));
         }
         bell.news(Some(start + how.timeout)).await;

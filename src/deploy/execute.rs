@@ -181,6 +181,7 @@ impl<'w> Writing<'w> {
 
     async fn create(&self, plan: &Plan) -> Result<Value, Error> {
         let connection = self.connection;
+        connection.without_group(&plan.rendered).await?;
         let submitted = connection.submit(&plan.rendered, &self.run, self.keep_partial, &self.progress).await.map_err(broken)?;
         submitted.warnings.iter().for_each(|warning| self.context.terminal.warn(warning));
         // What the server says of it was said when it was judged.

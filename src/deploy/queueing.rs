@@ -36,7 +36,7 @@ impl<'c> Queueing<'c> {
         Ok(Self { connection, served: connection.served_queueing().await?, names: RefCell::default() })
     }
 
-    /// Returns true for a job that this has to decide something about.
+    /// Returns true when the job names a queue or is a training over several nodes.
     pub(super) fn concerns(job: &JobDocument) -> bool {
         job.queue.is_some() || is_gang(job) && job.training.gang != GangWish::None
     }
@@ -81,7 +81,12 @@ impl<'c> Queueing<'c> {
         }
         choice.system = Some(having.first().or(unknown.first()).copied().unwrap_or(first));
         match (having.as_slice(), unknown.as_slice()) {
-            ([_], _) => {}
+            ([_], []) => {}
+            ([one], [other, ..]) => choice.warnings.push(format!(
+                "queue `{queue}` is taken from {}: you may not list queues of {}; `job.queue_system` says which is meant",
+                one.name(),
+                other.name()
+            )),
             ([one, other, ..], _) => {
                 let message = format!("queue `{queue}` exists in {} and in {}", one.name(), other.name());
                 let error = Error::new(ErrorName::reported(ErrorKind::Specification, "QueueAmbiguous"), message);
@@ -122,6 +127,10 @@ impl<'c> Queueing<'c> {
             let error = Error::new(ErrorName::reported(ErrorKind::Specification, "GangNotServed"), message);
             error.hint("omit `job.gang` for the best that the cluster has")
         };
+        let conflict = |wish: &str, system: QueueSystem| {
+            let message = format!("`job.gang: {wish}` cannot be combined with a queue of {}", system.name());
+            Error::new(ErrorName::reported(ErrorKind::Specification, "GangConflict"), message).hint("omit `job.gang`")
+        };
         let of_queue = choice.system.map(|system| match system {
             QueueSystem::Kueue => Gang::Kueue,
             QueueSystem::Volcano => Gang::Volcano,
@@ -129,12 +138,8 @@ impl<'c> Queueing<'c> {
         Ok(match job.training.gang {
             // Volcano's queues admit groups only.
             GangWish::None => of_queue.filter(|gang| *gang == Gang::Volcano),
-            GangWish::Volcano if of_queue == Some(Gang::Kueue) => {
-                let message =
-                    "`job.gang: volcano` and a queue of Kueue's: Kueue admits the pods, Volcano would schedule them past it";
-                let error = Error::new(ErrorName::reported(ErrorKind::Specification, "GangConflict"), message);
-                return Err(error.hint("omit `job.gang`"));
-            }
+            GangWish::Volcano if of_queue == Some(Gang::Kueue) => return Err(conflict("volcano", QueueSystem::Kueue)),
+            GangWish::Native if of_queue == Some(Gang::Volcano) => return Err(conflict("native", QueueSystem::Volcano)),
             GangWish::Volcano => match self.served.of(QueueSystem::Volcano) {
                 Some(_) => Some(Gang::Volcano),
                 None => return Err(not_served("volcano")),
@@ -159,8 +164,9 @@ impl<'c> Queueing<'c> {
     }
 
     async fn may_make_groups(&self, namespace: &str) -> Result<bool, Failure> {
-        let right = Right { place: RightScope::Namespace, group: "scheduling.k8s.io", resource: "podgroups", verb: "create" };
-        Ok(self.connection.may(&BTreeSet::from([right]), Some(namespace)).await?.values().all(|allowed| *allowed))
+        let right = |verb| Right { place: RightScope::Namespace, group: "scheduling.k8s.io", resource: "podgroups", verb };
+        let rights = ["get", "create", "patch"].map(right);
+        Ok(self.connection.may(&rights.into(), Some(namespace)).await?.values().all(|allowed| *allowed))
     }
 }
 

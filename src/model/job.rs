@@ -132,15 +132,13 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Returns true for a job that a queue has not let run, or not any more.
+    /// Returns true while Kueue holds the job, or a pod of a service, back: not admitted yet, or evicted.
     #[must_use]
     pub(crate) fn waits_in_queue(&self) -> bool {
         let ended = ["Complete", "Failed"].iter().any(|kind| self.conditions.contains_key(*kind));
-        self.queued
-            && !self.held
-            && !self.deleting
-            && !ended
-            && self.pods.iter().all(|pod| pod.node.is_none() || pod.deleting || pod.ended())
+        let gated = |pod: &Pod| !pod.deleting && pod.unscheduled.as_ref().is_some_and(|(reason, _)| reason == "SchedulingGated");
+        let held_back = if self.kind.serves() { self.pods.iter().any(gated) } else { self.suspended };
+        self.queued && !self.held && !self.deleting && !ended && held_back
     }
 
     /// Returns why a job that its queue holds back does not run.

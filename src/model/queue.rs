@@ -37,7 +37,7 @@ impl QueueSystem {
 /// What `job.gang` asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GangWish {
-    /// The best that the cluster serves.
+    /// The queue's system, else Kubernetes' own PodGroup where it is served.
     #[default]
     Auto,
     /// The PodGroup of Kubernetes itself (1.36 and later, behind feature gates).
@@ -75,7 +75,7 @@ pub enum Gang {
     Kueue,
 }
 
-/// What a queue says of a job that it has not let run, or not any more.
+/// Kueue's reason for holding a job back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueVerdict {
     /// The queue's own word: `Pending`, `Inadmissible`, `Preempted`.
@@ -101,7 +101,7 @@ pub(crate) struct Queue {
     pub used: Option<GpuCount>,
     /// What its ClusterQueue uses beyond its quota.
     pub borrowed: Option<GpuCount>,
-    /// Jobs that it has let run.
-    pub running: u64,
-    pub waiting: u64,
+    /// Jobs that it has let run; `None` where that is not known.
+    pub running: Option<u64>,
+    pub waiting: Option<u64>,
 }

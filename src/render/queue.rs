@@ -14,8 +14,8 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
     if let Some(queue) = &job.queue {
         match target.queueing {
             Some(QueueSystem::Kueue) => root.body["metadata"]["labels"][KUEUE_QUEUE] = json!(queue),
-            // Volcano's controller reads the pods' annotation (pkg/controllers/podgroup/pg_controller_handler.go); that of the owner
-            // is for people.
+            // Volcano's controller reads the pods' annotation (pkg/controllers/podgroup/pg_controller_handler.go); `get jobs`
+            // reads the owner's.
             Some(QueueSystem::Volcano) => {
                 root.body["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
                 root.body["spec"]["template"]["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
@@ -52,7 +52,7 @@ pub(super) fn pod_group(
     target: &Target,
     labels: &std::collections::BTreeMap<String, String>,
 ) -> Option<Object> {
-    let Some(Gang::Native(version)) = &target.gang else { return None };
+    let Some(Gang::Native(version)) = target.gang.as_ref().filter(|_| !by_volcano(job, target)) else { return None };
     let group = json!({
         "apiVersion": version,
         "kind": "PodGroup",

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::{Object, Refusal, Rendered, Target, overlay, queue};
-use crate::model::Gang;
 use crate::model::labels::{JOB, RETRIES};
+use crate::model::{Gang, GangWish};
 use crate::spec::JobDocument;
 
 /// Returns the objects of a training.
@@ -23,6 +23,9 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let mut warnings = template.warnings.clone();
     if job.training.max_runtime.is_some() {
         warnings.push("max_runtime counts from the moment a pod is on its node, for each attempt anew".to_owned());
+    }
+    if nodes == 1 && matches!(job.training.gang, GangWish::Native | GangWish::Volcano) {
+        warnings.push("`job.gang` has no effect with one node".to_owned());
     }
     if job.training.gang_timeout.is_some() {
         let told = match &target.gang {

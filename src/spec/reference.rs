@@ -31,7 +31,7 @@ pub(super) const JOB: &[Field] = &[
     field(
         &["queue_system", "queueSystem", "queue-system"],
         Word(&QueueSystem::WORDS),
-        "Which system the queue is of, where the cluster has both and each has a queue of that name.",
+        "System that `job.queue` belongs to; needed only where Kueue and Volcano both have a queue of that name.",
         "kueue",
     ),
     field(
@@ -55,7 +55,7 @@ pub(super) const JOB: &[Field] = &[
     field(
         &["gang"],
         Word(&GangWish::WORDS),
-        "Who places the pods of several nodes together, so that none waits for the others on GPUs: auto takes what the cluster has.",
+        "What places all pods of a training over several nodes together, or none: auto takes the queue's system, else the PodGroup of Kubernetes (native).",
         "auto",
     )
     .of(FieldScope::Training),

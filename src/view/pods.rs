@@ -62,7 +62,9 @@ fn pod_status(pod: &Pod) -> String {
         (PodPhase::Running, ..) => "running".to_owned(),
         (PodPhase::Unknown, ..) => "unknown".to_owned(),
         (PodPhase::Pending, _, Some((reason, _))) => format!("pending {reason}"),
-        (PodPhase::Pending, ..) if pod.unscheduled.is_some() => "pending Unschedulable".to_owned(),
+        (PodPhase::Pending, ..) if pod.unscheduled.is_some() => {
+            format!("pending {}", pod.unscheduled.as_ref().map_or("", |(reason, _)| reason))
+        }
         (PodPhase::Pending, ..) => "pending".to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::table::{Cell, Table, left, right};
-use super::text::{clean, state, status_color, status_line};
+use super::text::{clean, or_dash, state, status_color, status_line};
 use super::{Format, TextStyle};
 use crate::model::{GpuCount, Job, Queue, State};
 
@@ -30,8 +30,8 @@ struct QueueItem<'a> {
     gpu_quota: Option<GpuCount>,
     gpu_used: Option<GpuCount>,
     gpu_borrowed: Option<GpuCount>,
-    jobs_running: u64,
-    jobs_waiting: u64,
+    jobs_running: Option<u64>,
+    jobs_waiting: Option<u64>,
 }
 
 /// The answer of `describe queue`.
@@ -93,8 +93,9 @@ pub(crate) fn names(queues: &[Queue]) -> Vec<String> {
     queues.iter().map(name).collect()
 }
 
-fn gpus(count: Option<GpuCount>) -> String {
-    count.map_or_else(|| "-".to_owned(), |count| count.to_string())
+/// Returns a count for a sentence.
+fn told(count: Option<impl ToString>) -> String {
+    count.map_or_else(|| "an unknown number".to_owned(), |count| count.to_string())
 }
 
 #[must_use]
@@ -119,11 +120,11 @@ pub(crate) fn table(queues: &[Queue], format: Format, headers: bool, look: TextS
             queue.namespace.clone().unwrap_or_else(|| "-".to_owned()).into(),
             queue.name.clone().into(),
             queue.system.word().into(),
-            gpus(queue.quota).into(),
-            gpus(queue.used).into(),
-            gpus(queue.borrowed).into(),
-            queue.running.to_string().into(),
-            queue.waiting.to_string().into(),
+            or_dash(queue.quota).into(),
+            or_dash(queue.used).into(),
+            or_dash(queue.borrowed).into(),
+            or_dash(queue.running).into(),
+            or_dash(queue.waiting).into(),
             queue.cluster_queue.clone().unwrap_or_else(|| "-".to_owned()).into(),
             Cell::colored(status, color),
         ]);
@@ -158,8 +159,8 @@ pub(crate) fn text(queue: &Queue, jobs: &[(State, Job)], look: TextStyle, now: T
     }
     let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
     let beyond = beyond.map_or(String::new(), |borrowed| format!("; the cluster queue borrows {borrowed}"));
-    text.push_str(&status_line("GPUs", &format!("{} used of {}{beyond}", gpus(queue.used), gpus(queue.quota))));
-    text.push_str(&status_line("jobs", &format!("{} running, {} waiting", queue.running, queue.waiting)));
+    text.push_str(&status_line("GPUs", &format!("{} used of {}{beyond}", told(queue.used), told(queue.quota))));
+    text.push_str(&status_line("jobs", &format!("{} running, {} waiting", told(queue.running), told(queue.waiting))));
     if jobs.is_empty() {
         return text;
     }
@@ -178,7 +179,12 @@ pub(crate) fn text(queue: &Queue, jobs: &[(State, Job)], look: TextStyle, now: T
             job.gpus().to_string().into(),
             job.user.clone().unwrap_or_default().into(),
             Cell::age(job.created_at, now),
-            job.queue_verdict.as_ref().map_or_else(String::new, |verdict| verdict.message.clone()).into(),
+            job.queue_verdict
+                .as_ref()
+                .map(|verdict| verdict.message.clone())
+                .or_else(|| found.message.clone())
+                .unwrap_or_default()
+                .into(),
         ]);
     }
     text.push_str(&table.show(Format::Table, true, look));

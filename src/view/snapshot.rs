@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::coverage::{percent, rounded};
 use super::hourly::id;
 use super::table::{Table, left, percentages, right};
-use super::text::or_dash;
+use super::text::{count, or_dash};
 use super::{Format, TextStyle, csv};
 use crate::model::{GpuCount, Percent};
 use crate::stats::allocations::{Allocation, AllocationHistory, TopOwner};
@@ -226,6 +226,10 @@ pub(crate) fn table(rows: &[Snapshot], format: Format, headers: bool, look: Text
         ]);
     }
     let unknown = rows.len() - rows.iter().filter(known).count();
-    let note = if unknown == 0 { String::new() } else { format!("nothing is known of {unknown} further times\n") };
+    let note = if unknown == 0 {
+        String::new()
+    } else {
+        format!("{} without data {} not shown\n", count(unknown as u64, "time"), if unknown == 1 { "is" } else { "are" })
+    };
     table.show(format, headers, look) + &note
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List queues of Kueue and Volcano: what they may use, what they use, who waits
+/// List queues of Kueue and Volcano: quota, usage, how many jobs run and wait
 ///
 /// Lists all namespaces, or the one that -n names. QUOTA and BORROWED are those of the ClusterQueue, which several queues may
 /// share; USED is what the jobs of this queue use. Volcano's queues are in no namespace.

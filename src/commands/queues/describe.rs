@@ -6,29 +6,41 @@ use crate::cli::queues::describe::DescribeQueue;
 use crate::cluster::Wanted;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::{Job, Queue, State};
+use crate::model::{Job, Queue, QueueSystem, State, Status};
 use crate::view::{document, queues};
 
 pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let served = super::served(&connection).await?;
-    let (namespace, name) = match args.name.split_once('/') {
-        Some((namespace, name)) => (namespace, name),
-        None => (connection.namespace.as_str(), args.name.as_str()),
-    };
-    let queues = connection.queues(&served, Some(namespace)).await?;
-    let Some(queue) = queues.iter().find(|queue| queue.name == name) else {
-        let there: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
+    let (space, name) = args.name.split_once('/').map_or((None, args.name.as_str()), |(space, name)| (Some(space), name));
+    let namespace = space.unwrap_or(&connection.namespace);
+    let (queues, unseen) = connection.queues(&served, Some(namespace)).await?;
+    for system in unseen {
+        context.terminal.lack(&format!("you may not list queues of {}", system.name()));
+    }
+    let meant = |queue: &&Queue| queue.name == name && (space.is_none() || queue.namespace.as_deref() == space);
+    let mut found = queues.iter().filter(meant);
+    let Some(queue) = found.next() else {
+        let there: Vec<String> = queues::names(&queues);
         let there = if there.is_empty() { "there are none".to_owned() } else { format!("there are {}", there.join(", ")) };
         let message = format!("queue `{name}` does not exist in namespace `{namespace}`; {there}");
         return Err(Error::new(ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"), message).hint("gpuctl get queues"));
     };
+    if let Some(other) = found.next() {
+        let message = format!("queue `{name}` exists in {} and in {}", queue.system.name(), other.system.name());
+        let error = Error::new(ErrorName::reported(ErrorKind::Usage, "QueueAmbiguous"), message);
+        return Err(error.hint(format!("that of Kueue: gpuctl describe queue {namespace}/{name}")));
+    }
     let wanted = Wanted { namespace: queue.namespace.clone(), ..Wanted::default() };
-    let jobs = connection.jobs(&wanted).await?.jobs.into_iter().filter(|job| is_in(job, queue)).map(|job| (State::of(&job), job));
+    let selection = connection.jobs(&wanted).await?;
+    if let Some(unseen) = selection.unseen() {
+        context.terminal.lack(&unseen);
+    }
+    let jobs = selection.jobs.into_iter().filter(|job| is_in(job, queue)).map(|job| (State::of(&job), job));
     let mut jobs: Vec<(State, Job)> = jobs.filter(|(state, _)| !state.status.is_final()).collect();
     // Those that run come first, then those that wait, the oldest first.
-    jobs.sort_by_key(|(_, job)| (job.waits_in_queue(), job.created_at));
+    jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
     let text = document(args.output.into(), &queues::description(queue, &jobs));
     let look = context.terminal.look();
     context.terminal.print(&text.unwrap_or_else(|| queues::text(queue, &jobs, look, context.now())))?;
@@ -36,5 +48,5 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
 }
 
 fn is_in(job: &Job, queue: &Queue) -> bool {
-    job.queue.as_deref() == Some(queue.name.as_str())
+    job.queue.as_deref() == Some(queue.name.as_str()) && job.queued == (queue.system == QueueSystem::Kueue)
 }

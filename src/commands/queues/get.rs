@@ -28,13 +28,16 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
             }
             other => other,
         };
-        let mut found = found?;
+        let (mut found, unseen) = found?;
+        for system in unseen.iter().filter(|_| round.first) {
+            context.terminal.lack(&format!("you may not list queues of {}", system.name()));
+        }
         sort(&mut found, args.list.sort_by);
         let total = found.len();
         let found = options.page.of(found);
         let table = |format, headers| queues::table(&found, format, headers, context.terminal.look());
         let listing = Listing::new(&options, &queues::list(&found, total), "items", queues::names(&found), table);
-        let waits = found.iter().find(|queue| queue.waiting > 0);
+        let waits = found.iter().find(|queue| queue.waiting > Some(0));
         let hint = waits.map(|queue| format!("who waits and why: gpuctl describe queue {}", queues::name(queue)));
         Ok(listing.none("no queues found").hints(hint.into_iter().collect()))
     })

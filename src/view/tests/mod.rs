@@ -173,8 +173,8 @@ fn queues_fit() {
         quota: Some(GpuCount(64)),
         used: Some(GpuCount(48)),
         borrowed: namespace.map(|_| GpuCount(16)),
-        running: 6,
-        waiting,
+        running: namespace.map(|_| 6),
+        waiting: namespace.map(|_| waiting),
     };
     let queues = [
         queue(QueueSystem::Volcano, None, "default", 0),
