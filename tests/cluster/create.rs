@@ -234,6 +234,61 @@ fn a_queue_needs_something_that_serves_it() {
     scene.gpuctl(&["resume", "job", "a"]).ok().out.contains("when its queue admits it").then_some(()).unwrap();
     assert_eq!(scene.get(&["workload", "job-a-1f2e3"])["spec"]["active"], true);
     scene.until("a", "pending", Some("Queued"));
+    volcano_beside_kueue(&scene);
+}
+
+/// Both serve queues, and one name is in both.
+fn volcano_beside_kueue(scene: &Scene) {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let crd = |plural: &str, kind: &str, scope: &str| {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.scheduling.volcano.sh")},
+            "spec": {"group": "scheduling.volcano.sh", "scope": scope, "names": {"plural": plural, "kind": kind},
+                "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": open}}]},
+        })
+    };
+    let (queues, groups) = (crd("queues", "Queue", "Cluster"), crd("podgroups", "PodGroup", "Namespaced"));
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [queues, groups]}));
+    scene.admin.run(&["wait", "--for=condition=Established", "--timeout=30s", "crd/queues.scheduling.volcano.sh"]);
+    let api = "scheduling.volcano.sh/v1beta1";
+    let queue = |name: &str| json!({"apiVersion": api, "kind": "Queue", "metadata": {"name": name}, "spec": {"capability": {"nvidia.com/gpu": 16}}});
+    let group = json!({"apiVersion": api, "kind": "PodGroup", "metadata": {"name": "g", "namespace": "queue"},
+        "spec": {"queue": "batch"}, "status": {"phase": "Pending"}});
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [queue("team"), queue("batch"), group]}));
+    let training = |more: &str| scene.training("v", &format!("job: {{name: NAME{more}}}"));
+    let dry = |yaml: &str| scene.gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "yaml"], yaml).ok().out;
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &training(", queue: team"))
+        .exits(3)
+        .says("queue `team` exists in Kueue and in Volcano");
+    assert!(dry(&training(", queue: team, queue_system: kueue")).contains("kueue.x-k8s.io/queue-name: team"));
+    let shown = dry(&training(", queue: batch"));
+    assert_eq!(shown.matches("scheduling.volcano.sh/queue-name: batch").count(), 2, "on the job and on its pods: {shown}");
+    assert!(shown.contains("schedulerName: volcano"), "{shown}");
+    let two =
+        scene.training("v", "job: {name: NAME, queue: batch, gang: native}\nresources: {pool: POOL, gpu: 1, node_count: 2}");
+    scene.gpuctl_with(&["create", "-f", "-"], &two).exits(3);
+    let list = scene.gpuctl(&["get", "queues", "-o", "json"]).ok().json();
+    let told: Vec<String> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| format!("{}/{}/{}", one["system"], one["name"], one["jobsWaiting"]))
+        .collect();
+    assert_eq!(told, [r#""volcano"/"batch"/1"#, r#""volcano"/"team"/0"#, r#""kueue"/"team"/null"#], "{list:#}");
+    scene.gpuctl(&["describe", "queue", "team"]).exits(2).says("gpuctl describe queue queue/team");
+    let described = scene.gpuctl(&["describe", "queue", "queue/team"]).ok().out;
+    assert!(described.starts_with("queue/team   Kueue") && described.contains("\na "), "{described}");
+    scene.gpuctl(&["describe", "queue", "nope"]).exits(4).says("there are batch, team, queue/team");
+    // Who may list the queues of one system sees those, and is told.
+    let user = format!("--user={}", Persona::Grace.user());
+    scene.admin.run(&["create", "role", "queues", "-n", "queue", "--verb=list", "--resource=localqueues.kueue.x-k8s.io"]);
+    scene.admin.run(&["create", "rolebinding", "queues", "-n", "queue", "--role=queues", &user]);
+    let seen =
+        scene.seen_by(Persona::Grace).gpuctl(&["get", "queues", "-o", "name"]).ok().says("you may not list queues of Volcano");
+    assert_eq!(seen.out, "queue/team\n");
+    scene.admin.run(&["delete", "crd", "queues.scheduling.volcano.sh", "podgroups.scheduling.volcano.sh"]);
 }
 
 #[test]

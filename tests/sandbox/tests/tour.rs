@@ -19,6 +19,7 @@ fn the_tour_works_from_the_first_command_to_the_last() {
     let folder = std::env::temp_dir().join(format!("gpuctl-tour-{}", std::process::id()));
     let up = sandbox(&folder, &["up"]);
     let down = sandbox(&folder, &["down"]);
+    let _ = std::fs::remove_file(folder.with_extension("log"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&up.stdout), text(&up.stderr));
     assert!(up.status.success(), "{out}\n{err}");
