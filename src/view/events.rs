@@ -130,7 +130,8 @@ fn plain_words(event: &Event) -> String {
         "ScalingReplicaSet" if message.contains(" from ") => {
             format!("scaled{} pods", message.find(" from ").map_or("", |at| &message[at..]))
         }
-        "Suspended" => "paused".to_owned(),
+        // The controller does not say who suspended it.
+        "Suspended" => "paused, or held back by its queue".to_owned(),
         "Resumed" => "resumed".to_owned(),
         "Completed" => "completed".to_owned(),
         "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing" | "Failed" | "BackOff" => {
