@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::model::labels::{DEFAULTS, GPU_TYPE, REPLICAS, SHARED_MEMORY_VOLUME, VOLCANO_QUEUE};
+use crate::model::labels::{DEFAULTS, GPU_TYPE, REPLICAS, SHARED_MEMORY_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
 use crate::render::{CACHES, Object, Rendered};
 
 /// What waits where the site's defaults are others than those of a job.
@@ -105,7 +105,7 @@ fn keep_gang(body: &mut Value, live: &Value) {
         };
     }
     let annotations = |body: &Value, key: &str| body.pointer("/metadata/annotations").and_then(|all| all.get(key)).cloned();
-    for key in [VOLCANO_QUEUE, "scheduling.volcano.sh/group-min-member"] {
+    for key in [VOLCANO_QUEUE, VOLCANO_GROUP_SIZE] {
         let there = annotations(live, key);
         if let Some(wanted) = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
             match there {

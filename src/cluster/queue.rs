@@ -108,10 +108,10 @@ impl WorkloadStatus<'_> {
 impl Connection {
     /// Sets what Kueue says of the jobs that wait in its queues. Where Workloads may not be read nothing is set.
     pub(super) async fn explain_queues(&self, jobs: &mut [Job]) {
-        let waiting: Vec<&mut Job> = jobs.iter_mut().filter(|job| job.waits_in_queue()).collect();
-        let namespaces: BTreeSet<String> = waiting.iter().map(|job| job.namespace.clone()).collect();
+        let waiting = jobs.iter().filter(|job| job.waits_in_queue());
+        let namespaces: BTreeSet<&str> = waiting.map(|job| job.namespace.as_str()).collect();
         let Some(first) = namespaces.first() else { return };
-        let namespace = (namespaces.len() == 1).then_some(first.as_str());
+        let namespace = (namespaces.len() == 1).then_some(*first);
         let Ok(Some(mut verdicts)) = self.verdicts(namespace).await else { return };
         let names: HashMap<String, String> =
             jobs.iter().map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))).collect();

@@ -27,6 +27,8 @@ pub(crate) const REPLICAS: &str = "gpuctl/replicas";
 pub(crate) const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// Volcano's annotation of pods: the Queue.
 pub(crate) const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
+/// Volcano's annotation of the owner of pods: how many of them it places together.
+pub(crate) const VOLCANO_GROUP_SIZE: &str = "scheduling.volcano.sh/group-min-member";
 /// Somebody paused a job that a queue admits; the queue's own suspension looks the same.
 pub(crate) const PAUSED: &str = "gpuctl/paused";
 /// The name in the file, where `--generate-name` appended something to it.

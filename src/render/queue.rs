@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
-use crate::model::labels::{KUEUE_QUEUE, VOLCANO_QUEUE};
+use crate::model::labels::{KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
 use crate::model::{Gang, JobKind, QueueSystem};
 use crate::spec::JobDocument;
 
@@ -30,7 +30,7 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
         _ if !by_volcano(job, target) => {}
         JobKind::Training => {
             let pods = job.training.node_count.to_string();
-            root.body["metadata"]["annotations"]["scheduling.volcano.sh/group-min-member"] = json!(pods);
+            root.body["metadata"]["annotations"][VOLCANO_GROUP_SIZE] = json!(pods);
         }
         _ => root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano"),
     }

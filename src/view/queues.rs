@@ -159,7 +159,8 @@ pub(crate) fn text(queue: &Queue, jobs: &[(State, Job)], look: TextStyle, now: T
     }
     let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
     let beyond = beyond.map_or(String::new(), |borrowed| format!("; the cluster queue borrows {borrowed}"));
-    text.push_str(&status_line("GPUs", &format!("{} used of {}{beyond}", told(queue.used), told(queue.quota))));
+    let quota = queue.quota.map_or("; no quota is set, or you may not see it".to_owned(), |quota| format!(" of {quota}"));
+    text.push_str(&status_line("GPUs", &format!("{} used{quota}{beyond}", told(queue.used))));
     text.push_str(&status_line("jobs", &format!("{} running, {} waiting", told(queue.running), told(queue.waiting))));
     if jobs.is_empty() {
         return text;
