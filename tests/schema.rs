@@ -317,6 +317,7 @@ fn every_example_of_a_field_is_right() {
                     "no target",
                     "twice",
                     "`storage.workdirs.path` is missing",
+                    "`checkpoint.path` is missing",
                     "without `resources.cpu`",
                     "needs whole CPUs and memory",
                     "is enforced and not set",

@@ -47,5 +47,7 @@ pub(crate) const POOL_LABEL: &str = "gpuctl/pool";
 pub(crate) const HOME: &str = "gpuctl-system";
 /// How a pod's request for claimed devices is called; behind it stands their number, which nothing else in the pod tells.
 pub(crate) const CLAIMED_GPUS: &str = "gpus-";
+/// How the supervisor of ranks begins a container's last message; a reason, `: ` and a sentence follow.
+pub(crate) const LAST_WORDS: &str = "gpuctl/";
 /// The volume behind `/dev/shm`.
 pub(crate) const SHARED_MEMORY_VOLUME: &str = "shm";

@@ -90,7 +90,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
         return why(create_failure_reason(message), message);
     }
     if let Some((_, (_, message))) = pods.iter().find_map(|pod| pod_failure(pod).map(|why| (pod, why))) {
-        return why("Restarting", format!("{message}; up to {} retries per pod", job.retries));
+        return why("Restarting", format!("{message}; up to {} retries", job.retries));
     }
     if let Some((reason, message)) = &job.start_failure {
         return why(reason, message);
@@ -174,6 +174,22 @@ mod tests {
         job.pods = vec![late, ended(1, "Error")];
         assert_eq!(word(&job), "failed DeadlineExceeded");
         assert_eq!(State::of(&job).message.unwrap(), "rank 0 ran longer than `job.max_runtime`");
+    }
+
+    #[test]
+    fn ranks_that_restart_together_say_why_they_gave_up() {
+        let ended = |rank, code, message: &str| Pod {
+            containers: vec![Container {
+                terminated: Some(ContainerEnd { code, reason: "Error".into(), message: message.into() }),
+                ..Container::default()
+            }],
+            ..pod(rank, PodPhase::Failed)
+        };
+        let words = "gpuctl/OOMKilled: rank 1 ran out of memory (exit code 137); all 3 retries are used";
+        let mut job = job(vec![ended(0, 113, words), ended(1, 137, words)]);
+        job.conditions.insert("Failed".into(), ("PodFailurePolicy".into(), String::new()));
+        assert_eq!(word(&job), "failed OOMKilled");
+        assert_eq!(State::of(&job).message.unwrap(), "rank 1 ran out of memory (exit code 137); all 3 retries are used");
     }
 
     #[test]

@@ -9,12 +9,10 @@ use crate::spec::{EnvValue, JobDocument};
 use super::Target;
 use super::command::Launcher;
 use super::storage::CACHE;
+use super::supervisor::{self, RANK};
 
 /// torch's own default.
 const MASTER_PORT: &str = "29500";
-/// The annotation that the Job controller puts on every pod. `$(JOB_COMPLETION_INDEX)` would stay literal: the
-/// controller appends that variable last.
-const INDEX: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 
 /// Where libraries keep what they download, with a folder of the cache each: huggingface_hub, modelscope, torch.hub, vLLM's
 /// compiled graphs, Triton's kernels.
@@ -106,14 +104,23 @@ fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher
     made.set("MASTER_ADDR", &address);
     made.set("MASTER_PORT", MASTER_PORT);
     made.set("NNODES", &nodes);
-    made.set_from_pod("NODE_RANK", INDEX);
+    made.set_from_pod("NODE_RANK", RANK);
+    if supervisor::supervises(job) {
+        made.set("GPUCTL_HOST", &address);
+        for (name, field) in supervisor::pod_facts() {
+            made.set_from_pod(name, field);
+        }
+    }
+    if let Some(checkpoint) = &job.training.checkpoint {
+        made.set("CHECKPOINT_PATH", &checkpoint.path.value);
+    }
     made.set("NPROC_PER_NODE", &processes);
     made.set("PET_MASTER_ADDR", &address);
     made.set("PET_MASTER_PORT", MASTER_PORT);
     // For those who choose the c10d backend; the static one takes the same place.
     made.set("PET_RDZV_ENDPOINT", &format!("{address}:{MASTER_PORT}"));
     made.set("PET_NNODES", &nodes);
-    made.set_from_pod("PET_NODE_RANK", INDEX);
+    made.set_from_pod("PET_NODE_RANK", RANK);
     made.set("PET_NPROC_PER_NODE", &processes);
     if job.training.node_count == 1 {
         return;
@@ -121,7 +128,7 @@ fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher
     match launcher {
         Launcher::None if job.resources.gpu <= 1 => {
             made.set("WORLD_SIZE", &nodes);
-            made.set_from_pod("RANK", INDEX);
+            made.set_from_pod("RANK", RANK);
             made.set("LOCAL_RANK", "0");
         }
         // It starts torchrun by itself only for several GPUs in one pod.

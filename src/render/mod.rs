@@ -3,6 +3,7 @@
 
 mod affinity;
 mod autoscaler;
+mod checkpoint;
 mod claim;
 mod command;
 mod defaults;
@@ -21,6 +22,7 @@ mod secret;
 mod security;
 mod service;
 mod storage;
+mod supervisor;
 mod tolerations;
 mod training;
 

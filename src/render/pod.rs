@@ -15,7 +15,7 @@ use super::labels::{self, annotations, priority_class_name, priority_value};
 use super::placement::{NodeChoice, choose};
 use super::storage::{PodStorage, storage};
 use super::tolerations::with_site;
-use super::{Object, Refusal, Target, overlay, security};
+use super::{Object, Refusal, Target, checkpoint, overlay, security, supervisor};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::{JobKind, OWN_CONTAINER};
 use crate::spec::{JobDocument, Priority};
@@ -50,7 +50,7 @@ impl RenderedTemplate {
 /// comes after them.
 pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
-    let words = words(job)?;
+    let words = supervisor::wrap(job, checkpoint::resume(job, words(job)?)?)?;
     let labels = labels::labels(job, target, choice.gpu_type.as_ref());
     let storage = storage(job, target, &labels, pods, choice.candidates.len())?;
     let mut warnings = [choice.warnings.clone(), words.warnings.clone(), storage.warnings.clone()].concat();

@@ -16,7 +16,7 @@ use crate::model::{JobKind, Nodes, quantity};
 use crate::spec::{JobDocument, VolumeAccess, Workdir, WorkdirSource};
 
 use super::labels::metadata;
-use super::{Object, Refusal, Target};
+use super::{Object, Refusal, Target, supervisor};
 
 /// A ConfigMap holds at most a mebibyte, encoding included.
 const FILES_KIB: usize = 900;
@@ -51,6 +51,13 @@ pub(super) fn storage(
     storage.model(job);
     storage.shm(job);
     storage.files(job, target, labels)?;
+    if supervisor::supervises(job) {
+        let name = supervisor::config_map_name(job);
+        let source = ConfigMapVolumeSource { name, ..ConfigMapVolumeSource::default() };
+        let volume = Volume { name: "supervisor".to_owned(), config_map: Some(source), ..Volume::default() };
+        storage.add(volume, supervisor::FOLDER, true, None);
+        storage.objects.push(supervisor::config_map(job, target, labels));
+    }
     let on_host = storage.volumes.iter().any(|volume| volume.host_path.is_some());
     if on_host && target.nodes == Nodes::Hidden {
         storage.warnings.push("host paths are each node's own, and it is not known how many nodes qualify".to_owned());

@@ -1,14 +1,12 @@
-//! Renders `kind: training`: an Indexed Job behind a headless Service, one pod per node, retried rank by rank.
+//! Renders `kind: training`: an Indexed Job behind a headless Service, one pod per node.
 
-use k8s_openapi::api::batch::v1::{
-    Job as BatchJob, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
-};
+use k8s_openapi::api::batch::v1::{Job as BatchJob, JobSpec};
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use serde_json::{Value, json};
 
 use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
-use super::{Object, Refusal, Rendered, Target, overlay, queue};
+use super::{Object, Refusal, Rendered, Target, overlay, queue, supervisor};
 use crate::model::labels::{JOB, RETRIES};
 use crate::model::{Gang, GangWish};
 use crate::spec::JobDocument;
@@ -16,24 +14,17 @@ use crate::spec::JobDocument;
 /// Returns the objects of a training.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.training.node_count;
+    let supervised = supervisor::supervises(job);
     let template = template(job, target, nodes, pod_fields(job, target))?;
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
     queue::queue(job, target, &mut root)?;
     let mut warnings = template.warnings.clone();
-    if job.training.max_runtime.is_some() {
-        warnings.push("max_runtime counts from the moment a pod is on its node, for each attempt anew".to_owned());
-    }
     if nodes == 1 && matches!(job.training.gang, GangWish::Native | GangWish::Volcano) {
         warnings.push("`job.gang` has no effect with one node".to_owned());
     }
-    if job.training.gang_timeout.is_some() {
-        let told = match &target.gang {
-            Some(Gang::Native(_) | Gang::Volcano) => "gang_timeout is not needed: no pod starts before all of them fit",
-            _ => "gang_timeout acts only while `gpuctl create --wait` runs: nothing in the cluster enforces it",
-        };
-        warnings.push(told.to_owned());
-    }
+    let placed_together = matches!(target.gang, Some(Gang::Native(_) | Gang::Volcano));
+    warnings.extend(supervisor::told(job, supervised, placed_together));
     let probe = probe(job, target, &template);
     let mut objects = template.objects;
     objects.extend(queue::pod_group(job, target, &template.labels));
@@ -45,7 +36,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
 /// Returns what only the pods of a training have.
 fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     let mut fields = json!({"restartPolicy": "Never", "subdomain": job.id()});
-    if let Some(limit) = job.training.max_runtime {
+    if let Some(limit) = job.training.max_runtime.filter(|_| !supervisor::supervises(job)) {
         // The Job's own deadline counts waiting too; a pod's counts from its node on.
         fields["activeDeadlineSeconds"] = json!(limit.as_secs());
     }
@@ -60,7 +51,6 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
     let mut annotations = root_annotations(job, target);
     annotations.insert(RETRIES.to_owned(), job.training.retries.to_string());
     meta.annotations = Some(annotations);
-    let disrupted = PodFailurePolicyOnPodConditionsPattern { type_: "DisruptionTarget".to_owned(), status: "True".to_owned() };
     BatchJob {
         metadata: meta,
         spec: Some(JobSpec {
@@ -70,14 +60,7 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
             // One count for all ranks would be used up by ranks that crash together.
             backoff_limit_per_index: Some(retries),
             max_failed_indexes: Some(0),
-            // Only the pod that was evicted itself is free of charge; peers that crash because of it count.
-            pod_failure_policy: Some(PodFailurePolicy {
-                rules: vec![PodFailurePolicyRule {
-                    action: "Ignore".to_owned(),
-                    on_pod_conditions: Some(vec![disrupted]),
-                    on_exit_codes: None,
-                }],
-            }),
+            pod_failure_policy: Some(supervisor::failure_policy(supervisor::supervises(job))),
             // Never two pods of one rank at the same checkpoint.
             pod_replacement_policy: Some("Failed".to_owned()),
             ttl_seconds_after_finished: job.training.keep_for.map(|time| i32::try_from(time.as_secs()).unwrap_or(i32::MAX)),

@@ -8,7 +8,7 @@ use super::pool_document::{Pool, Quota};
 use super::problem::Problems;
 use super::service_document::{Autoscaling, Service};
 use super::site_share::SiteShare;
-use super::values::{EnvVariable, Priority};
+use super::values::{EnvVariable, Priority, Restart};
 use crate::model::{GangWish, JobKind, QueueSystem};
 
 /// The documents of a file that has no errors.
@@ -280,6 +280,15 @@ impl VolumeAccess {
     }
 }
 
+/// `checkpoint`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// A folder of the container.
+    pub path: Located<String>,
+    /// Arguments for the command as soon as the folder has something in it.
+    pub resume: Vec<String>,
+}
+
 /// Fields of `kind: training` only.
 #[derive(Clone, Debug)]
 pub struct Training {
@@ -289,8 +298,14 @@ pub struct Training {
     pub epochs: Option<u32>,
     /// Per GPU.
     pub batch_size: Option<u32>,
-    /// Retries of each pod.
+    /// How often a failure is followed by another attempt.
     pub retries: u32,
+    /// What a failure restarts; `None` where the file does not say.
+    pub restart: Option<Restart>,
+    /// Longest time without a line from any rank.
+    pub hang_timeout: Option<Duration>,
+    /// Where checkpoints lie, and how to go on from them.
+    pub checkpoint: Option<Checkpoint>,
     /// Longest run of the job.
     pub max_runtime: Option<Duration>,
     /// Who is to place the pods together.
@@ -308,6 +323,9 @@ impl Default for Training {
             epochs: None,
             batch_size: None,
             retries: 3,
+            restart: None,
+            hang_timeout: None,
+            checkpoint: None,
             max_runtime: None,
             gang: GangWish::Auto,
             gang_timeout: None,

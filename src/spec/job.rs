@@ -5,8 +5,8 @@ use super::fields::{Fields, Located, Reader};
 use super::problem::{FilePosition, Problem};
 use super::site_share::SiteShare;
 use super::tree::YamlNode;
-use super::values::Priority;
-use super::{environment, reference, security, service, storage};
+use super::values::{Priority, Restart};
+use super::{environment, reference, restart, security, service, storage};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GangWish, JobKind, QueueSystem, quantity};
 
@@ -56,9 +56,10 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
         }
         (service, autoscaling)
     };
+    let checkpoint = restart::checkpoint(reader, &mut document, kind);
     document.finish(reader);
     let (head, environment) = (head?, environment?);
-    let training = Training { node_count, ..head.training };
+    let training = Training { node_count, checkpoint, ..head.training };
     let name = head.name?;
     fits_names(reader, &name, kind, node_count);
     Some(JobDocument {
@@ -131,7 +132,8 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     };
     let epochs = number(reader, "epochs", 1..=u32::MAX);
     let batch_size = number(reader, "batch_size", 1..=u32::MAX);
-    let retries = number(reader, "retries", 0..=100).unwrap_or(3);
+    let retries = number(reader, "retries", 0..=100);
+    let restart = restart::restart(reader, fields, retries);
     let gang = fields.take(reader, "gang").and_then(|node| reader.word(node, "gang", &GangWish::WORDS));
     let gang = gang.map_or_else(GangWish::default, GangWish::of);
     let mut duration =
@@ -140,7 +142,10 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
         node_count: 1,
         epochs,
         batch_size,
-        retries,
+        retries: if restart == Some(Restart::Never) { 0 } else { retries.unwrap_or(3) },
+        restart,
+        hang_timeout: duration(reader, "hang_timeout").filter(|time| !time.is_zero()),
+        checkpoint: None,
         max_runtime: duration(reader, "max_runtime").filter(|time| !time.is_zero()),
         gang,
         gang_timeout: duration(reader, "gang_timeout"),

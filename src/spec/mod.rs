@@ -18,6 +18,7 @@ pub mod port;
 pub(crate) mod preset;
 mod problem;
 pub mod reference;
+mod restart;
 pub mod schema;
 mod secret_names;
 mod secrets;
@@ -32,7 +33,8 @@ mod values;
 
 pub use defaults_document::{DefaultRow, Defaults, SiteDefaults, SiteLimits};
 pub use document::{
-    Command, Document, JobDocument, JobResources, Model, Parsed, Share, Training, VolumeAccess, Workdir, WorkdirSource,
+    Checkpoint, Command, Document, JobDocument, JobResources, Model, Parsed, Share, Training, VolumeAccess, Workdir,
+    WorkdirSource,
 };
 pub use fields::{Located, WrittenGpuType, nearest};
 pub use inherit::inherit;
@@ -47,7 +49,7 @@ pub use security::Security;
 pub use service_document::{Autoscaling, HealthCheck, Service};
 pub use site_share::{Inherited, SiteShare, SiteToleration};
 
-pub use values::{EnvValue, EnvVariable, Priority};
+pub use values::{EnvValue, EnvVariable, Priority, Restart};
 
 use crate::model::JobKind;
 use fields::Reader;

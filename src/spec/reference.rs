@@ -2,73 +2,17 @@
 //! from it, and a test holds it against the readers.
 
 mod defaults;
+mod job;
 
 use super::shape::Shape::{
-    AbsolutePath, Block, Boolean, ByName, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, Labels,
-    ModelPath, ObjectName, OneOrMany, Overlay, PoolNodes, Security, Share, ShortDuration, Text, TextMap, UrlPath, Variables,
-    Whole, Word, Workdirs,
+    AbsolutePath, Block, Boolean, ByName, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, ModelPath,
+    ObjectName, OneOrMany, Overlay, PoolNodes, Security, Share, ShortDuration, Text, UrlPath, Variables, Whole, Word, Workdirs,
 };
 use super::shape::{Field, FieldScope, field};
-use crate::model::{GangWish, QueueSystem};
 
 pub use defaults::{DEFAULTS, scope_names};
 pub(super) use defaults::{ENFORCEABLE, KIND_SCOPES, SCOPE, SITE_LIMITS, TOLERATION};
-
-pub(super) const JOB: &[Field] = &[
-    field(
-        &["name"],
-        Label,
-        "Name of everything that is made, and the id of the job. A DNS label; its pods get something appended.",
-        "NAME",
-    )
-    .needed(),
-    field(&["namespace"], ObjectName, "Namespace; without it -n, else that of the context.", "team-a"),
-    field(&["description"], Text, "A sentence for people; shown by `describe job`.", "what it is for"),
-    field(&["priority"], Text, "high, medium or low; any other word is the name of an existing PriorityClass.", "medium"),
-    field(&["labels"], Labels, "Labels of every object and pod: what `report --by label=KEY` groups by.", "{team: research}"),
-    field(&["annotations"], TextMap, "Annotations of every object and pod.", "{cost-center: '42'}"),
-    field(&["queue"], Text, "Queue of Kueue or Volcano, where the cluster has one.", "research"),
-    field(
-        &["queue_system", "queueSystem", "queue-system"],
-        Word(&QueueSystem::WORDS),
-        "System that `job.queue` belongs to; needed only where Kueue and Volcano both have a queue of that name.",
-        "kueue",
-    ),
-    field(
-        &["grace_period", "gracePeriod", "grace-period"],
-        Duration,
-        "Time that containers get to end, to save a checkpoint.",
-        "2m",
-    ),
-    field(&["epochs"], Whole(1, u32::MAX), "Set as EPOCHS for the program.", "3").of(FieldScope::Training),
-    field(
-        &["batch_size", "batchSize", "batch-size"],
-        Whole(1, u32::MAX),
-        "Per GPU; set as BATCH_SIZE, and GLOBAL_BATCH_SIZE for all GPUs.",
-        "8",
-    )
-    .of(FieldScope::Training),
-    field(&["retries"], Whole(0, 100), "How often each node's pod is tried again after a failure; 3 without it.", "3")
-        .of(FieldScope::Training),
-    field(&["max_runtime", "maxRuntime", "max-runtime"], Duration, "Longest time that it may run, waiting not counted.", "12h")
-        .of(FieldScope::Training),
-    field(
-        &["gang"],
-        Word(&GangWish::WORDS),
-        "What places all pods of a training over several nodes together, or none: auto takes the queue's system, else the PodGroup of Kubernetes (native).",
-        "auto",
-    )
-    .of(FieldScope::Training),
-    field(
-        &["gang_timeout", "gangTimeout", "gang-timeout"],
-        Duration,
-        "How long some pods hold their GPUs while others wait, before all give them back.",
-        "10m",
-    )
-    .of(FieldScope::Training),
-    field(&["keep_for", "keepFor", "keep-for"], Duration, "How long the job is kept after its end.", "7d")
-        .of(FieldScope::Training),
-];
+pub(super) use job::{CHECKPOINT, JOB};
 
 /// The list form of a variable.
 pub(super) const VARIABLE: &[Field] = &[
@@ -276,6 +220,7 @@ pub const DOCUMENT: &[Field] = &[
     field(&["model"], Block(MODEL), "The model, for the program and for placeholders.", ""),
     field(&["resources"], Block(RESOURCES), "What each pod gets, and where.", ""),
     field(&["storage"], Block(STORAGE), "What is mounted.", ""),
+    field(&["checkpoint"], Block(CHECKPOINT), "Where checkpoints lie, and how to go on from them.", "").of(FieldScope::Training),
     field(&["service"], Block(SERVICE), "How it is reached.", "").of(FieldScope::Serving).needed_to_serve(),
     field(&["autoscaling"], Block(AUTOSCALING), "How many pods, by what they do.", "").of(FieldScope::Service),
     field(

@@ -194,7 +194,7 @@ fn each_mistake_has_its_message() {
         ("files: [*x]", "5:9: aliases (`*name`) are not read | write the value out"),
         (
             "zzz: 1",
-            "5:1: unknown field `zzz` | known values: kind, version, job, environment, model, resources, storage, security, files, pod",
+            "5:1: unknown field `zzz` | known values: kind, version, job, environment, model, resources, storage, security, files, pod, checkpoint",
         ),
         (
             "model: {name: '{{model.nam}}'}",

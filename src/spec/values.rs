@@ -1,4 +1,4 @@
-//! Values that a job and its site's defaults both have: a priority, a variable of the container.
+//! Values with words of their own: a priority, what a failed rank restarts, a variable of the container.
 
 /// `job.priority`: one of the three PriorityClasses of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,32 @@ impl Priority {
             "medium" => Self::Medium,
             "low" => Self::Low,
             other => Self::Class(other.to_owned()),
+        }
+    }
+}
+
+/// `job.restart`: what the failure of a rank restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// All ranks together, in their pods; that costs one retry.
+    All,
+    /// The pod of that rank; each rank has retries of its own.
+    Rank,
+    /// Nothing: the first failure ends the training.
+    Never,
+}
+
+impl Restart {
+    /// The words of the field.
+    pub const WORDS: [&'static str; 3] = ["all", "rank", "never"];
+
+    /// Returns the value of a word.
+    #[must_use]
+    pub(super) fn of(word: &str) -> Self {
+        match word {
+            "rank" => Self::Rank,
+            "never" => Self::Never,
+            _ => Self::All,
         }
     }
 }

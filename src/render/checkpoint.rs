@@ -1,0 +1,90 @@
+//! Makes a command go on from its checkpoints: a line of shell looks into the folder each time before the command starts, so
+//! that it holds for a retry, for a pod on another node and for a job that is submitted again. What is in the folder is the
+//! program's own affair.
+
+use super::Refusal;
+use super::command::Words;
+use crate::spec::{Checkpoint, Command, JobDocument};
+
+/// Where the user's shell line wants the arguments, when they do not belong at its end.
+const ARGUMENTS: &str = "$CHECKPOINT_ARGS";
+
+/// Adds the look into the folder to the command.
+pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refusal> {
+    let Some(checkpoint) = &job.training.checkpoint else { return Ok(words) };
+    if !is_mounted(job, &checkpoint.path.value) {
+        words.warnings.push(format!("checkpoints in {} are lost with their pod: mount a workdir there", checkpoint.path.value));
+    }
+    if checkpoint.resume.is_empty() {
+        return Ok(words);
+    }
+    let refuse = |message: &str, hint: &str| Refusal::new("CheckpointConflict", message, hint).at(Some(checkpoint.path.at));
+    let Some(command) = words.command.take() else {
+        return Err(refuse("`checkpoint.resume` needs `environment.command`", "write the command that the image starts"));
+    };
+    let in_shell = matches!(job.command, Command::Shell(_)) || matches!(job.args, Command::Shell(_));
+    let line = in_shell.then(|| command.get(2).cloned()).flatten();
+    let (look, start) = (look(checkpoint), "exec \"$@\"");
+    words.command = Some(match line {
+        Some(line) if line.contains(ARGUMENTS) => shell(format!("{look}CHECKPOINT_ARGS=\"$*\"\n{line}"), &command[3..]),
+        Some(line) if line.starts_with("exec ") && line.contains("\"$@\"") => {
+            shell(format!("{}{line}", appended(checkpoint)), &command[3..])
+        }
+        Some(line) if line.starts_with("exec ") => shell(format!("{look}{line} \"$@\""), &["sh".to_owned()]),
+        Some(_) => {
+            let message = "where the arguments of `checkpoint.resume` belong in this shell line cannot be told";
+            return Err(refuse(message, "write $CHECKPOINT_ARGS there, or the command as a list"));
+        }
+        None => {
+            let mut all = vec!["sh".to_owned(), "-c".to_owned(), format!("{}{start}", appended(checkpoint)), "sh".to_owned()];
+            all.extend(command);
+            all
+        }
+    });
+    Ok(words)
+}
+
+fn shell(line: String, rest: &[String]) -> Vec<String> {
+    [vec!["sh".to_owned(), "-c".to_owned(), line], rest.to_vec()].concat()
+}
+
+fn is_mounted(job: &JobDocument, path: &str) -> bool {
+    job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
+}
+
+/// Sets `CHECKPOINT_LATEST`; the arguments become `"$@"`.
+fn look(checkpoint: &Checkpoint) -> String {
+    format!("set --\n{}", appended(checkpoint))
+}
+
+/// Appends the arguments to `"$@"` when the folder is not empty.
+fn appended(checkpoint: &Checkpoint) -> String {
+    let newest =
+        "CHECKPOINT_LATEST=$CHECKPOINT_PATH/$(ls -1t \"$CHECKPOINT_PATH\" 2>/dev/null | { IFS= read -r name; echo \"$name\"; })";
+    let arguments: Vec<String> = checkpoint.resume.iter().map(|argument| quoted(argument)).collect();
+    format!(
+        "{newest}\nexport CHECKPOINT_LATEST\nif [ \"$CHECKPOINT_LATEST\" != \"$CHECKPOINT_PATH/\" ]; then set -- \"$@\" {}; fi\n",
+        arguments.join(" ")
+    )
+}
+
+/// Quotes an argument for a shell; the two variables stay.
+fn quoted(argument: &str) -> String {
+    let mut text = String::from("\"");
+    let mut rest = argument;
+    while let Some(next) = rest.chars().next() {
+        let variable = ["$CHECKPOINT_PATH", "$CHECKPOINT_LATEST"].into_iter().find(|name| rest.starts_with(name));
+        match (variable, next) {
+            (Some(name), _) => {
+                text.push_str(name);
+                rest = &rest[name.len()..];
+                continue;
+            }
+            (None, '"' | '\\' | '$' | '`') => text.extend(['\\', next]),
+            (None, other) => text.push(other),
+        }
+        rest = &rest[next.len_utf8()..];
+    }
+    text.push('"');
+    text
+}

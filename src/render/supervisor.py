@@ -1,0 +1,589 @@
+"""Runs one rank of a training and keeps all ranks in step. gpuctl puts this program before the training's own command.
+
+The command starts when every rank is there. Rank 0 coordinates: when a rank fails, all ranks stop and start again
+together, in the pods that they have, and that costs one retry. A rank whose pod was taken away costs what the Job
+controller counted for it: nothing after an eviction. It knows nothing of Kubernetes but its arguments, needs Python 3.6
+without packages, and is one thread around `select`, beside the one that connects.
+"""
+
+import argparse
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+FAILED = 113  # The Job's failure policy ends the training.
+NOT_PLACED = 114  # The Job's failure policy replaces the pod at no cost.
+ALIVE = 5.0  # Seconds between two signs of life.
+SHARED_MEMORY = "/dev/shm"
+
+
+def say(text):
+    sys.stderr.write("gpuctl: %s\n" % text)
+    sys.stderr.flush()
+
+
+def ranks(numbers):
+    """Names ranks briefly: `rank 3`, `ranks 1, 2 and 5 more`."""
+    numbers = sorted(numbers)
+    shown = ", ".join(str(number) for number in numbers[:8])
+    more = " and %d more" % (len(numbers) - 8) if len(numbers) > 8 else ""
+    return ("rank " if len(numbers) == 1 else "ranks ") + shown + more
+
+
+def span(seconds):
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size and seconds % size == 0:
+            return "%d%s" % (seconds // size, unit)
+    return "%gs" % seconds
+
+
+class Wire:
+    """Messages over a socket: one JSON object per line."""
+
+    def __init__(self, sock):
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock, self.incoming, self.outgoing = sock, b"", b""
+        self.open, self.heard, self.rank = True, time.monotonic(), None
+
+    def fileno(self):
+        return self.sock.fileno()
+
+    def send(self, **message):
+        self.outgoing += json.dumps(message).encode() + b"\n"
+        self.flush()
+
+    def flush(self):
+        try:
+            while self.open and self.outgoing:
+                self.outgoing = self.outgoing[self.sock.send(self.outgoing) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()
+
+    def receive(self):
+        """Returns the messages that have arrived; what is no message closes the wire."""
+        try:
+            data = self.sock.recv(65536)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data or len(self.incoming) > 1 << 20:
+            self.close()
+            return []
+        self.heard = time.monotonic()
+        *lines, self.incoming = (self.incoming + data).split(b"\n")
+        try:
+            messages = [json.loads(line.decode()) for line in lines]
+            return [dict(message) for message in messages]
+        except ValueError:
+            self.close()
+            return []
+
+    def close(self):
+        if self.open:
+            self.open = False
+            self.sock.close()
+
+
+class Child:
+    """The training's own command, and every process that descends from it."""
+
+    def __init__(self, command, attempt, watched):
+        self.ended, self.told, self.pipe, self.pid = None, time.monotonic(), None, None
+        self.kills = killed_for_memory()
+        out, into = os.pipe() if watched else (None, None)
+        environment = dict(os.environ, GPUCTL_ATTEMPT=str(attempt))
+        try:
+            self.process = subprocess.Popen(
+                command, stdout=into, stderr=into, env=environment, start_new_session=True
+            )
+            self.pid, self.pipe = self.process.pid, out
+        except OSError as error:
+            say("cannot start %s: %s" % (command[0], error.strerror))
+            self.ended = 127 if isinstance(error, FileNotFoundError) else 126
+        if into is not None:
+            os.close(into)
+
+    def pass_on(self):
+        """Copies what the command prints to the container's output, and notes that it printed something."""
+        data = os.read(self.pipe, 65536)
+        if not data:
+            os.close(self.pipe)
+            self.pipe = None
+        elif b"\n" in data or b"\r" in data:
+            self.told = time.monotonic()
+        while data:
+            data = data[os.write(1, data) :]
+
+    def signal(self, number):
+        for target in (-self.pid, self.pid):
+            try:
+                os.kill(target, number)
+                return
+            except ProcessLookupError:
+                pass
+
+    def kill(self):
+        """Ends everything that is left: workers in sessions of their own outlive a launcher that was killed."""
+        for pid in descendants():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def descendants():
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name) as file:
+                    fields = file.read().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[0] != "Z":
+                parents[int(name)] = int(fields[1])
+    own, found = os.getpid(), []
+    for pid in parents:
+        above = parents[pid]
+        while above in parents and above != own:
+            above = parents[above]
+        if above == own:
+            found.append(pid)
+    return found
+
+
+def killed_for_memory():
+    """How many processes of this container the kernel has killed for want of memory; None where it does not say."""
+    for place in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        try:
+            with open(place) as file:
+                counts = dict(line.split() for line in file)
+            return int(counts["oom_kill"])
+        except (OSError, KeyError, ValueError):
+            pass
+    return None
+
+
+def clean_shared_memory():
+    """Removes what killed processes left in /dev/shm, which counts against the container's memory."""
+    for name in os.listdir(SHARED_MEMORY) if os.path.isdir(SHARED_MEMORY) else []:
+        if name.startswith(("torch_", "nccl-", "psm_", "pymp-", "sem.mp-", "__KMP_REGISTERED_LIB")):
+            try:
+                os.unlink(os.path.join(SHARED_MEMORY, name))
+            except OSError:
+                pass
+
+
+class Coordinator:
+    """Decides for all ranks when they start, stop and end. Lives in rank 0."""
+
+    def __init__(self, options):
+        self.options = options
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("", options.port))
+        self.listener.listen(min(options.ranks * 2, 4096))
+        self.listener.setblocking(False)
+        self.wires, self.members = [], {}
+        self.state = "gathering"
+        self.attempt, self.first_start = 0, None
+        self.failed_here, self.failures = 0, {}
+        self.born = self.since = time.monotonic()
+        self.faults, self.away, self.told, self.first_to_go = [], set(), None, False
+
+    def used(self):
+        return self.failed_here + sum(self.failures.values())
+
+    def accept(self):
+        sock, _ = self.listener.accept()
+        self.wires.append(Wire(sock))
+
+    def hear(self, wire):
+        for message in wire.receive():
+            kind = message.get("kind")
+            if kind == "hello" and message.get("run") == self.options.run:
+                self.hello(wire, message)
+            elif wire.rank is None or self.members[wire.rank]["wire"] is not wire:
+                wire.close()
+            elif kind == "alive":
+                self.members[wire.rank]["quiet"] = message["quiet"]
+                wire.send(kind="alive")
+            elif kind == "ended":
+                self.ended(wire.rank, message)
+            elif kind == "leaving":
+                self.away.add(wire.rank)
+                self.stop("%s: the pod is taken away" % ranks([wire.rank]))
+
+    def hello(self, wire, message):
+        rank, known = message["rank"], self.members.get(message["rank"])
+        wire.rank = rank
+        self.members[rank] = {
+            "wire": wire, "pod": message["pod"], "state": message["state"], "attempt": message["attempt"], "quiet": 0.0,
+        }  # fmt: skip
+        if known:
+            known["wire"].close()
+        self.failures[rank] = max(self.failures.get(rank, 0), message["failures"])
+        # Rank 0 may have been replaced: the others remember what it knew.
+        self.attempt = max(self.attempt, message["attempt"])
+        self.failed_here = max(self.failed_here, message["failed"])
+        starts = [start for start in (self.first_start, message["first_start"]) if start]
+        self.first_start = min(starts) if starts else None
+        goes_on = self.state == "running" and known and known["pod"] == message["pod"]
+        if not goes_on:
+            if self.state in ("running", "settling"):
+                self.away.add(rank)
+                self.stop("%s: the pod is new" % ranks([rank]))
+            elif message["state"] == "running":
+                self.members[rank]["state"] = "stopping"
+                wire.send(kind="stop", text="rank 0: the pod is new")
+        elif message["state"] != "running":
+            self.ended(rank, message)
+
+    def ended(self, rank, message):
+        member = self.members[rank]
+        member["state"] = "done" if message["code"] == 0 else "idle"
+        if self.state not in ("running", "settling") or message["attempt"] != self.attempt:
+            return
+        if message["code"] != 0:
+            self.faults.append((rank, message))
+            if self.state == "running":
+                # Peers of a pod that is gone end as well: give the news of it time to arrive.
+                self.state, self.since = "settling", time.monotonic()
+
+    def tick(self):
+        now = time.monotonic()
+        self.wires = [wire for wire in self.wires if wire.open]
+        gone = [
+            rank
+            for rank, member in self.members.items()
+            if not member["wire"].open or now - member["wire"].heard > self.options.patience
+        ]
+        limit = self.options.max_runtime
+        if self.state == "gathering":
+            for rank in gone:
+                self.members.pop(rank)["wire"].close()
+            self.gather(now)
+        elif self.state == "settling" and now - self.since > self.options.settle:
+            self.settle(gone)
+        elif self.state == "running":
+            self.watch(gone, now)
+        if self.state != "ending" and limit and self.first_start and time.time() - self.first_start > limit:
+            self.end("DeadlineExceeded", "the training ran longer than `job.max_runtime` (%s)" % span(limit))
+
+    def gather(self, now):
+        missing = set(range(self.options.ranks)) - set(self.members)
+        stopping = [rank for rank, member in self.members.items() if member["state"] in ("running", "stopping")]
+        if self.used() > self.options.retries:
+            self.end("Error", "all %d retries are used" % self.options.retries)
+        elif not missing and not stopping:
+            self.attempt += 1
+            self.first_start = self.first_start or time.time()
+            self.faults, self.away, self.state, self.since = [], set(), "running", now
+            for member in self.members.values():
+                member["state"], member["quiet"] = "running", 0.0
+            self.tell(
+                kind="start", attempt=self.attempt, failed=self.failed_here, used=self.used(), first_start=self.first_start
+            )
+        elif missing and missing != self.told and now - self.since > ALIVE:
+            self.told = missing
+            say("%d of %d ranks are there, %s not" % (len(self.members), self.options.ranks, ranks(missing)))
+
+    def watch(self, gone, now):
+        if all(member["state"] == "done" for member in self.members.values()):
+            self.state, self.since = "ending", now
+            self.tell(kind="finish")
+            return
+        lost = [rank for rank in gone if self.members[rank]["state"] != "done"]
+        if lost and all(now - self.members[rank]["wire"].heard > self.options.settle for rank in lost):
+            self.away.update(lost)
+            self.stop("%s: the pod is gone" % ranks(lost))
+        running = [member["quiet"] for member in self.members.values() if member["state"] == "running"]
+        limit = self.options.hang_timeout
+        if limit and running and min(running) > limit and now - self.since > limit:
+            self.failed("NoProgress", "no rank printed a line for %s (`job.hang_timeout`)" % span(limit), None, 1)
+
+    def settle(self, gone):
+        self.away.update(gone)
+        if self.away:
+            self.stop("%s: the pod is gone" % ranks(self.away))
+            return
+        rank, fault = self.faults[0]
+        code = fault["code"]
+        if fault["memory"]:
+            self.failed("OOMKilled", "rank %d ran out of memory (exit code %d)" % (rank, code), rank, code)
+        else:
+            self.failed("Error", "rank %d ended with exit code %d" % (rank, code), rank, code)
+
+    def failed(self, reason, text, rank, code):
+        self.failed_here += 1
+        used, all_of_them = self.used(), self.options.retries
+        if used > all_of_them:
+            retries = "there are no retries" if all_of_them == 0 else "all %d retries are used" % all_of_them
+            self.end(reason, "%s; %s" % (text, retries), rank, code)
+        else:
+            self.stop("%s; retry %d of %d" % (text, used, all_of_them))
+
+    def stop(self, text):
+        if self.state in ("running", "settling"):
+            self.state, self.since, self.told = "gathering", time.monotonic(), None
+            for member in self.members.values():
+                if member["state"] == "running":
+                    member["state"] = "stopping"
+            self.tell(kind="stop", text=text, failed=self.failed_here)
+
+    def end(self, reason, text, rank=None, code=1):
+        self.state, self.since, self.first_to_go = "ending", time.monotonic(), rank == 0
+        self.tell(kind="end", reason=reason, text=text, rank=rank, code=code)
+
+    def tell(self, **message):
+        for member in self.members.values():
+            member["wire"].send(**message)
+
+    def is_over(self):
+        """True when nobody needs rank 0 any more."""
+        others = [member["wire"] for rank, member in self.members.items() if rank != 0]
+        waited = time.monotonic() - self.since
+        told = not any(wire.outgoing for wire in others) and waited > 0.7
+        late = waited > self.options.grace + 10
+        return self.state == "ending" and (late or self.first_to_go and told or not any(wire.open for wire in others))
+
+
+class Rank:
+    """One rank: its command, and its wire to the coordinator."""
+
+    def __init__(self, options):
+        self.options = options
+        self.coordinator = Coordinator(options) if options.rank == 0 else None
+        self.wire, self.connecting, self.found = None, False, []
+        self.child, self.state, self.attempt, self.last = None, "idle", 0, None
+        self.failed, self.first_start = 0, None
+        self.kill_at, self.exit_at, self.leaving, self.code = None, None, False, 0
+        self.alive_at = 0.0
+        self.waiting_since = time.monotonic()
+        self.wake_read, self.wake_write = os.pipe()
+        os.set_blocking(self.wake_read, False)
+        os.set_blocking(self.wake_write, False)
+        signal.set_wakeup_fd(self.wake_write)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.leave)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def run(self):
+        while True:
+            self.turn()
+            code = self.over()
+            if code is not None:
+                return code
+
+    def turn(self):
+        readers = [self.wake_read]
+        writers = []
+        if self.wire and self.wire.open:
+            readers.append(self.wire)
+            writers += [self.wire] if self.wire.outgoing else []
+        if self.child and self.child.pipe is not None:
+            readers.append(self.child.pipe)
+        if self.coordinator:
+            readers.append(self.coordinator.listener)
+            readers += [wire for wire in self.coordinator.wires if wire.open]
+            writers += [wire for wire in self.coordinator.wires if wire.open and wire.outgoing]
+        ready, writable, _ = select.select(readers, writers, [], 0.2)
+        for wire in writable:
+            wire.flush()
+        for source in ready:
+            if source == self.wake_read:
+                os.read(self.wake_read, 4096)
+            elif source is self.wire:
+                for message in self.wire.receive():
+                    self.obey(message)
+            elif self.child and source == self.child.pipe:
+                self.child.pass_on()
+            elif self.coordinator and source is self.coordinator.listener:
+                self.coordinator.accept()
+            elif isinstance(source, Wire) and source.open:
+                self.coordinator.hear(source)
+        self.bury()
+        self.keep_in_touch()
+        if self.coordinator:
+            self.coordinator.tick()
+        if self.kill_at and time.monotonic() > self.kill_at:
+            self.kill_at = None
+            self.child.kill()
+
+    def keep_in_touch(self):
+        now = time.monotonic()
+        if self.wire and self.wire.open and now - self.wire.heard > self.options.patience:
+            self.wire.close()
+        if self.found:
+            self.wire = Wire(self.found.pop())
+            self.connecting, self.alive_at = False, now + ALIVE
+            told = self.last or {"code": 0, "memory": False}
+            self.wire.send(
+                kind="hello", run=self.options.run, rank=self.options.rank, pod=self.options.pod, state=self.state,
+                attempt=self.attempt, failed=self.failed, failures=self.options.failures, first_start=self.first_start,
+                code=told["code"], memory=told["memory"],
+            )  # fmt: skip
+        elif not self.connecting and not self.leaving and not (self.wire and self.wire.open):
+            self.connecting = True
+            threading.Thread(target=self.connect, daemon=True).start()
+        elif self.wire and self.wire.open and now > self.alive_at:
+            self.alive_at = now + ALIVE
+            self.wire.send(kind="alive", quiet=now - self.child.told if self.child else 0.0)
+
+    def connect(self):
+        address = "127.0.0.1" if self.coordinator else self.options.host
+        while True:
+            try:
+                self.found.append(socket.create_connection((address, self.options.port), timeout=5))
+                os.write(self.wake_write, b".")
+                return
+            except OSError:
+                time.sleep(1)
+
+    def obey(self, message):
+        kind = message.get("kind")
+        if kind == "start" and not self.leaving:
+            self.attempt, self.failed, self.first_start = message["attempt"], message["failed"], message["first_start"]
+            self.waiting_since = None
+            who = "all %d ranks start" % self.options.ranks if self.options.ranks > 1 else "it starts"
+            count = " (%d of %d retries used)" % (message["used"], self.options.retries) if self.attempt > 1 else ""
+            say("attempt %d: %s%s" % (self.attempt, who, count))
+            clean_shared_memory()
+            self.child = Child(self.options.command, self.attempt, bool(self.options.hang_timeout))
+            self.state, self.last, self.kill_at = "running", None, None
+            if self.child.ended is not None:
+                self.tell_end()
+        elif kind == "stop":
+            self.failed = message.get("failed", self.failed)
+            say("%s; this rank stops and waits for all to start again" % message["text"])
+            self.stop()
+        elif kind == "finish":
+            self.exit_at, self.code = time.monotonic(), 0
+        elif kind == "end" and self.exit_at is None:
+            is_culprit = message["rank"] == self.options.rank
+            self.code = message["code"] if is_culprit and message["code"] != FAILED else FAILED
+            # The rank that failed goes first: its exit code is the training's.
+            self.exit_at = time.monotonic() + (0.0 if is_culprit else 1.5)
+            self.last_words(message["reason"], message["text"])
+            self.stop()
+
+    def last_words(self, reason, text):
+        say(text)
+        try:
+            with open("/dev/termination-log", "w") as file:
+                file.write("gpuctl/%s: %s" % (reason, text))
+        except OSError:
+            pass
+
+    def stop(self):
+        if self.child and self.child.ended is None and self.kill_at is None:
+            self.child.signal(signal.SIGTERM)
+            self.kill_at = time.monotonic() + self.options.grace
+
+    def leave(self, *_):
+        """The pod is to end: the peers hear of it, so that they save and wait instead of failing."""
+        if not self.leaving:
+            self.leaving = True
+            if self.wire and self.wire.open:
+                self.wire.send(kind="leaving")
+            self.stop()
+
+    def bury(self):
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if self.child and pid == self.child.pid:
+                self.bury_child(status)
+
+    def bury_child(self, status):
+        child = self.child
+        child.ended = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        child.process.returncode = child.ended
+        child.kill()
+        while child.pipe is not None:
+            child.pass_on()
+        self.kill_at = None
+        self.tell_end()
+
+    def tell_end(self):
+        child, code = self.child, self.child.ended
+        kills = killed_for_memory()
+        memory = code != 0 and child.kills is not None and kills is not None and kills > child.kills
+        self.state, self.last = "done" if code == 0 else "idle", {"code": code, "memory": memory}
+        if self.wire and self.wire.open:
+            self.wire.send(kind="ended", attempt=self.attempt, code=code, memory=memory)
+
+    def over(self):
+        """Returns the exit code when this rank has nothing left to do."""
+        now, runs = time.monotonic(), self.child is not None and self.child.ended is None
+        limit = self.options.gang_timeout
+        if runs:
+            return None
+        if self.leaving:
+            # Without the others this rank is not done, whatever its command says.
+            return 143 if self.exit_at is None else self.code
+        if self.exit_at is not None and now >= self.exit_at:
+            if self.coordinator and not self.coordinator.is_over():
+                return None
+            return self.code
+        if limit and self.waiting_since is not None and now - self.waiting_since > limit:
+            self.last_words("GangTimeout", "the ranks were not all there after %s (`job.gang_timeout`)" % span(limit))
+            return NOT_PLACED
+        done = self.state == "done" and self.wire and not self.wire.open and not self.coordinator
+        if done and now - self.wire.heard > self.options.patience:
+            return 0
+        return None
+
+
+def options():
+    parser = argparse.ArgumentParser(description="runs one rank of a training")
+    parser.add_argument("--run", default="", help="the same for all ranks of a training, and for no other")
+    parser.add_argument("--pod", default="", help="what tells this pod from an earlier one of the rank")
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--host", default="127.0.0.1", help="where rank 0 is")
+    parser.add_argument("--port", type=int, required=True, help="where rank 0 coordinates")
+    parser.add_argument("--retries", type=int, default=0)
+    parser.add_argument("--failures", type=lambda text: int(text or 0), default=0, help="failed pods of this rank")
+    parser.add_argument("--grace", type=float, default=60, help="seconds between SIGTERM and SIGKILL")
+    parser.add_argument("--gang-timeout", type=float, default=0, help="seconds to wait for all ranks")
+    parser.add_argument("--hang-timeout", type=float, default=0, help="seconds without a line from any rank")
+    parser.add_argument("--max-runtime", type=float, default=0, help="seconds for all attempts together")
+    parser.add_argument("--patience", type=float, default=30, help="seconds without a sign of life of a rank")
+    parser.add_argument("--settle", type=float, default=2, help="seconds in which failures are one failure")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    found = parser.parse_args()
+    found.command = found.command[1:] if found.command[:1] == ["--"] else found.command
+    if not found.command:
+        parser.error("no command")
+    return found
+
+
+def adopt_orphans():
+    """Makes orphans of the command children of this process where it is not the container's first."""
+    if os.getpid() != 1:
+        try:
+            import ctypes
+
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+        except (ImportError, OSError, AttributeError):
+            pass
+
+
+if __name__ == "__main__":
+    adopt_orphans()
+    sys.exit(Rank(options()).run())

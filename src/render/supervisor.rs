@@ -1,0 +1,171 @@
+//! Puts the supervisor before the command of a training whose ranks restart together. The program itself is
+//! `supervisor.py`: the images of distributed trainings have Python, and torch's own elastic rendezvous renumbers ranks and
+//! loses its state with rank 0.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::{
+    PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::command::Words;
+use super::labels::metadata;
+use super::{Object, Refusal, Target};
+use crate::model::{JobKind, OWN_CONTAINER};
+use crate::spec::{Command, JobDocument, Restart};
+
+const PROGRAM: &str = include_str!("supervisor.py");
+/// Where containers have it.
+pub(super) const FOLDER: &str = "/etc/gpuctl";
+const FILE: &str = "supervisor.py";
+/// The port of rank 0 at which the ranks meet, beside torch's own 29500 and 29400.
+const PORT: &str = "29450";
+/// The annotation that the Job controller puts on every pod. `$(JOB_COMPLETION_INDEX)` would stay literal: the controller
+/// appends that variable last.
+pub(super) const RANK: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
+/// Exit code by which a rank says that the training has failed.
+const FAILED: i32 = 113;
+/// Exit code by which a rank gives its GPUs back because its peers are not placed.
+const NOT_PLACED: i32 = 114;
+
+/// Starts the supervisor with the first Python of the image; without one the command runs alone.
+const START: &str = "for python in python3 python; do
+if \"$python\" -ISc 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null; then exec \"$python\" -IS /etc/gpuctl/supervisor.py \"$@\"; fi
+done
+echo 'gpuctl: this image has no Python: each rank is retried by itself, and no timeout of the job is enforced' >&2
+while [ \"$1\" != -- ]; do shift; done
+shift
+exec \"$@\"";
+
+/// Returns true when the ranks of `job` start, stop and restart together.
+pub(super) fn supervises(job: &JobDocument) -> bool {
+    let in_image = job.command == Command::Image && !matches!(job.args, Command::Shell(_));
+    wanted(job) && !in_image
+}
+
+fn wanted(job: &JobDocument) -> bool {
+    let training = &job.training;
+    if job.kind != JobKind::Training {
+        return false;
+    }
+    match training.restart {
+        Some(Restart::All) => true,
+        None | Some(Restart::Never) => training.node_count > 1 || training.hang_timeout.is_some(),
+        Some(Restart::Rank) => false,
+    }
+}
+
+/// Wraps the command; says so where that is wanted and impossible.
+pub(super) fn wrap(job: &JobDocument, mut words: Words) -> Result<Words, Refusal> {
+    if !wanted(job) {
+        return Ok(words);
+    }
+    let training = &job.training;
+    let Some(command) = words.command.take() else {
+        if training.restart.is_some() || training.hang_timeout.is_some() {
+            let field = if training.hang_timeout.is_some() { "job.hang_timeout" } else { "job.restart: all" };
+            let message = format!("`{field}` needs `environment.command`");
+            return Err(Refusal::new("UnknownCommand", message, "write the command that the image starts"));
+        }
+        let message = "the command is the image's own, so each rank is retried by itself; write `environment.command`";
+        words.warnings.push(message.to_owned());
+        return Ok(words);
+    };
+    let grace = job.grace_period.map_or(60, |period| period.as_secs());
+    let mut all: Vec<String> = ["sh", "-c", START, "supervisor"].map(ToOwned::to_owned).into();
+    let mut flag = |name: &str, value: String| all.extend([format!("--{name}"), value]);
+    flag("run", "$(GPUCTL_RUN)".to_owned());
+    flag("pod", "$(GPUCTL_POD)".to_owned());
+    flag("rank", "$(GPUCTL_RANK)".to_owned());
+    flag("ranks", training.node_count.to_string());
+    flag("host", "$(GPUCTL_HOST)".to_owned());
+    flag("port", PORT.to_owned());
+    flag("retries", training.retries.to_string());
+    flag("failures", "$(GPUCTL_FAILURES)".to_owned());
+    // A moment before the kubelet kills everything, so that the processes end in order.
+    flag("grace", grace.saturating_sub(2).max(1).to_string());
+    let limits =
+        [("gang-timeout", training.gang_timeout), ("hang-timeout", training.hang_timeout), ("max-runtime", training.max_runtime)];
+    for (name, limit) in limits {
+        if let Some(limit) = limit {
+            flag(name, limit.as_secs_f64().to_string());
+        }
+    }
+    all.push("--".to_owned());
+    all.extend(command);
+    words.command = Some(all);
+    Ok(words)
+}
+
+/// Returns what the supervisor has to know of its pod: variables and the fields behind them.
+pub(super) fn pod_facts() -> [(&'static str, &'static str); 4] {
+    [
+        ("GPUCTL_RUN", "metadata.labels['batch.kubernetes.io/controller-uid']"),
+        ("GPUCTL_POD", "metadata.uid"),
+        ("GPUCTL_RANK", RANK),
+        ("GPUCTL_FAILURES", "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"),
+    ]
+}
+
+/// The name of the object that carries the program.
+pub(super) fn config_map_name(job: &JobDocument) -> String {
+    format!("{}-supervisor", job.id())
+}
+
+/// Returns the object that carries the program.
+pub(super) fn config_map(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Object {
+    let map = ConfigMap {
+        metadata: metadata(job, target, &config_map_name(job), labels),
+        data: Some([(FILE.to_owned(), PROGRAM.to_owned())].into()),
+        ..ConfigMap::default()
+    };
+    Object::new(&map, "configmaps")
+}
+
+/// Returns how failed pods count. Only the pod that was evicted itself is free of charge without the supervisor; with it no
+/// other pod fails then.
+pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
+    let disrupted = PodFailurePolicyOnPodConditionsPattern { type_: "DisruptionTarget".to_owned(), status: "True".to_owned() };
+    let ignored =
+        PodFailurePolicyRule { action: "Ignore".to_owned(), on_pod_conditions: Some(vec![disrupted]), on_exit_codes: None };
+    let by_code = |action: &str, code| PodFailurePolicyRule {
+        action: action.to_owned(),
+        on_pod_conditions: None,
+        on_exit_codes: Some(PodFailurePolicyOnExitCodesRequirement {
+            container_name: Some(OWN_CONTAINER.to_owned()),
+            operator: "In".to_owned(),
+            values: vec![code],
+        }),
+    };
+    let mut rules = vec![ignored];
+    if supervised {
+        rules.extend([by_code("FailJob", FAILED), by_code("Ignore", NOT_PLACED)]);
+    }
+    PodFailurePolicy { rules }
+}
+
+/// Returns what the dry run says of limits that the supervisor enforces, or that nobody does.
+pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -> Vec<String> {
+    let mut told = Vec::new();
+    let training = &job.training;
+    let limited = |limit: Option<Duration>| limit.is_some();
+    if limited(training.max_runtime) {
+        told.push(match supervised {
+            true => "max_runtime counts from the moment all ranks are there, for all attempts together".to_owned(),
+            false => "max_runtime counts from the moment a pod is on its node, for each attempt anew".to_owned(),
+        });
+    }
+    if limited(training.gang_timeout) {
+        told.push(
+            match (placed_together, supervised) {
+                (true, _) => "gang_timeout is not needed: no pod starts before all of them fit",
+                (false, true) => "gang_timeout ends ranks that wait for so long; their GPUs are free until they are tried again",
+                (false, false) => "gang_timeout acts only while `gpuctl create --wait` runs: nothing in the cluster enforces it",
+            }
+            .to_owned(),
+        );
+    }
+    told
+}
