@@ -19,7 +19,6 @@ import time
 
 FAILED = 113  # The Job's failure policy ends the training.
 NOT_PLACED = 114  # The Job's failure policy replaces the pod at no cost.
-ALIVE = 5.0  # Seconds between two signs of life.
 SHARED_MEMORY = "/dev/shm"
 
 
@@ -199,7 +198,7 @@ class Coordinator:
         self.attempt, self.first_start = 0, None
         self.failed_here, self.failures = 0, {}
         self.born = self.since = time.monotonic()
-        self.faults, self.away, self.told, self.first_to_go = [], set(), None, False
+        self.faults, self.away, self.lost, self.told, self.first_to_go = [], set(), {}, None, False
 
     def used(self):
         return self.failed_here + sum(self.failures.values())
@@ -222,17 +221,21 @@ class Coordinator:
                 self.ended(wire.rank, message)
             elif kind == "leaving":
                 self.away.add(wire.rank)
+                self.members[wire.rank]["leaving"] = True
                 self.stop("%s: the pod is taken away" % ranks([wire.rank]))
 
     def hello(self, wire, message):
         rank, known = message["rank"], self.members.get(message["rank"])
         wire.rank = rank
         self.members[rank] = {
-            "wire": wire, "pod": message["pod"], "state": message["state"], "attempt": message["attempt"], "quiet": 0.0,
+            "wire": wire, "pod": message["pod"], "state": message["state"], "quiet": 0.0, "leaving": False,
         }  # fmt: skip
         if known:
             known["wire"].close()
         self.failures[rank] = max(self.failures.get(rank, 0), message["failures"])
+        if self.lost.get(rank) == message["pod"]:
+            # Its pod was there all the time, so the Job controller counts nothing.
+            self.failed_here, self.lost = self.failed_here + 1, {}
         # Rank 0 may have been replaced: the others remember what it knew.
         self.attempt = max(self.attempt, message["attempt"])
         self.failed_here = max(self.failed_here, message["failed"])
@@ -282,19 +285,19 @@ class Coordinator:
 
     def gather(self, now):
         missing = set(range(self.options.ranks)) - set(self.members)
-        stopping = [rank for rank, member in self.members.items() if member["state"] in ("running", "stopping")]
+        stopping = [member for member in self.members.values() if member["leaving"] or member["state"] in ("running", "stopping")]
         if self.used() > self.options.retries:
             self.end("Error", "all %d retries are used" % self.options.retries)
         elif not missing and not stopping:
             self.attempt += 1
             self.first_start = self.first_start or time.time()
-            self.faults, self.away, self.state, self.since = [], set(), "running", now
+            self.faults, self.away, self.lost, self.state, self.since = [], set(), {}, "running", now
             for member in self.members.values():
                 member["state"], member["quiet"] = "running", 0.0
             self.tell(
                 kind="start", attempt=self.attempt, failed=self.failed_here, used=self.used(), first_start=self.first_start
             )
-        elif missing and missing != self.told and now - self.since > ALIVE:
+        elif missing and missing != self.told and now - self.since > self.options.alive:
             self.told = missing
             say("%d of %d ranks are there, %s not" % (len(self.members), self.options.ranks, ranks(missing)))
 
@@ -306,6 +309,7 @@ class Coordinator:
         lost = [rank for rank in gone if self.members[rank]["state"] != "done"]
         if lost and all(now - self.members[rank]["wire"].heard > self.options.settle for rank in lost):
             self.away.update(lost)
+            self.lost = {rank: self.members[rank]["pod"] for rank in lost}
             self.stop("%s: the pod is gone" % ranks(lost))
         running = [member["quiet"] for member in self.members.values() if member["state"] == "running"]
         limit = self.options.hang_timeout
@@ -426,7 +430,7 @@ class Rank:
             self.wire.close()
         if self.found:
             self.wire = Wire(self.found.pop())
-            self.connecting, self.alive_at = False, now + ALIVE
+            self.connecting, self.alive_at = False, now + self.options.alive
             told = self.last or {"code": 0, "memory": False}
             self.wire.send(
                 kind="hello", run=self.options.run, rank=self.options.rank, pod=self.options.pod, state=self.state,
@@ -437,7 +441,7 @@ class Rank:
             self.connecting = True
             threading.Thread(target=self.connect, daemon=True).start()
         elif self.wire and self.wire.open and now > self.alive_at:
-            self.alive_at = now + ALIVE
+            self.alive_at = now + self.options.alive
             self.wire.send(kind="alive", quiet=now - self.child.told if self.child else 0.0)
 
     def connect(self):
@@ -567,6 +571,7 @@ def options():
     parser.add_argument("--settle", type=float, default=2, help="seconds in which failures are one failure")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     found = parser.parse_args()
+    found.alive = min(5.0, found.patience / 4)
     found.command = found.command[1:] if found.command[:1] == ["--"] else found.command
     if not found.command:
         parser.error("no command")

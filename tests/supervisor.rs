@@ -1,0 +1,317 @@
+//! The supervisor of ranks by itself: real processes on this machine, with lines of shell as their training. What it does in pods
+//! with real torch is in `tests/reality/torch.rs`.
+#![expect(clippy::disallowed_methods, reason = "tests arrange files and processes")]
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Makes sure that Python is there, which the images of trainings bring along.
+fn python() -> &'static str {
+    let there = || Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !there() {
+        let install = |arguments: &[&str]| Command::new("apt-get").args(arguments).stdout(Stdio::null()).status();
+        let _ = install(&["update", "--quiet"]);
+        let _ = install(&["install", "--yes", "--quiet", "--no-install-recommends", "python3"]);
+        assert!(there(), "`python3` is not installed, and apt-get cannot install it");
+    }
+    "python3"
+}
+
+/// Ranks that meet at one port, in one folder.
+struct Training {
+    folder: PathBuf,
+    port: u16,
+    ranks: usize,
+    options: Vec<String>,
+    script: String,
+}
+
+/// The supervisor of one rank; it is killed when the test ends.
+struct Rank {
+    child: Child,
+    /// Where its command writes its process id.
+    pid: PathBuf,
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Rank {
+    /// Ends the rank as a container ends: nobody is told, and nothing of it is left.
+    fn kill(&mut self) {
+        self.signal("STOP");
+        if let Ok(pid) = fs::read_to_string(&self.pid) {
+            let _ = Command::new("kill").args(["-s", "KILL", "--", &format!("-{}", pid.trim())]).stderr(Stdio::null()).status();
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn signal(&self, name: &str) {
+        let _ = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).stderr(Stdio::null()).status();
+    }
+
+    #[track_caller]
+    fn code(&mut self) -> i32 {
+        let end = Instant::now() + Duration::from_secs(40);
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            sleep(Duration::from_millis(50));
+        }
+        panic!("the rank does not end");
+    }
+}
+
+impl Training {
+    /// `script` is what each rank runs, with RANK and `GPUCTL_ATTEMPT`, in a folder of this training.
+    fn new(name: &str, ranks: usize, retries: u32, script: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("gpuctl-supervisor-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let options = ["--retries", &retries.to_string(), "--grace", "2", "--settle", "0.5", "--patience", "3"];
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        Self { folder, port, ranks, options, script: script.to_owned() }
+    }
+
+    fn with(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|option| (*option).to_owned()));
+        self
+    }
+
+    fn start(&self, rank: usize) -> Rank {
+        self.start_pod(rank, "first", 0)
+    }
+
+    /// Starts a rank in a pod of this name, after so many failures that the Job controller counted.
+    fn start_pod(&self, rank: usize, pod: &str, failures: u32) -> Rank {
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/src/render/supervisor.py");
+        let err = fs::OpenOptions::new().create(true).append(true).open(self.folder.join(format!("err.{rank}"))).unwrap();
+        let mut command = Command::new(python());
+        command.args(["-IS", program, "--run", "test", "--pod", pod, "--rank", &rank.to_string()]);
+        command.args(["--ranks", &self.ranks.to_string(), "--port", &self.port.to_string()]);
+        let script = format!("echo $$ > pid.$RANK; echo $GPUCTL_ATTEMPT >> attempts.$RANK; {}", self.script);
+        command.args(["--failures", &failures.to_string()]).args(&self.options).args(["--", "sh", "-c", &script]);
+        command.env("RANK", rank.to_string()).current_dir(&self.folder).stderr(err).stdout(Stdio::null());
+        Rank { child: command.spawn().unwrap(), pid: self.folder.join(format!("pid.{rank}")) }
+    }
+
+    fn all(&self) -> Vec<Rank> {
+        (0..self.ranks).map(|rank| self.start(rank)).collect()
+    }
+
+    /// What a rank said, and its command's errors.
+    fn said(&self, rank: usize) -> String {
+        fs::read_to_string(self.folder.join(format!("err.{rank}"))).unwrap()
+    }
+
+    /// The attempts that a rank has begun.
+    fn attempts(&self, rank: usize) -> String {
+        self.file(&format!("attempts.{rank}")).replace('\n', " ").trim().to_owned()
+    }
+
+    fn file(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join(name)).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, is_true: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !is_true() {
+            assert!(Instant::now() < end, "never: {what}: {}", self.said(0));
+            sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn nothing_starts_before_every_rank_is_there() {
+    let training = Training::new("gate", 2, 0, "true");
+    let mut late = training.start(1);
+    sleep(Duration::from_secs(2));
+    assert_eq!(training.attempts(1), "", "rank 1 waits");
+    let mut first = training.start(0);
+    assert_eq!((first.code(), late.code()), (0, 0));
+    assert_eq!((training.attempts(0).as_str(), training.attempts(1).as_str()), ("1", "1"));
+}
+
+#[test]
+fn a_rank_that_fails_restarts_all_for_one_retry() {
+    let training = Training::new("one", 3, 1, "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 1 ] && exit 7; exec sleep 60");
+    let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
+    assert_eq!(codes, [0, 0, 0]);
+    for rank in 0..3 {
+        assert_eq!(training.attempts(rank), "1 2", "rank {rank}");
+    }
+    let said = training.said(2);
+    assert!(said.contains("gpuctl: rank 1 ended with exit code 7; retry 1 of 1"), "{said}");
+    assert!(said.contains("gpuctl: attempt 2: all 3 ranks start (1 of 1 retries used)"), "{said}");
+}
+
+#[test]
+fn ranks_that_crash_together_cost_one_retry_and_a_rank_that_was_done_starts_again() {
+    let script = "[ $GPUCTL_ATTEMPT = 3 ] && exit 0; [ $RANK = 3 ] && exit 0; sleep 0.3; exit 1";
+    let training = Training::new("together", 4, 2, script);
+    let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
+    assert_eq!(codes, [0, 0, 0, 0]);
+    assert_eq!(training.attempts(3), "1 2 3");
+}
+
+#[test]
+fn without_retries_left_the_culprit_keeps_its_code_and_the_others_end_the_job() {
+    for culprit in [0, 1] {
+        let script = format!("[ $RANK = {culprit} ] && exit 7; exec sleep 60");
+        let training = Training::new(&format!("spent-{culprit}"), 2, 0, &script);
+        let mut ranks = training.all();
+        let codes = [ranks[culprit].code(), ranks[1 - culprit].code()];
+        assert_eq!(codes, [7, 113]);
+        let said = training.said(1 - culprit);
+        assert!(said.contains(&format!("gpuctl: rank {culprit} ended with exit code 7; there are no retries")), "{said}");
+    }
+}
+
+#[test]
+fn a_pod_that_is_gone_costs_what_the_job_controller_counted() {
+    for (counted, used) in [(0, 0), (1, 1)] {
+        let training = Training::new(&format!("gone-{counted}"), 2, 1, "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; exec sleep 60");
+        let mut first = training.start(0);
+        let mut second = training.start(1);
+        training.until("both run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+        second.kill();
+        training.until("rank 0 stops", || training.said(0).contains("rank 1: the pod is gone"));
+        let mut replaced = training.start_pod(1, "second", counted);
+        assert_eq!((first.code(), replaced.code()), (0, 0));
+        let said = training.said(0);
+        assert!(said.contains(&format!("attempt 2: all 2 ranks start ({used} of 1 retries used)")), "{said}");
+    }
+}
+
+#[test]
+fn when_rank_0_is_replaced_the_others_remember_what_it_knew() {
+    let script = "[ $GPUCTL_ATTEMPT = 3 ] && exit 0; [ $GPUCTL_ATTEMPT$RANK = 11 ] && exit 7; exec sleep 60";
+    let training = Training::new("zero", 2, 3, script);
+    let mut first = training.start(0);
+    let mut second = training.start(1);
+    training.until("the second attempt runs", || training.attempts(0) == "1 2" && training.attempts(1) == "1 2");
+    first.kill();
+    let mut replaced = training.start_pod(0, "second", 1);
+    assert_eq!((replaced.code(), second.code()), (0, 0));
+    let said = training.said(1);
+    assert!(said.contains("rank 0: the pod is new"), "{said}");
+    // One failure of a command, one pod that failed.
+    assert!(said.contains("attempt 3: all 2 ranks start (2 of 3 retries used)"), "{said}");
+}
+
+#[test]
+fn a_pod_that_is_taken_away_lets_all_ranks_save_and_costs_nothing() {
+    let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; trap 'echo saved > saved.$RANK; exit 0' TERM; while :; do sleep 0.1; done";
+    let training = Training::new("evicted", 2, 0, script);
+    let mut first = training.start(0);
+    let mut second = training.start(1);
+    training.until("both run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    sleep(Duration::from_millis(300));
+    second.signal("TERM");
+    // A command that ends well when it is told to is not done: with 0 the Job would count the rank as complete.
+    assert_eq!(second.code(), 143);
+    training.until("rank 0 saved too", || training.file("saved.0") == "saved\n");
+    assert_eq!(training.file("saved.1"), "saved\n");
+    let mut replaced = training.start_pod(1, "second", 0);
+    assert_eq!((first.code(), replaced.code()), (0, 0));
+    assert!(training.said(0).contains("attempt 2: all 2 ranks start (0 of 0 retries used)"), "{}", training.said(0));
+}
+
+#[test]
+fn a_training_that_prints_nothing_is_restarted_and_one_that_does_is_not() {
+    let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 0 ] && for i in 1 2 3 4 5 6; do echo step $i; sleep 0.5; done; exec sleep 60";
+    let training = Training::new("hang", 2, 1, script).with(&["--hang-timeout", "2"]);
+    let began = Instant::now();
+    let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
+    assert_eq!(codes, [0, 0]);
+    assert!(began.elapsed() > Duration::from_secs(4), "two and a half seconds of lines, two without");
+    assert!(
+        training.said(1).contains("no rank printed a line for 2s (`job.hang_timeout`); retry 1 of 1"),
+        "{}",
+        training.said(1)
+    );
+}
+
+#[test]
+fn limits_of_time_hold_for_all_attempts_and_for_waiting() {
+    let training = Training::new("limit", 2, 9, "sleep 1; exit $RANK").with(&["--max-runtime", "4"]);
+    let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
+    assert_eq!(codes, [113, 113]);
+    let said = training.said(0);
+    assert!(said.contains("the training ran longer than `job.max_runtime` (4s)") && said.contains("attempt 2"), "{said}");
+
+    let training = Training::new("placed", 2, 0, "true").with(&["--gang-timeout", "1"]);
+    assert_eq!(training.start(1).code(), 114, "its pod is replaced at no cost");
+    assert_eq!(training.attempts(1), "");
+}
+
+#[test]
+fn nothing_of_an_attempt_outlives_it() {
+    let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; setsid sh -c 'echo $$ > worker; exec sleep 60' & while [ ! -s worker ]; do sleep 0.1; done; exit 1";
+    let training = Training::new("orphan", 1, 1, script);
+    assert_eq!(training.start(0).code(), 0);
+    let worker = training.file("worker");
+    let gone = Command::new("kill").args(["-0", worker.trim()]).stderr(Stdio::null()).status().unwrap();
+    assert!(!gone.success(), "the worker in a session of its own still runs");
+}
+
+#[test]
+fn a_rank_that_could_not_be_reached_for_a_while_costs_a_retry() {
+    let training = Training::new("frozen", 2, 1, "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; exec sleep 60");
+    let mut first = training.start(0);
+    let mut second = training.start(1);
+    training.until("both run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    second.signal("STOP");
+    training.until("rank 0 stops", || training.said(0).contains("rank 1: the pod is gone"));
+    second.signal("CONT");
+    assert_eq!((first.code(), second.code()), (0, 0));
+    assert!(training.said(0).contains("attempt 2: all 2 ranks start (1 of 1 retries used)"), "{}", training.said(0));
+}
+
+#[test]
+fn strangers_at_the_port_change_nothing() {
+    let training = Training::new("stranger", 2, 0, "sleep 1");
+    let mut first = training.start(0);
+    training.until("rank 0 listens", || TcpStream::connect(("127.0.0.1", training.port)).is_ok());
+    for words in [
+        "GET / HTTP/1.1\r\n\r\n",
+        "{\"kind\": \"hello\", \"run\": \"another\", \"rank\": 1}\n",
+        "[]\n",
+        "{\"kind\": \"leaving\"}\n",
+    ] {
+        let mut stranger = TcpStream::connect(("127.0.0.1", training.port)).unwrap();
+        stranger.write_all(words.as_bytes()).unwrap();
+    }
+    sleep(Duration::from_secs(1));
+    assert_eq!(training.attempts(0), "", "it waits for its own rank 1");
+    let mut second = training.start(1);
+    assert_eq!((first.code(), second.code()), (0, 0));
+}
+
+#[test]
+fn sixty_four_ranks_start_and_restart_together() {
+    let training = Training::new("many", 64, 1, "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 63 ] && exit 1; exec sleep 60");
+    let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
+    assert!(codes.iter().all(|code| *code == 0), "{codes:?}");
+    assert!((0..64).all(|rank| training.attempts(rank) == "1 2"));
+}
+
+#[test]
+fn a_program_that_is_not_there_ends_as_in_a_shell() {
+    let mut training = Training::new("missing", 1, 0, "");
+    "nosuch".clone_into(&mut training.script);
+    assert_eq!(training.start(0).code(), 127);
+}
