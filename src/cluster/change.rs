@@ -5,7 +5,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
-use super::keep::{Sameness, is_still_used, keep_type, settled, site_defaults};
+use super::keep::{Sameness, is_still_used, is_supervisor, keep_type, settled, site_defaults};
 use super::preflight::refuses_dry_runs;
 use super::submit::{belongs, label, owned};
 use super::{Blame, Connection, Failure, OwnedObject};
@@ -99,7 +99,8 @@ impl Connection {
         let scaled = stale.iter().any(|one| one.address().starts_with("horizontalpodautoscalers/"));
         let last = objects.len() - 1;
         let found = join_all(objects.iter().enumerate().map(|(index, object)| async move {
-            if stays && index < last && self.live(object).await?.is_some() {
+            let fixed = stays && index < last || is_supervisor(object);
+            if fixed && self.live(object).await?.is_some() {
                 return Ok(Effect::Nothing);
             }
             self.effect_of(object, force, scaled).await

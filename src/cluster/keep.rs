@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 
-use crate::model::labels::{DEFAULTS, GPU_TYPE, REPLICAS, SHARED_MEMORY_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
+use crate::model::labels::{
+    DEFAULTS, GPU_TYPE, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
+};
 use crate::render::{CACHES, Object, Rendered};
 
 /// What waits where the site's defaults are others than those of a job.
@@ -30,6 +32,7 @@ pub(super) fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sa
         }
         if same.defaults {
             waiting = keep_site_defaults(&mut root.body, live).unwrap_or_else(|| keep_defaults(&mut root.body, live));
+            waiting.extend(keep_supervision(&mut root.body, live));
         }
     }
     keep_size(&mut root, live, rendered);
@@ -135,6 +138,7 @@ pub(super) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
     let field = match object.plural {
         "resourceclaimtemplates" => "/spec/template/spec/resourceClaims",
         "podgroups" => "/spec/template/spec/schedulingGroup",
+        _ if is_supervisor(object) => return !same_source || is_supervised(live),
         _ => return true,
     };
     !same_source || live.pointer(field).is_some()
@@ -206,6 +210,29 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     waiting
 }
 
+/// Returns true for the program that keeps ranks in step. Ranks of one training must run the same one: it comes and goes with its Job.
+pub(super) fn is_supervisor(object: &Object) -> bool {
+    object.plural == "configmaps" && object.body.pointer("/data").is_some_and(|data| data.get(SUPERVISOR_FILE).is_some())
+}
+
+fn is_supervised(owner: &Value) -> bool {
+    let volumes = owner.pointer("/spec/template/spec/volumes").and_then(Value::as_array);
+    volumes.is_some_and(|all| all.iter().any(|volume| volume["name"] == SUPERVISOR_VOLUME))
+}
+
+/// Keeps how the ranks of a training are started and what their failures count: the program and its arguments are of the version that
+/// made the job. Returns what waits.
+fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
+    let command = |body: &Value| body.pointer("/spec/template/spec/containers/0/command").cloned();
+    let (before, now) = (is_supervised(live), is_supervised(body));
+    if !before && !now || command(body) == command(live) {
+        return None;
+    }
+    body["spec"]["template"] = live.pointer("/spec/template")?.clone();
+    body["spec"]["podFailurePolicy"] = live.pointer("/spec/podFailurePolicy")?.clone();
+    (!before).then_some("ranks that restart together")
+}
+
 /// Keeps the label with the type of GPU where it is known.
 pub(super) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
     let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else { return };
@@ -264,6 +291,27 @@ mod tests {
             job(json!({"metadata": {"annotations": {"a": "b", VOLCANO_QUEUE: "q"}}, "spec": {"schedulerName": "volcano"}}));
         keep_gang(&mut wanted, &before);
         assert_eq!(wanted, before);
+    }
+
+    #[test]
+    fn ranks_stay_with_the_supervisor_that_started_them() {
+        let job = |command: Value, volumes: Value, rule: &str| {
+            let pod = json!({"containers": [{"command": command}], "volumes": volumes});
+            json!({"spec": {"template": {"spec": pod}, "podFailurePolicy": rule}})
+        };
+        let with = json!([{"name": SUPERVISOR_VOLUME}]);
+        let plain = job(json!(["train"]), json!([]), "old");
+        let newer = job(json!(["sh", "new", "train"]), with.clone(), "new");
+        let mut wanted = newer.clone();
+        assert_eq!(keep_supervision(&mut wanted, &plain), Some("ranks that restart together"));
+        assert_eq!(wanted, plain);
+        let older = job(json!(["sh", "old", "train"]), with, "old");
+        let mut wanted = newer.clone();
+        assert_eq!(keep_supervision(&mut wanted, &older), None);
+        assert_eq!(wanted, older);
+        let mut wanted = newer.clone();
+        keep_supervision(&mut wanted, &newer);
+        assert_eq!(wanted, newer);
     }
 
     fn object(plural: &'static str) -> Object {

@@ -47,6 +47,9 @@ pub(crate) const POOL_LABEL: &str = "gpuctl/pool";
 pub(crate) const HOME: &str = "gpuctl-system";
 /// How a pod's request for claimed devices is called; behind it stands their number, which nothing else in the pod tells.
 pub(crate) const CLAIMED_GPUS: &str = "gpus-";
+/// The volume and the file with the program that keeps ranks in step.
+pub(crate) const SUPERVISOR_VOLUME: &str = "supervisor";
+pub(crate) const SUPERVISOR_FILE: &str = "supervisor.py";
 /// How the supervisor of ranks begins a container's last message; a reason, `: ` and a sentence follow.
 pub(crate) const LAST_WORDS: &str = "gpuctl/";
 /// The volume behind `/dev/shm`.

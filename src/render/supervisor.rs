@@ -13,13 +13,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use super::command::Words;
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
+use crate::model::labels::SUPERVISOR_FILE;
 use crate::model::{JobKind, OWN_CONTAINER};
 use crate::spec::{Command, JobDocument, Restart};
 
 const PROGRAM: &str = include_str!("supervisor.py");
 /// Where containers have it.
 pub(super) const FOLDER: &str = "/etc/gpuctl";
-const FILE: &str = "supervisor.py";
 /// The port of rank 0 at which the ranks meet, beside torch's own 29500 and 29400.
 const PORT: &str = "29450";
 /// The annotation that the Job controller puts on every pod. `$(JOB_COMPLETION_INDEX)` would stay literal: the controller
@@ -118,7 +118,7 @@ pub(super) fn config_map_name(job: &JobDocument) -> String {
 pub(super) fn config_map(job: &JobDocument, target: &Target, labels: &BTreeMap<String, String>) -> Object {
     let map = ConfigMap {
         metadata: metadata(job, target, &config_map_name(job), labels),
-        data: Some([(FILE.to_owned(), PROGRAM.to_owned())].into()),
+        data: Some([(SUPERVISOR_FILE.to_owned(), PROGRAM.to_owned())].into()),
         ..ConfigMap::default()
     };
     Object::new(&map, "configmaps")

@@ -353,3 +353,34 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
     let (_, _, _, fit) = earlier[2];
     assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], fit).ok().json()["action"], "unchanged");
 }
+
+/// Earlier versions restarted each rank by itself, and a newer one may bring another supervisor: what runs goes on as it began.
+#[test]
+fn ranks_go_on_under_what_started_them_until_the_file_changes() {
+    let scene = Scene::with_nodes("ranks", 2);
+    let yaml = "kind: training\nversion: v0.1\njob: {name: pair}\nenvironment: {image: i, command: [train]}\nresources: {gpu: 1, node_count: 2}\n";
+    let programs = || scene.get(&["configmaps", "-l", "gpuctl/job=pair"])["items"].as_array().unwrap().clone();
+    scene.gpuctl_with(&["create", "-f", "-"], &yaml.replace("name: pair", "name: pair, restart: rank")).ok();
+    assert!(programs().is_empty());
+    scene.admin.run(&[
+        "annotate",
+        "job",
+        "pair",
+        "-n",
+        &scene.name,
+        "--overwrite",
+        "--field-manager=gpuctl",
+        &format!("gpuctl/source={yaml}"),
+    ]);
+    let first = apply(&scene, yaml).ok();
+    assert_eq!(first.json()["action"], "unchanged", "{} {}", first.out, first.err);
+    assert!(programs().is_empty());
+    // Submitted again, its ranks restart together.
+    apply(&scene, &yaml.replace("image: i,", "image: j,")).says("--replace");
+    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &yaml.replace("image: i,", "image: j,")).ok();
+    assert_eq!(programs().len(), 1);
+    let patch = json!({"data": {"supervisor.py": "of another version"}}).to_string();
+    scene.admin.run(&["patch", "configmap", "pair-supervisor", "-n", &scene.name, "--type=merge", "-p", &patch]);
+    assert_eq!(apply(&scene, &yaml.replace("image: i,", "image: j,")).ok().json()["action"], "unchanged");
+    assert_eq!(programs()[0]["data"]["supervisor.py"], "of another version");
+}
