@@ -69,6 +69,8 @@ macro_rules! verbs {
                 Pause(jobs::pause::Pause) => jobs::pause::run, ("pause jobs" [FIND, SWITCH]);
                 #[command(subcommand)]
                 Resume(jobs::resume::Resume) => jobs::resume::run, ("resume jobs" [FIND, SWITCH]);
+                #[command(subcommand)]
+                Restart(jobs::restart::Restart) => jobs::restart::run, ("restart jobs" [FIND, RENEW]);
                 Delete(jobs::delete::Delete) => jobs::delete::run, (
                     by jobs::delete::Delete::task,
                     "delete jobs" [FIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA],
@@ -239,6 +241,7 @@ mod tests {
             "scale a --replicas 1",
             "pause job a",
             "resume job a",
+            "restart job a",
             "delete job a",
             "delete pool a",
             "delete quota a",

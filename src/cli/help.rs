@@ -5,7 +5,7 @@ use clap::{Arg, Command};
 
 /// Groups of commands, in the order in which people need them. A test holds it against the table of verbs.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Submit", &["create", "apply", "diff", "run", "scale", "pause", "resume", "delete"]),
+    ("Submit", &["create", "apply", "diff", "run", "scale", "pause", "resume", "restart", "delete"]),
     ("Write files", &["init", "validate", "explain", "schema", "convert"]),
     ("Look", &["get", "describe", "top", "tree", "events"]),
     ("Work inside", &["logs", "exec", "attach", "open", "cp"]),

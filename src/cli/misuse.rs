@@ -62,7 +62,7 @@ pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
         ErrorKind::InvalidSubcommand => unknown(&text(ContextKind::InvalidSubcommand), &path, &near, &help),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let name = path.trim_end();
-            let jobs = matches!(name, "pause" | "resume" | "describe");
+            let jobs = matches!(name, "pause" | "resume" | "restart" | "describe");
             let error = Error::usage(format!("`gpuctl {name}` needs to know what"));
             error.hint(if jobs { format!("`gpuctl {name} NAME` for a job, or {help}") } else { help })
         }
@@ -136,7 +136,7 @@ fn unknown(word: &str, path: &str, near: &impl Fn(ContextKind, &str) -> String, 
         "get" if suggested == *help => {
             error.hint(format!("a job of that name: `gpuctl get job {word}`; all: `gpuctl get --help`"))
         }
-        "pause" | "resume" | "describe" | "delete" => {
+        "pause" | "resume" | "restart" | "describe" | "delete" => {
             error.hint(suggested).hint(format!("a job of that name: `gpuctl {verb} job {word}`"))
         }
         _ => error.hint(suggested),

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::spec::nearest;
 
 /// Options before a verb that take a value of their own, and those of the verbs below. A test holds them against clap.
-const WITH_VALUE: [&str; 24] = [
+const WITH_VALUE: [&str; 25] = [
     "--kubeconfig",
     "--context",
     "-n",
@@ -32,10 +32,11 @@ const WITH_VALUE: [&str; 24] = [
     "--image",
     "--tail",
     "--at",
+    "--rank",
 ];
 
 /// Verbs whose names are those of jobs unless another noun is typed.
-const OF_JOBS: [&str; 4] = ["pause", "resume", "describe", "delete"];
+const OF_JOBS: [&str; 5] = ["pause", "resume", "restart", "describe", "delete"];
 /// Verbs that read files.
 const OF_FILES: [&str; 5] = ["create", "apply", "diff", "validate", "convert"];
 /// Every noun, as it may be typed.
@@ -183,6 +184,7 @@ mod tests {
             ("gpuctl create secret hub --from-file a.txt", "gpuctl create secret hub --from-file a.txt"),
             ("gpuctl validate job", "gpuctl validate job"),
             ("gpuctl get job x", "gpuctl get job x"),
+            ("gpuctl restart --rank 1 x", "gpuctl restart job --rank 1 x"),
             ("gpuctl pause", "gpuctl pause"),
             ("gpuctl", "gpuctl"),
         ] {

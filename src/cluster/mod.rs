@@ -32,6 +32,7 @@ mod proxy;
 mod queue;
 mod queues;
 mod quotas;
+mod renew;
 mod resource_requests;
 mod retry;
 mod rights;

@@ -21,6 +21,8 @@ pub(crate) const DEFAULTS: &str = "gpuctl/defaults";
 pub(crate) const VERSION: &str = "gpuctl/spec-version";
 /// Retries of each pod.
 pub(crate) const RETRIES: &str = "gpuctl/retries";
+/// When the pods of a service were last replaced on request, on its template.
+pub(crate) const RESTARTED: &str = "gpuctl/restarted-at";
 /// The number of pods that a paused service or notebook had.
 pub(crate) const REPLICAS: &str = "gpuctl/replicas";
 /// Kueue's label on the owner of pods: the LocalQueue.

@@ -193,6 +193,13 @@ pub(crate) const SWITCH: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "workloads", &["list", "patch"]).or("jobs in a queue of Kueue's"),
 ];
 
+/// Taking pods away so that new ones are made.
+pub(crate) const RENEW: &[Rule] = &[
+    rule(Namespace, "", "pods/eviction", &["create"]),
+    rule(Namespace, "", "pods", &["delete"]).or("pods on nodes that do not answer"),
+    rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
+];
+
 pub(crate) const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),

@@ -367,7 +367,7 @@ fn ranks_go_on_under_what_started_them_until_the_file_changes() {
         "job",
         "pair",
         "-n",
-        &scene.name,
+        scene.name,
         "--overwrite",
         "--field-manager=gpuctl",
         &format!("gpuctl/source={yaml}"),
@@ -380,7 +380,7 @@ fn ranks_go_on_under_what_started_them_until_the_file_changes() {
     scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &yaml.replace("image: i,", "image: j,")).ok();
     assert_eq!(programs().len(), 1);
     let patch = json!({"data": {"supervisor.py": "of another version"}}).to_string();
-    scene.admin.run(&["patch", "configmap", "pair-supervisor", "-n", &scene.name, "--type=merge", "-p", &patch]);
+    scene.admin.run(&["patch", "configmap", "pair-supervisor", "-n", scene.name, "--type=merge", "-p", &patch]);
     assert_eq!(apply(&scene, &yaml.replace("image: i,", "image: j,")).ok().json()["action"], "unchanged");
     assert_eq!(programs()[0]["data"]["supervisor.py"], "of another version");
 }

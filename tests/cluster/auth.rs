@@ -201,6 +201,7 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         ("exec", "jobs", &["exec", "a", "--", "true"]),
         ("pause", "jobs", &["pause", "job", "a"]),
         ("resume", "jobs", &["resume", "job", "a"]),
+        ("restart", "jobs", &["restart", "job", "a"]),
         ("scale", "services", &["scale", "web", "--replicas", "2"]),
         ("delete", "jobs", &["delete", "job", "b"]),
         ("label", "nodes", &["label", "node", "auth-roles-0", "team=x"]),

@@ -22,6 +22,7 @@ mod pools;
 mod quotas;
 mod refusals;
 mod rendezvous;
+mod renewing;
 mod rights;
 mod run;
 #[path = "../runner/mod.rs"]

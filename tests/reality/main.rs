@@ -12,4 +12,5 @@ mod runner;
 mod security;
 mod states;
 mod support;
+mod torch;
 mod waiting;

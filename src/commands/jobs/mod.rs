@@ -10,6 +10,7 @@ pub(crate) mod get;
 pub(crate) mod logs;
 pub(crate) mod open;
 pub(crate) mod pause;
+pub(crate) mod restart;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod scale;

@@ -1,0 +1,38 @@
+//! Takes pods away so that their owners make new ones. It knows nothing of why.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::apply::Deletion;
+use super::owner::OwnerKind;
+use super::{Connection, Failure};
+use crate::model::labels::RESTARTED;
+use crate::model::{Job, Pod};
+
+impl Connection {
+    /// Evicts a pod: it gets its grace period, and the Job controller counts no failure. One that is gone already is no error.
+    pub(crate) async fn evict(&self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{}/eviction", pod.name);
+        match self.post(&path, &eviction, false).await {
+            // A conflict is a failed precondition: the name is another pod's by now.
+            Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Forgets a pod whose node does not answer.
+    pub(crate) async fn take_away(&self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name);
+        self.delete_at(&path, Deletion { uid: Some(&pod.uid), force: true, version: None }).await.map(drop)
+    }
+
+    /// Replaces the pods of a service as an update does.
+    pub(crate) async fn roll(&self, job: &Job, now: Timestamp) -> Result<(), Failure> {
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED: now.to_string()}}}}});
+        self.merge_patch(&OwnerKind::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(drop)
+    }
+}

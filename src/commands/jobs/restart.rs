@@ -1,0 +1,74 @@
+//! `gpuctl restart`: gives a job new pods. Those of trainings and notebooks are evicted, for evictions are no failures.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use crate::cli::jobs::restart::{Restart, Restarted};
+use crate::context::Context;
+use crate::deploy::size::{Change, answer, changeable};
+use crate::error::{Error, ErrorName};
+use crate::model::{Job, JobKind, Pod, State, Status};
+use crate::view::text::count;
+
+pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, Error> {
+    let Restart::Job(args) = args;
+    context.terminal.set_format(args.output.into());
+    let connection = context.connect().await?;
+    let job = changeable(&connection, &args.name).await?;
+    let full = format!("{}/{}", job.namespace, job.name);
+    let state = State::of(&job);
+    if state.status == Status::Paused || state.status.is_final() {
+        let error = Error::new(ErrorName::NotRunning, format!("job `{}` is {}", job.name, state.status));
+        let verb = if state.status == Status::Paused { "resume job" } else { "describe job" };
+        return Err(error.hint(format!("gpuctl {verb} {full}")));
+    }
+    let pods = chosen(&job, args)?;
+    let lost: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
+    if job.kind.is_replicated() {
+        connection.roll(&job, context.now()).await?;
+    } else {
+        for pod in &pods {
+            connection.evict(&job.namespace, pod).await?;
+        }
+    }
+    for pod in &lost {
+        connection.take_away(&job.namespace, pod).await?;
+    }
+    let nodes: BTreeSet<&str> = lost.iter().filter_map(|pod| pod.node.as_deref()).collect();
+    if !nodes.is_empty() {
+        let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
+        context
+            .terminal
+            .warn(&format!("{nodes} did not answer: containers of job `{}` may still run there and write its files", job.name));
+    }
+    let message = match (job.kind, args.rank) {
+        (JobKind::Training, Some(rank)) => format!("rank {rank} gets a new pod; it costs no retry"),
+        (JobKind::Training, None) => format!(
+            "{} end and are made anew; it costs no retry, and the command continues only if it loads a checkpoint",
+            count(pods.len() as u64, "pod")
+        ),
+        (JobKind::Notebook, _) => "its pod ends and is made anew; what was only in memory is lost".to_owned(),
+        _ => format!("{} are replaced one after the other", count(job.pods_wanted.into(), "pod")),
+    };
+    let change = Change { status: "restarting", before: job.pods_wanted, after: job.pods_wanted, message };
+    answer(&job, change, args.output.into(), context)
+}
+
+/// Returns the pods that are to go.
+fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
+    let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| !pod.ended()).collect();
+    let Some(rank) = args.rank else { return Ok(pods) };
+    if job.kind != JobKind::Training {
+        return Err(Error::usage(format!("`{}` is no training: it has no ranks", job.name)).hint("omit `--rank`"));
+    }
+    if rank >= job.pods_wanted {
+        let ranks = if job.pods_wanted == 1 { "rank 0 only".to_owned() } else { format!("ranks 0 to {}", job.pods_wanted - 1) };
+        return Err(Error::new(ErrorName::NotFound, format!("job `{}` has {ranks}", job.name)));
+    }
+    let found: Vec<&Pod> = pods.into_iter().filter(|pod| pod.rank == Some(rank)).collect();
+    if found.is_empty() {
+        let error = Error::new(ErrorName::NotRunning, format!("rank {rank} of job `{}` has no pod now", job.name));
+        return Err(error.hint(format!("gpuctl describe job {}/{}", job.namespace, job.name)));
+    }
+    Ok(found)
+}
