@@ -196,7 +196,7 @@ pub(crate) const SWITCH: &[Rule] = &[
 /// Taking pods away so that new ones are made.
 pub(crate) const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
-    rule(Namespace, "", "pods", &["delete"]).or("pods on nodes that do not answer"),
+    rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
     rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
 ];
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use gpuctl_sandbox::debian::{PYTHON, python_image};
 use gpuctl_sandbox::{Cluster, Hardware, Options, Persona};
 
 use crate::runner::{Run, gpuctl, run};
@@ -70,4 +71,51 @@ fn a_node_without_power_is_told_and_its_jobs_can_be_taken_away() {
     ask(&["delete", "job", "job", "--force"], "")
         .ok()
         .says("gpu-real-0 did not answer: containers of job `job` may still run there");
+}
+
+/// Three nodes of one GPU, a training over two of them: the third takes over.
+#[test]
+#[ignore = "makes an image of Debian: `cargo reality --slow`"]
+fn a_rank_on_a_dead_node_is_freed_and_all_ranks_go_on() {
+    let image = python_image().unwrap_or_else(|error| panic!("{error:#}"));
+    let cluster = Cluster::start(&Options { with_real_nodes: true, ..Options::default() }).unwrap();
+    for index in 0..3 {
+        cluster.add_real_node(&Hardware::gpus(1).in_pool(POOL)).unwrap();
+        cluster.on_real_node(index, |node| node.load(&image));
+    }
+    let ask = |arguments: &[&str], input: &str| {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(arguments);
+        run(command, input)
+    };
+    let yaml = format!(
+        "kind: training\nversion: v0.1\njob: {{name: pair, retries: 0, grace_period: 5s}}\n\
+         environment: {{image: '{PYTHON}', command: [sleep, '600']}}\nresources: {{pool: {POOL}, gpu: 1, node_count: 2}}\n"
+    );
+    ask(&["create", "-f", "-", "--wait", "--timeout", "90s"], &yaml).ok();
+    let until_said = |words: &str| {
+        eventually(words, || {
+            let log = ask(&["logs", "pair", "--rank", "0"], "");
+            if log.out.contains(words) { Ok(()) } else { Err(log.out + &log.err) }
+        });
+    };
+    until_said("attempt 1: all 2 ranks start");
+    let admin = cluster.kubectl(Persona::Admin);
+    let node_of = |rank: &str| {
+        let pods =
+            admin.json(&["get", "pods", "-l", &format!("gpuctl/job=pair,batch.kubernetes.io/job-completion-index={rank}")]);
+        pods["items"][0]["spec"]["nodeName"].as_str().map(ToOwned::to_owned)
+    };
+    let dead = node_of("1").unwrap();
+    let index = dead.strip_prefix("gpu-real-").unwrap().parse().unwrap();
+    cluster.on_real_node(index, gpuctl_sandbox::RealNode::end);
+    eventually("the node of rank 1 is lost", || {
+        let job = ask(&["get", "jobs", "--no-progress", "-o", "json"], "").ok().json()["items"][0].clone();
+        if job["reason"] == "NodeLost" { Ok(()) } else { Err(job) }
+    });
+    ask(&["restart", "pair", "--rank", "1"], "")
+        .ok()
+        .says(&format!("{dead} did not answer: containers of job `pair` may still run there and write its files"));
+    until_said("attempt 2: all 2 ranks start (0 of 0 retries used)");
+    assert!(node_of("1").is_some_and(|node| node != dead));
 }

@@ -40,7 +40,9 @@ fn steps(log: &str) -> Vec<(u32, f64)> {
 fn goes_on(scene: &Scene, name: &str, used: u32, told: &str) {
     let end = Instant::now() + Duration::from_secs(180);
     while scene.job(name)["status"] != "succeeded" {
-        assert!(Instant::now() < end, "{name}: {:#}\n{}", scene.job(name), scene.gpuctl(&["logs", name]).out);
+        let job = scene.job(name);
+        let fails = job["status"] == "failed" || Instant::now() > end;
+        assert!(!fails, "{name}: {job:#}\n{}", scene.gpuctl(&["logs", name, "--tail", "2000"]).out);
         std::thread::sleep(Duration::from_millis(500));
     }
     let log = scene.gpuctl(&["logs", name, "--rank", "0", "--tail", "2000"]).ok().out;

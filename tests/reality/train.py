@@ -29,8 +29,8 @@ def save():
     if rank == 0:
         place = os.environ["CHECKPOINT_PATH"]
         os.makedirs(place, exist_ok=True)
-        torch.save({"model": model.state_dict(), "step": step}, f"{place}/.{step}")
-        os.replace(f"{place}/.{step}", f"{place}/step-{step:05}.pt")
+        torch.save({"model": model.state_dict(), "step": step}, f"{place}/.{step}.pt")
+        os.replace(f"{place}/.{step}.pt", f"{place}/step-{step:05}.pt")
 
 
 fault = os.environ.get("FAULT") if not options.resume else None

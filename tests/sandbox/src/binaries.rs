@@ -96,6 +96,12 @@ fn kueue() -> Module {
     Module::of_tools("kueue", module!("kueue"), &[("kueue", "kueue"), ("jobset", "jobset")], 17)
 }
 
+/// Volcano's scheduler and controller. Later versions do not build from outside of their repository.
+fn volcano() -> Module {
+    let binaries = &[("controller-manager", "vc-controller-manager"), ("scheduler", "vc-scheduler")];
+    Module::of_tools("volcano", module!("volcano"), binaries, 7)
+}
+
 fn real_node() -> [Module; 5] {
     [
         Module {
@@ -142,6 +148,8 @@ pub struct Extras {
     pub real_node: bool,
     /// Kueue and JobSet.
     pub kueue: bool,
+    /// Volcano.
+    pub volcano: bool,
 }
 
 /// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes cold on two cores.
@@ -154,8 +162,8 @@ pub fn missing(extras: Extras) -> Result<Vec<(&'static str, u32)>> {
 fn modules(extras: Extras) -> Vec<Module> {
     let adapter = extras.adapter.then(adapter).into_iter();
     let node = extras.real_node.then(real_node).into_iter().flatten();
-    let kueue = extras.kueue.then(kueue);
-    control_plane().into_iter().chain(adapter).chain(node).chain(kueue).collect()
+    let queues = extras.kueue.then(kueue).into_iter().chain(extras.volcano.then(volcano));
+    control_plane().into_iter().chain(adapter).chain(node).chain(queues).collect()
 }
 
 /// Where the parts of the control plane are.
@@ -164,8 +172,6 @@ pub struct Binaries {
     folders: Vec<PathBuf>,
     /// kwok's own module folder: its custom resource definitions and node stages are read from there.
     pub kwok_module: PathBuf,
-    /// Kueue's, where it was asked for: its manifests.
-    pub kueue_module: Option<PathBuf>,
 }
 
 impl Binaries {
@@ -179,9 +185,16 @@ impl Binaries {
             folders.push(module.ready(&root, &go)?);
         }
         let kwok_module = module_folder(&folders[0], "sigs.k8s.io/kwok")?;
-        let kueue = folders.last().filter(|_| extras.kueue);
-        let kueue_module = kueue.map(|folder| module_folder(folder, "sigs.k8s.io/kueue")).transpose()?;
-        Ok(Self { folders, kwok_module, kueue_module })
+        Ok(Self { folders, kwok_module })
+    }
+
+    /// Returns the folder of a module that one of the parts is built from, for its manifests.
+    pub(crate) fn module(&self, module: &str) -> Result<PathBuf> {
+        let requires = format!("\t{module} v");
+        let names =
+            |folder: &&PathBuf| fs::read_to_string(folder.join("source/go.mod")).is_ok_and(|text| text.contains(&requires));
+        let found = self.folders.iter().find(names);
+        module_folder(found.with_context(|| format!("the sandbox was made without {module}"))?, module)
     }
 
     /// # Panics

@@ -39,6 +39,8 @@ pub struct Options {
     pub with_gangs: bool,
     /// Kueue, whose webhooks judge every Job and pod. A cluster of its own, please: without its process none can be made.
     pub with_kueue: bool,
+    /// Volcano's scheduler and controller.
+    pub with_volcano: bool,
     /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
     pub exporters: Vec<String>,
 }
@@ -81,16 +83,18 @@ pub(crate) struct Ports {
     pub(crate) adapter: u16,
     pub(crate) kueue: u16,
     pub(crate) kueue_health: u16,
+    pub(crate) volcano_controller: u16,
+    pub(crate) volcano_scheduler: u16,
 }
 
 impl Ports {
     /// Asks the kernel; all are held at once so that none is given twice.
     fn free() -> Result<Self> {
-        let listeners = (0..12)
+        let listeners = (0..14)
             .map(|_| TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1"))
             .collect::<Result<Vec<_>>>()?;
         let mut ports = listeners.iter().map(|listener| listener.local_addr().map(|address| address.port()));
-        let mut next = || ports.next().expect("twelve listeners").context("a listener without an address");
+        let mut next = || ports.next().expect("a listener for each port").context("a listener without an address");
         Ok(Self {
             etcd: next()?,
             etcd_peer: next()?,
@@ -104,6 +108,8 @@ impl Ports {
             adapter: next()?,
             kueue: next()?,
             kueue_health: next()?,
+            volcano_controller: next()?,
+            volcano_scheduler: next()?,
         })
     }
 }
@@ -115,6 +121,7 @@ impl Cluster {
             adapter: options.with_adapter,
             real_node: options.with_real_nodes,
             kueue: options.with_kueue,
+            volcano: options.with_volcano,
         })?;
         let mut tries = 0;
         loop {
@@ -164,6 +171,9 @@ impl Cluster {
         }
         if options.with_kueue {
             cluster.start_kueue()?;
+        }
+        if options.with_volcano {
+            cluster.start_volcano()?;
         }
         Ok(cluster)
     }

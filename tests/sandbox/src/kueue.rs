@@ -19,7 +19,7 @@ const START: &str = "set -e; mkdir -p etc-of-kueue; cp -a /etc/. etc-of-kueue/; 
 impl Cluster {
     pub(crate) fn start_kueue(&self) -> Result<()> {
         let admin = self.kubectl(Persona::Admin);
-        let module = self.binaries.kueue_module.as_ref().context("the sandbox was made without Kueue")?;
+        let module = self.binaries.module("sigs.k8s.io/kueue")?;
         let manifests = admin.run(&["kustomize", &module.join("config/default").display().to_string()]);
         // One object after the other.
         let objects = admin.run_with(&["create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-"], &manifests);

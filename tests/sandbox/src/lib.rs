@@ -17,6 +17,7 @@ mod parts;
 mod persona;
 mod process;
 pub mod real_node;
+mod volcano;
 pub mod webhook;
 
 pub use cluster::{Cluster, Options};

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -175,7 +176,13 @@ impl RealNode {
     /// # Panics
     /// When the node does not do what it is asked for.
     fn ask(&self, method: &str, path: &str) -> String {
-        let mut stream = UnixStream::connect(self.folder.join("control.sock")).expect("the node listens");
+        let socket = self.folder.join("control.sock");
+        // It is started in the background.
+        let end = Instant::now() + Duration::from_secs(60);
+        while !socket.exists() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let mut stream = UnixStream::connect(socket).expect("the node listens");
         write!(stream, "{method} {path} HTTP/1.0\r\nHost: node\r\n\r\n").expect("the node reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("the node answers");

@@ -10,7 +10,7 @@ use gpuctl_sandbox::real_node::{Lack, lack};
 
 const USAGE: &str = "usage: cargo reality [--slow] [-- OPTIONS OF THE TESTS]
   Runs the tests that need a real kubelet. They need Linux, root and a C compiler beside Rust and Go.
-  --slow  also those that take minutes each, and those of a real Kueue, which takes a quarter of an hour to build once
+  --slow  also those that take minutes each, and those of a real Kueue and a real Volcano, which take some 25 minutes to build once
 Ends with 1 when a test fails or something is missing, and with 3 when this kernel or its container forbids a real node.";
 
 fn main() -> ExitCode {
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn run(slow: bool, tests: &[String]) -> Result<bool> {
-    let extras = Extras { real_node: true, kueue: slow, ..Extras::default() };
+    let extras = Extras { real_node: true, kueue: slow, volcano: slow, ..Extras::default() };
     let missing = missing(extras)?;
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
@@ -55,7 +55,7 @@ fn run(slow: bool, tests: &[String]) -> Result<bool> {
     let status = Command::new(cargo)
         .current_dir(root)
         .args(["test", "--locked", "--no-fail-fast", "--test", "reality"])
-        .args(slow.then_some(["--test", "queues"]).into_iter().flatten())
+        .args(slow.then_some(["--test", "queues", "--test", "volcano"]).into_iter().flatten())
         .arg("--")
         .args(slow.then_some("--include-ignored"))
         .args(tests)
