@@ -107,6 +107,38 @@ fn one_training_under_every_queue_and_gang() {
     }
 }
 
+/// The devices of the fabric, and two jobs in the network of one node.
+#[test]
+fn ranks_on_a_fabric_lock_memory_and_have_ports_of_their_own() {
+    let text = |name: &str, more: &str| {
+        format!(
+            "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: i, command: [train]}}\n\
+             resources: {{gpu: 4, node_count: 2, rdma: auto, pool: big-pool}}\npod: {{hostNetwork: true}}\n{more}"
+        )
+    };
+    let with_devices = |files| {
+        let mut nodes = nodes();
+        nodes.iter_mut().for_each(|node| drop(node.allocatable.insert("rdma/rail".to_owned(), "8".to_owned())));
+        Target { nodes: Nodes::Listed(nodes), ..target(files) }
+    };
+    let pod = |name: &str, more: &str| {
+        let objects = objects(&text(name, more), with_devices);
+        objects.last().unwrap().body["spec"]["template"]["spec"].clone()
+    };
+    let (one, other, restricted) = (pod("one", ""), pod("other", ""), pod("one", "security: restricted\n"));
+    assert_eq!(one["containers"][0]["resources"]["limits"], json!({"nvidia.com/gpu": "4", "rdma/rail": "4"}));
+    assert_eq!(one["containers"][0]["securityContext"]["capabilities"], json!({"add": ["IPC_LOCK"]}));
+    assert_eq!(restricted["containers"][0]["securityContext"]["capabilities"], json!({"drop": ["ALL"]}));
+    assert_eq!(one["dnsPolicy"], "ClusterFirstWithHostNet");
+    let port = |pod: &Value| {
+        let variables = pod["containers"][0]["env"].as_array().unwrap();
+        variables.iter().find(|one| one["name"] == "MASTER_PORT").unwrap()["value"].as_str().unwrap().parse::<u16>().unwrap()
+    };
+    let words = |pod: &Value| pod["containers"][0]["command"].to_string();
+    assert!(port(&one).abs_diff(port(&other)) > 1 && (20_000..29_000).contains(&port(&one)));
+    assert!(words(&one).contains(&format!("\"--port\",\"{}\"", port(&one) + 1)), "{}", words(&one));
+}
+
 #[test]
 fn rendering_twice_gives_the_same_bytes_whatever_the_order_of_nodes() {
     for path in examples() {
@@ -129,7 +161,7 @@ environment:
   workingDir: /w
   env: [{name: A, value: b}, {name: B, secret: s, key: k}, {name: C, configmap: c, key: k}]
 model: {source: s, name: n, version: v, format: f, cache: true, path: /m}
-resources: {pool: training-pool, gpu: 1, gpu-type: a100, cpu: 1, memory: 1Gi, shm: 1Gi, node_count: 2}
+resources: {pool: training-pool, gpu: 1, gpu-type: a100, cpu: 1, memory: 1Gi, shm: 1Gi, node_count: 2, rdma: 'rdma/hca:1'}
 storage:
   workdirs:
     - /data/x.json

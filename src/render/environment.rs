@@ -8,11 +8,9 @@ use crate::spec::{EnvValue, JobDocument};
 
 use super::Target;
 use super::command::Launcher;
+use super::fabric::ports;
 use super::storage::CACHE;
 use super::supervisor::{self, RANK};
-
-/// torch's own default.
-const MASTER_PORT: &str = "29500";
 
 /// Where libraries keep what they download, with a folder of the cache each: huggingface_hub, modelscope, torch.hub, vLLM's
 /// compiled graphs, Triton's kernels.
@@ -101,8 +99,9 @@ fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher
     let processes = job.resources.gpu.max(1).to_string();
     let name = job.id();
     let address = format!("{name}-0.{name}.{}.svc", target.namespace);
+    let port = ports(job, target).master.to_string();
     made.set("MASTER_ADDR", &address);
-    made.set("MASTER_PORT", MASTER_PORT);
+    made.set("MASTER_PORT", &port);
     made.set("NNODES", &nodes);
     made.set_from_pod("NODE_RANK", RANK);
     if supervisor::supervises(job) {
@@ -116,9 +115,9 @@ fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher
     }
     made.set("NPROC_PER_NODE", &processes);
     made.set("PET_MASTER_ADDR", &address);
-    made.set("PET_MASTER_PORT", MASTER_PORT);
+    made.set("PET_MASTER_PORT", &port);
     // For those who choose the c10d backend; the static one takes the same place.
-    made.set("PET_RDZV_ENDPOINT", &format!("{address}:{MASTER_PORT}"));
+    made.set("PET_RDZV_ENDPOINT", &format!("{address}:{port}"));
     made.set("PET_NNODES", &nodes);
     made.set_from_pod("PET_NODE_RANK", RANK);
     made.set("PET_NPROC_PER_NODE", &processes);

@@ -9,6 +9,7 @@ mod command;
 mod defaults;
 mod environment;
 mod exposure;
+mod fabric;
 mod labels;
 mod notebook;
 mod overlay;

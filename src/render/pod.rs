@@ -15,7 +15,7 @@ use super::labels::{self, annotations, priority_class_name, priority_value};
 use super::placement::{NodeChoice, choose};
 use super::storage::{PodStorage, storage};
 use super::tolerations::with_site;
-use super::{Object, Refusal, Target, checkpoint, overlay, security, supervisor};
+use super::{Object, Refusal, Target, checkpoint, fabric, overlay, security, supervisor};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::{JobKind, OWN_CONTAINER};
 use crate::spec::{JobDocument, Priority};
@@ -50,14 +50,16 @@ impl RenderedTemplate {
 /// comes after them.
 pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
-    let words = supervisor::wrap(job, checkpoint::resume(job, words(job)?)?)?;
+    let words = supervisor::wrap(job, checkpoint::resume(job, words(job)?)?, target)?;
     let labels = labels::labels(job, target, choice.gpu_type.as_ref());
     let storage = storage(job, target, &labels, pods, choice.candidates.len())?;
     let mut warnings = [choice.warnings.clone(), words.warnings.clone(), storage.warnings.clone()].concat();
+    let (devices, told) = fabric::devices(job, target, &choice);
+    warnings.extend(told);
     let mut objects: Vec<Object> = job.priority.iter().filter(|_| !target.without_priority).filter_map(priority_class).collect();
     objects.extend(storage.objects.iter().cloned());
     objects.extend(choice.claim.as_ref().map(|claim| claim.template(job, target, &labels)));
-    let spec = pod_spec(job, target, &choice, &words, storage);
+    let spec = pod_spec(job, target, &choice, &words, storage, devices);
     let mut spec = serde_json::to_value(spec).expect("a pod spec is JSON");
     overlay::merge(&mut spec, &more);
     if let Some(overlay) = &job.pod {
@@ -67,6 +69,10 @@ pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Valu
         if !replaced.is_empty() {
             warnings.push(format!("the `pod:` block overrides {}", replaced.join(", ")));
         }
+    }
+    if fabric::in_host_network(job) && spec["dnsPolicy"].is_null() {
+        // Names of Services are unknown to a node's own resolver.
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet".into();
     }
     let mut annotations = annotations(job);
     if job.kind == JobKind::Training {
@@ -78,7 +84,14 @@ pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Valu
     Ok(RenderedTemplate { labels, annotations, spec, objects, choice, warnings })
 }
 
-fn pod_spec(job: &JobDocument, target: &Target, choice: &NodeChoice, words: &Words, storage: PodStorage) -> PodSpec {
+fn pod_spec(
+    job: &JobDocument,
+    target: &Target,
+    choice: &NodeChoice,
+    words: &Words,
+    storage: PodStorage,
+    devices: BTreeMap<String, Quantity>,
+) -> PodSpec {
     let default_grace = (job.kind == JobKind::Training).then_some(60);
     let grace = job.grace_period.map(|period| i64::try_from(period.as_secs()).unwrap_or(i64::MAX)).or(default_grace);
     let secret = |name: &String| LocalObjectReference { name: name.clone() };
@@ -104,9 +117,9 @@ fn pod_spec(job: &JobDocument, target: &Target, choice: &NodeChoice, words: &Wor
             args: words.args.clone(),
             env: list(variables(job, target, words.launcher)),
             working_dir: job.working_dir.clone(),
-            resources: Some(resources(job, choice)),
+            resources: Some(resources(job, choice, devices)),
             volume_mounts: list(storage.mounts),
-            security_context: security::of_container(job),
+            security_context: fabric::security(job, security::of_container(job)),
             ..Container::default()
         }],
         ..PodSpec::default()
@@ -137,8 +150,9 @@ fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
 }
 
 /// Memory is not compressible, so its limit is its request; CPU is, so it has none unless that is asked for.
-fn resources(job: &JobDocument, choice: &NodeChoice) -> ResourceRequirements {
+fn resources(job: &JobDocument, choice: &NodeChoice, devices: BTreeMap<String, Quantity>) -> ResourceRequirements {
     let (mut requests, mut limits) = (BTreeMap::new(), choice.resources.clone());
+    limits.extend(devices);
     if let Some(cpu) = &job.resources.cpu {
         requests.insert("cpu".to_owned(), Quantity(cpu.clone()));
         if job.resources.guaranteed {

@@ -11,6 +11,7 @@ use k8s_openapi::api::batch::v1::{
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::command::Words;
+use super::fabric::ports;
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
 use crate::model::labels::SUPERVISOR_FILE;
@@ -20,8 +21,6 @@ use crate::spec::{Command, JobDocument, Restart};
 const PROGRAM: &str = include_str!("supervisor.py");
 /// Where containers have it.
 pub(super) const FOLDER: &str = "/etc/gpuctl";
-/// The port of rank 0 at which the ranks meet, beside torch's own 29500 and 29400.
-const PORT: &str = "29450";
 /// The annotation that the Job controller puts on every pod. `$(JOB_COMPLETION_INDEX)` would stay literal: the controller
 /// appends that variable last.
 pub(super) const RANK: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
@@ -58,7 +57,7 @@ fn wanted(job: &JobDocument) -> bool {
 }
 
 /// Wraps the command; says so where that is wanted and impossible.
-pub(super) fn wrap(job: &JobDocument, mut words: Words) -> Result<Words, Refusal> {
+pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Result<Words, Refusal> {
     if !wanted(job) {
         return Ok(words);
     }
@@ -81,7 +80,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words) -> Result<Words, Refusal
     flag("rank", "$(GPUCTL_RANK)".to_owned());
     flag("ranks", training.node_count.to_string());
     flag("host", "$(GPUCTL_HOST)".to_owned());
-    flag("port", PORT.to_owned());
+    flag("port", ports(job, target).supervisor.to_string());
     flag("retries", training.retries.to_string());
     flag("failures", "$(GPUCTL_FAILURES)".to_owned());
     // A moment before the kubelet kills everything, so that the processes end in order.

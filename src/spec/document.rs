@@ -199,8 +199,24 @@ pub struct JobResources {
     pub memory: Option<String>,
     /// The size of `/dev/shm`.
     pub shm: Option<String>,
+    /// Devices of the network between nodes.
+    pub rdma: Option<Rdma>,
     /// `qos: guaranteed`: what is requested is also the limit.
     pub guaranteed: bool,
+}
+
+/// `resources.rdma`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rdma {
+    /// What the nodes have, in proportion to the GPUs.
+    Auto,
+    /// So many of a resource, for each pod.
+    Named {
+        /// The resource's name, with its domain.
+        name: String,
+        /// At least one.
+        count: u32,
+    },
 }
 
 /// A part of a GPU.

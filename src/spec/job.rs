@@ -1,12 +1,16 @@
 //! Reads the `job:` and `resources:` blocks of any kind of job.
 
-use super::document::{JobDocument, JobResources, Share, Training, longest_name};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::document::{JobDocument, JobResources, Rdma, Share, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
 use super::problem::{FilePosition, Problem};
 use super::site_share::SiteShare;
 use super::tree::YamlNode;
 use super::values::{Priority, Restart};
-use super::{environment, reference, restart, security, service, storage};
+use super::{environment, reference, restart, schema, security, service, storage};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GangWish, JobKind, QueueSystem, quantity};
 
@@ -242,6 +246,12 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
         );
         None
     };
+    let rdma = if kind == JobKind::Training {
+        fields.take(reader, "rdma").and_then(|node| rdma(reader, node))
+    } else {
+        fields.refuse(reader, "rdma", &format!("`rdma` is for trainings, not for a {kind}"), "write `pod:` for other pods");
+        None
+    };
     fields.finish(reader);
     let resources = JobResources {
         pool: pool.filter(|_| !no_pool),
@@ -254,8 +264,26 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
         memory: memory.map(|text| text.value),
         shm: shm.map(|text| text.value),
         guaranteed,
+        rdma,
     };
     (resources, node_count.unwrap_or(1))
+}
+
+static RDMA_FORM: LazyLock<Regex> = LazyLock::new(|| Regex::new(schema::RDMA).expect("the pattern is tested"));
+
+/// Reads `auto`, `NAME` or `NAME:COUNT`.
+fn rdma(reader: &mut Reader, node: &YamlNode) -> Option<Rdma> {
+    let text = reader.text(node, "rdma")?;
+    if !RDMA_FORM.is_match(&text.value) {
+        let message = format!("`rdma` must be `auto` or NAME:COUNT of a node's resource, not `{}`", text.value);
+        reader.problems.push(Problem::error(text.at, message, "such as rdma/hca_shared_devices_a:1"));
+        return None;
+    }
+    if text.value == "auto" {
+        return Some(Rdma::Auto);
+    }
+    let (name, count) = text.value.split_once(':').unwrap_or((&text.value, "1"));
+    Some(Rdma::Named { name: name.to_owned(), count: count.parse().ok()? })
 }
 
 /// Kubernetes guarantees what is requested and limited alike; kubelets pin whole CPUs only.

@@ -33,7 +33,7 @@ mod values;
 
 pub use defaults_document::{DefaultRow, Defaults, SiteDefaults, SiteLimits};
 pub use document::{
-    Checkpoint, Command, Document, JobDocument, JobResources, Model, Parsed, Share, Training, VolumeAccess, Workdir,
+    Checkpoint, Command, Document, JobDocument, JobResources, Model, Parsed, Rdma, Share, Training, VolumeAccess, Workdir,
     WorkdirSource,
 };
 pub use fields::{Located, WrittenGpuType, nearest};

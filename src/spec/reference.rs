@@ -6,7 +6,8 @@ mod job;
 
 use super::shape::Shape::{
     AbsolutePath, Block, Boolean, ByName, Bytes, Command, Cpu, Duration, Files, GpuType, HealthCheck, Image, Label, ModelPath,
-    ObjectName, OneOrMany, Overlay, PoolNodes, Security, Share, ShortDuration, Text, UrlPath, Variables, Whole, Word, Workdirs,
+    ObjectName, OneOrMany, Overlay, PoolNodes, Rdma, Security, Share, ShortDuration, Text, UrlPath, Variables, Whole, Word,
+    Workdirs,
 };
 use super::shape::{Field, FieldScope, field};
 
@@ -96,6 +97,13 @@ pub(super) const RESOURCES: &[Field] = &[
         "Most that /dev/shm may hold, which counts against the memory; half of `memory`, else 16Gi per GPU.",
         "16Gi",
     ),
+    field(
+        &["rdma"],
+        Rdma,
+        "Devices of the network between nodes, per pod: `auto` takes what the nodes have, in proportion to the GPUs; or NAME:COUNT.",
+        "auto",
+    )
+    .of(FieldScope::Training),
     field(
         &["node_count", "nodeCount", "node-count", "nodes"],
         Whole(1, 10_000),

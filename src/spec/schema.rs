@@ -157,6 +157,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             let written = pattern(r"^(?:0*\.[0-9]*[1-9][0-9]*|0*1(?:\.0*)?)$");
             json!({"anyOf": [fraction, written, pattern(&format!("^(?=[^eE]*[1-9]){AMOUNT}(?:{UNITS}|m)$"))]})
         }
+        Shape::Rdma => pattern(RDMA),
         Shape::GpuType => gpu_type(),
         Shape::Command => json!({"anyOf": [text(), {"type": "array", "items": text()}]}),
         Shape::Variables => variables(),
@@ -189,6 +190,10 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
         }
     }
 }
+
+/// `auto`, or the name of an extended resource and how many.
+pub(super) const RDMA: &str =
+    "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
 
 /// Returns a word in whatever case: a schema has no flag for that.
 fn any_case(word: &str) -> String {

@@ -46,6 +46,8 @@ pub enum Shape {
     UrlPath,
     /// A part of a GPU.
     Share,
+    /// Devices of the network between nodes.
+    Rdma,
     /// A type of GPU, in any spelling.
     GpuType,
     /// A string for a shell, or a list of words.

@@ -111,6 +111,7 @@ fn what(shape: &Shape) -> String {
         Shape::PoolNodes => "list of nodes, or map node: {gpu-type}".to_owned(),
         Shape::ByName(_) => "map of maps, by name".to_owned(),
         Shape::ListOf(_) => "list of maps".to_owned(),
+        Shape::Rdma => "auto, or NAME:COUNT of a node's resource".to_owned(),
         Shape::LabelKey => "key of a label".to_owned(),
     }
 }
