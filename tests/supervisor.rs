@@ -288,6 +288,8 @@ fn strangers_at_the_port_change_nothing() {
     training.until("rank 0 listens", || TcpStream::connect(("127.0.0.1", training.port)).is_ok());
     for words in [
         "GET / HTTP/1.1\r\n\r\n",
+        "null\n",
+        "[1]\n",
         "{\"kind\": \"hello\", \"run\": \"another\", \"rank\": 1}\n",
         "[]\n",
         "{\"kind\": \"leaving\"}\n",
@@ -313,5 +315,46 @@ fn sixty_four_ranks_start_and_restart_together() {
 fn a_program_that_is_not_there_ends_as_in_a_shell() {
     let mut training = Training::new("missing", 1, 0, "");
     "nosuch".clone_into(&mut training.script);
-    assert_eq!(training.start(0).code(), 127);
+    // Alone, 127 would be tried again by the Job controller.
+    assert_eq!(training.start(0).code(), 113);
+    assert!(training.said(0).contains("rank 0 ended with exit code 127; there are no retries"), "{}", training.said(0));
+}
+
+#[test]
+fn a_rank_alone_uses_its_retries_in_its_pod() {
+    let training = Training::new("alone", 1, 2, "exit 7");
+    assert_eq!(training.start(0).code(), 113);
+    assert_eq!(training.attempts(0), "1 2 3");
+}
+
+#[test]
+fn ranks_that_end_well_because_they_are_told_to_wait_for_a_new_rank_0() {
+    let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; trap 'exit 0' TERM; while :; do sleep 0.1; done";
+    let training = Training::new("wait", 2, 0, script);
+    let mut first = training.start(0);
+    let mut second = training.start(1);
+    training.until("both run", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    sleep(Duration::from_millis(300));
+    first.signal("TERM");
+    assert_eq!(first.code(), 143);
+    // Longer than the time after which a silent peer counts as gone.
+    sleep(Duration::from_secs(5));
+    assert!(second.child.try_wait().unwrap().is_none(), "rank 1 has not ended: {}", training.said(1));
+    let mut replaced = training.start_pod(0, "second", 0);
+    assert_eq!((replaced.code(), second.code()), (0, 0));
+}
+
+#[test]
+fn a_rank_that_was_done_and_is_gone_is_waited_for() {
+    let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 1 ] && exit 0; exec sleep 4";
+    let training = Training::new("done", 2, 0, script);
+    let mut first = training.start(0);
+    let mut second = training.start(1);
+    training.until("both ran", || training.attempts(0) == "1" && training.attempts(1) == "1");
+    sleep(Duration::from_secs(1));
+    second.kill();
+    training.until("rank 0 stops", || training.said(0).contains("rank 1: the pod is gone"));
+    let mut replaced = training.start_pod(1, "second", 0);
+    assert_eq!((first.code(), replaced.code()), (0, 0));
+    assert_eq!(training.attempts(0), "1 2");
 }

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::deploy::interrupt::Interruption;
 use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
-use crate::model::{Job, OWN_CONTAINER, Pod, State, Status};
+use crate::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use crate::view::created::Created;
 use crate::view::logs::{self, PodLogLine, Prefix};
 
@@ -63,7 +63,7 @@ fn code(job: &Job, state: &State) -> u8 {
         let of = move |pod: &&Pod| {
             let name = pod.own_container().to_owned();
             let chosen = pod.containers.iter().filter(|container| !own || container.name == name);
-            chosen.filter_map(|container| container.terminated.as_ref()).map(|end| end.code).find(|code| *code != 0)
+            chosen.filter_map(|container| container.terminated.as_ref()).map(ContainerEnd::command_code).find(|code| *code != 0)
         };
         pods.iter().find_map(of)
     };

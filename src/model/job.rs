@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
+use super::labels::LAST_WORDS;
 use super::queue::QueueVerdict;
 use super::units::GpuCount;
 
@@ -295,6 +296,14 @@ impl ContainerEnd {
     #[must_use]
     pub(crate) fn never_started(&self) -> bool {
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
+    }
+
+    /// Returns the exit code of the command: a supervisor of ranks ends with a code of its own and says the command's.
+    #[must_use]
+    pub(crate) fn command_code(&self) -> i32 {
+        let told = self.message.strip_prefix(LAST_WORDS).and_then(|text| text.split_once("exit code "));
+        let digits = told.and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+        digits.unwrap_or(self.code)
     }
 }
 

@@ -190,6 +190,7 @@ mod tests {
         job.conditions.insert("Failed".into(), ("PodFailurePolicy".into(), String::new()));
         assert_eq!(word(&job), "failed OOMKilled");
         assert_eq!(State::of(&job).message.unwrap(), "rank 1 ran out of memory (exit code 137); all 3 retries are used");
+        assert_eq!(job.pods[0].containers[0].terminated.as_ref().unwrap().command_code(), 137);
     }
 
     #[test]

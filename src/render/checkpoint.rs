@@ -59,8 +59,8 @@ fn look(checkpoint: &Checkpoint) -> String {
 
 /// Appends the arguments to `"$@"` when the folder is not empty.
 fn appended(checkpoint: &Checkpoint) -> String {
-    let newest =
-        "CHECKPOINT_LATEST=$CHECKPOINT_PATH/$(ls -1t \"$CHECKPOINT_PATH\" 2>/dev/null | { IFS= read -r name; echo \"$name\"; })";
+    // Every fresh ext4 volume has `lost+found`.
+    let newest = "CHECKPOINT_LATEST=$CHECKPOINT_PATH/$(ls -1t \"$CHECKPOINT_PATH\" 2>/dev/null | while IFS= read -r name; do if [ \"$name\" != lost+found ]; then echo \"$name\"; break; fi; done)";
     let arguments: Vec<String> = checkpoint.resume.iter().map(|argument| quoted(argument)).collect();
     format!(
         "{newest}\nexport CHECKPOINT_LATEST\nif [ \"$CHECKPOINT_LATEST\" != \"$CHECKPOINT_PATH/\" ]; then set -- \"$@\" {}; fi\n",
@@ -68,23 +68,62 @@ fn appended(checkpoint: &Checkpoint) -> String {
     )
 }
 
-/// Quotes an argument for a shell; the two variables stay.
+/// Quotes an argument for a shell; the two variables stay, with braces or without.
 fn quoted(argument: &str) -> String {
-    let mut text = String::from("\"");
+    const VARIABLES: [(&str, &str); 4] = [
+        ("${CHECKPOINT_PATH}", "$CHECKPOINT_PATH"),
+        ("$CHECKPOINT_PATH", "$CHECKPOINT_PATH"),
+        ("${CHECKPOINT_LATEST}", "$CHECKPOINT_LATEST"),
+        ("$CHECKPOINT_LATEST", "$CHECKPOINT_LATEST"),
+    ];
+    let mut text = String::from("'");
     let mut rest = argument;
     while let Some(next) = rest.chars().next() {
-        let variable = ["$CHECKPOINT_PATH", "$CHECKPOINT_LATEST"].into_iter().find(|name| rest.starts_with(name));
-        match (variable, next) {
-            (Some(name), _) => {
-                text.push_str(name);
-                rest = &rest[name.len()..];
-                continue;
-            }
-            (None, '"' | '\\' | '$' | '`') => text.extend(['\\', next]),
-            (None, other) => text.push(other),
+        if let Some((written, variable)) = VARIABLES.into_iter().find(|(written, _)| rest.starts_with(written)) {
+            text.push_str(&format!("'\"{variable}\"'"));
+            rest = &rest[written.len()..];
+            continue;
+        }
+        match next {
+            '\'' => text.push_str("'\\''"),
+            other => text.push(other),
         }
         rest = &rest[next.len_utf8()..];
     }
-    text.push('"');
+    text.push('\'');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::spec::{FilePosition, Located};
+
+    fn run(folder: &str, resume: &[&str]) -> String {
+        let at = FilePosition { line: 1, column: 1, width: 1 };
+        let path = Located { value: folder.to_owned(), at };
+        let checkpoint = Checkpoint { path, resume: resume.iter().map(|one| (*one).to_owned()).collect() };
+        let line = format!("{}printf '<%s>' \"$@\"", appended(&checkpoint));
+        let output = Command::new("sh").args(["-c", &line, "sh", "train"]).env("CHECKPOINT_PATH", folder).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
+    #[test]
+    fn a_real_shell_resumes_from_the_newest_entry_and_takes_nothing_else_literally() {
+        let folder = std::env::temp_dir().join(format!("gpuctl-checkpoint-{}", std::process::id()));
+        let path = folder.display().to_string();
+        let resume = ["--from=${CHECKPOINT_LATEST}", "it's $HOME \"x\" `id` \\", "$CHECKPOINT_PATH/a"];
+        assert_eq!(run(&path, &resume), "<train>", "a folder that is not there");
+        std::fs::create_dir_all(folder.join("lost+found")).unwrap();
+        std::fs::write(folder.join(".writing"), "").unwrap();
+        assert_eq!(run(&path, &resume), "<train>", "nothing that is a checkpoint");
+        let times = std::fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
+        std::fs::File::create(folder.join("step 9")).unwrap();
+        std::fs::File::create(folder.join("step 1")).unwrap().set_times(times).unwrap();
+        let found = run(&path, &resume);
+        assert_eq!(found, format!("<train><--from={path}/step 9><it's $HOME \"x\" `id` \\><{path}/a>"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -25,6 +25,7 @@ mod service;
 mod storage;
 mod supervisor;
 mod tolerations;
+mod topology;
 mod training;
 
 use std::collections::BTreeSet;

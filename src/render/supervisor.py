@@ -49,7 +49,7 @@ class Wire:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock, self.incoming, self.outgoing = sock, b"", b""
-        self.open, self.heard, self.rank = True, time.monotonic(), None
+        self.open, self.heard, self.closed_at, self.rank = True, time.monotonic(), None, None
 
     def fileno(self):
         return self.sock.fileno()
@@ -83,14 +83,19 @@ class Wire:
         try:
             messages = [json.loads(line.decode()) for line in lines]
             return [dict(message) for message in messages]
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             self.close()
             return []
 
     def close(self):
         if self.open:
-            self.open = False
+            self.open, self.closed_at = False, time.monotonic()
             self.sock.close()
+
+    def is_lost(self, settle, patience):
+        """True when it has been closed, or silent, for longer than a reconnection takes."""
+        now = time.monotonic()
+        return now - self.closed_at > settle if self.closed_at else now - self.heard > patience
 
 
 class Child:
@@ -106,6 +111,8 @@ class Child:
                 command, stdout=into, stderr=into, env=environment, start_new_session=True
             )
             self.pid, self.pipe = self.process.pid, out
+            if out is not None:
+                os.set_blocking(out, False)
         except OSError as error:
             say("cannot start %s: %s" % (command[0], error.strerror))
             self.ended = 127 if isinstance(error, FileNotFoundError) else 126
@@ -113,15 +120,24 @@ class Child:
             os.close(into)
 
     def pass_on(self):
-        """Copies what the command prints to the container's output, and notes that it printed something."""
-        data = os.read(self.pipe, 65536)
+        """Copies what the command prints to the container's output. False when there is nothing more for now."""
+        try:
+            data = os.read(self.pipe, 65536)
+        except BlockingIOError:
+            return False
         if not data:
-            os.close(self.pipe)
-            self.pipe = None
+            self.close_pipe()
         elif b"\n" in data or b"\r" in data:
             self.told = time.monotonic()
-        while data:
-            data = data[os.write(1, data) :]
+        rest = data
+        while rest:
+            rest = rest[os.write(1, rest) :]
+        return bool(data)
+
+    def close_pipe(self):
+        if self.pipe is not None:
+            os.close(self.pipe)
+            self.pipe = None
 
     def signal(self, number):
         for target in (-self.pid, self.pid):
@@ -133,11 +149,17 @@ class Child:
 
     def kill(self):
         """Ends everything that is left: workers in sessions of their own outlive a launcher that was killed."""
-        for pid in descendants():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        for _ in range(20):
+            left = descendants()
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if not left:
+                return
+            # One whose parent was ending meanwhile is found at the next look.
+            time.sleep(0.01)
 
 
 def descendants():
@@ -145,7 +167,7 @@ def descendants():
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                with open("/proc/%s/stat" % name) as file:
+                with open("/proc/%s/stat" % name, errors="replace") as file:
                     fields = file.read().rpartition(")")[2].split()
             except OSError:
                 continue
@@ -183,14 +205,26 @@ def clean_shared_memory():
                 pass
 
 
+def listen_at(port):
+    """Listens for both families of addresses, or for IPv4 alone where there is no other."""
+    try:
+        listener = socket.socket(socket.AF_INET6)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("::", port))
+    except OSError:
+        listener = socket.socket(socket.AF_INET)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("", port))
+    return listener
+
+
 class Coordinator:
     """Decides for all ranks when they start, stop and end. Lives in rank 0."""
 
     def __init__(self, options):
         self.options = options
-        self.listener = socket.socket()
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.listener.bind(("", options.port))
+        self.listener = listen_at(options.port)
         self.listener.listen(min(options.ranks * 2, 4096))
         self.listener.setblocking(False)
         self.wires, self.members = [], {}
@@ -198,14 +232,18 @@ class Coordinator:
         self.attempt, self.first_start = 0, None
         self.failed_here, self.failures = 0, {}
         self.born = self.since = time.monotonic()
-        self.faults, self.away, self.lost, self.told, self.first_to_go = [], set(), {}, None, False
+        self.faults, self.away, self.lost, self.told, self.first_to_go, self.last = [], set(), {}, None, False, None
 
     def used(self):
         return self.failed_here + sum(self.failures.values())
 
     def accept(self):
-        sock, _ = self.listener.accept()
-        self.wires.append(Wire(sock))
+        try:
+            sock, _ = self.listener.accept()
+            self.wires.append(Wire(sock))
+        except OSError as error:
+            say("a rank could not be heard: %s" % error.strerror)
+            time.sleep(0.1)
 
     def hear(self, wire):
         for message in wire.receive():
@@ -241,23 +279,28 @@ class Coordinator:
         self.failed_here = max(self.failed_here, message["failed"])
         starts = [start for start in (self.first_start, message["first_start"]) if start]
         self.first_start = min(starts) if starts else None
-        goes_on = self.state == "running" and known and known["pod"] == message["pod"]
-        if not goes_on:
-            if self.state in ("running", "settling"):
-                self.away.add(rank)
-                self.stop("%s: the pod is new" % ranks([rank]))
-            elif message["state"] == "running":
-                self.members[rank]["state"] = "stopping"
-                wire.send(kind="stop", text="rank 0: the pod is new")
-        elif message["state"] != "running":
-            self.ended(rank, message)
+        same_pod = known is not None and known["pod"] == message["pod"]
+        if self.state == "ending":
+            wire.send(**self.last)
+        elif self.state in ("running", "settling"):
+            if same_pod and message["attempt"] == self.attempt:
+                # Only the connection was gone.
+                if message["state"] != "running":
+                    self.ended(rank, message)
+                return
+            self.away.add(rank)
+            if same_pod:
+                self.failed_here += 1
+            self.stop("%s: %s" % (ranks([rank]), "the connection was lost" if same_pod else "the pod is new"))
+        elif message["state"] == "running":
+            self.members[rank]["state"] = "stopping"
+            wire.send(kind="stop", text="rank 0: the pod is new")
 
     def ended(self, rank, message):
         member = self.members[rank]
-        member["state"] = "done" if message["code"] == 0 else "idle"
-        if self.state not in ("running", "settling") or message["attempt"] != self.attempt:
-            return
-        if message["code"] != 0:
+        counts = self.state in ("running", "settling") and message["attempt"] == self.attempt
+        member["state"] = "done" if counts and message["code"] == 0 else "idle"
+        if counts and message["code"] != 0:
             self.faults.append((rank, message))
             if self.state == "running":
                 # Peers of a pod that is gone end as well: give the news of it time to arrive.
@@ -265,12 +308,12 @@ class Coordinator:
 
     def tick(self):
         now = time.monotonic()
+        for wire in self.wires:
+            if wire.rank is None and now - wire.heard > self.options.patience:
+                wire.close()
         self.wires = [wire for wire in self.wires if wire.open]
-        gone = [
-            rank
-            for rank, member in self.members.items()
-            if not member["wire"].open or now - member["wire"].heard > self.options.patience
-        ]
+        settle, patience = self.options.settle, self.options.patience
+        gone = [rank for rank, member in self.members.items() if member["wire"].is_lost(settle, patience)]
         limit = self.options.max_runtime
         if self.state == "gathering":
             for rank in gone:
@@ -297,29 +340,38 @@ class Coordinator:
             self.tell(
                 kind="start", attempt=self.attempt, failed=self.failed_here, used=self.used(), first_start=self.first_start
             )
-        elif missing and missing != self.told and now - self.since > self.options.alive:
-            self.told = missing
-            say("%d of %d ranks are there, %s not" % (len(self.members), self.options.ranks, ranks(missing)))
+        elif now - self.since > self.options.alive and (missing, len(stopping)) != self.told:
+            self.told = (missing, len(stopping))
+            if missing:
+                say("%d of %d ranks are there, %s not" % (len(self.members), self.options.ranks, ranks(missing)))
+            if stopping:
+                say("%d of %d ranks have not stopped yet" % (len(stopping), self.options.ranks))
 
     def watch(self, gone, now):
+        if gone:
+            self.lose(gone)
+            return
         if all(member["state"] == "done" for member in self.members.values()):
             self.state, self.since = "ending", now
-            self.tell(kind="finish")
+            self.tell_last(kind="finish")
             return
-        lost = [rank for rank in gone if self.members[rank]["state"] != "done"]
-        if lost and all(now - self.members[rank]["wire"].heard > self.options.settle for rank in lost):
-            self.away.update(lost)
-            self.lost = {rank: self.members[rank]["pod"] for rank in lost}
-            self.stop("%s: the pod is gone" % ranks(lost))
         running = [member["quiet"] for member in self.members.values() if member["state"] == "running"]
         limit = self.options.hang_timeout
         if limit and running and min(running) > limit and now - self.since > limit:
             self.failed("NoProgress", "no rank printed a line for %s (`job.hang_timeout`)" % span(limit), None, 1)
 
-    def settle(self, gone):
+    def lose(self, gone):
         self.away.update(gone)
-        if self.away:
-            self.stop("%s: the pod is gone" % ranks(self.away))
+        self.lost = {rank: self.members[rank]["pod"] for rank in gone}
+        self.stop("%s: the pod is gone" % ranks(gone))
+
+    def settle(self, gone):
+        # A wire that is closed now may belong to a pod that is gone.
+        closed = [rank for rank, member in self.members.items() if not member["wire"].open]
+        if closed and not gone:
+            return
+        if gone:
+            self.lose(gone)
             return
         rank, fault = self.faults[0]
         code = fault["code"]
@@ -347,7 +399,11 @@ class Coordinator:
 
     def end(self, reason, text, rank=None, code=1):
         self.state, self.since, self.first_to_go = "ending", time.monotonic(), rank == 0
-        self.tell(kind="end", reason=reason, text=text, rank=rank, code=code)
+        self.tell_last(kind="end", reason=reason, text=text, rank=rank, code=code)
+
+    def tell_last(self, **message):
+        self.last = message
+        self.tell(**message)
 
     def tell(self, **message):
         for member in self.members.values():
@@ -378,8 +434,9 @@ class Rank:
         os.set_blocking(self.wake_read, False)
         os.set_blocking(self.wake_write, False)
         signal.set_wakeup_fd(self.wake_write)
+        self.asked_to_leave, self.stopped = False, False
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self.leave)
+            signal.signal(number, self.ask_to_leave)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def run(self):
@@ -390,32 +447,36 @@ class Rank:
                 return code
 
     def turn(self):
-        readers = [self.wake_read]
-        writers = []
-        if self.wire and self.wire.open:
-            readers.append(self.wire)
-            writers += [self.wire] if self.wire.outgoing else []
-        if self.child and self.child.pipe is not None:
-            readers.append(self.child.pipe)
+        sources = {self.wake_read: self.wake_read}
+        poll = select.poll()
+        poll.register(self.wake_read, select.POLLIN)
+        wires = [self.wire] if self.wire and self.wire.open else []
         if self.coordinator:
-            readers.append(self.coordinator.listener)
-            readers += [wire for wire in self.coordinator.wires if wire.open]
-            writers += [wire for wire in self.coordinator.wires if wire.open and wire.outgoing]
-        ready, writable, _ = select.select(readers, writers, [], 0.2)
-        for wire in writable:
-            wire.flush()
-        for source in ready:
-            if source == self.wake_read:
+            wires += [wire for wire in self.coordinator.wires if wire.open]
+            sources[self.coordinator.listener.fileno()] = self.coordinator.listener
+            poll.register(self.coordinator.listener, select.POLLIN)
+        for wire in wires:
+            sources[wire.fileno()] = wire
+            poll.register(wire, select.POLLIN | (select.POLLOUT if wire.outgoing else 0))
+        if self.child and self.child.pipe is not None:
+            sources[self.child.pipe] = self.child
+            poll.register(self.child.pipe, select.POLLIN)
+        for number, event in poll.poll(200):
+            source = sources[number]
+            if source is self.child:
+                if self.child.pipe is not None:
+                    self.child.pass_on()
+            elif source == self.wake_read:
                 os.read(self.wake_read, 4096)
-            elif source is self.wire:
-                for message in self.wire.receive():
-                    self.obey(message)
-            elif self.child and source == self.child.pipe:
-                self.child.pass_on()
             elif self.coordinator and source is self.coordinator.listener:
                 self.coordinator.accept()
-            elif isinstance(source, Wire) and source.open:
-                self.coordinator.hear(source)
+            elif source.open:
+                if event & select.POLLOUT:
+                    source.flush()
+                if source.open and event & ~select.POLLOUT:
+                    self.hear(source)
+        if self.asked_to_leave:
+            self.leave()
         self.bury()
         self.keep_in_touch()
         if self.coordinator:
@@ -423,6 +484,13 @@ class Rank:
         if self.kill_at and time.monotonic() > self.kill_at:
             self.kill_at = None
             self.child.kill()
+
+    def hear(self, wire):
+        if wire is self.wire:
+            for message in wire.receive():
+                self.obey(message)
+        else:
+            self.coordinator.hear(wire)
 
     def keep_in_touch(self):
         now = time.monotonic()
@@ -445,7 +513,7 @@ class Rank:
             self.wire.send(kind="alive", quiet=now - self.child.told if self.child else 0.0)
 
     def connect(self):
-        address = "127.0.0.1" if self.coordinator else self.options.host
+        address = "localhost" if self.coordinator else self.options.host
         while True:
             try:
                 self.found.append(socket.create_connection((address, self.options.port), timeout=5))
@@ -458,7 +526,7 @@ class Rank:
         kind = message.get("kind")
         if kind == "start" and not self.leaving:
             self.attempt, self.failed, self.first_start = message["attempt"], message["failed"], message["first_start"]
-            self.waiting_since = None
+            self.waiting_since, self.stopped = None, False
             who = "all %d ranks start" % self.options.ranks if self.options.ranks > 1 else "it starts"
             count = " (%d of %d retries used)" % (message["used"], self.options.retries) if self.attempt > 1 else ""
             say("attempt %d: %s%s" % (self.attempt, who, count))
@@ -475,7 +543,9 @@ class Rank:
             self.exit_at, self.code = time.monotonic(), 0
         elif kind == "end" and self.exit_at is None:
             is_culprit = message["rank"] == self.options.rank
-            self.code = message["code"] if is_culprit and message["code"] != FAILED else FAILED
+            # Alone, its own code would be tried again by the Job controller.
+            is_own = is_culprit and self.options.ranks > 1 and message["code"] not in (FAILED, NOT_PLACED)
+            self.code = message["code"] if is_own else FAILED
             # The rank that failed goes first: its exit code is the training's.
             self.exit_at = time.monotonic() + (0.0 if is_culprit else 1.5)
             self.last_words(message["reason"], message["text"])
@@ -490,11 +560,20 @@ class Rank:
             pass
 
     def stop(self):
+        self.stopped = True
+        if self.state == "done":
+            self.state = "idle"
+        if self.waiting_since is None:
+            self.waiting_since = time.monotonic()
         if self.child and self.child.ended is None and self.kill_at is None:
             self.child.signal(signal.SIGTERM)
             self.kill_at = time.monotonic() + self.options.grace
 
-    def leave(self, *_):
+    def ask_to_leave(self, *_):
+        # A handler runs in the middle of anything; `turn` acts on it.
+        self.asked_to_leave = True
+
+    def leave(self):
         """The pod is to end: the peers hear of it, so that they save and wait instead of failing."""
         if not self.leaving:
             self.leaving = True
@@ -518,8 +597,9 @@ class Rank:
         child.ended = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         child.process.returncode = child.ended
         child.kill()
-        while child.pipe is not None:
-            child.pass_on()
+        while child.pipe is not None and child.pass_on():
+            pass
+        child.close_pipe()
         self.kill_at = None
         self.tell_end()
 
@@ -527,7 +607,8 @@ class Rank:
         child, code = self.child, self.child.ended
         kills = killed_for_memory()
         memory = code != 0 and child.kills is not None and kills is not None and kills > child.kills
-        self.state, self.last = "done" if code == 0 else "idle", {"code": code, "memory": memory}
+        # What ends well because it was told to is not done.
+        self.state, self.last = "done" if code == 0 and not self.stopped else "idle", {"code": code, "memory": memory}
         if self.wire and self.wire.open:
             self.wire.send(kind="ended", attempt=self.attempt, code=code, memory=memory)
 
@@ -547,9 +628,6 @@ class Rank:
         if limit and self.waiting_since is not None and now - self.waiting_since > limit:
             self.last_words("GangTimeout", "the ranks were not all there after %s (`job.gang_timeout`)" % span(limit))
             return NOT_PLACED
-        done = self.state == "done" and self.wire and not self.wire.open and not self.coordinator
-        if done and now - self.wire.heard > self.options.patience:
-            return 0
         return None
 
 
@@ -589,6 +667,21 @@ def adopt_orphans():
             pass
 
 
+def allow_many_files(wanted):
+    """Rank 0 has a connection to every rank."""
+    try:
+        import resource
+
+        now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if now < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, most), most))
+    except (ImportError, OSError, ValueError):
+        pass
+
+
 if __name__ == "__main__":
     adopt_orphans()
-    sys.exit(Rank(options()).run())
+    found = options()
+    if found.rank == 0:
+        allow_many_files(2 * found.ranks + 256)
+    sys.exit(Rank(found).run())

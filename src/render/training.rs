@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
-use super::{Object, Refusal, Rendered, Target, overlay, queue, supervisor};
+use super::{Object, Refusal, Rendered, Target, overlay, queue, supervisor, topology};
 use crate::model::labels::{JOB, RETRIES};
 use crate::model::{Gang, GangWish};
 use crate::spec::JobDocument;
@@ -15,7 +15,9 @@ use crate::spec::JobDocument;
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.training.node_count;
     let supervised = supervisor::supervises(job);
-    let template = template(job, target, nodes, pod_fields(job, target))?;
+    let mut fields = pod_fields(job, target);
+    overlay::merge(&mut fields, &topology::pod_fields(job, target)?);
+    let template = template(job, target, nodes, fields)?;
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
     queue::queue(job, target, &mut root)?;

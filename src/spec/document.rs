@@ -326,6 +326,8 @@ pub struct Training {
     pub max_runtime: Option<Duration>,
     /// Who is to place the pods together.
     pub gang: GangWish,
+    /// `rack`, `block`, or the label of nodes that says what is near.
+    pub topology: Option<Located<String>>,
     /// Time after which a half-placed gang gives its GPUs back.
     pub gang_timeout: Option<Duration>,
     /// How long the finished job is kept.
@@ -344,6 +346,7 @@ impl Default for Training {
             checkpoint: None,
             max_runtime: None,
             gang: GangWish::Auto,
+            topology: None,
             gang_timeout: None,
             keep_for: None,
         }

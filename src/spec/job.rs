@@ -140,6 +140,14 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     let restart = restart::restart(reader, fields, retries);
     let gang = fields.take(reader, "gang").and_then(|node| reader.word(node, "gang", &GangWish::WORDS));
     let gang = gang.map_or_else(GangWish::default, GangWish::of);
+    let topology = fields.take(reader, "topology").and_then(|node| reader.text(node, "topology")).filter(|text| {
+        let is_label = is_label_key(&text.value);
+        if !is_label {
+            let message = format!("`topology` must be `rack`, `block` or a label of nodes, not `{}`", text.value);
+            reader.problems.push(Problem::error(text.at, message, "such as topology.kubernetes.io/rack"));
+        }
+        is_label
+    });
     let mut duration =
         |reader: &mut Reader, name: &'static str| fields.take(reader, name).and_then(|node| reader.duration(node, name));
     Training {
@@ -152,6 +160,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
         checkpoint: None,
         max_runtime: duration(reader, "max_runtime").filter(|time| !time.is_zero()),
         gang,
+        topology,
         gang_timeout: duration(reader, "gang_timeout"),
         keep_for: duration(reader, "keep_for"),
     }

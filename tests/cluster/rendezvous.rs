@@ -6,9 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use gpuctl_sandbox::nodes::{in_pool, node};
+use serde_json::{Value, json};
 
-use crate::support::{Scene, finish};
+use crate::support::{A100, GPU, Scene, cluster, finish};
 
 /// The variables of a pod's container as the kubelet would set them.
 fn environment(pod: &Value) -> Vec<(String, String)> {
@@ -22,7 +23,11 @@ fn environment(pod: &Value) -> Vec<(String, String)> {
                 "metadata.annotations['batch.kubernetes.io/job-completion-index']"
                 | "metadata.labels['batch.kubernetes.io/job-completion-index']",
             ) => index.as_str()?.to_owned(),
-            Some(other) => panic!("a field that no test resolves: {other}"),
+            Some("metadata.uid") => pod["metadata"]["uid"].as_str()?.to_owned(),
+            Some(other) => {
+                let (map, key) = other.strip_prefix("metadata.")?.strip_suffix("']")?.split_once("['")?;
+                pod["metadata"][map][key].as_str().unwrap_or_default().to_owned()
+            }
             None => variable["value"].as_str().unwrap_or_default().to_owned(),
         };
         Some((variable["name"].as_str()?.to_owned(), value))
@@ -134,4 +139,32 @@ fn a_process_per_pod_gets_process_ranks() {
         assert_eq!(value(&environment, "RANK"), Some(rank.to_string().as_str()));
         assert_eq!(value(&environment, "LOCAL_RANK"), Some("0"));
     }
+}
+
+/// Two racks of two nodes with one GPU each: three trainings in turn, each within a rack.
+#[test]
+fn ranks_are_placed_in_one_rack() {
+    let scene = Scene::new("racks");
+    let nodes: Vec<_> = (0..4)
+        .map(|index| {
+            let mut node = in_pool(node(&format!("racks-{index}"), Some(A100), &[(GPU, 1)]), "racks");
+            node["metadata"]["labels"]["topology.kubernetes.io/rack"] = json!(format!("rack-{}", index % 2));
+            node
+        })
+        .collect();
+    cluster().add_nodes(&nodes);
+    for turn in 0..3 {
+        let name = format!("near-{turn}");
+        scene.create(&name, "job: {name: NAME, topology: rack}\nresources: {pool: racks, gpu: 1, node_count: 2}");
+        scene.until(&name, "running", None);
+        let racks: Vec<usize> = scene
+            .pods(&name)
+            .iter()
+            .map(|pod| pod["spec"]["nodeName"].as_str().unwrap().trim_start_matches("racks-").parse::<usize>().unwrap() % 2)
+            .collect();
+        assert_eq!(racks[0], racks[1], "{name}");
+        scene.gpuctl(&["delete", "job", &name, "--force"]).ok();
+    }
+    let far = scene.training("far", "job: {name: far, topology: block}\nresources: {pool: racks, gpu: 1, node_count: 2}");
+    scene.gpuctl_with(&["create", "-f", "-"], &far).exits(3).says("no node has a label that says what is one block");
 }

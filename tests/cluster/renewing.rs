@@ -40,7 +40,7 @@ fn evicted_ranks_come_again_and_cost_no_retry() {
     scene.until("pair", "running", None);
     let first = uids(&scene, "pair");
     let said = scene.gpuctl(&["restart", "pair", "--rank", "1"]).ok();
-    assert_eq!(said.out, "pair: rank 1 gets a new pod; it costs no retry\n");
+    assert_eq!(said.out, "pair: rank 1 gets a new pod; the eviction costs no retry\n");
     let second = until_new(&scene, "pair", &first, 1);
     assert_eq!((&second[0], second[1] == first[1]), (&first[0], false));
     let said = scene.gpuctl(&["restart", "job", "pair", "-o", "json"]).ok().json();

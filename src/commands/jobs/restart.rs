@@ -27,8 +27,13 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
     if job.kind.is_replicated() {
         connection.roll(&job, context.now()).await?;
     } else {
-        for pod in &pods {
-            connection.evict(&job.namespace, pod).await?;
+        for (index, pod) in pods.iter().enumerate() {
+            let evicted = connection.evict(&job.namespace, pod).await;
+            let before: Vec<&str> = pods[..index].iter().map(|pod| pod.name.as_str()).collect();
+            evicted.map_err(|failure| {
+                let error = Error::from(failure);
+                if before.is_empty() { error } else { error.cause(format!("evicted before that: {}", before.join(", "))) }
+            })?;
         }
     }
     for pod in &lost {
@@ -42,9 +47,9 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
             .warn(&format!("{nodes} did not answer: containers of job `{}` may still run there and write its files", job.name));
     }
     let message = match (job.kind, args.rank) {
-        (JobKind::Training, Some(rank)) => format!("rank {rank} gets a new pod; it costs no retry"),
+        (JobKind::Training, Some(rank)) => format!("rank {rank} gets a new pod; the eviction costs no retry"),
         (JobKind::Training, None) => format!(
-            "{} end and are made anew; it costs no retry, and the command continues only if it loads a checkpoint",
+            "{} end and are made anew; evictions cost no retry, and the command continues only if it loads a checkpoint",
             count(pods.len() as u64, "pod")
         ),
         (JobKind::Notebook, _) => "its pod ends and is made anew; what was only in memory is lost".to_owned(),
@@ -57,7 +62,13 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
 /// Returns the pods that are to go.
 fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
     let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| !pod.ended()).collect();
-    let Some(rank) = args.rank else { return Ok(pods) };
+    let none = |what: String| {
+        let error = Error::new(ErrorName::NotRunning, format!("{what} has no pod now"));
+        error.hint(format!("gpuctl describe job {}/{}", job.namespace, job.name))
+    };
+    let Some(rank) = args.rank else {
+        return if pods.is_empty() { Err(none(format!("job `{}`", job.name))) } else { Ok(pods) };
+    };
     if job.kind != JobKind::Training {
         return Err(Error::usage(format!("`{}` is no training: it has no ranks", job.name)).hint("omit `--rank`"));
     }
@@ -66,9 +77,5 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
         return Err(Error::new(ErrorName::NotFound, format!("job `{}` has {ranks}", job.name)));
     }
     let found: Vec<&Pod> = pods.into_iter().filter(|pod| pod.rank == Some(rank)).collect();
-    if found.is_empty() {
-        let error = Error::new(ErrorName::NotRunning, format!("rank {rank} of job `{}` has no pod now", job.name));
-        return Err(error.hint(format!("gpuctl describe job {}/{}", job.namespace, job.name)));
-    }
-    Ok(found)
+    if found.is_empty() { Err(none(format!("rank {rank} of job `{}`", job.name))) } else { Ok(found) }
 }

@@ -1,6 +1,8 @@
 //! Fields of a job as a whole: the `job:` and `checkpoint:` blocks.
 
-use super::super::shape::Shape::{AbsolutePath, Duration, Label, Labels, ObjectName, OneOrMany, Text, TextMap, Whole, Word};
+use super::super::shape::Shape::{
+    AbsolutePath, Duration, Label, LabelKey, Labels, ObjectName, OneOrMany, Text, TextMap, Whole, Word,
+};
 use super::super::shape::{Field, FieldScope, field};
 use super::super::values::Restart;
 use crate::model::{GangWish, QueueSystem};
@@ -67,6 +69,13 @@ pub(in crate::spec) const JOB: &[Field] = &[
         Word(&GangWish::WORDS),
         "What places all pods of a training over several nodes together, or none: auto takes the queue's system, else the PodGroup of Kubernetes (native).",
         "auto",
+    )
+    .of(FieldScope::Training),
+    field(
+        &["topology"],
+        LabelKey,
+        "Place the ranks near each other as far as there is room: in one `rack`, one `block`, or where nodes share the value of a label.",
+        "rack",
     )
     .of(FieldScope::Training),
     field(
