@@ -95,6 +95,7 @@ fn quoted(argument: &str) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "this test gives a shell a folder")]
 mod tests {
     use std::process::Command;
 
