@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Scene, cluster, file, items};
+use crate::support::{Scene, cluster, file, items, own_command};
 
 fn container(pod: &Value) -> &Value {
     &pod["spec"]["containers"][0]
@@ -23,7 +23,7 @@ fn every_pod_is_safe_from_what_breaks_jobs() {
     assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 60);
     assert_eq!(pod["spec"]["restartPolicy"], "Never");
     assert_eq!(pod["spec"]["imagePullSecrets"], json!([{"name": "one"}, {"name": "two"}]));
-    assert_eq!(container(pod)["command"], json!(["sh", "-c", "exec python train.py"]));
+    assert_eq!(own_command(container(pod)), json!(["sh", "-c", "exec python train.py"]));
     assert_eq!((container(pod)["imagePullPolicy"].as_str(), container(pod)["workingDir"].as_str()), (Some("Never"), Some("/w")));
     assert_eq!(
         container(pod)["resources"],
@@ -235,7 +235,7 @@ fn launchers_that_would_train_n_times_are_mended_or_refused() {
             .gpuctl_with(&["create", "-f", "-", "--dry-run=client", "-o", "json"], &scene.training(name, &two(command)))
             .ok();
         let job = items(&run.json()).pop().unwrap();
-        (job["spec"]["template"]["spec"]["containers"][0]["command"].clone(), run.err)
+        (own_command(&job["spec"]["template"]["spec"]["containers"][0]), run.err)
     };
     let flags = "--num_machines=2 --num_processes=16 --machine_rank=$(NODE_RANK) --main_process_ip=$(MASTER_ADDR) --main_process_port=$(MASTER_PORT)";
     let (line, warning) = command("b", "accelerate launch train.py");

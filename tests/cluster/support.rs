@@ -174,6 +174,14 @@ impl Scene {
     }
 }
 
+/// The words of a container's command behind those of the supervisor, which several ranks have.
+pub fn own_command(container: &Value) -> Value {
+    let words = container["command"].as_array().cloned().unwrap_or_default();
+    let supervised = words.get(3).is_some_and(|word| word == "supervisor");
+    let end = words.iter().position(|word| word == "--").filter(|_| supervised);
+    Value::Array(end.map_or_else(|| words.clone(), |end| words[end + 1..].to_vec()))
+}
+
 pub fn items(list: &Value) -> Vec<Value> {
     list["items"].as_array().cloned().unwrap_or_default()
 }
