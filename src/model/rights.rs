@@ -153,7 +153,7 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota, and the site's defaults"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).or("`size:` workdirs"),
-    rule(Namespace, "", "configmaps", MAKE).or("`files:`"),
+    rule(Namespace, "", "configmaps", MAKE).or("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),

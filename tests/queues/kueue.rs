@@ -1,22 +1,14 @@
-//! Jobs in the queues of a real Kueue: queued, admitted, preempted, paused, resumed, deleted. `cargo reality --slow` runs it, for
-//! Kueue takes a quarter of an hour to build. A cluster of its own: Kueue's webhooks judge every Job and pod.
-
-#[path = "runner/mod.rs"]
-mod runner;
+//! Jobs in Kueue's queues: queued, admitted, preempted, paused, resumed, deleted.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Kubectl, Options, Persona};
+use gpuctl_sandbox::{Options, Persona};
 use serde_json::{Value, json};
 
-use runner::{Run, gpuctl, run};
-
-struct Scene {
-    cluster: Cluster,
-    admin: Kubectl,
-}
+use crate::runner::{gpuctl, run};
+use crate::support::Scene;
 
 fn training(name: &str, more: &str, resources: &str) -> String {
     format!(
@@ -25,72 +17,87 @@ fn training(name: &str, more: &str, resources: &str) -> String {
     )
 }
 
-impl Scene {
-    fn gpuctl(&self, arguments: &[&str], input: &str) -> Run {
-        let mut command = gpuctl();
-        command.env("KUBECONFIG", self.cluster.kubeconfig(Persona::Admin)).args(arguments);
-        run(command, input)
-    }
-
-    fn create(&self, yaml: &str) -> Run {
-        self.gpuctl(&["create", "-f", "-"], yaml).ok()
-    }
-
-    fn job(&self, name: &str) -> Value {
-        let list = self.gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "").ok().json();
-        list["items"].as_array().unwrap().iter().find(|job| job["jobId"] == name).cloned().unwrap_or(Value::Null)
-    }
-
-    #[track_caller]
-    fn until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(120);
-        loop {
-            let job = self.job(name);
-            if good(&job) {
-                return job;
-            }
-            assert!(Instant::now() < end, "{name} never became what was awaited: {job:#}");
-            thread::sleep(Duration::from_millis(300));
-        }
-    }
-
-    #[track_caller]
-    fn queued(&self, name: &str, reason: &str, words: &str) -> Value {
-        self.until(name, |job| {
-            let said = job["message"].as_str().unwrap_or_default();
-            job["status"] == "pending" && job["reason"] == "Queued" && job["queueReason"] == reason && said.contains(words)
-        })
-    }
-
-    #[track_caller]
-    fn running(&self, name: &str) -> Value {
-        self.until(name, |job| job["status"] == "running")
-    }
+#[track_caller]
+fn queued(scene: &Scene, name: &str, reason: &str, words: &str) -> Value {
+    scene.until(name, |job| {
+        let said = job["message"].as_str().unwrap_or_default();
+        job["status"] == "pending" && job["reason"] == "Queued" && job["queueReason"] == reason && said.contains(words)
+    })
 }
 
 #[test]
 fn jobs_in_kueue_s_queues() {
-    let cluster = Cluster::start(&Options { with_kueue: true, ..Options::default() }).unwrap_or_else(|error| panic!("{error:#}"));
+    let scene = Scene::new(&Options { with_kueue: true, ..Options::default() });
     let gpus = |name: &str| in_pool(node(name, Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "queued");
-    cluster.add_nodes(&[gpus("queued-0"), gpus("queued-1"), gpus("queued-2")]);
-    let admin = cluster.kubectl(Persona::Admin);
+    scene.cluster.add_nodes(&[gpus("queued-0"), gpus("queued-1"), gpus("queued-2")]);
     let quota = json!([{"coveredResources": ["nvidia.com/gpu"],
         "flavors": [{"name": "gpus", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 8}]}]}]);
     let api = "kueue.x-k8s.io/v1beta2";
-    admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": api, "kind": "ResourceFlavor", "metadata": {"name": "gpus"}},
         {"apiVersion": api, "kind": "ClusterQueue", "metadata": {"name": "science"}, "spec": {"namespaceSelector": {},
             "resourceGroups": quota, "preemption": {"withinClusterQueue": "LowerPriority"}}},
         {"apiVersion": api, "kind": "LocalQueue", "metadata": {"name": "research", "namespace": "default"},
          "spec": {"clusterQueue": "science"}},
     ]}));
-    let scene = Scene { cluster, admin };
     waiting_says_what_is_missing(&scene);
     preemption_is_told_with_the_job_it_was_for(&scene);
     pausing_frees_the_quota(&scene);
     another_queue_needs_another_job(&scene);
     a_kueue_that_is_down_is_named(&scene);
     a_queue_that_is_stopped_is_named(&scene);
+    sixty_four_ranks_are_admitted_whole(&scene);
+}
+
+/// Two of 64 GPUs each in a queue of 96: the second holds nothing until the first is gone.
+fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
+    let nodes: Vec<Value> = (0..12)
+        .map(|index| {
+            in_pool(node(&format!("wide-{index}"), Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "wide")
+        })
+        .collect();
+    scene.cluster.add_nodes(&nodes);
+    let api = "kueue.x-k8s.io/v1beta2";
+    let quota = json!([{"coveredResources": ["nvidia.com/gpu"],
+        "flavors": [{"name": "gpus", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 96}]}]}]);
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": api, "kind": "ClusterQueue", "metadata": {"name": "wide"}, "spec": {"namespaceSelector": {}, "resourceGroups": quota}},
+        {"apiVersion": api, "kind": "LocalQueue", "metadata": {"name": "wide", "namespace": "default"}, "spec": {"clusterQueue": "wide"}},
+    ]}));
+    let wide = |name: &str| {
+        let yaml = training(name, "", "gpu: 1, node_count: 64");
+        yaml.replace("queue: research", "queue: wide").replace("pool: queued", "pool: wide")
+    };
+    thread::scope(|scope| {
+        for name in ["one", "two"] {
+            scope.spawn(move || scene.create(&wide(name)));
+        }
+    });
+    let pods = |name: &str| {
+        let list = scene.admin.json(&["get", "pods", "-l", &format!("gpuctl/job={name}")]);
+        list["items"].as_array().map_or(0, Vec::len)
+    };
+    let both = || {
+        let mut both = [pods("one"), pods("two")];
+        both.sort_unstable();
+        both
+    };
+    let end = Instant::now() + Duration::from_secs(90);
+    while both() != [0, 64] {
+        assert!(Instant::now() < end, "none was admitted whole: {:?}", both());
+        thread::sleep(Duration::from_millis(300));
+    }
+    let end = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < end {
+        assert_eq!(both(), [0, 64]);
+        thread::sleep(Duration::from_millis(500));
+    }
+    let (first, second) = if pods("one") == 64 { ("one", "two") } else { ("two", "one") };
+    scene.running(first);
+    queued(scene, second, "Pending", "32 more needed");
+    scene.gpuctl(&["delete", "job", first, "--force"], "").ok();
+    scene.running(second);
+    scene.gpuctl(&["delete", "job", second, "--force"], "").ok();
 }
 
 fn waiting_says_what_is_missing(scene: &Scene) {
@@ -98,10 +105,10 @@ fn waiting_says_what_is_missing(scene: &Scene) {
     scene.running("first");
     let second = scene.create(&training("second", "", "gpu: 8"));
     assert!(!second.err.contains("queue"), "{}", second.err);
-    let job = scene.queued("second", "Pending", "insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed");
+    let job = queued(scene, "second", "Pending", "insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed");
     assert_eq!(job["queue"], "research");
     scene.create(&training("large", "", "gpu: 8, node_count: 2"));
-    scene.queued("large", "Pending", "maximum capacity");
+    queued(scene, "large", "Pending", "maximum capacity");
     queues_are_listed_and_described(scene);
     let described = scene.gpuctl(&["describe", "second"], "").ok().out;
     assert!(described.contains("queue research: ") && described.contains("insufficient unused quota"), "{described}");
@@ -155,7 +162,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
 fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
     scene.create(&training("urgent", ", priority: high", "gpu: 8"));
     scene.running("urgent");
-    let job = scene.queued("first", "Preempted", "Preempted to accommodate");
+    let job = queued(scene, "first", "Preempted", "Preempted to accommodate");
     assert!(job["message"].as_str().unwrap().contains("(job default/urgent)"), "{job:#}");
     scene.gpuctl(&["delete", "job", "urgent", "--force"], "").ok();
 }
@@ -174,7 +181,7 @@ fn pausing_frees_the_quota(scene: &Scene) {
     scene.until(runs, |job| job["status"] == "paused");
     scene.running(waits);
     scene.gpuctl(&["resume", runs], "").ok();
-    scene.queued(runs, "Pending", "insufficient unused quota");
+    queued(scene, runs, "Pending", "insufficient unused quota");
     scene.gpuctl(&["delete", "job", waits, "--force"], "").ok();
     scene.running(runs);
     scene.gpuctl(&["delete", "job", runs, "--force"], "").ok();
@@ -225,6 +232,6 @@ fn a_queue_that_is_stopped_is_named(scene: &Scene) {
     let stop = r#"{"spec":{"stopPolicy":"Hold"}}"#;
     scene.admin.run(&["patch", "clusterqueue", "science", "--type=merge", "-p", stop]);
     scene.create(&training("late", "", "gpu: 1"));
-    scene.queued("late", "Inadmissible", "ClusterQueue science is inactive");
+    queued(scene, "late", "Inadmissible", "ClusterQueue science is inactive");
     scene.gpuctl(&["delete", "job", "late", "--force"], "").ok();
 }

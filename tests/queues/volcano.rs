@@ -1,24 +1,15 @@
-//! Trainings under a real Volcano: its scheduler and its controller place 64 ranks whole or not at all, in the queue that the job names.
-//! `cargo reality --slow` runs it, for Volcano takes minutes to build.
-
-#[path = "runner/mod.rs"]
-mod runner;
+//! Trainings under Volcano's scheduler and controller: 64 ranks whole or not at all, in the queue that the job names.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpuctl_sandbox::Options;
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Kubectl, Options, Persona};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use runner::{Run, gpuctl, run};
+use crate::support::Scene;
 
 const RANKS: usize = 64;
-
-struct Scene {
-    cluster: Cluster,
-    admin: Kubectl,
-}
 
 fn training(name: &str, more: &str, gpus: usize, ranks: usize) -> String {
     format!(
@@ -27,54 +18,25 @@ fn training(name: &str, more: &str, gpus: usize, ranks: usize) -> String {
     )
 }
 
-impl Scene {
-    fn gpuctl(&self, arguments: &[&str], input: &str) -> Run {
-        let mut command = gpuctl();
-        command.env("KUBECONFIG", self.cluster.kubeconfig(Persona::Admin)).args(arguments);
-        run(command, input)
-    }
-
-    fn job(&self, name: &str) -> Value {
-        let list = self.gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "").ok().json();
-        list["items"].as_array().unwrap().iter().find(|job| job["jobId"] == name).cloned().unwrap_or(Value::Null)
-    }
-
-    #[track_caller]
-    fn until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(120);
-        loop {
-            let job = self.job(name);
-            if good(&job) {
-                return job;
-            }
-            assert!(Instant::now() < end, "{name} never became what was awaited: {job:#}");
-            thread::sleep(Duration::from_millis(300));
-        }
-    }
-
-    /// Pods of a job that have a node.
-    fn placed(&self, job: &str) -> usize {
-        let list = self.admin.json(&["get", "pods", "-l", &format!("gpuctl/job={job}")]);
-        let pods = list["items"].as_array().cloned().unwrap_or_default();
-        pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] != "Failed").count()
-    }
+/// Pods of a job that have a node.
+fn placed(scene: &Scene, job: &str) -> usize {
+    let list = scene.admin.json(&["get", "pods", "-l", &format!("gpuctl/job={job}")]);
+    let pods = list["items"].as_array().cloned().unwrap_or_default();
+    pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] != "Failed").count()
 }
 
 #[test]
 fn trainings_in_volcano_s_queues() {
-    let cluster =
-        Cluster::start(&Options { with_volcano: true, ..Options::default() }).unwrap_or_else(|error| panic!("{error:#}"));
+    let scene = Scene::new(&Options { with_volcano: true, ..Options::default() });
     let gpus = |index: usize| {
         in_pool(node(&format!("gang-{index}"), Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "gang")
     };
-    cluster.add_nodes(&(0..12).map(gpus).collect::<Vec<_>>());
-    let admin = cluster.kubectl(Persona::Admin);
+    scene.cluster.add_nodes(&(0..12).map(gpus).collect::<Vec<_>>());
     let queue = |name: &str, gpus: usize| {
         json!({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name},
             "spec": {"weight": 1, "reclaimable": false, "capability": {"nvidia.com/gpu": gpus, "cpu": "1000", "memory": "1000Gi", "pods": "1000"}}})
     };
-    admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [queue("research", 8), queue("large", 96)]}));
-    let scene = Scene { cluster, admin };
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [queue("research", 8), queue("large", 96)]}));
     a_queue_holds_back_what_exceeds_it(&scene);
     two_that_compete_never_share(&scene);
 }
@@ -89,7 +51,7 @@ fn a_queue_holds_back_what_exceeds_it(scene: &Scene) {
     }
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {
-        assert_eq!((scene.placed("first"), scene.placed("second")), (2, 0), "the queue has 8 GPUs");
+        assert_eq!((placed(scene, "first"), placed(scene, "second")), (2, 0), "the queue has 8 GPUs");
         thread::sleep(Duration::from_millis(500));
     }
     let second = scene.job("second");
@@ -113,22 +75,22 @@ fn two_that_compete_never_share(scene: &Scene) {
             scope.spawn(move || scene.gpuctl(&["create", "-f", "-"], &training(name, ", queue: large", 1, RANKS)).ok());
         }
     });
-    let placed = || {
-        let mut both = [scene.placed("one"), scene.placed("two")];
+    let both = || {
+        let mut both = [placed(scene, "one"), placed(scene, "two")];
         both.sort_unstable();
         both
     };
     let end = Instant::now() + Duration::from_secs(90);
-    while placed() != [0, RANKS] {
-        assert!(Instant::now() < end, "none was placed whole: {:?}", placed());
+    while both() != [0, RANKS] {
+        assert!(Instant::now() < end, "none was placed whole: {:?}", both());
         thread::sleep(Duration::from_millis(300));
     }
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {
-        assert_eq!(placed(), [0, RANKS]);
+        assert_eq!(both(), [0, RANKS]);
         thread::sleep(Duration::from_millis(500));
     }
-    let (winner, loser) = if scene.placed("one") == RANKS { ("one", "two") } else { ("two", "one") };
+    let (winner, loser) = if placed(scene, "one") == RANKS { ("one", "two") } else { ("two", "one") };
     assert_eq!(scene.job(loser)["gpuHeld"], 0);
     scene.gpuctl(&["delete", "job", winner, "--force"], "").ok();
     scene.until(loser, |job| job["status"] == "running");

@@ -55,7 +55,7 @@ fn run(slow: bool, tests: &[String]) -> Result<bool> {
     let status = Command::new(cargo)
         .current_dir(root)
         .args(["test", "--locked", "--no-fail-fast", "--test", "reality"])
-        .args(slow.then_some(["--test", "queues", "--test", "volcano"]).into_iter().flatten())
+        .args(slow.then_some(["--test", "queues"]).into_iter().flatten())
         .arg("--")
         .args(slow.then_some("--include-ignored"))
         .args(tests)
