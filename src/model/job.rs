@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
-use super::labels::LAST_WORDS;
+use super::labels::TERMINATION_PREFIX;
 use super::queue::QueueVerdict;
 use super::units::GpuCount;
 
@@ -301,7 +301,7 @@ impl ContainerEnd {
     /// Returns the exit code of the command: a supervisor of ranks ends with a code of its own and says the command's.
     #[must_use]
     pub(crate) fn command_code(&self) -> i32 {
-        let told = self.message.strip_prefix(LAST_WORDS).and_then(|text| text.split_once("exit code "));
+        let told = self.message.strip_prefix(TERMINATION_PREFIX).and_then(|text| text.split_once("exit code "));
         let digits = told.and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
         digits.unwrap_or(self.code)
     }

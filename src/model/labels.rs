@@ -52,7 +52,7 @@ pub(crate) const CLAIMED_GPUS: &str = "gpus-";
 /// The volume and the file with the program that keeps ranks in step.
 pub(crate) const SUPERVISOR_VOLUME: &str = "supervisor";
 pub(crate) const SUPERVISOR_FILE: &str = "supervisor.py";
-/// How the supervisor of ranks begins a container's last message; a reason, `: ` and a sentence follow.
-pub(crate) const LAST_WORDS: &str = "gpuctl/";
+/// Prefix of the termination message that the supervisor of ranks writes; a reason, `: ` and a sentence follow.
+pub(crate) const TERMINATION_PREFIX: &str = "gpuctl/";
 /// The volume behind `/dev/shm`.
 pub(crate) const SHARED_MEMORY_VOLUME: &str = "shm";

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::job::{Container, ContainerEnd, Job, Pod, PodPhase};
-use super::labels::LAST_WORDS;
+use super::labels::TERMINATION_PREFIX;
 use super::refusal::RefusalCause;
 
 /// The contract's words for the state of a job.
@@ -93,8 +93,8 @@ pub(super) fn pod_failure(pod: &Pod) -> Option<Why> {
     }
     let ended = pod.containers.iter().find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0));
     let told = pod.message.as_deref().map_or(String::new(), |message| format!(": {}", message.trim_end_matches(['.', ' '])));
-    let last_words = ended.and_then(|end| end.message.strip_prefix(LAST_WORDS)?.split_once(": "));
-    if let Some((reason, message)) = last_words {
+    let told_by_supervisor = ended.and_then(|end| end.message.strip_prefix(TERMINATION_PREFIX)?.split_once(": "));
+    if let Some((reason, message)) = told_by_supervisor {
         return Some(why(reason, message));
     }
     Some(match (&pod.reason, ended) {

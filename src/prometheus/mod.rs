@@ -208,7 +208,7 @@ impl<'a> Prometheus<'a> {
             let found = match title {
                 Some((title, _)) => format!("it answers with the web page «{}»", title.trim()),
                 None if reply.media.contains("html") => "it answers with a web page".to_owned(),
-                None if first.is_empty() => format!("it answers {} and nothing else", reply.code),
+                None if first.is_empty() => format!("it answers {} without text", reply.code),
                 None => format!("it answers {}: {first}", reply.code),
             };
             return Err(match reply.code {

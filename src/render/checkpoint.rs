@@ -4,6 +4,7 @@
 
 use super::Refusal;
 use super::command::Words;
+use super::storage::is_on_workdir;
 use crate::spec::{Checkpoint, Command, JobDocument};
 
 /// Where the user's shell line wants the arguments, when they do not belong at its end.
@@ -12,7 +13,7 @@ const ARGUMENTS: &str = "$CHECKPOINT_ARGS";
 /// Adds the look into the folder to the command.
 pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refusal> {
     let Some(checkpoint) = &job.training.checkpoint else { return Ok(words) };
-    if !is_mounted(job, &checkpoint.path.value) {
+    if !is_on_workdir(job, &checkpoint.path.value) {
         words.warnings.push(format!("checkpoints in {} are lost with their pod: mount a workdir there", checkpoint.path.value));
     }
     if checkpoint.resume.is_empty() {
@@ -46,10 +47,6 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
 
 fn shell(line: String, rest: &[String]) -> Vec<String> {
     [vec!["sh".to_owned(), "-c".to_owned(), line], rest.to_vec()].concat()
-}
-
-fn is_mounted(job: &JobDocument, path: &str) -> bool {
-    job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
 }
 
 /// Sets `CHECKPOINT_LATEST`; the arguments become `"$@"`.

@@ -32,7 +32,7 @@ pub(super) fn devices(job: &JobDocument, target: &Target, choice: &NodeChoice) -
             found(nodes.iter().filter(|node| choice.candidates.contains(&node.name)), job.resources.gpu)
         }
     };
-    let told = counts.is_empty().then(|| "rdma: auto finds no devices on the nodes that qualify; the ranks speak TCP".to_owned());
+    let told = counts.is_empty().then(|| "rdma: auto finds no devices on the nodes that qualify; the ranks use TCP".to_owned());
     (counts.into_iter().map(|(name, count)| (name, Quantity(count.to_string()))).collect(), told)
 }
 

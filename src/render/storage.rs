@@ -147,9 +147,7 @@ impl PodStorage {
     /// The model's folder must be there already; its cache is made.
     fn model(&mut self, job: &JobDocument) {
         let Some(model) = &job.model else { return };
-        let mounted = |path: &str| {
-            job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
-        };
+        let mounted = |path: &str| is_on_workdir(job, path);
         if let Some(path) = model.path.as_deref().filter(|path| path.starts_with('/') && !mounted(path)) {
             self.add(host("model", path, "Directory"), path, true, None);
         }
@@ -210,6 +208,11 @@ impl PodStorage {
         self.objects.push(Object::new(&map, "configmaps"));
         Ok(())
     }
+}
+
+/// Returns true for a path in or below a workdir.
+pub(super) fn is_on_workdir(job: &JobDocument, path: &str) -> bool {
+    job.workdirs.iter().any(|workdir| path == workdir.path || path.starts_with(&format!("{}/", workdir.path)))
 }
 
 fn host(name: &str, path: &str, kind: &str) -> Volume {

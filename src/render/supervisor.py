@@ -3,7 +3,7 @@
 The command starts when every rank is there. Rank 0 coordinates: when a rank fails, all ranks stop and start again
 together, in the pods that they have, and that costs one retry. A rank whose pod was taken away costs what the Job
 controller counted for it: nothing after an eviction. It knows nothing of Kubernetes but its arguments, needs Python 3.6
-without packages, and is one thread around `select`, beside the one that connects.
+without packages, and is one thread around `poll`, beside the one that connects.
 """
 
 import argparse
@@ -231,8 +231,8 @@ class Coordinator:
         self.state = "gathering"
         self.attempt, self.first_start = 0, None
         self.failed_here, self.failures = 0, {}
-        self.born = self.since = time.monotonic()
-        self.faults, self.away, self.lost, self.told, self.first_to_go, self.last = [], set(), {}, None, False, None
+        self.since = time.monotonic()
+        self.faults, self.lost, self.told, self.first_to_go, self.last = [], {}, None, False, None
 
     def used(self):
         return self.failed_here + sum(self.failures.values())
@@ -258,7 +258,6 @@ class Coordinator:
             elif kind == "ended":
                 self.ended(wire.rank, message)
             elif kind == "leaving":
-                self.away.add(wire.rank)
                 self.members[wire.rank]["leaving"] = True
                 self.stop("%s: the pod is taken away" % ranks([wire.rank]))
 
@@ -288,7 +287,6 @@ class Coordinator:
                 if message["state"] != "running":
                     self.ended(rank, message)
                 return
-            self.away.add(rank)
             if same_pod:
                 self.failed_here += 1
             self.stop("%s: %s" % (ranks([rank]), "the connection was lost" if same_pod else "the pod is new"))
@@ -334,7 +332,7 @@ class Coordinator:
         elif not missing and not stopping:
             self.attempt += 1
             self.first_start = self.first_start or time.time()
-            self.faults, self.away, self.lost, self.state, self.since = [], set(), {}, "running", now
+            self.faults, self.lost, self.state, self.since = [], {}, "running", now
             for member in self.members.values():
                 member["state"], member["quiet"] = "running", 0.0
             self.tell(
@@ -361,7 +359,6 @@ class Coordinator:
             self.failed("NoProgress", "no rank printed a line for %s (`job.hang_timeout`)" % span(limit), None, 1)
 
     def lose(self, gone):
-        self.away.update(gone)
         self.lost = {rank: self.members[rank]["pod"] for rank in gone}
         self.stop("%s: the pod is gone" % ranks(gone))
 
@@ -477,7 +474,7 @@ class Rank:
                     self.hear(source)
         if self.asked_to_leave:
             self.leave()
-        self.bury()
+        self.reap()
         self.keep_in_touch()
         if self.coordinator:
             self.coordinator.tick()
@@ -548,10 +545,10 @@ class Rank:
             self.code = message["code"] if is_own else FAILED
             # The rank that failed goes first: its exit code is the training's.
             self.exit_at = time.monotonic() + (0.0 if is_culprit else 1.5)
-            self.last_words(message["reason"], message["text"])
+            self.write_termination_message(message["reason"], message["text"])
             self.stop()
 
-    def last_words(self, reason, text):
+    def write_termination_message(self, reason, text):
         say(text)
         try:
             with open("/dev/termination-log", "w") as file:
@@ -581,7 +578,7 @@ class Rank:
                 self.wire.send(kind="leaving")
             self.stop()
 
-    def bury(self):
+    def reap(self):
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -590,9 +587,9 @@ class Rank:
             if pid == 0:
                 return
             if self.child and pid == self.child.pid:
-                self.bury_child(status)
+                self.reap_child(status)
 
-    def bury_child(self, status):
+    def reap_child(self, status):
         child = self.child
         child.ended = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         child.process.returncode = child.ended
@@ -626,7 +623,7 @@ class Rank:
                 return None
             return self.code
         if limit and self.waiting_since is not None and now - self.waiting_since > limit:
-            self.last_words("GangTimeout", "the ranks were not all there after %s (`job.gang_timeout`)" % span(limit))
+            self.write_termination_message("GangTimeout", "the ranks were not all there after %s (`job.gang_timeout`)" % span(limit))
             return NOT_PLACED
         return None
 

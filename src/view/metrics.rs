@@ -82,7 +82,7 @@ fn timed(points: &[Point]) -> Vec<TimedValue> {
     points.iter().filter_map(one).collect()
 }
 
-/// Returns the contract's series; with `only` those that were named and nothing else.
+/// Returns the contract's series; with `only`, those that were named.
 #[must_use]
 pub(crate) fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> Value {
     let mut document = serde_json::Map::new();

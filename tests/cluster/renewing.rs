@@ -48,7 +48,11 @@ fn evicted_ranks_come_again_and_cost_no_retry() {
     until_new(&scene, "pair", &second, 2);
     let job = scene.get(&["job", "pair"]);
     assert_eq!(job["status"]["conditions"], Value::Null, "it has no retry to lose: {job:#}");
-    scene.gpuctl(&["restart", "pair", "--rank", "2"]).exits(4).says("job `pair` has ranks 0 to 1");
+    scene
+        .gpuctl(&["restart", "pair", "--rank", "2"])
+        .exits(4)
+        .says("job `pair` has ranks 0 to 1, not 2")
+        .says("gpuctl describe job renewed/pair");
     scene.gpuctl(&["pause", "pair"]).ok();
     scene.until("pair", "paused", None);
     scene.gpuctl(&["restart", "pair"]).exits(1).says("job `pair` is paused").says("gpuctl resume job renewed/pair");
@@ -61,7 +65,7 @@ fn services_roll_and_notebooks_begin_anew() {
     scene.serve("web", "vllm", 2, "");
     scene.until("web", "running", None);
     let before = uids(&scene, "web");
-    assert_eq!(scene.gpuctl(&["restart", "web"]).ok().out, "web: 2 pods are replaced one after the other\n");
+    assert_eq!(scene.gpuctl(&["restart", "web"]).ok().out, "web: replacing 2 pods, one after the other\n");
     until_new(&scene, "web", &before, 2);
     // A file that says the same restarts nothing, and takes nothing back.
     let revision = scene.get(&["deployment", "web"])["metadata"]["generation"].clone();

@@ -49,11 +49,11 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
     let message = match (job.kind, args.rank) {
         (JobKind::Training, Some(rank)) => format!("rank {rank} gets a new pod; the eviction costs no retry"),
         (JobKind::Training, None) => format!(
-            "{} end and are made anew; evictions cost no retry, and the command continues only if it loads a checkpoint",
+            "replacing {}; evictions cost no retry, and the command continues only if it loads a checkpoint",
             count(pods.len() as u64, "pod")
         ),
-        (JobKind::Notebook, _) => "its pod ends and is made anew; what was only in memory is lost".to_owned(),
-        _ => format!("{} are replaced one after the other", count(job.pods_wanted.into(), "pod")),
+        (JobKind::Notebook, _) => "replacing its pod; what was only in memory is lost".to_owned(),
+        _ => format!("replacing {}, one after the other", count(job.pods_wanted.into(), "pod")),
     };
     let change = Change { status: "restarting", before: job.pods_wanted, after: job.pods_wanted, message };
     answer(&job, change, args.output.into(), context)
@@ -74,7 +74,8 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
     }
     if rank >= job.pods_wanted {
         let ranks = if job.pods_wanted == 1 { "rank 0 only".to_owned() } else { format!("ranks 0 to {}", job.pods_wanted - 1) };
-        return Err(Error::new(ErrorName::NotFound, format!("job `{}` has {ranks}", job.name)));
+        let error = Error::new(ErrorName::NotFound, format!("job `{}` has {ranks}, not {rank}", job.name));
+        return Err(error.hint(format!("gpuctl describe job {}/{}", job.namespace, job.name)));
     }
     let found: Vec<&Pod> = pods.into_iter().filter(|pod| pod.rank == Some(rank)).collect();
     if found.is_empty() { Err(none(format!("rank {rank} of job `{}`", job.name))) } else { Ok(found) }
