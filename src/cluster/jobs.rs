@@ -68,6 +68,7 @@ struct WireOwner<'a> {
 #[serde(default)]
 struct OwnerSpec<'a> {
     parallelism: u32,
+    completions: Option<u32>,
     suspend: bool,
     replicas: Option<u32>,
     #[serde(borrow)]
@@ -312,7 +313,10 @@ impl WireOwner<'_> {
             resources.requests.get(name).or_else(|| resources.limits.get(name)).cloned()
         };
         let (pods_wanted, suspended) = match (owner, self.spec.replicas) {
-            (OwnerKind::Job, _) => (self.spec.parallelism, self.spec.suspend),
+            // A job that asks for no pods is one that a person paused in its queue.
+            (OwnerKind::Job, _) => {
+                (self.spec.completions.unwrap_or(self.spec.parallelism), self.spec.suspend || self.spec.parallelism == 0)
+            }
             // What it would hold again: the size before the pause.
             (_, Some(0)) => (annotation(REPLICAS).and_then(|size| size.parse().ok()).unwrap_or(1), true),
             (_, replicas) => (replicas.unwrap_or(1), false),
@@ -344,6 +348,7 @@ impl WireOwner<'_> {
             queue: label(KUEUE_QUEUE).or_else(|| annotation(VOLCANO_QUEUE)),
             queued: meta.labels.contains_key(KUEUE_QUEUE),
             queue_verdict: None,
+            queue_position: None,
             held: meta.annotations.contains_key(PAUSED),
             pods_wanted,
             pods_done: self.status.succeeded,

@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use crate::model::labels::{
-    DEFAULTS, GPU_TYPE, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_VOLUME, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
+    COSCHEDULING_GROUP, DEFAULTS, GPU_TYPE, KUEUE_TOPOLOGY, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_VOLUME,
+    VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
 };
 use crate::render::{CACHES, Object, Rendered};
 
@@ -44,6 +45,9 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     let Some(spec) = root.body["spec"].as_object_mut() else { return };
     // Pausing and queues decide whether it runs.
     spec.remove("suspend");
+    if spec.contains_key("parallelism") && live.pointer("/spec/parallelism") == Some(&Value::from(0)) {
+        spec.insert("parallelism".to_owned(), 0.into());
+    }
     let Some(wanted) = spec.get("replicas").cloned() else { return };
     let live_size = live.pointer("/spec/replicas").cloned().unwrap_or(Value::Null);
     let remembered = live.pointer("/metadata/annotations").and_then(|all| all.get(REPLICAS)).is_some();
@@ -118,12 +122,26 @@ fn keep_gang(body: &mut Value, live: &Value) {
         }
     }
     let Some(template) = body.pointer_mut("/spec/template") else { return };
+    keep_topology(template, live);
     // Earlier versions did not write Volcano's queue on the pods of trainings, whose template cannot be changed.
     let queue = live.pointer("/spec/template/metadata/annotations").and_then(|all| all.get(VOLCANO_QUEUE));
     if let Some(annotations) =
         template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut).filter(|_| queue.is_none())
     {
         annotations.remove(VOLCANO_QUEUE);
+    }
+}
+
+/// Keeps whether Kueue places the pods by its topology: not everybody may see that it can.
+fn keep_topology(template: &mut Value, live: &Value) {
+    let there = live.pointer("/spec/template/metadata/annotations").and_then(|all| all.get(KUEUE_TOPOLOGY));
+    match there {
+        Some(key) => template["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.clone(),
+        None => {
+            if let Some(annotations) = template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+                annotations.remove(KUEUE_TOPOLOGY);
+            }
+        }
     }
 }
 
@@ -137,6 +155,10 @@ pub(super) fn site_defaults(body: &Value) -> Option<Value> {
 pub(super) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
     let field = match object.plural {
         "resourceclaimtemplates" => "/spec/template/spec/resourceClaims",
+        "podgroups" if object.api_version().starts_with("scheduling.x-k8s.io/") => {
+            let labels = live.pointer("/spec/template/metadata/labels");
+            return !same_source || labels.is_some_and(|labels| labels.get(COSCHEDULING_GROUP).is_some());
+        }
         "podgroups" => "/spec/template/spec/schedulingGroup",
         _ if is_supervisor(object) => return !same_source || is_supervised(live),
         _ => return true,

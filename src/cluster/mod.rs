@@ -30,6 +30,7 @@ mod preflight;
 mod prometheus_service;
 mod proxy;
 mod queue;
+mod queue_position;
 mod queues;
 mod quotas;
 mod renew;
@@ -43,6 +44,7 @@ mod socket;
 mod storage;
 mod stuck_pod;
 mod submit;
+mod topology_levels;
 mod workloads;
 
 pub(crate) use apply::Deletion;

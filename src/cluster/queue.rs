@@ -1,7 +1,8 @@
 //! Reads what Kueue says of jobs that wait in its queues, and pauses and resumes them.
 //!
 //! Note: Kueue owns `spec.suspend` and reverts other writers; its own switch is on the Workload that it creates for each
-//! job. Conditions of Workloads follow kueue.x-k8s.io/v1beta2 (apis/kueue/v1beta2/workload_types.go).
+//! job, which its ordinary users may not write. Conditions of Workloads follow kueue.x-k8s.io/v1beta2
+//! (apis/kueue/v1beta2/workload_types.go).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -120,6 +121,7 @@ impl Connection {
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
             job.queue_verdict = owners.find_map(|uid| verdicts.remove(uid).flatten()).map(|verdict| named(verdict, &names));
         }
+        self.place_in_queues(jobs).await;
     }
 
     /// Returns the verdicts by the UID of what owns the Workloads; `None` where Kueue serves none.
@@ -147,8 +149,8 @@ impl Connection {
         Ok(group["preferredVersion"]["groupVersion"].as_str().map(ToOwned::to_owned))
     }
 
-    /// Returns the path of the Workload of a job; `None` where Kueue serves none or has made none yet.
-    async fn workload(&self, job: &Job) -> Result<Option<String>, Failure> {
+    /// Returns the path of the Workload of a job, and whether it is active; `None` where Kueue serves none or has made none yet.
+    async fn workload(&self, job: &Job) -> Result<Option<(String, bool)>, Failure> {
         let Some(version) = self.kueue_version().await? else { return Ok(None) };
         let path = format!("/apis/{version}/namespaces/{}/workloads", job.namespace);
         let mut found = None;
@@ -156,7 +158,7 @@ impl Connection {
             .list(&path, &[], |page| {
                 let page: ListPage<WireWorkload<'_>> = serde_json::from_slice(page)?;
                 let ours = |one: &&WireWorkload<'_>| one.metadata.owner_references.iter().any(|owner| owner.uid == job.uid);
-                let one = page.items.iter().find(ours).map(|one| format!("{path}/{}", one.metadata.name));
+                let one = page.items.iter().find(ours).map(|one| (format!("{path}/{}", one.metadata.name), one.spec.active));
                 found = found.take().or(one);
                 Ok(())
             })
@@ -167,13 +169,38 @@ impl Connection {
         }
     }
 
-    /// Takes a training out of its queue or puts it back, and writes on the job that this was a person's wish: otherwise
-    /// it looks like one that waits. Without Kueue the job is suspended like any other.
-    pub(crate) async fn hold(&self, job: &Job, held: bool) -> Result<(), Failure> {
-        let mut patch = json!({"metadata": {"annotations": {PAUSED: held.then_some("true")}}});
-        match self.workload(job).await? {
-            Some(workload) => drop(self.merge_patch(&workload, &json!({"spec": {"active": !held}})).await?),
-            None => patch["spec"]["suspend"] = held.into(),
+    /// Takes a training out of its queue, and writes on the job that this was a person's wish: otherwise it looks like one
+    /// that waits. Who may not write the Workload asks for a job of no pods, which Kueue stops and admits with no quota.
+    /// Without Kueue the job is suspended like any other.
+    pub(crate) async fn hold(&self, job: &Job) -> Result<(), Failure> {
+        let deactivated = match self.workload(job).await {
+            Ok(Some((path, _))) => self.merge_patch(&path, &json!({"spec": {"active": false}})).await.map(Some),
+            Ok(None) => Ok(None),
+            Err(failure) => Err(failure),
+        };
+        let spec = match deactivated {
+            Ok(Some(_)) => json!({}),
+            Ok(None) => json!({"suspend": true}),
+            Err(failure) if failure.is_forbidden() => json!({"parallelism": 0}),
+            Err(failure) => return Err(failure),
+        };
+        let patch = json!({"metadata": {"annotations": {PAUSED: "true"}}, "spec": spec});
+        self.merge_patch(&OwnerKind::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(|_| ())
+    }
+
+    /// Puts a training back into its queue, whichever way it was taken out.
+    pub(crate) async fn put_back(&self, job: &Job) -> Result<(), Failure> {
+        let inactive = match self.workload(job).await {
+            Ok(found) => found.filter(|(_, active)| !active),
+            Err(failure) if failure.is_forbidden() => None,
+            Err(failure) => return Err(failure),
+        };
+        if let Some((path, _)) = inactive {
+            self.merge_patch(&path, &json!({"spec": {"active": true}})).await?;
+        }
+        let mut patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": {"parallelism": job.pods_wanted}});
+        if self.kueue_version().await?.is_none() {
+            patch["spec"]["suspend"] = false.into();
         }
         self.merge_patch(&OwnerKind::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(|_| ())
     }

@@ -27,6 +27,10 @@ pub(crate) struct ServedQueueing {
     volcano: Option<String>,
     /// `scheduling.k8s.io/v1alpha2`.
     pub pod_groups: Option<String>,
+    /// `scheduling.x-k8s.io/v1alpha1`, of scheduler-plugins.
+    pub coscheduling: Option<String>,
+    /// True where KAI's PodGroups are served.
+    pub kai: bool,
 }
 
 impl ServedQueueing {
@@ -52,8 +56,13 @@ impl Connection {
         let group = |name: &str| groups["groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
         let preferred =
             |name: &str| group(name).and_then(|group| Some(group["preferredVersion"]["groupVersion"].as_str()?.to_owned()));
-        let mut served =
-            ServedQueueing { kueue: preferred("kueue.x-k8s.io"), volcano: preferred("scheduling.volcano.sh"), pod_groups: None };
+        let mut served = ServedQueueing {
+            kueue: preferred("kueue.x-k8s.io"),
+            volcano: preferred("scheduling.volcano.sh"),
+            pod_groups: None,
+            coscheduling: preferred("scheduling.x-k8s.io"),
+            kai: group("scheduling.run.ai").is_some(),
+        };
         let versions = group("scheduling.k8s.io").and_then(|group| group["versions"].as_array()).into_iter().flatten();
         let versions: BTreeSet<&str> = versions.filter_map(|version| version["version"].as_str()).collect();
         for version in POD_GROUP_VERSIONS.into_iter().filter(|version| versions.contains(version)) {

@@ -154,6 +154,7 @@ pub(crate) async fn plan(
             files,
             queueing: choice.system,
             gang: choice.gang,
+            kueue_levels: choice.levels,
             without_priority: false,
             served: served.clone(),
         };
@@ -184,6 +185,7 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error
         files: inputs::attachments(input)?,
         queueing: None,
         gang: None,
+        kueue_levels: std::collections::BTreeSet::new(),
         without_priority: false,
         served: None,
     };

@@ -15,6 +15,8 @@ use crate::spec::JobDocument;
 pub(super) struct QueueChoice {
     pub system: Option<QueueSystem>,
     pub gang: Option<Gang>,
+    /// Labels by which the queue places pods near each other.
+    pub levels: BTreeSet<String>,
     /// The error where the queue does not exist.
     pub missing: Option<Error>,
     pub warnings: Vec<String>,
@@ -49,6 +51,10 @@ impl<'c> Queueing<'c> {
         }
         if is_gang(job) {
             choice.gang = self.gang(job, namespace, &mut choice).await?;
+        }
+        if let (Some(Gang::Kueue), Some(queue), Some(_)) = (&choice.gang, &job.queue, &job.training.topology) {
+            let version = self.served.of(QueueSystem::Kueue).unwrap_or_default();
+            choice.levels = self.connection.topology_levels(version, namespace, queue).await?;
         }
         Ok(choice)
     }
@@ -135,9 +141,28 @@ impl<'c> Queueing<'c> {
             QueueSystem::Kueue => Gang::Kueue,
             QueueSystem::Volcano => Gang::Volcano,
         });
-        Ok(match job.training.gang {
+        let wish = job.training.gang;
+        Ok(match wish {
             // Volcano's queues admit groups only.
             GangWish::None => of_queue.filter(|gang| *gang == Gang::Volcano),
+            GangWish::Kueue => match of_queue {
+                Some(Gang::Kueue) => of_queue,
+                Some(_) => return Err(conflict("kueue", QueueSystem::Volcano)),
+                None => {
+                    let message = "`job.gang: kueue` needs a queue of Kueue's";
+                    let error = Error::new(ErrorName::reported(ErrorKind::Specification, "GangConflict"), message);
+                    return Err(error.hint("name it by `job.queue`; `gpuctl get queues` lists them"));
+                }
+            },
+            GangWish::Coscheduling | GangWish::Kai if of_queue.is_some() => {
+                return Err(conflict(wish.word(), choice.system.unwrap_or(QueueSystem::Kueue)));
+            }
+            GangWish::Coscheduling => match &self.served.coscheduling {
+                Some(version) => Some(Gang::Coscheduling(version.clone())),
+                None => return Err(not_served("coscheduling")),
+            },
+            GangWish::Kai if self.served.kai => Some(Gang::Kai),
+            GangWish::Kai => return Err(not_served("kai")),
             GangWish::Volcano if of_queue == Some(Gang::Kueue) => return Err(conflict("volcano", QueueSystem::Kueue)),
             GangWish::Native if of_queue == Some(Gang::Volcano) => return Err(conflict("native", QueueSystem::Volcano)),
             GangWish::Volcano => match self.served.of(QueueSystem::Volcano) {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 
 use super::labels::TERMINATION_PREFIX;
-use super::queue::QueueVerdict;
+use super::queue::{QueuePosition, QueueVerdict};
 use super::units::GpuCount;
 
 /// The container that gpuctl makes in every pod.
@@ -97,6 +97,8 @@ pub(crate) struct Job {
     pub queued: bool,
     /// Why its queue does not let it run, where the queue tells.
     pub queue_verdict: Option<QueueVerdict>,
+    /// Where it stands in its queue, where the queue tells.
+    pub queue_position: Option<QueuePosition>,
     /// True when a person took it out of its queue.
     pub held: bool,
     /// Pods that have to run for the job to run; of a paused one, those that will.

@@ -27,10 +27,16 @@ pub(crate) const RESTARTED: &str = "gpuctl/restarted-at";
 pub(crate) const REPLICAS: &str = "gpuctl/replicas";
 /// Kueue's label on the owner of pods: the LocalQueue.
 pub(crate) const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+/// Kueue's annotation of a pod template: the label of nodes by which it places the pods near each other, as far as there is room.
+pub(crate) const KUEUE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topology";
 /// Volcano's annotation of pods: the Queue.
 pub(crate) const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 /// Volcano's annotation of the owner of pods: how many of them it places together.
 pub(crate) const VOLCANO_GROUP_SIZE: &str = "scheduling.volcano.sh/group-min-member";
+/// The label by which scheduler-plugins' coscheduling finds the PodGroup of a pod.
+pub(crate) const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/pod-group";
+/// KAI's annotation of a Job: how many of its pods are placed together; without it each pod is placed alone.
+pub(crate) const KAI_GROUP_SIZE: &str = "kai.scheduler/batch-min-member";
 /// Somebody paused a job that a queue admits; the queue's own suspension looks the same.
 pub(crate) const PAUSED: &str = "gpuctl/paused";
 /// The name in the file, where `--generate-name` appended something to it.

@@ -1,6 +1,8 @@
 //! Queues and gangs: who decides when a job runs, and who places the pods of a training together. What a queue says of a job
 //! is in the queue's own words; nothing here decides on them.
 
+use std::fmt;
+
 use super::units::GpuCount;
 
 /// A system that admits jobs by queues.
@@ -42,22 +44,37 @@ pub enum GangWish {
     Auto,
     /// The PodGroup of Kubernetes itself (1.36 and later, behind feature gates).
     Native,
+    /// Kueue's admission, by a queue.
+    Kueue,
     /// A PodGroup of Volcano's, with a queue or without.
     Volcano,
+    /// A PodGroup of scheduler-plugins' coscheduling.
+    Coscheduling,
+    /// KAI's scheduler.
+    Kai,
     /// The pods are placed one by one.
     None,
 }
 
 impl GangWish {
     /// The words of `job.gang`.
-    pub const WORDS: [&'static str; 4] = ["auto", "native", "volcano", "none"];
+    pub const WORDS: [&'static str; 7] = ["auto", "native", "kueue", "volcano", "coscheduling", "kai", "none"];
+
+    /// Returns the word of the YAML.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
 
     /// Returns the wish of a word.
     #[must_use]
     pub fn of(word: &str) -> Self {
         match word {
             "native" => Self::Native,
+            "kueue" => Self::Kueue,
             "volcano" => Self::Volcano,
+            "coscheduling" => Self::Coscheduling,
+            "kai" => Self::Kai,
             "none" => Self::None,
             _ => Self::Auto,
         }
@@ -73,6 +90,10 @@ pub enum Gang {
     Volcano,
     /// Kueue admits the pods together; whether they also fit on nodes together depends on its configuration.
     Kueue,
+    /// The scheduler of scheduler-plugins, by a PodGroup of this group and version: `scheduling.x-k8s.io/v1alpha1`.
+    Coscheduling(String),
+    /// KAI's scheduler, by a PodGroup that its pod-grouper makes.
+    Kai,
 }
 
 /// Kueue's reason for holding a job back.
@@ -81,6 +102,27 @@ pub(crate) struct QueueVerdict {
     /// The queue's own word: `Pending`, `Inadmissible`, `Preempted`.
     pub reason: String,
     pub message: String,
+}
+
+/// The place of a job that waits, from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueuePosition {
+    /// Among those that wait in the job's own queue.
+    pub in_queue: u64,
+    /// How many wait there; `None` where they are too many to count.
+    pub waiting: Option<u64>,
+    /// Among those of all queues of its ClusterQueue: the order in which Kueue admits.
+    pub in_cluster_queue: u64,
+}
+
+impl fmt::Display for QueuePosition {
+    /// `3/12`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.waiting {
+            Some(waiting) => write!(f, "{}/{waiting}", self.in_queue),
+            None => write!(f, "{}", self.in_queue),
+        }
+    }
 }
 
 /// A queue, with what its system says of it. GPUs are devices of all resource names.

@@ -142,6 +142,8 @@ pub(crate) const FIND: &[Rule] = &[
     rule(Namespace, "", "events", LIST).or("why pods are missing"),
     rule(Namespace, "", "pods", WATCH).or(NEWS),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("why a queue of Kueue's holds jobs back"),
+    rule(Namespace, "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", &["get"])
+        .or("where jobs stand in a queue of Kueue's"),
 ];
 
 /// Placing a job.
@@ -157,8 +159,13 @@ pub(crate) const PLACE: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
     rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
+    rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).or("`job.gang: coscheduling`"),
 ];
 
 /// What a service has beside its Service.
@@ -190,7 +197,7 @@ pub(crate) const SWITCH: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["patch"]),
     rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
     rule(Namespace, "apps", "statefulsets", &["patch"]).or("notebooks"),
-    rule(Namespace, "kueue.x-k8s.io", "workloads", &["list", "patch"]).or("jobs in a queue of Kueue's"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
 ];
 
 /// Taking pods away so that new ones are made.

@@ -66,6 +66,8 @@ pub struct Target {
     pub queueing: Option<QueueSystem>,
     /// Who places the pods of a training together; `None` where nobody does.
     pub gang: Option<Gang>,
+    /// Labels of nodes by which the job's queue of Kueue places pods near each other.
+    pub kueue_levels: BTreeSet<String>,
     /// True when no PriorityClass of ours is there and none may be made.
     pub without_priority: bool,
     /// What the cluster serves beside the core of Kubernetes; `None` when nobody asked.

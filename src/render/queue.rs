@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
-use crate::model::labels::{KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
+use crate::model::labels::{COSCHEDULING_GROUP, KAI_GROUP_SIZE, KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
 use crate::model::{Gang, JobKind, QueueSystem};
 use crate::spec::JobDocument;
 
@@ -26,12 +26,14 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
             }
         }
     }
+    let pods = job.training.node_count.to_string();
     match job.kind {
-        _ if !by_volcano(job, target) => {}
-        JobKind::Training => {
-            let pods = job.training.node_count.to_string();
-            root.body["metadata"]["annotations"][VOLCANO_GROUP_SIZE] = json!(pods);
+        _ if target.gang == Some(Gang::Kai) => root.body["metadata"]["annotations"][KAI_GROUP_SIZE] = json!(pods),
+        _ if matches!(target.gang, Some(Gang::Coscheduling(_))) => {
+            root.body["spec"]["template"]["metadata"]["labels"][COSCHEDULING_GROUP] = json!(job.id());
         }
+        _ if !by_volcano(job, target) => {}
+        JobKind::Training => root.body["metadata"]["annotations"][VOLCANO_GROUP_SIZE] = json!(pods),
         _ => root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano"),
     }
     Ok(())
@@ -42,23 +44,27 @@ pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     match &target.gang {
         _ if by_volcano(job, target) => json!({"schedulerName": "volcano"}),
         Some(Gang::Native(_)) => json!({"schedulingGroup": {"podGroupName": job.id()}}),
+        // Names that the charts of both give their schedulers.
+        Some(Gang::Coscheduling(_)) => json!({"schedulerName": "scheduler-plugins-scheduler"}),
+        Some(Gang::Kai) => json!({"schedulerName": "kai-scheduler"}),
         _ => json!({}),
     }
 }
 
-/// Returns the group that kube-scheduler places as a whole or not at all.
+/// Returns the group that its scheduler places as a whole or not at all.
 pub(super) fn pod_group(
     job: &JobDocument,
     target: &Target,
     labels: &std::collections::BTreeMap<String, String>,
 ) -> Option<Object> {
-    let Some(Gang::Native(version)) = target.gang.as_ref().filter(|_| !by_volcano(job, target)) else { return None };
-    let group = json!({
-        "apiVersion": version,
-        "kind": "PodGroup",
-        "metadata": metadata(job, target, job.id(), labels),
-        "spec": {"schedulingPolicy": {"gang": {"minCount": job.training.node_count}}},
-    });
+    let pods = job.training.node_count;
+    let (version, spec) = match target.gang.as_ref().filter(|_| !by_volcano(job, target))? {
+        Gang::Native(version) => (version, json!({"schedulingPolicy": {"gang": {"minCount": pods}}})),
+        Gang::Coscheduling(version) => (version, json!({"minMember": pods})),
+        Gang::Kueue | Gang::Volcano | Gang::Kai => return None,
+    };
+    let metadata = metadata(job, target, job.id(), labels);
+    let group = json!({"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec});
     Some(Object::new(&group, "podgroups"))
 }
 

@@ -1,13 +1,14 @@
 //! Prefers to place the ranks of a training near each other (`job.topology`). Which label of nodes says what is near differs from
-//! cluster to cluster; the known ones come from clouds' documents and from NVIDIA's topograph.
+//! cluster to cluster; the known ones come from clouds' documents and from NVIDIA's topograph. Kueue places by the levels of its
+//! Topologies itself.
 
 use k8s_openapi::api::core::v1::{PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
 use super::{Refusal, Target};
-use crate::model::Nodes;
 use crate::model::labels::JOB;
+use crate::model::{Gang, Nodes};
 use crate::spec::JobDocument;
 
 /// Labels of what is behind one switch.
@@ -29,16 +30,27 @@ const BLOCKS: [&str; 6] = [
     "oci.oraclecloud.com/rdma.network_block_id",
 ];
 
-/// Returns the fields of the pod by which the scheduler places it near its peers, as far as there is room.
-pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Result<Value, Refusal> {
-    let Some(wanted) = job.training.topology.as_ref().filter(|_| job.training.node_count > 1) else { return Ok(json!({})) };
+/// Returns the label whose values say what is near.
+pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>, Refusal> {
+    let Some(wanted) = job.training.topology.as_ref().filter(|_| job.training.node_count > 1) else { return Ok(None) };
     let key = match wanted.value.as_str() {
         "rack" => known(&RACKS, "rack", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,
         "block" => known(&BLOCKS, "block", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,
         label => label.to_owned(),
     };
+    Ok(Some(key))
+}
+
+/// Returns true for a label by which Kueue itself places the pods.
+pub(super) fn is_kueues(key: &str, target: &Target) -> bool {
+    target.gang == Some(Gang::Kueue) && target.kueue_levels.contains(key)
+}
+
+/// Returns the fields of the pod by which the scheduler places it near its peers, as far as there is room.
+pub(super) fn pod_fields(job: &JobDocument, key: Option<&str>) -> Value {
+    let Some(key) = key else { return json!({}) };
     let term = PodAffinityTerm {
-        topology_key: key,
+        topology_key: key.to_owned(),
         label_selector: Some(LabelSelector {
             match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
             ..LabelSelector::default()
@@ -52,10 +64,13 @@ pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Result<Value, Re
         }]),
         ..PodAffinity::default()
     };
-    Ok(json!({"affinity": {"podAffinity": near}}))
+    json!({"affinity": {"podAffinity": near}})
 }
 
 fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> {
+    if let Some(level) = keys.iter().find(|key| is_kueues(key, target)) {
+        return Ok((*level).to_owned());
+    }
     let hint = "write the label itself: `job.topology: LABEL`; `gpuctl describe node NAME` shows a node's labels";
     let Nodes::Listed(nodes) = &target.nodes else {
         let message = format!("which label says what is one {word} is not known: you may not list nodes");

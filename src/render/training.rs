@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::{Object, Refusal, Rendered, Target, overlay, queue, supervisor, topology};
-use crate::model::labels::{JOB, RETRIES};
+use crate::model::labels::{JOB, KUEUE_TOPOLOGY, RETRIES};
 use crate::model::{Gang, GangWish};
 use crate::spec::JobDocument;
 
@@ -15,17 +15,21 @@ use crate::spec::JobDocument;
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.training.node_count;
     let supervised = supervisor::supervises(job);
+    let near = topology::label(job, target)?;
     let mut fields = pod_fields(job, target);
-    overlay::merge(&mut fields, &topology::pod_fields(job, target)?);
+    overlay::merge(&mut fields, &topology::pod_fields(job, near.as_deref().filter(|key| !topology::is_kueues(key, target))));
     let template = template(job, target, nodes, fields)?;
     let mut root = Object::new(&batch_job(job, target, &template), "jobs");
     root.body["spec"]["template"]["spec"] = template.spec.clone();
     queue::queue(job, target, &mut root)?;
+    if let Some(key) = near.filter(|key| topology::is_kueues(key, target)) {
+        root.body["spec"]["template"]["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.into();
+    }
     let mut warnings = template.warnings.clone();
-    if nodes == 1 && matches!(job.training.gang, GangWish::Native | GangWish::Volcano) {
+    if nodes == 1 && !matches!(job.training.gang, GangWish::Auto | GangWish::None) {
         warnings.push("`job.gang` has no effect with one node".to_owned());
     }
-    let placed_together = matches!(target.gang, Some(Gang::Native(_) | Gang::Volcano));
+    let placed_together = target.gang.as_ref().is_some_and(|gang| *gang != Gang::Kueue);
     warnings.extend(supervisor::told(job, supervised, placed_together));
     let probe = probe(job, target, &template);
     let mut objects = template.objects;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, Readings, State, quantity};
+use crate::model::{Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, QueuePosition, Readings, State, quantity};
 use crate::model::{GpuCount, Percent, Watts};
 use crate::spec::masked;
 
@@ -71,6 +71,8 @@ pub(crate) struct JobDescription<'a> {
     user: Option<&'a str>,
     queue: Option<&'a str>,
     queue_reason: Option<&'a str>,
+    queue_position: Option<u64>,
+    cluster_queue_position: Option<u64>,
     resources: JobResourceItem<'a>,
     gpu_held: GpuCount,
     progress: Option<u8>,
@@ -176,6 +178,8 @@ pub(crate) fn document(description: &Description) -> JobDescription<'_> {
         user: job.user.as_deref(),
         queue: job.queue.as_deref(),
         queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.as_str()),
+        queue_position: job.queue_position.map(|position| position.in_queue),
+        cluster_queue_position: job.queue_position.map(|position| position.in_cluster_queue),
         description: job.description.as_deref(),
         resources: JobResourceItem {
             gpu: job.gpus_per_pod,
@@ -307,7 +311,7 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
         line("user", clean(user).into_owned());
     }
     if let Some(queue) = &job.queue {
-        line("queue", clean(queue).into_owned());
+        line("queue", format!("{}{}", clean(queue), job.queue_position.map_or(String::new(), queue_place)));
     }
     line("created", format!("{} ago", age(job.created_at, now)));
     if let Some(at) = job.ended_at() {
@@ -356,4 +360,10 @@ fn autoscaler_text(autoscaler: &Autoscaler) -> String {
         text.push_str(&format!("; does not scale: {}", clean(problem)));
     }
     text
+}
+
+/// Returns where a job stands, to follow the name of its queue.
+fn queue_place(position: QueuePosition) -> String {
+    let of = position.waiting.map_or(String::new(), |waiting| format!(" of {waiting}"));
+    format!(": place {}{of} in it, place {} in its cluster queue", position.in_queue, position.in_cluster_queue)
 }

@@ -51,6 +51,10 @@ pub(crate) struct JobItem {
     queue: Option<String>,
     /// The queue's own word for why it holds the job back; `null` for jobs that it does not.
     queue_reason: Option<String>,
+    /// From 1 on, among those that wait in `queue`; `null` where that is not known.
+    queue_position: Option<u64>,
+    /// From 1 on, among those that wait in all queues of its ClusterQueue: the order in which Kueue admits.
+    cluster_queue_position: Option<u64>,
     pods_running: u32,
     pods_wanted: u32,
     created_at: Option<Timestamp>,
@@ -83,6 +87,8 @@ impl From<&JobRow> for JobItem {
             user: job.user.clone(),
             queue: job.queue.clone(),
             queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.clone()),
+            queue_position: job.queue_position.map(|position| position.in_queue),
+            cluster_queue_position: job.queue_position.map(|position| position.in_cluster_queue),
             pods_running: state.running,
             pods_wanted: state.wanted,
             created_at: job.created_at,
@@ -135,7 +141,8 @@ pub(crate) fn table(rows: &[JobRow], format: Format, headers: bool, look: TextSt
     for JobRow { job, state: found, progress, figures } in rows {
         let mut cells: Vec<Cell> = Vec::new();
         cells.extend(namespaces.then(|| job.namespace.clone().into()));
-        let status = if wide && format == Format::Csv { found.status.to_string() } else { state(found) };
+        let position = job.queue_position.map_or(String::new(), |position| format!(" {position}"));
+        let status = if wide && format == Format::Csv { found.status.to_string() } else { state(found) + &position };
         cells.extend([
             job.name.clone().into(),
             job.kind.word().into(),

@@ -50,6 +50,8 @@ struct QueuedJob<'a> {
     namespace: &'a str,
     status: &'static str,
     queue_reason: Option<&'a str>,
+    queue_position: Option<u64>,
+    cluster_queue_position: Option<u64>,
     message: Option<&'a str>,
     gpu: GpuCount,
     gpu_held: GpuCount,
@@ -140,6 +142,8 @@ pub(crate) fn description<'a>(queue: &'a Queue, jobs: &'a [(State, Job)]) -> Que
         namespace: &job.namespace,
         status: state.status.word(),
         queue_reason: job.queue_verdict.as_ref().map(|verdict| verdict.reason.as_str()),
+        queue_position: job.queue_position.map(|position| position.in_queue),
+        cluster_queue_position: job.queue_position.map(|position| position.in_cluster_queue),
         message: state.message.as_deref(),
         gpu: job.gpus(),
         gpu_held: job.gpus_held(),
@@ -174,9 +178,10 @@ pub(crate) fn text(queue: &Queue, jobs: &[(State, Job)], look: TextStyle, now: T
         left("WHY"),
     ]);
     for (found, job) in jobs {
+        let place = job.queue_position.map_or(String::new(), |position| format!(" {position}"));
         table.row(vec![
             job.name.clone().into(),
-            Cell::colored(state(found), status_color(found.status)),
+            Cell::colored(state(found) + &place, status_color(found.status)),
             job.gpus().to_string().into(),
             job.user.clone().unwrap_or_default().into(),
             Cell::age(job.created_at, now),

@@ -42,11 +42,63 @@ fn jobs_in_kueue_s_queues() {
     ]}));
     waiting_says_what_is_missing(&scene);
     preemption_is_told_with_the_job_it_was_for(&scene);
-    pausing_frees_the_quota(&scene);
+    pausing_frees_the_quota(&scene, Persona::Admin);
+    as_a_batch_user(&scene);
     another_queue_needs_another_job(&scene);
     a_kueue_that_is_down_is_named(&scene);
     a_queue_that_is_stopped_is_named(&scene);
     sixty_four_ranks_are_admitted_whole(&scene);
+    ranks_are_placed_by_kueue_s_topology(&scene);
+}
+
+/// Kueue's role for ordinary users may see Workloads and not write them.
+fn as_a_batch_user(scene: &Scene) {
+    let user = format!("--user={}", Persona::Bob.user());
+    for role in ["edit", "kueue-batch-user-role"] {
+        let role = format!("--clusterrole={role}");
+        scene.admin.run(&["create", "rolebinding", &role[14..], "-n", "default", &role, &user]);
+    }
+    for name in ["first", "second"] {
+        scene.gpuctl_as(Persona::Bob, &["create", "-f", "-"], &training(name, "", "gpu: 8")).ok();
+    }
+    pausing_frees_the_quota(scene, Persona::Bob);
+}
+
+/// Two racks of two nodes each, of which one has room for both ranks.
+fn ranks_are_placed_by_kueue_s_topology(scene: &Scene) {
+    const RACK: &str = "cloud.provider.com/topology-rack";
+    let gpus = |name: &str| in_pool(node(name, Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "racks");
+    let nodes = [("rack-a-0", "a"), ("rack-b-0", "b"), ("rack-b-1", "b")].map(|(name, rack)| {
+        let mut node = gpus(name);
+        node["metadata"]["labels"][RACK] = json!(rack);
+        node
+    });
+    scene.cluster.add_nodes(&nodes);
+    let api = "kueue.x-k8s.io/v1beta2";
+    let quota = json!([{"coveredResources": ["nvidia.com/gpu"],
+        "flavors": [{"name": "racked", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 24}]}]}]);
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": api, "kind": "Topology", "metadata": {"name": "racks"},
+         "spec": {"levels": [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]}},
+        {"apiVersion": api, "kind": "ResourceFlavor", "metadata": {"name": "racked"},
+         "spec": {"topologyName": "racks", "nodeLabels": {"gpuctl/pool": "racks"}}},
+        {"apiVersion": api, "kind": "ClusterQueue", "metadata": {"name": "racks"}, "spec": {"namespaceSelector": {}, "resourceGroups": quota}},
+        {"apiVersion": api, "kind": "LocalQueue", "metadata": {"name": "racks", "namespace": "default"}, "spec": {"clusterQueue": "racks"}},
+    ]}));
+    let yaml = training("near", ", topology: rack, gang: kueue", "gpu: 8, node_count: 2");
+    let yaml = yaml.replace("queue: research", "queue: racks").replace("pool: queued", "pool: racks");
+    scene.create(&yaml);
+    scene.running("near");
+    let pods = scene.admin.json(&["get", "pods", "-l", "gpuctl/job=near"]);
+    let mut nodes: Vec<&str> =
+        pods["items"].as_array().unwrap().iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, ["rack-b-0", "rack-b-1"]);
+    let job = scene.admin.json(&["get", "job", "near"]);
+    let template = &job["spec"]["template"];
+    assert_eq!(template["metadata"]["annotations"]["kueue.x-k8s.io/podset-preferred-topology"], RACK);
+    assert_eq!(template["spec"]["affinity"]["podAffinity"], Value::Null);
+    scene.gpuctl(&["delete", "job", "near", "--force"], "").ok();
 }
 
 /// Two of 64 GPUs each in a queue of 96: the second holds nothing until the first is gone.
@@ -109,6 +161,7 @@ fn waiting_says_what_is_missing(scene: &Scene) {
     assert_eq!(job["queue"], "research");
     scene.create(&training("large", "", "gpu: 8, node_count: 2"));
     queued(scene, "large", "Pending", "maximum capacity");
+    places_in_the_queue_are_told(scene);
     queues_are_listed_and_described(scene);
     let described = scene.gpuctl(&["describe", "second"], "").ok().out;
     assert!(described.contains("queue research: ") && described.contains("insufficient unused quota"), "{described}");
@@ -118,6 +171,17 @@ fn waiting_says_what_is_missing(scene: &Scene) {
         .gpuctl(&["create", "-f", "-"], &misspelt)
         .exits(4)
         .says("queue `reserch` does not exist in namespace `default`; Kueue has research");
+}
+
+fn places_in_the_queue_are_told(scene: &Scene) {
+    let second = scene.until("second", |job| job["queuePosition"] == 1);
+    assert_eq!(second["clusterQueuePosition"], 1);
+    scene.until("large", |job| job["queuePosition"] == 2);
+    let table = scene.gpuctl(&["get", "jobs", "--no-progress"], "").ok().out;
+    let row = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(row("second").contains("pending Queued 1/2") && row("large").contains("pending Queued 2/2"), "{table}");
+    let described = scene.gpuctl(&["describe", "large"], "").ok().out;
+    assert!(described.contains("research: place 2 of 2 in it, place 2 in its cluster queue"), "{described}");
 }
 
 fn queues_are_listed_and_described(scene: &Scene) {
@@ -167,7 +231,7 @@ fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
     scene.gpuctl(&["delete", "job", "urgent", "--force"], "").ok();
 }
 
-fn pausing_frees_the_quota(scene: &Scene) {
+fn pausing_frees_the_quota(scene: &Scene, who: Persona) {
     let end = Instant::now() + Duration::from_secs(60);
     let (runs, waits) = loop {
         match (&scene.job("first")["status"], &scene.job("second")["status"]) {
@@ -177,10 +241,15 @@ fn pausing_frees_the_quota(scene: &Scene) {
         }
         thread::sleep(Duration::from_millis(300));
     };
-    scene.gpuctl(&["pause", runs], "").ok();
+    scene.gpuctl_as(who, &["pause", runs], "").ok();
     scene.until(runs, |job| job["status"] == "paused");
     scene.running(waits);
-    scene.gpuctl(&["resume", runs], "").ok();
+    let paused = scene.until(runs, |job| job["gpuHeld"] == 0);
+    assert_eq!((&paused["status"], &paused["gpu"]), (&json!("paused"), &json!(8)), "{paused:#}");
+    // A file that says the same resumes nothing.
+    scene.gpuctl_as(who, &["apply", "-f", "-"], &training(runs, "", "gpu: 8")).ok();
+    assert_eq!(scene.job(runs)["status"], "paused");
+    scene.gpuctl_as(who, &["resume", runs], "").ok();
     queued(scene, runs, "Pending", "insufficient unused quota");
     scene.gpuctl(&["delete", "job", waits, "--force"], "").ok();
     scene.running(runs);

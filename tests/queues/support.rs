@@ -21,8 +21,12 @@ impl Scene {
     }
 
     pub fn gpuctl(&self, arguments: &[&str], input: &str) -> Run {
+        self.gpuctl_as(Persona::Admin, arguments, input)
+    }
+
+    pub fn gpuctl_as(&self, who: Persona, arguments: &[&str], input: &str) -> Run {
         let mut command = gpuctl();
-        command.env("KUBECONFIG", self.cluster.kubeconfig(Persona::Admin)).args(arguments);
+        command.env("KUBECONFIG", self.cluster.kubeconfig(who)).args(arguments);
         run(command, input)
     }
 

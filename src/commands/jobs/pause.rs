@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Err
     if job.kind.serves() {
         connection.scale(&job, 0).await?;
     } else if job.queued {
-        connection.hold(&job, true).await?;
+        connection.hold(&job).await?;
     } else {
         connection.suspend(&job, true).await?;
     }

@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
         return answer(&job, change, args.output.into(), context);
     }
     if job.queued && !job.kind.serves() {
-        connection.hold(&job, false).await?;
+        connection.put_back(&job).await?;
         let message = "resumed: it runs when its queue admits it".to_owned();
         return answer(
             &job,

@@ -83,6 +83,7 @@ pub(crate) struct Ports {
     pub(crate) adapter: u16,
     pub(crate) kueue: u16,
     pub(crate) kueue_health: u16,
+    pub(crate) kueue_visibility: u16,
     pub(crate) volcano_controller: u16,
     pub(crate) volcano_scheduler: u16,
 }
@@ -90,7 +91,7 @@ pub(crate) struct Ports {
 impl Ports {
     /// Asks the kernel; all are held at once so that none is given twice.
     fn free() -> Result<Self> {
-        let listeners = (0..14)
+        let listeners = (0..15)
             .map(|_| TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1"))
             .collect::<Result<Vec<_>>>()?;
         let mut ports = listeners.iter().map(|listener| listener.local_addr().map(|address| address.port()));
@@ -108,6 +109,7 @@ impl Ports {
             adapter: next()?,
             kueue: next()?,
             kueue_health: next()?,
+            kueue_visibility: next()?,
             volcano_controller: next()?,
             volcano_scheduler: next()?,
         })

@@ -12,9 +12,17 @@ use crate::persona::Persona;
 /// Kinds of the manifests that are for a process in a pod.
 const IN_CLUSTER: [&str; 5] = ["Deployment", "Service", "APIService", "Secret", "ConfigMap"];
 
-/// Gives the process what it looks for at fixed paths, in a view of the file system of its own.
-const START: &str = "set -e; mkdir -p etc-of-kueue; cp -a /etc/. etc-of-kueue/; mkdir -p etc-of-kueue/kueue/metrics/certs; \
-    cp certs/* etc-of-kueue/kueue/metrics/certs/; mount --bind etc-of-kueue /etc; exec \"$@\"";
+/// Gives the process what it looks for at fixed paths, /etc/kueue and /visibility, in a view of the file system of its own.
+const START: &str = "set -e; root=$PWD/root-of-kueue; mkdir -p \"$root\"
+for entry in /*; do
+  if [ -L \"$entry\" ]; then cp -a \"$entry\" \"$root\"
+  elif [ -d \"$entry\" ] && [ \"$entry\" != /etc ]; then mkdir -p \"$root$entry\"; mount --rbind \"$entry\" \"$root$entry\"; fi
+done
+mkdir -p \"$root/visibility\"; cp -a /etc \"$root\"; mkdir -p \"$root/etc/kueue/metrics/certs\"
+cp certs/* \"$root/visibility\"; cp certs/* \"$root/etc/kueue/metrics/certs\"
+exec chroot \"$root\" \"$@\"";
+/// Where the API server finds the API of queue positions.
+const VISIBILITY: &str = "10.244.255.2";
 
 impl Cluster {
     pub(crate) fn start_kueue(&self) -> Result<()> {
@@ -49,6 +57,7 @@ impl Cluster {
                 "leaderElection": {"leaderElect": false},
                 "internalCertManagement": {"enable": false},
                 "clientConnection": {"qps": 100, "burst": 200},
+                "visibilityServer": {"bindAddress": "127.0.0.1", "bindPort": self.ports.kueue_visibility},
                 "integrations": {"frameworks": ["batch/job", "pod", "deployment", "statefulset"]},
             })
             .to_string(),
@@ -65,14 +74,32 @@ impl Cluster {
             &self.file("kueue.yaml"),
             "--kubeconfig",
             &self.kubeconfig(Persona::Admin).display().to_string(),
-            "--feature-gates",
-            "VisibilityOnDemand=false",
         ];
         self.launch("kueue", "unshare".as_ref(), arguments.map(ToOwned::to_owned).to_vec())?;
         let ready = || std::net::TcpStream::connect(("127.0.0.1", self.ports.kueue)).is_ok();
         self.until_ready("kueue", ready)?;
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": webhooks}));
-        Ok(())
+        self.serve_visibility()
+    }
+
+    fn serve_visibility(&self) -> Result<()> {
+        self.add_road(&format!("{VISIBILITY}:443"), self.ports.kueue_visibility);
+        let admin = self.kubectl(Persona::Admin);
+        let named = json!({"name": "kueue-visibility-server", "namespace": "kueue-system"});
+        admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": {"ports": [{"port": 443}]}},
+            {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+             "metadata": {"name": "kueue-visibility-server", "namespace": "kueue-system",
+                          "labels": {"kubernetes.io/service-name": "kueue-visibility-server"}},
+             "addressType": "IPv4", "ports": [{"port": 443}], "endpoints": [{"addresses": [VISIBILITY]}]},
+            {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+             "metadata": {"name": "v1beta2.visibility.kueue.x-k8s.io"},
+             "spec": {"group": "visibility.kueue.x-k8s.io", "version": "v1beta2", "insecureSkipTLSVerify": true,
+                      "groupPriorityMinimum": 100, "versionPriority": 100, "service": named}},
+        ]}));
+        self.until_ready("kueue", || {
+            admin.try_run(&["get", "--raw", "/apis/visibility.kueue.x-k8s.io/v1beta2"], "").status.success()
+        })
     }
 }
 
