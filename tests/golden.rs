@@ -110,6 +110,18 @@ fn one_training_under_every_queue_and_gang() {
     }
 }
 
+#[test]
+fn a_model_on_two_nodes() {
+    let text = "kind: inference\nversion: v0.1\njob: {name: big}\nenvironment: {image: i, command: vllm serve m -tp 16}\n\
+                resources: {gpu: 8, node_count: 2}\nservice: {port: 8000, replicas: 2, health_check: /health}\n";
+    let served = |leader_worker_sets| Some(Served { leader_worker_sets, ..Served::default() });
+    let found = objects(text, |files| Target { served: served(true), ..target(files) });
+    insta::assert_snapshot!("inference-on-two-nodes", yaml(&found));
+    let document = spec::parse("t", text).unwrap().documents.remove(0);
+    let refused = render(&document, &Target { served: served(false), ..target(0) }).unwrap_err();
+    assert_eq!(refused.name, "LeaderWorkerSetNotServed");
+}
+
 /// The devices of the fabric, and two jobs in the network of one node.
 #[test]
 fn ranks_on_a_fabric_lock_memory_and_have_ports_of_their_own() {

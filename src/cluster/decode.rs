@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
+use crate::model::labels::GROUP_REVISION;
 use crate::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase, is_starting};
 
 /// A page of a list; Go writes `null` for an empty one.
@@ -290,7 +291,9 @@ impl WirePod<'_> {
             name: self.metadata.name.to_string(),
             uid: self.metadata.uid.to_string(),
             rank: rank.and_then(|rank| rank.parse().ok()),
-            revision: [TEMPLATE_HASH, "controller-revision-hash"].iter().find_map(|key| self.metadata.labels.get(*key).cloned()),
+            revision: [TEMPLATE_HASH, GROUP_REVISION, "controller-revision-hash"]
+                .iter()
+                .find_map(|key| self.metadata.labels.get(*key).cloned()),
             node: Some(self.spec.node_name.to_string()).filter(|node| !node.is_empty()),
             phase,
             deleting: self.metadata.deletion_timestamp.is_some(),

@@ -68,7 +68,7 @@ impl Connection {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
-        if pods.len() <= ONE_BY_ONE && OwnerKind::of(job.kind) != OwnerKind::Deployment {
+        if pods.len() <= ONE_BY_ONE && OwnerKind::of(job) != OwnerKind::Deployment {
             let own = format!("involvedObject.name={}", job.name);
             let of_pods = join_all(pods.iter().map(|uid| self.events(namespace, uid)));
             let (own, of_pods) =
@@ -117,9 +117,9 @@ impl Connection {
 fn beside(job: &Job, about: &Involved<'_>) -> bool {
     let hash = about.name.strip_prefix(job.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
     match about.kind.as_ref() {
-        "Job" | "Deployment" | "StatefulSet" => about.uid == job.uid,
+        "Job" | "Deployment" | "StatefulSet" | "LeaderWorkerSet" => about.uid == job.uid,
         "ReplicaSet" => {
-            OwnerKind::of(job.kind) == OwnerKind::Deployment
+            OwnerKind::of(job) == OwnerKind::Deployment
                 && hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_alphanumeric()))
         }
         "PersistentVolumeClaim" => job.claims.iter().any(|claim| about.name == claim.as_str()),

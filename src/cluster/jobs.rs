@@ -63,9 +63,9 @@ struct WireOwner<'a> {
     status: OwnerStatus<'a>,
 }
 
-/// Fields of Jobs, and of Deployments and StatefulSets.
+/// Fields of Jobs, of Deployments and StatefulSets, and of LeaderWorkerSets.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct OwnerSpec<'a> {
     parallelism: u32,
     completions: Option<u32>,
@@ -73,6 +73,17 @@ struct OwnerSpec<'a> {
     replicas: Option<u32>,
     #[serde(borrow)]
     template: JobTemplate<'a>,
+    #[serde(borrow)]
+    leader_worker_template: Option<GroupTemplate<'a>>,
+}
+
+/// The pods of one replica, of which the first answers requests.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct GroupTemplate<'a> {
+    size: Option<u32>,
+    #[serde(borrow)]
+    leader_template: JobTemplate<'a>,
 }
 
 #[derive(Deserialize, Default)]
@@ -114,7 +125,7 @@ impl Wanted {
     }
 
     fn owners(&self) -> Vec<OwnerKind> {
-        self.kind.map_or_else(|| OwnerKind::ALL.to_vec(), |kind| vec![OwnerKind::of(kind)])
+        self.kind.map_or_else(|| OwnerKind::ALL.to_vec(), |kind| OwnerKind::of_kind(kind).to_vec())
     }
 }
 
@@ -162,10 +173,11 @@ impl Connection {
         });
         let (owners, members) = join(owners, members).await;
         let (mut jobs, mut unreadable, mut refused) = (Vec::new(), Vec::new(), None);
-        let asked = owners.len();
+        let mut asked = owners.len();
         for answer in owners {
             match answer {
                 Ok(found) => jobs.extend(found),
+                Err((owner, failure)) if owner.is_optional() && (failure.is_forbidden() || failure.is_not_found()) => asked -= 1,
                 Err((owner, failure)) if failure.is_forbidden() => {
                     unreadable.push(owner.word());
                     refused.get_or_insert(failure);
@@ -178,11 +190,7 @@ impl Connection {
             _ => members?,
         }
         for job in &mut jobs {
-            let key = match OwnerKind::of(job.kind) {
-                OwnerKind::Deployment => PodOwner::Deployment { namespace: job.namespace.clone(), name: job.name.clone() },
-                OwnerKind::Job | OwnerKind::StatefulSet => PodOwner::Uid(job.uid.clone()),
-            };
-            job.pods = pods.remove(&key).unwrap_or_default();
+            job.pods = pods.remove(&PodOwner::of_job(job)).unwrap_or_default();
         }
         // Where a kind of owner may not be listed, a pod without one proves nothing.
         if unreadable.is_empty() {
@@ -306,7 +314,9 @@ impl WireOwner<'_> {
             .map(|condition| (condition.kind.to_string(), (condition.reason.to_string(), condition.message.to_string())))
             .collect();
         let ended = self.status.conditions.iter().find(|condition| condition.kind == "Failed" && condition.holds());
-        let pod = &self.spec.template.spec;
+        let group = self.spec.leader_worker_template.as_ref();
+        let pod = group.map_or(&self.spec.template.spec, |group| &group.leader_template.spec);
+        let group_size = group.and_then(|group| group.size).unwrap_or(1);
         let container = pod.containers.first();
         let requested = |name: &str| {
             let resources = container.map(|container| &container.resources)?;
@@ -318,8 +328,8 @@ impl WireOwner<'_> {
                 (self.spec.completions.unwrap_or(self.spec.parallelism), self.spec.suspend || self.spec.parallelism == 0)
             }
             // What it would hold again: the size before the pause.
-            (_, Some(0)) => (annotation(REPLICAS).and_then(|size| size.parse().ok()).unwrap_or(1), true),
-            (_, replicas) => (replicas.unwrap_or(1), false),
+            (_, Some(0)) => (annotation(REPLICAS).and_then(|size| size.parse().ok()).unwrap_or(1) * group_size, true),
+            (_, replicas) => (replicas.unwrap_or(1) * group_size, false),
         };
         Job {
             namespace: meta.namespace.to_string(),
@@ -336,10 +346,15 @@ impl WireOwner<'_> {
             source: annotation(SOURCE),
             created_at: meta.creation_timestamp,
             // Jobs count no generations.
-            rolling_out: owner != OwnerKind::Job
-                && (self.status.observed_generation < meta.generation
-                    || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)
-                    || self.status.replicas > self.status.updated_replicas),
+            rolling_out: match owner {
+                OwnerKind::Job => false,
+                OwnerKind::LeaderWorkerSet => conditions.contains_key("UpdateInProgress"),
+                OwnerKind::Deployment | OwnerKind::StatefulSet => {
+                    self.status.observed_generation < meta.generation
+                        || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)
+                        || self.status.replicas > self.status.updated_replicas
+                }
+            },
             owner_is_gone: false,
             start_failure: None,
             finished_at: self.status.completion_time.or_else(|| ended.and_then(|condition| condition.last_transition_time)),
@@ -351,6 +366,7 @@ impl WireOwner<'_> {
             queue_position: None,
             held: meta.annotations.contains_key(PAUSED),
             pods_wanted,
+            group_size,
             pods_done: self.status.succeeded,
             retries: annotation(RETRIES).and_then(|retries| retries.parse().ok()).unwrap_or(0),
             gpus_per_pod: GpuCount(pod.devices()),

@@ -132,7 +132,7 @@ impl Connection {
     /// Returns `kind/name` of everything of the job but its pods, the owner first where it still exists.
     pub(crate) async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
-        let owner = format!("{}/{}", OwnerKind::of(job.kind).word(), job.name);
+        let owner = format!("{}/{}", OwnerKind::of(job).word(), job.name);
         let owner = Some(owner).filter(|_| !job.owner_is_gone);
         Ok(owner.into_iter().chain(rest.iter().map(OwnedObject::label)).collect())
     }
@@ -143,15 +143,18 @@ impl Connection {
 
     /// Deletes the owner of the job's pods, which go with it.
     pub(crate) async fn delete_owner(&self, job: &Job) -> Result<bool, Failure> {
-        let path = OwnerKind::of(job.kind).path(&job.namespace, &job.name);
+        let path = OwnerKind::of(job).path(&job.namespace, &job.name);
         self.delete_at(&path, Deletion::of(&job.uid)).await
     }
 
     /// Returns the kind of an object that could own pods of that name and is not a job of ours.
     pub(crate) async fn foreign(&self, namespace: &str, name: &str) -> Result<Option<&'static str>, Failure> {
         for owner in OwnerKind::ALL {
-            if self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await?.is_some() {
-                return Ok(Some(owner.word()));
+            match self.find::<serde::de::IgnoredAny>(&owner.path(namespace, name)).await {
+                Ok(None) => {}
+                Ok(Some(_)) => return Ok(Some(owner.word())),
+                Err(failure) if owner.is_optional() && failure.is_forbidden() => {}
+                Err(failure) => return Err(failure),
             }
         }
         Ok(None)
@@ -195,9 +198,9 @@ impl Connection {
     /// Returns what is left of a deleted job: the owner and its pods. Pods of a Deployment are known by its name only: a namesake
     /// made since then has others.
     pub(crate) async fn remains(&self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
-        let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job.kind));
+        let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
-        let deployment = PodOwner::Deployment { namespace: job.namespace.clone(), name: job.name.clone() };
+        let pods_of = PodOwner::of_job(job);
         let mut left = Vec::new();
         for (kind, path) in
             [(owner.word(), owner.collection(Some(namespace))), ("pod", format!("/api/v1/namespaces/{namespace}/pods"))]
@@ -207,10 +210,7 @@ impl Connection {
                 let ours = |object: &&EndingObject<'_>| {
                     object.metadata.uid == job.uid
                         || job.owner_is_gone && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
-                        || match PodOwner::of(&object.metadata) {
-                            PodOwner::Uid(uid) => uid == job.uid,
-                            other => owner == OwnerKind::Deployment && other == deployment,
-                        }
+                        || PodOwner::of(&object.metadata) == pods_of
                 };
                 left.extend(page.items.iter().filter(ours).map(|object| object.remainder(kind, &path)));
                 Ok(())

@@ -185,7 +185,7 @@ impl Connection {
             Err(failure) => return Err(failure),
         };
         let patch = json!({"metadata": {"annotations": {PAUSED: "true"}}, "spec": spec});
-        self.merge_patch(&OwnerKind::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(|_| ())
+        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await.map(|_| ())
     }
 
     /// Puts a training back into its queue, whichever way it was taken out.
@@ -202,7 +202,7 @@ impl Connection {
         if self.kueue_version().await?.is_none() {
             patch["spec"]["suspend"] = false.into();
         }
-        self.merge_patch(&OwnerKind::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(|_| ())
+        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await.map(|_| ())
     }
 }
 

@@ -46,7 +46,13 @@ impl Connection {
 
     /// Replaces the pods of a service as an update does.
     pub(crate) async fn roll(&self, job: &Job, now: Timestamp) -> Result<(), Failure> {
-        let patch = json!({"spec": {"template": {"metadata": {"annotations": {RESTARTED: now.to_string()}}}}});
-        self.merge_patch(&OwnerKind::of(job.kind).path(&job.namespace, &job.name), &patch).await.map(drop)
+        let template = json!({"metadata": {"annotations": {RESTARTED: now.to_string()}}});
+        let patch = match OwnerKind::of(job) {
+            OwnerKind::LeaderWorkerSet => {
+                json!({"spec": {"leaderWorkerTemplate": {"leaderTemplate": template, "workerTemplate": template}}})
+            }
+            _ => json!({"spec": {"template": template}}),
+        };
+        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await.map(drop)
     }
 }

@@ -14,13 +14,14 @@ impl Connection {
     /// Returns what the cluster serves that a service may need. Whoever may not look at ingress classes is not told of them.
     pub(crate) async fn served(&self) -> Result<Served, Failure> {
         let classes = self.find::<Value>("/apis/networking.k8s.io/v1/ingressclasses");
-        let (custom, resource, classes) = join3(self.custom_metrics(), self.serves("metrics.k8s.io"), classes).await;
+        let groups = join(self.serves("metrics.k8s.io"), self.serves("leaderworkerset.x-k8s.io"));
+        let (custom, (resource, sets), classes) = join3(self.custom_metrics(), groups, classes).await;
         let ingress_classes = match classes {
             Ok(list) => list.map(|list| list["items"].as_array().into_iter().flatten().map(ingress_class).collect()),
             Err(failure) if failure.is_forbidden() => None,
             Err(failure) => return Err(failure),
         };
-        Ok(Served { custom_metrics: custom?, resource_metrics: resource?, ingress_classes })
+        Ok(Served { custom_metrics: custom?, resource_metrics: resource?, leader_worker_sets: sets?, ingress_classes })
     }
 
     /// Names of the metrics that the custom metrics API has for pods; `None` without that API, or when its server is gone.

@@ -11,7 +11,7 @@ use crate::model::labels::REPLICAS;
 
 impl Connection {
     fn owner_path(job: &Job) -> String {
-        OwnerKind::of(job.kind).path(&job.namespace, &job.name)
+        OwnerKind::of(job).path(&job.namespace, &job.name)
     }
 
     /// Suspends a training or lets it go on.
@@ -23,7 +23,7 @@ impl Connection {
     pub(crate) async fn scale(&self, job: &Job, replicas: u32) -> Result<(), Failure> {
         let mut patch = json!({"spec": {"replicas": replicas}});
         // The size to come back to.
-        patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 { job.pods_wanted.to_string().into() } else { Value::Null };
+        patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 { job.replicas().to_string().into() } else { Value::Null };
         if let Some(node) = job.pods.iter().find_map(|pod| pod.node.as_ref()).filter(|_| replicas == 0 && stays(job)) {
             let name = self.hostname(node).await;
             patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = name.into();
@@ -36,7 +36,7 @@ impl Connection {
         if !job.kind.serves() {
             return self.suspend(job, false).await;
         }
-        let mut patch = json!({"spec": {"replicas": job.pods_wanted}, "metadata": {"annotations": {REPLICAS: null}}});
+        let mut patch = json!({"spec": {"replicas": job.replicas()}, "metadata": {"annotations": {REPLICAS: null}}});
         if anywhere && job.pinned.is_some() {
             patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = Value::Null;
         }

@@ -8,7 +8,7 @@ use crate::deploy::plan::{Plan, job};
 use crate::error::Error;
 use crate::model::capacity::{Amounts, Shortage, pods_held, shortage};
 use crate::model::gpu::is_device;
-use crate::model::{Gang, JobKind, Node, Nodes, quantity};
+use crate::model::{Gang, Node, Nodes, quantity};
 use crate::render::{Refusal, pods_in_all};
 use crate::view::text::count;
 
@@ -38,10 +38,7 @@ impl<'p> Demand<'p> {
         if let Some(claim) = &plan.rendered.choice.claim {
             requests.insert(claimed(&claim.class), i128::from(claim.count) * 1000);
         }
-        let together = job(&plan.input).map_or(1, |job| match job.kind {
-            JobKind::Training => u64::from(job.training.node_count),
-            _ => 1,
-        });
+        let together = job(&plan.input).map_or(1, |job| u64::from(job.resources.node_count));
         Self { plan, requests, together }
     }
 

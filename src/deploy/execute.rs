@@ -241,6 +241,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         message: if dry_run { format!("would be submitted to {place}") } else { format!("submitted to {place}") },
         namespace: plan.target.namespace.clone(),
         pods: pods_in_all(job).into(),
+        group_size: if job.kind.serves() { job.resources.node_count.into() } else { 1 },
         gpus_per_pod: GpuCount(job.resources.gpu.into()),
         gpu_type: plan.rendered.choice.gpu_type.as_ref().map(ToString::to_string),
         pool,

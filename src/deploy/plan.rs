@@ -13,7 +13,7 @@ use crate::deploy::queueing::{QueueChoice, Queueing};
 use crate::error::{Error, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::labels::POOL_LABEL;
-use crate::model::{GpuType, Nodes, PoolDefinition, Taint};
+use crate::model::{GpuType, JobKind, Nodes, PoolDefinition, Taint};
 use crate::render::{Rendered, Target, render};
 use crate::spec::{Document, JobDocument};
 
@@ -194,7 +194,8 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<Result<(), Error
 }
 
 fn needs_more_than_the_core(job: &JobDocument) -> bool {
-    job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
+    job.kind == JobKind::Inference && job.resources.node_count > 1
+        || job.autoscaling.as_ref().is_some_and(|autoscaling| autoscaling.enabled)
         || job.service.as_ref().is_some_and(|service| service.host.is_some())
 }
 

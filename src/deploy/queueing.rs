@@ -196,7 +196,7 @@ impl<'c> Queueing<'c> {
 }
 
 fn is_gang(job: &JobDocument) -> bool {
-    job.kind == JobKind::Training && job.training.node_count > 1
+    job.kind == JobKind::Training && job.resources.node_count > 1
 }
 
 fn missing(queue: &str, namespace: &str, there: &[(QueueSystem, BTreeSet<String>)]) -> Error {

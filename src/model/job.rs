@@ -95,6 +95,8 @@ pub(crate) struct Job {
     pub queue: Option<String>,
     /// True when Kueue decides when it runs.
     pub queued: bool,
+    /// Pods of each replica: more than 1 for a service that spans nodes.
+    pub group_size: u32,
     /// Why its queue does not let it run, where the queue tells.
     pub queue_verdict: Option<QueueVerdict>,
     /// Where it stands in its queue, where the queue tells.
@@ -152,6 +154,12 @@ impl Job {
             Some(verdict) => format!("{queue}: {}", verdict.message),
             None => format!("{queue} has not admitted it yet"),
         }
+    }
+
+    /// Returns what a service is scaled in: its pods, or its groups of pods.
+    #[must_use]
+    pub(crate) fn replicas(&self) -> u32 {
+        self.pods_wanted / self.group_size.max(1)
     }
 
     /// Returns what the job requests in all, in any state.

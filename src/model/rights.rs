@@ -133,11 +133,15 @@ const NEWS: &str = "news without delay in `-w`";
 const MAKE: &[&str] = &["get", "create", "patch"];
 const CALL: &[&str] = &["get", "create"];
 
+/// What LeaderWorkerSets are for.
+const SPANNING: &str = "services on several nodes";
+
 /// Finding jobs: what every command about a job begins with.
 pub(crate) const FIND: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
     rule(Namespace, "apps", "deployments", LIST).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(SPANNING),
     rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
     rule(Namespace, "", "events", LIST).or("why pods are missing"),
     rule(Namespace, "", "pods", WATCH).or(NEWS),
@@ -196,6 +200,7 @@ pub(crate) const QUOTA: &[Rule] = &[
 pub(crate) const SWITCH: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["patch"]),
     rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["patch"]).or("notebooks"),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
 ];
@@ -205,6 +210,7 @@ pub(crate) const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
     rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
     rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
 ];
 
 pub(crate) const HOLDERS: &[Rule] = &[
@@ -271,7 +277,10 @@ pub(crate) const READ_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["get"
 pub(crate) const DELETE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["delete"])];
 
 pub(crate) const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
-pub(crate) const MAKE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", MAKE)];
+pub(crate) const MAKE_SERVICE: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", MAKE),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
+];
 pub(crate) const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
 pub(crate) const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")];
 pub(crate) const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`")];
@@ -295,11 +304,15 @@ pub(crate) const EVENTS: &[Rule] = &[
 pub(crate) const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
 pub(crate) const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
 pub(crate) const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
-pub(crate) const SCALE: &[Rule] =
-    &[rule(Namespace, "apps", "deployments", &["list", "patch"]), rule(Namespace, "", "pods", LIST)];
+pub(crate) const SCALE: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", &["list", "patch"]),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["list", "patch"]).or(SPANNING),
+    rule(Namespace, "", "pods", LIST),
+];
 pub(crate) const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["delete"]),
     rule(Namespace, "apps", "deployments", &["delete"]).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
     rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),

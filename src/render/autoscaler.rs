@@ -13,7 +13,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::spec::{Autoscaling, JobDocument};
 
 use super::labels::metadata;
-use super::{Object, Served, Target};
+use super::servers::spans_nodes;
+use super::{Object, Served, Target, groups};
 
 /// Names under which adapters serve the mean utilization of a pod's GPUs in percent; ours first.
 const UTILIZATION: [&str; 4] = ["gpu_utilization", "DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization", "DCGM_FI_DEV_GPU_UTIL_AVG"];
@@ -53,6 +54,7 @@ pub(super) fn autoscaler(
                        would see it full and go to maxReplicas (use targetGPUUtilization alone)";
         warnings.push(message.to_owned());
     }
+    let (api, kind) = if spans_nodes(job) { (groups::API, "LeaderWorkerSet") } else { ("apps/v1", "Deployment") };
     let count = |number: u32| i32::try_from(number).expect("at most 10,000 replicas");
     let window = |delay: Option<std::time::Duration>| {
         delay.map(|delay| HPAScalingRules {
@@ -65,8 +67,8 @@ pub(super) fn autoscaler(
         metadata: metadata(job, target, job.id(), labels),
         spec: Some(HorizontalPodAutoscalerSpec {
             scale_target_ref: CrossVersionObjectReference {
-                api_version: Some("apps/v1".to_owned()),
-                kind: "Deployment".to_owned(),
+                api_version: Some(api.to_owned()),
+                kind: kind.to_owned(),
                 name: job.id().to_owned(),
             },
             min_replicas: Some(count(autoscaling.min_replicas)),

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::model::JobKind;
 use crate::spec::{Command, JobDocument};
 
 use super::Refusal;
@@ -44,7 +45,7 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
     let rest: &[String] = program.map_or(&[], |program| &program.rest);
     let has = |flag: &str| rest.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")));
     let mut warnings = Vec::new();
-    if job.training.node_count > 1 {
+    if job.kind == JobKind::Training && job.resources.node_count > 1 {
         match launcher {
             Launcher::DeepSpeed if !has("--hostfile") && !has("-H") => return Err(deepspeed(rest)),
             Launcher::Torchrun if has("--standalone") => {
@@ -55,7 +56,7 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
             Launcher::Accelerate => {
                 let flags = accelerate_flags(job, &has);
                 if !flags.is_empty() {
-                    if !insert_after_launch(&mut command, &flags) && !insert_after_launch(&mut args, &flags) {
+                    if !insert_after(&mut command, &ACCELERATE, &flags) && !insert_after(&mut args, &ACCELERATE, &flags) {
                         let message = "the machine flags of `accelerate launch` cannot be added here";
                         return Err(Refusal::new(
                             "LauncherConflict",
@@ -186,7 +187,7 @@ fn deepspeed(rest: &[String]) -> Refusal {
 
 /// Returns the flags that are not written yet. Processes are counted over all nodes.
 fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<String> {
-    let nodes = job.training.node_count;
+    let nodes = job.resources.node_count;
     let processes = u64::from(job.resources.gpu.max(1)) * u64::from(nodes);
     [
         ("--num_machines", nodes.to_string()),
@@ -201,21 +202,22 @@ fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<S
     .collect()
 }
 
-/// Puts the flags behind `accelerate launch`, whether its words stand alone or in a shell line. Kubernetes expands
-/// `$(NAME)` in both before the shell sees it.
-fn insert_after_launch(words: &mut Option<Vec<String>>, flags: &[String]) -> bool {
+static ACCELERATE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\baccelerate\s+launch\b|\baccelerate\.commands\.launch\b").expect("the pattern is tested"));
+
+/// Puts the flags behind the first program that the pattern names, whether its words stand alone or in a shell
+/// line. Kubernetes expands `$(NAME)` in both before the shell sees it.
+pub(super) fn insert_after(words: &mut Option<Vec<String>>, pattern: &Regex, flags: &[String]) -> bool {
     let Some(words) = words else { return false };
-    let launches = |before: &str, word: &str| {
-        (base(before) == "accelerate" && word == "launch") || (before == "-m" && word == "accelerate.commands.launch")
-    };
-    if let Some(at) = words.windows(2).position(|pair| launches(&pair[0], &pair[1])) {
-        words.splice(at + 2..at + 2, flags.iter().cloned());
+    let is_it = |text: &str| pattern.find(text).is_some_and(|found| found.range() == (0..text.len()));
+    let pair = |pair: &[String]| is_it(&format!("{} {}", base(&pair[0]), pair[1]));
+    let alone = words.iter().position(|word| is_it(word)).map(|at| at + 1);
+    if let Some(at) = words.windows(2).position(pair).map(|at| at + 2).or(alone) {
+        words.splice(at..at, flags.iter().cloned());
         return true;
     }
-    static IN_LINE: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\baccelerate(?:\s+|\.commands\.)launch\b").expect("the pattern is tested"));
     for line in words.iter_mut() {
-        if let Some(end) = IN_LINE.find(line).map(|found| found.end()) {
+        if let Some(end) = pattern.find(line).map(|found| found.end()) {
             line.insert_str(end, &format!(" {}", flags.join(" ")));
             return true;
         }

@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::{ConfigMapKeySelector, EnvVar, EnvVarSource, Obj
 use crate::model::JobKind;
 use crate::spec::{EnvValue, JobDocument};
 
-use super::Target;
 use super::command::Launcher;
 use super::fabric::ports;
 use super::storage::CACHE;
 use super::supervisor::{self, RANK};
+use super::{Target, servers};
 
 /// Where libraries keep what they download, with a folder of the cache each: huggingface_hub, modelscope, torch.hub, vLLM's
 /// compiled graphs, Triton's kernels.
@@ -29,6 +29,13 @@ pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) 
         figures(&mut made, job);
         rendezvous(&mut made, job, target, launcher);
         made.set("PYTHONUNBUFFERED", "1");
+    }
+    if servers::spans_nodes(job) {
+        // LeaderWorkerSet sets what these refer to.
+        made.set("NNODES", &job.resources.node_count.to_string());
+        made.set("NODE_RANK", "$(LWS_WORKER_INDEX)");
+        made.set("MASTER_ADDR", "$(LWS_LEADER_ADDRESS)");
+        made.set("MASTER_PORT", &servers::PORT.to_string());
     }
     if let Some(model) = &job.model {
         let texts = [
@@ -85,7 +92,7 @@ fn figures(made: &mut Variables, job: &JobDocument) {
         made.set("TRAIN_EPOCHS", &epochs.to_string());
     }
     if let Some(batch) = training.batch_size {
-        let devices = u64::from(job.resources.gpu.max(1)) * u64::from(training.node_count);
+        let devices = u64::from(job.resources.gpu.max(1)) * u64::from(job.resources.node_count);
         made.set("BATCH_SIZE", &batch.to_string());
         made.set("TRAIN_BATCH_SIZE", &batch.to_string());
         made.set("GLOBAL_BATCH_SIZE", &(u64::from(batch) * devices).to_string());
@@ -95,7 +102,7 @@ fn figures(made: &mut Variables, job: &JobDocument) {
 /// What torchrun, accelerate and torch's env:// rendezvous read. `RANK` and `WORLD_SIZE` count processes, so they are set
 /// only where a pod is one process and no launcher starts more.
 fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher: Launcher) {
-    let nodes = job.training.node_count.to_string();
+    let nodes = job.resources.node_count.to_string();
     let processes = job.resources.gpu.max(1).to_string();
     let name = job.id();
     let address = format!("{name}-0.{name}.{}.svc", target.namespace);
@@ -121,7 +128,7 @@ fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher
     made.set("PET_NNODES", &nodes);
     made.set_from_pod("PET_NODE_RANK", RANK);
     made.set("PET_NPROC_PER_NODE", &processes);
-    if job.training.node_count == 1 {
+    if job.resources.node_count == 1 {
         return;
     }
     match launcher {

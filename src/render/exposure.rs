@@ -10,8 +10,9 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::labels::{annotations, metadata};
+use super::servers::spans_nodes;
 use super::{Object, Target};
-use crate::model::labels::JOB;
+use crate::model::labels::{GROUP_RANK, JOB};
 use crate::spec::{JobDocument, Service};
 
 /// The name of the one port, in the container and in the Service.
@@ -25,7 +26,7 @@ pub(super) fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels,
         metadata: metadata(job, target, job.id(), labels),
         spec: Some(ServiceSpec {
             type_: Some(service.exposure.to_owned()),
-            selector: Some([(JOB.to_owned(), job.id().to_owned())].into()),
+            selector: Some(answering(job)),
             ports: Some(vec![ServicePort {
                 name: Some(PORT.to_owned()),
                 port: service.port.unwrap_or(listens).into(),
@@ -38,6 +39,15 @@ pub(super) fn service(job: &JobDocument, target: &Target, labels: &ObjectLabels,
         status: None,
     };
     Object::new(&body, "services")
+}
+
+/// Returns the labels of the pods that answer requests: where a replica is several pods, the first of each.
+fn answering(job: &JobDocument) -> ObjectLabels {
+    let mut labels = ObjectLabels::from([(JOB.to_owned(), job.id().to_owned())]);
+    if spans_nodes(job) {
+        labels.insert(GROUP_RANK.to_owned(), "0".to_owned());
+    }
+    labels
 }
 
 /// Returns the Ingress of `service.host`. Limits are written as ingress-nginx reads them: nothing in Kubernetes itself counts

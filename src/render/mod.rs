@@ -10,6 +10,7 @@ mod defaults;
 mod environment;
 mod exposure;
 mod fabric;
+mod groups;
 mod labels;
 mod notebook;
 mod overlay;
@@ -21,6 +22,7 @@ mod quota;
 mod role;
 mod secret;
 mod security;
+mod servers;
 mod service;
 mod storage;
 mod supervisor;
@@ -81,6 +83,8 @@ pub struct Served {
     pub custom_metrics: Option<BTreeSet<String>>,
     /// CPU and memory of pods, as metrics-server tells them.
     pub resource_metrics: bool,
+    /// LeaderWorkerSets.
+    pub leader_worker_sets: bool,
     /// `None` for users who may not look.
     pub ingress_classes: Option<Vec<IngressClass>>,
 }
@@ -205,8 +209,8 @@ pub fn render(document: &Document, target: &Target) -> Result<Rendered, Refusal>
 #[must_use]
 pub fn pods_in_all(job: &JobDocument) -> u32 {
     match job.kind {
-        JobKind::Training => job.training.node_count,
+        JobKind::Training => job.resources.node_count,
         JobKind::Notebook => 1,
-        JobKind::Inference | JobKind::Compute => service::replicas(job),
+        JobKind::Inference | JobKind::Compute => service::replicas(job) * job.resources.node_count,
     }
 }

@@ -15,7 +15,7 @@ use super::labels::{self, annotations, priority_class_name, priority_value};
 use super::placement::{NodeChoice, choose};
 use super::storage::{PodStorage, storage};
 use super::tolerations::with_site;
-use super::{Object, Refusal, Target, checkpoint, fabric, overlay, security, supervisor};
+use super::{Object, Refusal, Target, checkpoint, fabric, overlay, security, servers, supervisor};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::{JobKind, OWN_CONTAINER};
 use crate::spec::{JobDocument, Priority};
@@ -50,7 +50,7 @@ impl RenderedTemplate {
 /// comes after them.
 pub(super) fn template(job: &JobDocument, target: &Target, pods: u32, more: Value) -> Result<RenderedTemplate, Refusal> {
     let choice = choose(job, target)?;
-    let words = supervisor::wrap(job, checkpoint::resume(job, words(job)?)?, target)?;
+    let words = supervisor::wrap(job, checkpoint::resume(job, servers::connect(job, words(job)?))?, target)?;
     let labels = labels::labels(job, target, choice.gpu_type.as_ref());
     let storage = storage(job, target, &labels, pods, choice.candidates.len())?;
     let mut warnings = [choice.warnings.clone(), words.warnings.clone(), storage.warnings.clone()].concat();

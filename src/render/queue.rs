@@ -26,7 +26,7 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
             }
         }
     }
-    let pods = job.training.node_count.to_string();
+    let pods = job.resources.node_count.to_string();
     match job.kind {
         _ if target.gang == Some(Gang::Kai) => root.body["metadata"]["annotations"][KAI_GROUP_SIZE] = json!(pods),
         _ if matches!(target.gang, Some(Gang::Coscheduling(_))) => {
@@ -57,7 +57,7 @@ pub(super) fn pod_group(
     target: &Target,
     labels: &std::collections::BTreeMap<String, String>,
 ) -> Option<Object> {
-    let pods = job.training.node_count;
+    let pods = job.resources.node_count;
     let (version, spec) = match target.gang.as_ref().filter(|_| !by_volcano(job, target))? {
         Gang::Native(version) => (version, json!({"schedulingPolicy": {"gang": {"minCount": pods}}})),
         Gang::Coscheduling(version) => (version, json!({"minMember": pods})),

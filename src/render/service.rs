@@ -1,4 +1,4 @@
-//! Renders `kind: inference` and `kind: compute`: a Deployment behind a Service, with probes that leave a model time to load
+//! Renders `kind: inference` and `kind: compute`: a Deployment (or what spans several nodes) behind a Service, with probes that leave a model time to load
 //! and a rollout that does not wait for GPUs which only its own old pods can free.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::labels::{metadata, root_annotations};
 use super::pod::{RenderedTemplate, probe, template};
 use super::queue::queue;
-use super::{Object, Refusal, Rendered, Target, autoscaler, exposure};
+use super::servers::spans_nodes;
+use super::{Object, Refusal, Rendered, Target, autoscaler, exposure, groups};
 use crate::model::JobKind;
 use crate::model::labels::JOB;
 use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
@@ -37,10 +38,15 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
             replicas(job)
         ));
     }
-    let template = template(job, target, most, more)?;
+    let template = template(job, target, most * job.resources.node_count, more)?;
     warnings.splice(0..0, template.warnings.clone());
-    let mut root = Object::new(&deployment(job, service, target, &template, most), "deployments");
-    root.body["spec"]["template"]["spec"] = template.spec.clone();
+    let mut root = if spans_nodes(job) {
+        groups::leader_worker_set(job, target, &template, replicas(job))?
+    } else {
+        let mut deployment = Object::new(&deployment(job, service, target, &template, most), "deployments");
+        deployment.body["spec"]["template"]["spec"] = template.spec.clone();
+        deployment
+    };
     queue(job, target, &mut root)?;
     let probe = probe(job, target, &template);
     let RenderedTemplate { labels, mut objects, choice, .. } = template;

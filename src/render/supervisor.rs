@@ -51,7 +51,7 @@ fn wanted(job: &JobDocument) -> bool {
     }
     match training.restart {
         Some(Restart::All) => true,
-        None | Some(Restart::Never) => training.node_count > 1 || training.hang_timeout.is_some(),
+        None | Some(Restart::Never) => job.resources.node_count > 1 || training.hang_timeout.is_some(),
         Some(Restart::Rank) => false,
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
     flag("run", "$(GPUCTL_RUN)".to_owned());
     flag("pod", "$(GPUCTL_POD)".to_owned());
     flag("rank", "$(GPUCTL_RANK)".to_owned());
-    flag("ranks", training.node_count.to_string());
+    flag("ranks", job.resources.node_count.to_string());
     flag("host", "$(GPUCTL_HOST)".to_owned());
     flag("port", ports(job, target).supervisor.to_string());
     flag("retries", training.retries.to_string());

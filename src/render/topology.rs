@@ -32,7 +32,7 @@ const BLOCKS: [&str; 6] = [
 
 /// Returns the label whose values say what is near.
 pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>, Refusal> {
-    let Some(wanted) = job.training.topology.as_ref().filter(|_| job.training.node_count > 1) else { return Ok(None) };
+    let Some(wanted) = job.training.topology.as_ref().filter(|_| job.resources.node_count > 1) else { return Ok(None) };
     let key = match wanted.value.as_str() {
         "rack" => known(&RACKS, "rack", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,
         "block" => known(&BLOCKS, "block", target).map_err(|refusal| refusal.at(Some(wanted.at)))?,

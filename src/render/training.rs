@@ -13,7 +13,7 @@ use crate::spec::JobDocument;
 
 /// Returns the objects of a training.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
-    let nodes = job.training.node_count;
+    let nodes = job.resources.node_count;
     let supervised = supervisor::supervises(job);
     let near = topology::label(job, target)?;
     let mut fields = pod_fields(job, target);
@@ -51,7 +51,7 @@ fn pod_fields(job: &JobDocument, target: &Target) -> Value {
 }
 
 fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> BatchJob {
-    let nodes = i32::try_from(job.training.node_count).expect("at most 10,000 nodes");
+    let nodes = i32::try_from(job.resources.node_count).expect("at most 10,000 nodes");
     let retries = i32::try_from(job.training.retries).expect("at most 100 retries");
     let mut meta = metadata(job, target, job.id(), &template.labels);
     let mut annotations = root_annotations(job, target);

@@ -126,7 +126,7 @@ impl JobDocument {
     /// Appends `suffix`: the name stays, the id gets it. False when the id would be too long.
     pub fn append(&mut self, suffix: &str) -> bool {
         let id = format!("{}-{suffix}", self.name.value);
-        let fits = id.len() <= longest_name(self.kind, self.training.node_count);
+        let fits = id.len() <= longest_name(self.kind, self.resources.node_count);
         self.generated = Some(id);
         fits
     }
@@ -179,7 +179,7 @@ pub struct Model {
 }
 
 /// `resources`: what each pod requests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct JobResources {
     /// `default` is no restriction and reads as none.
     pub pool: Option<Located<String>>,
@@ -203,6 +203,27 @@ pub struct JobResources {
     pub rdma: Option<Rdma>,
     /// `qos: guaranteed`: what is requested is also the limit.
     pub guaranteed: bool,
+    /// Pods of a training, or of each replica of a service; each is on GPUs of its own. At least 1.
+    pub node_count: u32,
+}
+
+impl Default for JobResources {
+    fn default() -> Self {
+        Self {
+            pool: None,
+            no_pool: false,
+            gpu: 0,
+            gpu_at: None,
+            gpu_type: None,
+            gpu_share: None,
+            cpu: None,
+            memory: None,
+            shm: None,
+            rdma: None,
+            guaranteed: false,
+            node_count: 1,
+        }
+    }
 }
 
 /// `resources.rdma`.
@@ -308,8 +329,6 @@ pub struct Checkpoint {
 /// Fields of `kind: training` only.
 #[derive(Clone, Debug)]
 pub struct Training {
-    /// Number of pods.
-    pub node_count: u32,
     /// Passed on as a variable.
     pub epochs: Option<u32>,
     /// Per GPU.
@@ -337,7 +356,6 @@ pub struct Training {
 impl Default for Training {
     fn default() -> Self {
         Self {
-            node_count: 1,
             epochs: None,
             batch_size: None,
             retries: 3,
@@ -354,12 +372,14 @@ impl Default for Training {
 }
 
 /// Returns the longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-` and the highest index to a
-/// name of 63, a StatefulSet beyond 52 is accepted and never gets a pod.
+/// name of 63, a StatefulSet beyond 52 is accepted and never gets a pod. A LeaderWorkerSet makes StatefulSets whose names have a
+/// number as well.
 #[must_use]
 pub fn longest_name(kind: JobKind, node_count: u32) -> usize {
     match kind {
         JobKind::Training => 62 - node_count.saturating_sub(1).to_string().len(),
         JobKind::Notebook => 52,
+        JobKind::Inference | JobKind::Compute if node_count > 1 => 46,
         JobKind::Inference | JobKind::Compute => 63,
     }
 }

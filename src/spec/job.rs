@@ -35,7 +35,7 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
     let head = head(reader, &mut document, kind);
     let environment = environment::environment(reader, &mut document);
     let model = environment::model(reader, &mut document);
-    let (resources, node_count) = resources(reader, &mut document, kind);
+    let resources = resources(reader, &mut document, kind);
     let workdirs = storage::workdirs(reader, &mut document);
     let security = security::security(reader, &mut document);
     let files = storage::files(reader, &mut document);
@@ -63,9 +63,9 @@ pub(super) fn job(reader: &mut Reader, root: &YamlNode, kind: JobKind, version: 
     let checkpoint = restart::checkpoint(reader, &mut document, kind);
     document.finish(reader);
     let (head, environment) = (head?, environment?);
-    let training = Training { node_count, checkpoint, ..head.training };
+    let training = Training { checkpoint, ..head.training };
     let name = head.name?;
-    fits_names(reader, &name, kind, node_count);
+    fits_names(reader, &name, kind, resources.node_count);
     Some(JobDocument {
         kind,
         version,
@@ -151,7 +151,6 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     let mut duration =
         |reader: &mut Reader, name: &'static str| fields.take(reader, name).and_then(|node| reader.duration(node, name));
     Training {
-        node_count: 1,
         epochs,
         batch_size,
         retries: if restart == Some(Restart::Never) { 0 } else { retries.unwrap_or(3) },
@@ -217,9 +216,9 @@ pub fn is_label_value(value: &str) -> bool {
             && value.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.')))
 }
 
-fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (JobResources, u32) {
-    let Some(node) = document.take(reader, "resources") else { return (JobResources::default(), 1) };
-    let Some(mut fields) = reader.map(node, "resources", reference::RESOURCES) else { return (JobResources::default(), 1) };
+fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> JobResources {
+    let Some(node) = document.take(reader, "resources") else { return JobResources::default() };
+    let Some(mut fields) = reader.map(node, "resources", reference::RESOURCES) else { return JobResources::default() };
     let pool = fields.take(reader, "pool").and_then(|node| reader.object_name(node, "pool"));
     let no_pool = pool.as_ref().is_some_and(|pool| pool.value == "default");
     let gpu_node = fields.take(reader, "gpu");
@@ -244,14 +243,14 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
             reader.problems.push(Problem::error(at, format!("`{name}` without GPUs"), "say how many: `gpu: 1`"));
         }
     }
-    let node_count = if kind == JobKind::Training {
+    let node_count = if matches!(kind, JobKind::Training | JobKind::Inference) {
         fields.take(reader, "node_count").and_then(|node| reader.whole(node, "node_count", 1..=10_000))
     } else {
         fields.refuse(
             reader,
             "node_count",
-            &format!("`node_count` is for trainings, not for a {kind}"),
-            "use `service.replicas`",
+            &format!("`node_count` is for trainings and inference, not for a {kind}"),
+            if kind == JobKind::Compute { "use `service.replicas`" } else { "remove it; a notebook is one pod" },
         );
         None
     };
@@ -262,7 +261,7 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
         None
     };
     fields.finish(reader);
-    let resources = JobResources {
+    JobResources {
         pool: pool.filter(|_| !no_pool),
         no_pool,
         gpu: gpu.unwrap_or(0),
@@ -274,8 +273,8 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> (
         shm: shm.map(|text| text.value),
         guaranteed,
         rdma,
-    };
-    (resources, node_count.unwrap_or(1))
+        node_count: node_count.unwrap_or(1),
+    }
 }
 
 static RDMA_FORM: LazyLock<Regex> = LazyLock::new(|| Regex::new(schema::RDMA).expect("the pattern is tested"));

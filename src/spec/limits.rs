@@ -26,16 +26,14 @@ pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
             over(resources.gpu_at, scope, each, format!("{most} GPUs a job"));
         }
     }
-    let counted = if job.kind.serves() {
-        ("replicas", nearest(&scopes, |set| set.limits.replicas))
-    } else {
-        ("nodes", nearest(&scopes, |set| set.limits.node_count))
-    };
-    if let (what, Some((scope, most))) = counted
-        && pods > most
-    {
-        let what = if pods == 1 { what.trim_end_matches('s') } else { what };
-        over(None, scope, format!("{pods} {what}"), most.to_string());
+    let counted = [
+        (replicas(job), "replicas", nearest(&scopes, |set| set.limits.replicas).filter(|_| job.kind.serves())),
+        (resources.node_count, "nodes", nearest(&scopes, |set| set.limits.node_count)),
+    ];
+    for (count, what, limit) in counted {
+        let Some((scope, most)) = limit.filter(|(_, most)| count > *most) else { continue };
+        let what = if count == 1 { what.trim_end_matches('s') } else { what };
+        over(None, scope, format!("{count} {what}"), most.to_string());
     }
     let cpu = nearest(&scopes, |set| set.limits.cpu.clone());
     let memory = nearest(&scopes, |set| set.limits.memory.clone());
@@ -59,8 +57,12 @@ fn nearest<'s, T>(scopes: &'s [(String, &Defaults)], of: impl Fn(&Defaults) -> O
 
 /// Returns the most pods that the job may have.
 fn pods(job: &JobDocument) -> u32 {
+    replicas(job) * job.resources.node_count
+}
+
+fn replicas(job: &JobDocument) -> u32 {
     if !job.kind.serves() {
-        return job.training.node_count;
+        return 1;
     }
     let scaled = job.autoscaling.as_ref().filter(|scaling| scaling.enabled).map(|scaling| scaling.max_replicas);
     scaled.into_iter().chain(job.service.as_ref().map(|service| service.replicas)).max().unwrap_or(1)

@@ -47,7 +47,7 @@ pub(super) fn nproc(job: &JobDocument) -> Option<Finding> {
 pub(super) fn num_processes(job: &JobDocument) -> Option<Finding> {
     let line = job.line();
     let processes = number(&line, "--num[_-]processes").filter(|_| line.contains("accelerate"))?;
-    let gpus = u64::from(job.resources.gpu) * u64::from(job.training.node_count);
+    let gpus = u64::from(job.resources.gpu) * u64::from(job.resources.node_count);
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!("the command starts {processes} processes in all, and the job has {}", gpus_of(gpus));
         finding(words_at(job), message, format!("write `--num_processes={gpus}`, or leave it out"))
@@ -61,7 +61,7 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     // Data-parallel copies use the rest.
     let copies = number(&line, "--data[_-]parallel[_-]size|-dp|--dp-size|--dp").unwrap_or(1);
     let wanted = tensor * stages * copies;
-    (gpus > 0 && wanted != gpus && job.training.node_count == 1).then(|| {
+    (gpus > 0 && wanted != gpus && job.resources.node_count == 1).then(|| {
         let message = format!("the command splits the model over {}, and a pod has {gpus}", gpus_of(wanted));
         finding(words_at(job), message, format!("write `gpu: {wanted}`, or a tensor-parallel size of {gpus}"))
     })
@@ -98,8 +98,9 @@ pub(super) fn request_limit(job: &JobDocument) -> Option<Finding> {
 }
 
 pub(super) fn image_tag(job: &JobDocument) -> Option<Finding> {
-    let pods = job.service.as_ref().map_or(job.training.node_count, |service| service.replicas);
-    let pods = job.autoscaling.as_ref().map_or(pods, |autoscaling| pods.max(autoscaling.max_replicas));
+    let replicas = job.service.as_ref().map_or(1, |service| service.replicas);
+    let replicas = job.autoscaling.as_ref().map_or(replicas, |autoscaling| replicas.max(autoscaling.max_replicas));
+    let pods = replicas * job.resources.node_count;
     let last = job.image.rsplit('/').next().unwrap_or_default();
     let fixed = last.contains('@') || last.split_once(':').is_some_and(|(_, tag)| tag != "latest");
     (pods > 1 && !fixed).then(|| {

@@ -107,10 +107,10 @@ pub(super) const RESOURCES: &[Field] = &[
     field(
         &["node_count", "nodeCount", "node-count", "nodes"],
         Whole(1, 10_000),
-        "Pods, each on GPUs of its own: gpu is per pod.",
+        "Pods, each on GPUs of its own: gpu is per pod. Of an inference the pods of each replica, by LeaderWorkerSet.",
         "1",
     )
-    .of(FieldScope::Training),
+    .of(FieldScope::Distributed),
 ];
 
 pub(super) const WORKDIR: &[Field] = &[

@@ -359,6 +359,13 @@ fn job_rules(kind: &str) -> Vec<Value> {
             rules.push(json!({"if": below("resources", &many), "then": below("job", &short)}));
         }
     }
+    if kind == "inference" {
+        let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(2, 10_000)}});
+        let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});
+        rules.push(
+            json!({"if": below("resources", &many), "then": below("job", &json!({"properties": {"name": {"maxLength": 46}}}))}),
+        );
+    }
     if matches!(kind, "inference" | "compute") {
         let off = json!({"anyOf": [{"const": false}, pattern(&format!("^{}$", any_case("false")))]});
         let on = json!({"not": {"required": ["enabled"], "properties": {"enabled": off}}});

@@ -7,6 +7,8 @@ pub enum FieldScope {
     All,
     /// Trainings.
     Training,
+    /// Trainings and inference: what may run on several nodes together.
+    Distributed,
     /// Inference and compute.
     Service,
     /// Everything with a port: inference, compute, notebook.
@@ -143,6 +145,7 @@ impl Field {
         match self.of {
             FieldScope::All => true,
             FieldScope::Training => kind == "training",
+            FieldScope::Distributed => matches!(kind, "training" | "inference"),
             FieldScope::Service => matches!(kind, "inference" | "compute"),
             FieldScope::Serving => matches!(kind, "inference" | "compute" | "notebook"),
         }

@@ -263,7 +263,7 @@ fn spellings_are_the_same_field() {
     let other = job(&training("resources: {gpu: 1, gpuType: a10, gpuShare: 0.5, shm_size: 1Gi, nodeCount: 2}"));
     assert_eq!(canonical.resources.gpu_type.unwrap().value, other.resources.gpu_type.unwrap().value);
     assert_eq!(canonical.resources.gpu_share.unwrap().value, other.resources.gpu_share.unwrap().value);
-    assert_eq!((canonical.resources.shm, canonical.training.node_count), (other.resources.shm, other.training.node_count));
+    assert_eq!((canonical.resources.shm, canonical.resources.node_count), (other.resources.shm, other.resources.node_count));
     assert_eq!(job(&training("resources: {pool: default}")).resources.pool, None);
 }
 

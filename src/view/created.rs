@@ -22,6 +22,9 @@ pub(crate) struct Created {
     pub namespace: String,
     #[serde(skip)]
     pub pods: u64,
+    /// Pods of each replica of a service.
+    #[serde(skip)]
+    pub group_size: u64,
     #[serde(skip)]
     pub gpus_per_pod: GpuCount,
     #[serde(skip)]
@@ -95,6 +98,7 @@ impl Made {
             message: self.message.clone(),
             namespace: String::new(),
             pods: 0,
+            group_size: 1,
             gpus_per_pod: GpuCount::ZERO,
             gpu_type: None,
             pool: None,
@@ -191,10 +195,14 @@ pub(crate) fn text(created: &Created) -> String {
         "inference" | "compute" => "replica",
         _ => "pod",
     };
+    let units = match created.group_size {
+        0 | 1 => count(created.pods, unit),
+        size => format!("{} × {}", count(created.pods / size, unit), count(size, "node")),
+    };
     let size = match (created.gpus_per_pod, &created.gpu_type) {
-        (GpuCount::ZERO, _) => format!("{}, no GPU", count(created.pods, unit)),
-        (gpus, Some(kind)) => format!("{} × {gpus} {}", count(created.pods, unit), clean(kind)),
-        (gpus, None) => format!("{} × {}", count(created.pods, unit), count(gpus.0, "GPU")),
+        (GpuCount::ZERO, _) => format!("{units}, no GPU"),
+        (gpus, Some(kind)) => format!("{units} × {gpus} {}", clean(kind)),
+        (gpus, None) => format!("{units} × {}", count(gpus.0, "GPU")),
     };
     let pool = created.pool.as_deref().map_or(String::new(), |pool| format!(", pool {}", clean(pool)));
     let done = created.action.unwrap_or("created");

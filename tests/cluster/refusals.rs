@@ -6,6 +6,15 @@ use crate::applying::{apply, service};
 use crate::support::{Scene, cluster, file, items};
 
 #[test]
+fn a_model_on_two_nodes_needs_what_places_it() {
+    let scene = Scene::new("two-nodes");
+    let text = "kind: inference\nversion: v0.1\njob: {name: big}\nenvironment: {image: i, command: [vllm, serve, m]}\n\
+                resources: {node_count: 2}\nservice: {port: 8000}\n";
+    let run = scene.gpuctl_with(&["create", "-f", "-"], text).exits(3);
+    run.says("an inference on 2 nodes needs LeaderWorkerSet, and this cluster does not serve it");
+}
+
+#[test]
 fn what_refuses_in_the_middle_costs_only_its_own_document() {
     let scene = Scene::new("middle");
     // Counted only when it is written: each passes by itself.

@@ -36,6 +36,6 @@ pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Err
     };
     let lost =
         if job.kind.serves() { "" } else { "; on resume the command restarts; it continues only if it loads a checkpoint" };
-    let change = Change { status: "paused", before: job.pods_wanted, after: 0, message: format!("paused{freed}{lost}") };
+    let change = Change { status: "paused", before: job.replicas(), after: 0, message: format!("paused{freed}{lost}") };
     answer(&job, change, args.output.into(), context)
 }

@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
     let job = changeable(&connection, &args.name).await?;
     let leaves = args.anywhere && job.pinned.is_some();
     if State::of(&job).status != Status::Paused && !leaves && !job.held {
-        let size = job.pods_wanted;
+        let size = job.replicas();
         let change = Change { status: "resumed", before: size, after: size, message: "it was not paused".to_owned() };
         return answer(&job, change, args.output.into(), context);
     }
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
         let message = "resumed: it runs when its queue admits it".to_owned();
         return answer(
             &job,
-            Change { status: "resumed", before: 0, after: job.pods_wanted, message },
+            Change { status: "resumed", before: 0, after: job.replicas(), message },
             args.output.into(),
             context,
         );
@@ -37,5 +37,5 @@ pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Er
         None => String::new(),
     };
     let message = format!("resumed with {}{place}", count(job.pods_wanted.into(), "pod"));
-    answer(&job, Change { status: "resumed", before: 0, after: job.pods_wanted, message }, args.output.into(), context)
+    answer(&job, Change { status: "resumed", before: 0, after: job.replicas(), message }, args.output.into(), context)
 }

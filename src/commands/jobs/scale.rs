@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         }
         _ => {}
     }
-    let before = if job.suspended { 0 } else { job.pods_wanted };
+    let before = if job.suspended { 0 } else { job.replicas() };
     // Read beforehand: what was done must not look like a failure because of a warning.
     let autoscaler = connection.autoscaler(&job).await?;
     if wanted != before {

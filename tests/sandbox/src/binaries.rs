@@ -96,6 +96,10 @@ fn kueue() -> Module {
     Module::of_tools("kueue", module!("kueue"), &[("kueue", "kueue"), ("jobset", "jobset")], 17)
 }
 
+fn lws() -> Module {
+    Module::of_tools("lws", module!("lws"), &[("cmd", "lws")], 4)
+}
+
 /// Volcano's scheduler and controller. Later versions do not build from outside of their repository.
 fn volcano() -> Module {
     let binaries = &[("controller-manager", "vc-controller-manager"), ("scheduler", "vc-scheduler")];
@@ -150,6 +154,8 @@ pub struct Extras {
     pub kueue: bool,
     /// Volcano.
     pub volcano: bool,
+    /// LeaderWorkerSet.
+    pub lws: bool,
 }
 
 /// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes cold on two cores.
@@ -162,7 +168,7 @@ pub fn missing(extras: Extras) -> Result<Vec<(&'static str, u32)>> {
 fn modules(extras: Extras) -> Vec<Module> {
     let adapter = extras.adapter.then(adapter).into_iter();
     let node = extras.real_node.then(real_node).into_iter().flatten();
-    let queues = extras.kueue.then(kueue).into_iter().chain(extras.volcano.then(volcano));
+    let queues = extras.kueue.then(kueue).into_iter().chain(extras.volcano.then(volcano)).chain(extras.lws.then(lws));
     control_plane().into_iter().chain(adapter).chain(node).chain(queues).collect()
 }
 

@@ -39,6 +39,8 @@ pub struct Options {
     pub with_gangs: bool,
     /// Kueue, whose webhooks judge every Job and pod. A cluster of its own, please: without its process none can be made.
     pub with_kueue: bool,
+    /// LeaderWorkerSet.
+    pub with_lws: bool,
     /// Volcano's scheduler and controller.
     pub with_volcano: bool,
     /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
@@ -84,6 +86,7 @@ pub(crate) struct Ports {
     pub(crate) kueue: u16,
     pub(crate) kueue_health: u16,
     pub(crate) kueue_visibility: u16,
+    pub(crate) lws: u16,
     pub(crate) volcano_controller: u16,
     pub(crate) volcano_scheduler: u16,
 }
@@ -91,7 +94,7 @@ pub(crate) struct Ports {
 impl Ports {
     /// Asks the kernel; all are held at once so that none is given twice.
     fn free() -> Result<Self> {
-        let listeners = (0..15)
+        let listeners = (0..16)
             .map(|_| TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1"))
             .collect::<Result<Vec<_>>>()?;
         let mut ports = listeners.iter().map(|listener| listener.local_addr().map(|address| address.port()));
@@ -110,6 +113,7 @@ impl Ports {
             kueue: next()?,
             kueue_health: next()?,
             kueue_visibility: next()?,
+            lws: next()?,
             volcano_controller: next()?,
             volcano_scheduler: next()?,
         })
@@ -123,6 +127,7 @@ impl Cluster {
             adapter: options.with_adapter,
             real_node: options.with_real_nodes,
             kueue: options.with_kueue,
+            lws: options.with_lws,
             volcano: options.with_volcano,
         })?;
         let mut tries = 0;
@@ -170,6 +175,9 @@ impl Cluster {
         cluster.until_ready("prometheus", || is_ready(cluster.ports.prometheus))?;
         if options.with_adapter {
             cluster.start_adapter(options.adapter_rules.as_deref())?;
+        }
+        if options.with_lws {
+            cluster.start_lws()?;
         }
         if options.with_kueue {
             cluster.start_kueue()?;

@@ -1,16 +1,11 @@
 //! Kueue beside the control plane: its released manifests without what only a cluster of containers needs, and its process. Its
 //! webhooks fail closed: without the process no Job or pod can be made.
 
-use std::fs;
-
-use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use anyhow::Result;
+use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::persona::Persona;
-
-/// Kinds of the manifests that are for a process in a pod.
-const IN_CLUSTER: [&str; 5] = ["Deployment", "Service", "APIService", "Secret", "ConfigMap"];
 
 /// Gives the process what it looks for at fixed paths, /etc/kueue and /visibility, in a view of the file system of its own.
 const START: &str = "set -e; root=$PWD/root-of-kueue; mkdir -p \"$root\"
@@ -27,25 +22,8 @@ const VISIBILITY: &str = "10.244.255.2";
 impl Cluster {
     pub(crate) fn start_kueue(&self) -> Result<()> {
         let admin = self.kubectl(Persona::Admin);
-        let module = self.binaries.module("sigs.k8s.io/kueue")?;
-        let manifests = admin.run(&["kustomize", &module.join("config/default").display().to_string()]);
-        // One object after the other.
-        let objects = admin.run_with(&["create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-"], &manifests);
-        let items = serde_json::Deserializer::from_str(&objects).into_iter::<Value>().collect::<Result<Vec<_>, _>>();
-        let url = format!("https://127.0.0.1:{}", self.ports.kueue);
-        let (ca, items) = (self.ca_bundle(), items.context("kubectl prints JSON")?);
-        let (mut first, mut webhooks) = (Vec::new(), Vec::new());
-        for mut item in items.into_iter().filter(|item| !IN_CLUSTER.iter().any(|kind| item["kind"] == *kind)) {
-            by_address(&mut item, &url, &ca);
-            let is_webhook = item["kind"].as_str().is_some_and(|kind| kind.ends_with("WebhookConfiguration"));
-            if is_webhook { &mut webhooks } else { &mut first }.push(item);
-        }
-        admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": first}));
-        admin.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]);
-        let certificates = self.folder().join("certs");
-        fs::create_dir_all(&certificates)?;
-        fs::copy(self.file("api.crt"), certificates.join("tls.crt"))?;
-        fs::copy(self.file("api.key"), certificates.join("tls.key"))?;
+        let webhooks = self.install("sigs.k8s.io/kueue", self.ports.kueue)?;
+        let certificates = self.certificates()?;
         let health = format!("127.0.0.1:{}", self.ports.kueue_health);
         self.write(
             "kueue.yaml",
@@ -100,22 +78,5 @@ impl Cluster {
         self.until_ready("kueue", || {
             admin.try_run(&["get", "--raw", "/apis/visibility.kueue.x-k8s.io/v1beta2"], "").status.success()
         })
-    }
-}
-
-/// Replaces the Service of webhooks and conversions by an address.
-fn by_address(item: &mut Value, url: &str, ca: &Value) {
-    let replace = |client: &mut Value| {
-        let path = client["service"]["path"].as_str().unwrap_or("/").to_owned();
-        *client = json!({"url": format!("{url}{path}"), "caBundle": ca});
-    };
-    for webhook in item.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-        replace(&mut webhook["clientConfig"]);
-    }
-    if item.pointer("/spec/conversion/webhook/clientConfig/service").is_some() {
-        replace(&mut item["spec"]["conversion"]["webhook"]["clientConfig"]);
-    }
-    if let Some(item) = item.as_object_mut() {
-        item.remove("status");
     }
 }

@@ -12,6 +12,8 @@ mod kubectl;
 mod kueue;
 pub mod load;
 mod logs;
+mod lws;
+mod manifests;
 pub mod nodes;
 mod parts;
 mod persona;
