@@ -93,6 +93,20 @@ impl Connection {
         Ok(events)
     }
 
+    /// Returns the events with this reason, in one namespace or in all, each with its namespace.
+    pub(super) async fn events_of_reason(&self, namespace: Option<&str>, reason: &str) -> Result<Vec<(String, Event)>, Failure> {
+        let path = namespace.map_or("/api/v1/events".to_owned(), |namespace| format!("/api/v1/namespaces/{namespace}/events"));
+        let selector = format!("reason={reason}");
+        let mut events = Vec::new();
+        self.list(&path, &[("fieldSelector", &selector)], |page| {
+            let page: ListPage<WireEvent<'_>> = serde_json::from_slice(page)?;
+            events.extend(page.items.iter().map(|event| (event.metadata.namespace.to_string(), event.event())));
+            Ok(())
+        })
+        .await?;
+        Ok(events)
+    }
+
     async fn events_where(
         &self,
         namespace: &str,

@@ -26,6 +26,7 @@ mod outage_retry;
 mod owned_objects;
 mod owner;
 mod pools;
+mod preemptions;
 mod preflight;
 mod prometheus_service;
 mod proxy;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 
 use super::labels::TERMINATION_PREFIX;
-use super::queue::{QueuePosition, QueueVerdict};
+use super::queue::{Queue, QueuePosition, QueueSystem, QueueVerdict};
 use super::units::GpuCount;
 
 /// The container that gpuctl makes in every pod.
@@ -154,6 +154,14 @@ impl Job {
             Some(verdict) => format!("{queue}: {}", verdict.message),
             None => format!("{queue} has not admitted it yet"),
         }
+    }
+
+    /// Returns true for a job of this queue.
+    #[must_use]
+    pub(crate) fn is_in(&self, queue: &Queue) -> bool {
+        self.queue.as_deref() == Some(queue.name.as_str())
+            && self.queued == (queue.system == QueueSystem::Kueue)
+            && queue.namespace.as_ref().is_none_or(|namespace| *namespace == self.namespace)
     }
 
     /// Returns what a service is scaled in: its pods, or its groups of pods.

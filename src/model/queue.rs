@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
+
 use super::units::GpuCount;
 
 /// A system that admits jobs by queues.
@@ -146,4 +148,21 @@ pub(crate) struct Queue {
     /// Jobs that it has let run; `None` where that is not known.
     pub running: Option<u64>,
     pub waiting: Option<u64>,
+}
+
+/// A job that gave its GPUs to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Preemption {
+    /// `None` for one that is over.
+    pub at: Option<Timestamp>,
+    pub namespace: String,
+    pub job: String,
+    /// NAMESPACE/NAME; `None` where that is not told, or the job is gone.
+    pub by: Option<String>,
+    pub queue: Option<String>,
+    /// How often this job was preempted; `None` where nobody counts.
+    pub times: Option<u64>,
+    /// Whether its queue has let it run again; `None` for pods, for which others come.
+    pub admitted_again: Option<bool>,
+    pub message: String,
 }

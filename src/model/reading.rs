@@ -86,8 +86,15 @@ impl Readings {
     /// Means over the devices that pods of a namespace hold, each once.
     #[must_use]
     pub(crate) fn figures_of(&self, namespace: &str, pods: &[&str]) -> Figures {
-        let places = |pod: &&str| self.held_by.get(&(namespace.to_owned(), (*pod).to_owned())).into_iter().flatten().copied();
-        let places: BTreeSet<usize> = pods.iter().flat_map(places).collect();
+        self.figures_of_all(pods.iter().map(|pod| (namespace, *pod)))
+    }
+
+    /// The same for pods of several namespaces.
+    #[must_use]
+    pub(crate) fn figures_of_all<'p>(&self, pods: impl Iterator<Item = (&'p str, &'p str)>) -> Figures {
+        let places =
+            |(namespace, pod): (&str, &str)| self.held_by.get(&(namespace.to_owned(), pod.to_owned())).into_iter().flatten();
+        let places: BTreeSet<usize> = pods.flat_map(places).copied().collect();
         Figures::of(places.iter().map(|place| &self.devices[*place]))
     }
 }

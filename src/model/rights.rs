@@ -344,6 +344,10 @@ pub(crate) const LOOK: &[Rule] = &[
 ];
 pub(crate) const QUEUES: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("`--preemptions`"),
+    rule(Namespace, "", "events", LIST).or("`--preemptions`"),
+    rule(Namespace, "batch", "jobs", LIST).or("how busy the GPUs of the jobs are"),
+    rule(Namespace, "", "pods", LIST).or("how busy the GPUs of the jobs are"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue's queues"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("queues of Volcano"),
 ];

@@ -285,6 +285,14 @@ pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     readings.figures_of(&job.namespace, &pods)
 }
 
+/// Means over the devices that several jobs hold now, each once.
+#[must_use]
+pub(crate) fn figures_of_all<'j>(readings: &Readings, jobs: impl Iterator<Item = &'j Job>) -> Figures {
+    let pods =
+        jobs.flat_map(|job| job.pods.iter().filter(|pod| pod.holds()).map(|pod| (job.namespace.as_str(), pod.name.as_str())));
+    readings.figures_of_all(pods)
+}
+
 /// What cells of jobs show.
 pub(crate) const OF_JOBS: [Quantity; 6] =
     [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power, Quantity::Share];

@@ -12,6 +12,7 @@ pub(crate) mod names;
 pub(crate) mod nodes;
 pub(crate) mod pools;
 pub(crate) mod progress;
+pub(crate) mod queues;
 pub(crate) mod times;
 pub(crate) mod training_telemetry;
 pub(crate) mod watch;

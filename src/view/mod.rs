@@ -34,6 +34,7 @@ pub(crate) mod opened;
 pub(crate) mod overview;
 pub(crate) mod pods;
 pub(crate) mod pools;
+pub(crate) mod preemptions;
 pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod reference;

@@ -3,10 +3,18 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::table::{Cell, Table, left, right};
+use super::coverage::{percent, rounded};
+use super::table::{Cell, Table, left, percentages, right};
 use super::text::{clean, or_dash, state, status_color, status_line};
 use super::{Format, TextStyle};
-use crate::model::{GpuCount, Job, Queue, State};
+use crate::model::{Figures, GpuCount, Job, Percent, Queue, State};
+
+/// A queue with what the GPUs of its jobs do; `None` without metrics.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueRow {
+    pub queue: Queue,
+    pub figures: Option<Figures>,
+}
 
 /// The answer of `get queues`.
 #[derive(Serialize)]
@@ -30,6 +38,9 @@ struct QueueItem<'a> {
     gpu_quota: Option<GpuCount>,
     gpu_used: Option<GpuCount>,
     gpu_borrowed: Option<GpuCount>,
+    /// Mean in percent over the GPUs that gpuctl's jobs of the queue hold and that were sampled; `null` without metrics.
+    gpu_utilization: Option<Percent>,
+    gpu_sampled: Option<u64>,
     jobs_running: Option<u64>,
     jobs_waiting: Option<u64>,
 }
@@ -61,11 +72,11 @@ struct QueuedJob<'a> {
 
 /// Returns a page of `total` queues.
 #[must_use]
-pub(crate) fn list(queues: &[Queue], total: usize) -> QueueList<'_> {
-    QueueList { total, items: queues.iter().map(item).collect() }
+pub(crate) fn list(rows: &[QueueRow], total: usize) -> QueueList<'_> {
+    QueueList { total, items: rows.iter().map(|row| item(&row.queue, row.figures)).collect() }
 }
 
-fn item(queue: &Queue) -> QueueItem<'_> {
+fn item(queue: &Queue, figures: Option<Figures>) -> QueueItem<'_> {
     QueueItem {
         name: &queue.name,
         namespace: queue.namespace.as_deref(),
@@ -76,6 +87,8 @@ fn item(queue: &Queue) -> QueueItem<'_> {
         gpu_quota: queue.quota,
         gpu_used: queue.used,
         gpu_borrowed: queue.borrowed,
+        gpu_utilization: figures.and_then(|figures| figures.utilization).map(rounded),
+        gpu_sampled: figures.map(|figures| figures.sampled),
         jobs_running: queue.running,
         jobs_waiting: queue.waiting,
     }
@@ -90,18 +103,13 @@ pub(crate) fn name(queue: &Queue) -> String {
     }
 }
 
-#[must_use]
-pub(crate) fn names(queues: &[Queue]) -> Vec<String> {
-    queues.iter().map(name).collect()
-}
-
 /// Returns a count for a sentence.
 fn told(count: Option<impl ToString>) -> String {
     count.map_or_else(|| "an unknown number".to_owned(), |count| count.to_string())
 }
 
 #[must_use]
-pub(crate) fn table(queues: &[Queue], format: Format, headers: bool, look: TextStyle) -> String {
+pub(crate) fn table(rows: &[QueueRow], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
         left("NAME"),
@@ -109,13 +117,14 @@ pub(crate) fn table(queues: &[Queue], format: Format, headers: bool, look: TextS
         right("QUOTA"),
         right("USED"),
         right("BORROWED").yielding(),
+        percentages("UTIL"),
         right("RUNNING"),
         right("WAITING"),
         left("CLUSTER QUEUE").yielding(),
         left("STATUS"),
     ])
     .with_wide();
-    for queue in queues {
+    for QueueRow { queue, figures } in rows {
         let status = if queue.active { "active" } else { "inactive" };
         let color = (!queue.active).then_some(colored::Color::Red);
         table.row(vec![
@@ -125,6 +134,7 @@ pub(crate) fn table(queues: &[Queue], format: Format, headers: bool, look: TextS
             or_dash(queue.quota).into(),
             or_dash(queue.used).into(),
             or_dash(queue.borrowed).into(),
+            percent(figures.and_then(|figures| figures.utilization)).into(),
             or_dash(queue.running).into(),
             or_dash(queue.waiting).into(),
             queue.cluster_queue.clone().unwrap_or_else(|| "-".to_owned()).into(),
@@ -136,7 +146,7 @@ pub(crate) fn table(queues: &[Queue], format: Format, headers: bool, look: TextS
 
 /// Returns a queue with its jobs as JSON.
 #[must_use]
-pub(crate) fn description<'a>(queue: &'a Queue, jobs: &'a [(State, Job)]) -> QueueDescription<'a> {
+pub(crate) fn description<'a>(queue: &'a Queue, figures: Option<Figures>, jobs: &'a [(State, Job)]) -> QueueDescription<'a> {
     let job = |(state, job): &'a (State, Job)| QueuedJob {
         job_id: &job.name,
         namespace: &job.namespace,
@@ -150,12 +160,12 @@ pub(crate) fn description<'a>(queue: &'a Queue, jobs: &'a [(State, Job)]) -> Que
         user: job.user.as_deref(),
         created_at: job.created_at,
     };
-    QueueDescription { queue: item(queue), jobs: jobs.iter().map(job).collect() }
+    QueueDescription { queue: item(queue, figures), jobs: jobs.iter().map(job).collect() }
 }
 
 /// Returns a queue with its jobs for people.
 #[must_use]
-pub(crate) fn text(queue: &Queue, jobs: &[(State, Job)], look: TextStyle, now: Timestamp) -> String {
+pub(crate) fn text(queue: &Queue, figures: Option<Figures>, jobs: &[(State, Job)], look: TextStyle, now: Timestamp) -> String {
     let of = queue.cluster_queue.as_ref().map_or(String::new(), |shared| format!("   cluster queue {}", clean(shared)));
     let mut text = format!("{}   {}{of}\n", name(queue), queue.system.name());
     if let Some(message) = &queue.message {
@@ -164,7 +174,9 @@ pub(crate) fn text(queue: &Queue, jobs: &[(State, Job)], look: TextStyle, now: T
     let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
     let beyond = beyond.map_or(String::new(), |borrowed| format!("; the cluster queue borrows {borrowed}"));
     let quota = queue.quota.map_or("; no quota is set, or you may not see it".to_owned(), |quota| format!(" of {quota}"));
-    text.push_str(&status_line("GPUs", &format!("{} used{quota}{beyond}", told(queue.used))));
+    let busy =
+        figures.and_then(|figures| figures.utilization).map_or(String::new(), |Percent(value)| format!("; {value:.0}% utilized"));
+    text.push_str(&status_line("GPUs", &format!("{} used{quota}{beyond}{busy}", told(queue.used))));
     text.push_str(&status_line("jobs", &format!("{} running, {} waiting", told(queue.running), told(queue.waiting))));
     if jobs.is_empty() {
         return text;

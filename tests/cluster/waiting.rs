@@ -97,3 +97,29 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
     assert!(run.err.contains("the job exists and continues"), "{}", run.err);
     scene.until("long", "running", None);
 }
+
+/// The scheduler says so in an event only, and of no queue.
+#[test]
+fn a_pod_that_the_scheduler_preempted_is_told() {
+    let scene = Scene::with_nodes("displaced", 1);
+    scene.create("low", "resources: {pool: POOL, gpu: 8}");
+    scene.until("low", "running", None);
+    scene.admin.apply(&json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": "displacing"}, "value": 1_000_000}));
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent", "namespace": "displaced"},
+        "spec": {"priorityClassName": "displacing", "nodeSelector": {"gpuctl/pool": "displaced"},
+            "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}));
+    let end = Instant::now() + Duration::from_secs(60);
+    let told = loop {
+        let told = scene.gpuctl(&["get", "queues", "--preemptions", "-o", "json"]).ok().json();
+        if told["total"] == 1 || Instant::now() > end {
+            break told;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    let one = &told["items"][0];
+    assert_eq!((&one["jobId"], &one["queue"], &one["preemptedBy"]), (&json!("low"), &Value::Null, &Value::Null), "{told:#}");
+    assert!(one["message"].as_str().unwrap().starts_with("Preempted by"), "{told:#}");
+    assert!(told["coverage"]["eventsSince"].is_string() && told["coverage"]["workloads"].is_null(), "{told:#}");
+    scene.admin.run(&["delete", "pod", "urgent", "-n", "displaced", "--wait=false"]);
+}

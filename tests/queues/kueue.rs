@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpuctl_sandbox::exporter::{Exporter, Gpu};
 use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Options, Persona};
 use serde_json::{Value, json};
@@ -159,10 +160,13 @@ fn waiting_says_what_is_missing(scene: &Scene) {
     assert!(!second.err.contains("queue"), "{}", second.err);
     let job = queued(scene, "second", "Pending", "insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed");
     assert_eq!(job["queue"], "research");
+    // Kueue orders by whole seconds.
+    thread::sleep(Duration::from_millis(1100));
     scene.create(&training("large", "", "gpu: 8, node_count: 2"));
     queued(scene, "large", "Pending", "maximum capacity");
     places_in_the_queue_are_told(scene);
     queues_are_listed_and_described(scene);
+    what_is_held_is_measured(scene);
     let described = scene.gpuctl(&["describe", "second"], "").ok().out;
     assert!(described.contains("queue research: ") && described.contains("insufficient unused quota"), "{described}");
     scene.gpuctl(&["delete", "job", "large", "--force"], "").ok();
@@ -187,14 +191,14 @@ fn places_in_the_queue_are_told(scene: &Scene) {
 fn queues_are_listed_and_described(scene: &Scene) {
     let end = Instant::now() + Duration::from_secs(30);
     let list = loop {
-        let list = scene.gpuctl(&["get", "queues", "-o", "json"], "").ok().json();
+        let list = scene.gpuctl(&["get", "queues", "-o", "json", "--prometheus", "none"], "").ok().json();
         if list["items"][0]["jobsWaiting"] == 2 || Instant::now() > end {
             break list;
         }
         thread::sleep(Duration::from_millis(300));
     };
     let expected = json!([{"name": "research", "namespace": "default", "system": "kueue", "clusterQueue": "science", "active": true,
-        "message": null, "gpuQuota": 8, "gpuUsed": 8, "gpuBorrowed": 0, "jobsRunning": 1, "jobsWaiting": 2}]);
+        "message": null, "gpuQuota": 8, "gpuUsed": 8, "gpuBorrowed": 0, "gpuUtilization": null, "gpuSampled": null, "jobsRunning": 1, "jobsWaiting": 2}]);
     assert_eq!(list, json!({"total": 1, "items": expected}));
     // Who waits for GPUs is a consumer, with pods or without.
     let consumers = scene.gpuctl(&["get", "consumers", "-o", "json"], "").ok().json();
@@ -202,7 +206,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
     assert_eq!((&large["stat"]["gpuRequest"], &large["stat"]["gpuAllocated"]), (&json!(16), &json!(0)), "{consumers:#}");
     let table = scene.gpuctl(&["get", "queues"], "").ok().out;
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[1], ["default", "research", "kueue", "8", "8", "0", "1", "2", "science", "active"], "{table}");
+    assert_eq!(rows[1], ["default", "research", "kueue", "8", "8", "0", "-", "1", "2", "science", "active"], "{table}");
     let described = scene.gpuctl(&["describe", "queue", "research"], "").ok().out;
     for words in ["default/research   Kueue   cluster queue science", "8 used of 8", "1 running, 2 waiting", "8 more needed"] {
         assert!(described.contains(words), "«{words}» is not in:\n{described}");
@@ -223,11 +227,59 @@ fn queues_are_listed_and_described(scene: &Scene) {
     assert_eq!((&seen["items"][0]["gpuQuota"], &seen["items"][0]["gpuUsed"]), (&Value::Null, &json!(8)));
 }
 
+/// Eight devices at 0, 10, … 70 percent, of which the last tells nothing: the mean of seven is 30.
+fn what_is_held_is_measured(scene: &Scene) {
+    let pods = scene.admin.json(&["get", "pods", "-l", "gpuctl/job=first"]);
+    let pod = &pods["items"][0];
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let holder = ("default".to_owned(), text(&pod["metadata"]["name"]), "main".to_owned());
+    let device = |index: u32| Gpu {
+        node: text(&pod["spec"]["nodeName"]),
+        index,
+        uuid: format!("GPU-{index}"),
+        model: "NVIDIA A100-SXM4-80GB".to_owned(),
+        pods: vec![holder.clone()],
+        utilization: f64::from(index * 10),
+        silent: index == 7,
+        ..Gpu::default()
+    };
+    let exporter = Exporter::start().unwrap();
+    exporter.change(|fleet| fleet.gpus = (0..8).map(device).collect());
+    let scrapes =
+        json!([{"job_name": "dcgm", "metrics_path": "/metrics/dcgm", "static_configs": [{"targets": [exporter.address()]}]}]);
+    let prometheus = scene.cluster.another_prometheus("prometheus-queues", &scrapes).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let list = scene.gpuctl(&["get", "queues", "-o", "json", "--prometheus", &prometheus], "").ok().json();
+        let (mean, sampled) = (&list["items"][0]["gpuUtilization"], &list["items"][0]["gpuSampled"]);
+        if (mean.as_f64(), sampled.as_u64()) == (Some(30.0), Some(7)) {
+            break;
+        }
+        assert!(Instant::now() < end, "{list:#}");
+        thread::sleep(Duration::from_millis(500));
+    }
+    let described = scene.gpuctl(&["describe", "queue", "research", "--prometheus", &prometheus], "").ok().out;
+    assert!(described.contains("8 used of 8; 30% utilized"), "{described}");
+}
+
 fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
     scene.create(&training("urgent", ", priority: high", "gpu: 8"));
     scene.running("urgent");
     let job = queued(scene, "first", "Preempted", "Preempted to accommodate");
     assert!(job["message"].as_str().unwrap().contains("(job default/urgent)"), "{job:#}");
+    let told = scene.gpuctl(&["get", "queues", "--preemptions", "-o", "json"], "").ok().json();
+    let first = &told["items"][0];
+    assert_eq!(
+        (&first["jobId"], &first["preemptedBy"], &first["queue"]),
+        (&json!("first"), &json!("default/urgent"), &json!("research"))
+    );
+    assert_eq!(
+        (&first["admittedAgain"], &first["times"], told["items"].as_array().unwrap().len()),
+        (&json!(false), &json!(1), 1)
+    );
+    assert!(first["preemptedAt"].is_string() && told["coverage"]["workloads"].as_u64() >= Some(2), "{told:#}");
+    let table = scene.gpuctl(&["get", "queues", "--preemptions"], "").ok().out;
+    assert!(table.lines().nth(1).unwrap().contains("first") && table.contains("default/urgent"), "{table}");
     scene.gpuctl(&["delete", "job", "urgent", "--force"], "").ok();
 }
 

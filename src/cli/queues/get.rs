@@ -7,15 +7,21 @@ use crate::cli::args::list::ListArgs;
 /// List queues of Kueue and Volcano: quota, usage, how many jobs run and wait
 ///
 /// Lists all namespaces, or the one that -n names. QUOTA and BORROWED are those of the ClusterQueue, which several queues may
-/// share; USED is what the jobs of this queue use. Volcano's queues are in no namespace.
+/// share; USED is what the jobs of this queue use; UTIL is the mean utilization of the GPUs that gpuctl's jobs in it hold now.
+/// Volcano's queues are in no namespace.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get queues
   gpuctl get queues --sort-by waiting
+  gpuctl get queues --sort-by utilization
+  gpuctl get queues --preemptions
   gpuctl get queues -n team-a -o json")]
 pub(crate) struct GetQueues {
     #[command(flatten)]
     pub list: ListArgs<QueueSortKey>,
+    /// List who was preempted for whom instead, as far as Kueue's conditions and the scheduler's events still tell
+    #[arg(long, conflicts_with = "sort_by")]
+    pub preemptions: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -25,4 +31,6 @@ pub(crate) enum QueueSortKey {
     Used,
     /// The most jobs first
     Waiting,
+    /// The least utilized first, and of those that borrow before the others
+    Utilization,
 }

@@ -6,7 +6,8 @@ use crate::cli::queues::describe::DescribeQueue;
 use crate::cluster::Wanted;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
-use crate::model::{Job, Queue, QueueSystem, State, Status};
+use crate::model::{Job, Queue, State, Status};
+use crate::observe::metrics::{self, OF_JOBS, OptionalMetrics};
 use crate::view::{document, queues};
 
 pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitCode, Error> {
@@ -22,7 +23,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     let meant = |queue: &&Queue| queue.name == name && (space.is_none() || queue.namespace.as_deref() == space);
     let mut found = queues.iter().filter(meant);
     let Some(queue) = found.next() else {
-        let there: Vec<String> = queues::names(&queues);
+        let there: Vec<String> = queues.iter().map(queues::name).collect();
         let there = if there.is_empty() { "there are none".to_owned() } else { format!("there are {}", there.join(", ")) };
         let message = format!("queue `{name}` does not exist in namespace `{namespace}`; {there}");
         return Err(Error::new(ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"), message).hint("gpuctl get queues"));
@@ -37,16 +38,17 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     if let Some(unseen) = selection.unseen() {
         context.terminal.lack(&unseen);
     }
-    let jobs = selection.jobs.into_iter().filter(|job| is_in(job, queue)).map(|job| (State::of(&job), job));
+    let jobs = selection.jobs.into_iter().filter(|job| job.is_in(queue)).map(|job| (State::of(&job), job));
     let mut jobs: Vec<(State, Job)> = jobs.filter(|(state, _)| !state.status.is_final()).collect();
     // Those that run come first, then those that wait, the oldest first.
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
-    let text = document(args.output.into(), &queues::description(queue, &jobs));
+    let moment = OptionalMetrics::new(context, &connection).now(&OF_JOBS).await?;
+    let figures = moment.map(|moment| {
+        let readings = metrics::of_jobs(&moment, jobs.iter().map(|(_, job)| job));
+        metrics::figures_of_all(&readings, jobs.iter().map(|(_, job)| job))
+    });
+    let text = document(args.output.into(), &queues::description(queue, figures, &jobs));
     let look = context.terminal.look();
-    context.terminal.print(&text.unwrap_or_else(|| queues::text(queue, &jobs, look, context.now())))?;
+    context.terminal.print(&text.unwrap_or_else(|| queues::text(queue, figures, &jobs, look, context.now())))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn is_in(job: &Job, queue: &Queue) -> bool {
-    job.queue.as_deref() == Some(queue.name.as_str()) && job.queued == (queue.system == QueueSystem::Kueue)
 }

@@ -17,6 +17,7 @@ use crate::stats::scored::Scored;
 
 use super::jobs::JobRow;
 use super::pools::PoolUse;
+use super::queues::QueueRow;
 use super::rights::{checked, table as rights_table};
 use super::workloads::ConsumerRow;
 use super::{Format, TextStyle, events, jobs, labels, node_table, pools, queues, quotas, score, workloads};
@@ -176,9 +177,10 @@ fn queues_fit() {
         running: namespace.map(|_| 6),
         waiting: namespace.map(|_| waiting),
     };
+    let busy = Figures { devices: 48, sampled: 48, utilization: Some(Percent(37.5)), ..Figures::default() };
     let queues = [
-        queue(QueueSystem::Volcano, None, "default", 0),
-        queue(QueueSystem::Kueue, Some("ml-research"), "long-running-trainings", 12),
+        QueueRow { queue: queue(QueueSystem::Volcano, None, "default", 0), figures: None },
+        QueueRow { queue: queue(QueueSystem::Kueue, Some("ml-research"), "long-running-trainings", 12), figures: Some(busy) },
     ];
     insta::assert_snapshot!(at_widths(|format, style| queues::table(&queues, format, true, style)));
 }

@@ -1,0 +1,31 @@
+//! What the GPUs of the jobs in a queue do. Only gpuctl's jobs are known here: the GPUs of others count as used and not as sampled.
+
+use super::metrics;
+use crate::cluster::{Connection, Failure, Wanted};
+use crate::model::Queue;
+use crate::stats::devices::Moment;
+use crate::view::queues::QueueRow;
+
+/// Puts the means of its jobs' devices beside each queue; without metrics no job is asked for, and who may not list
+/// jobs does not learn them.
+pub(crate) async fn rows(
+    connection: &Connection,
+    namespace: Option<&str>,
+    queues: Vec<Queue>,
+    moment: Option<&Moment>,
+) -> Result<Vec<QueueRow>, Failure> {
+    let unknown = |queues: Vec<Queue>| queues.into_iter().map(|queue| QueueRow { queue, figures: None }).collect();
+    let Some(moment) = moment else { return Ok(unknown(queues)) };
+    let wanted = Wanted { namespace: namespace.map(ToOwned::to_owned), ..Wanted::default() };
+    let jobs = match connection.jobs(&wanted).await {
+        Ok(found) => found.jobs,
+        Err(failure) if failure.is_forbidden() => return Ok(unknown(queues)),
+        Err(failure) => return Err(failure),
+    };
+    let readings = metrics::of_jobs(moment, jobs.iter());
+    let row = |queue: Queue| {
+        let figures = metrics::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue)));
+        QueueRow { queue, figures: Some(figures) }
+    };
+    Ok(queues.into_iter().map(row).collect())
+}
