@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::submit::{belongs, label};
 use super::{Connection, Failure, Wanted};
-use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use crate::model::labels::{JOB, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US};
 use crate::model::quantity;
 use crate::model::refusal::RefusalCause;
 use crate::render::{Object, Rendered};
@@ -59,7 +59,7 @@ impl Connection {
         }
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             match self.apply(object, true).await {
-                Ok(_) => {}
+                Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
                 Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
                 Err(failure) => return Err(failure.into()),
             }
@@ -104,7 +104,7 @@ impl Connection {
                 Some(live) if belongs(object, &live) && !object.kept => {}
                 Some(live) => self.may_use(rendered, object, &live, &mut warnings)?,
                 None => match self.apply(object, true).await {
-                    Ok(_) => {}
+                    Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
                     Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
                     Err(failure) => return Err(failure.into()),
                 },
@@ -206,6 +206,21 @@ impl Connection {
             Err(failure) => Err(failure),
         }
     }
+}
+
+/// Returns a warning when Kueue left an object of its queues as it was: its integration for this kind is off, and nothing holds the
+/// pods back. Otherwise its webhook suspends a Job, and marks the pods of everything else.
+fn outside_queue(object: &Object, judged: &Value) -> Option<String> {
+    let queue = object.body.pointer("/metadata/labels")?.get(KUEUE_QUEUE)?.as_str()?;
+    let labels = |template: &str| judged.pointer(template).and_then(|template| template["metadata"]["labels"].get(KUEUE_QUEUE));
+    let marked = ["/spec/template", "/spec/leaderWorkerTemplate/leaderTemplate"].into_iter().any(|path| labels(path).is_some());
+    if marked || judged.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
+        return None;
+    }
+    let kind = object.kind().to_lowercase();
+    Some(format!(
+        "Kueue takes no {kind}s here (its integration is off): the job runs outside of queue `{queue}` and of its quota"
+    ))
 }
 
 /// Returns true when the API server refuses a dry run because a webhook with side effects would take part in it.

@@ -190,17 +190,13 @@ impl Connection {
 
     /// Puts a training back into its queue, whichever way it was taken out.
     pub(crate) async fn put_back(&self, job: &Job) -> Result<(), Failure> {
-        let inactive = match self.workload(job).await {
-            Ok(found) => found.filter(|(_, active)| !active),
-            Err(failure) if failure.is_forbidden() => None,
-            Err(failure) => return Err(failure),
-        };
-        if let Some((path, _)) = inactive {
-            self.merge_patch(&path, &json!({"spec": {"active": true}})).await?;
-        }
         let mut patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": {"parallelism": job.pods_wanted}});
-        if self.kueue_version().await?.is_none() {
-            patch["spec"]["suspend"] = false.into();
+        match self.workload(job).await {
+            Ok(Some((path, false))) => drop(self.merge_patch(&path, &json!({"spec": {"active": true}})).await?),
+            Ok(Some(_)) => {}
+            Ok(None) => patch["spec"]["suspend"] = false.into(),
+            Err(failure) if failure.is_forbidden() => {}
+            Err(failure) => return Err(failure),
         }
         self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await.map(|_| ())
     }

@@ -43,6 +43,7 @@ fn jobs_in_kueue_s_queues() {
     ]}));
     waiting_says_what_is_missing(&scene);
     preemption_is_told_with_the_job_it_was_for(&scene);
+    what_kueue_does_not_take_is_told(&scene);
     pausing_frees_the_quota(&scene, Persona::Admin);
     as_a_batch_user(&scene);
     another_queue_needs_another_job(&scene);
@@ -50,6 +51,21 @@ fn jobs_in_kueue_s_queues() {
     a_queue_that_is_stopped_is_named(&scene);
     sixty_four_ranks_are_admitted_whole(&scene);
     ranks_are_placed_by_kueue_s_topology(&scene);
+}
+
+/// This Kueue knows Jobs and Deployments; StatefulSets it was not told to take.
+fn what_kueue_does_not_take_is_told(scene: &Scene) {
+    let of = |kind: &str, rest: &str| {
+        format!("kind: {kind}\nversion: v0.1\njob: {{name: some, queue: research}}\nenvironment: {{image: busybox}}\n{rest}")
+    };
+    let dry = ["create", "-f", "-", "--dry-run=server"];
+    let notebook = scene.gpuctl(&dry, &of("notebook", "service: {port: 8888}\n")).ok();
+    let told = "Kueue takes no statefulsets here (its integration is off): the job runs outside of queue `research`";
+    assert!(notebook.err.contains(told), "{}", notebook.err);
+    for taken in [of("inference", "service: {port: 8000}\n"), training("some", "", "gpu: 1")] {
+        let run = scene.gpuctl(&dry, &taken).ok();
+        assert!(!run.err.contains("integration"), "{}", run.err);
+    }
 }
 
 /// Kueue's role for ordinary users may see Workloads and not write them.

@@ -36,7 +36,7 @@ impl Cluster {
                 "internalCertManagement": {"enable": false},
                 "clientConnection": {"qps": 100, "burst": 200},
                 "visibilityServer": {"bindAddress": "127.0.0.1", "bindPort": self.ports.kueue_visibility},
-                "integrations": {"frameworks": ["batch/job", "pod", "deployment", "statefulset"]},
+                "integrations": {"frameworks": ["batch/job", "pod", "deployment"]},
             })
             .to_string(),
         )?;
