@@ -4,13 +4,13 @@ mod past;
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::model::rights::{self, Task};
 use crate::model::workload::{OwnerObject, Standing};
 use crate::model::{
     Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, PoolDefinition,
-    Queue, QueueSystem, QuotaUse, Reading, State, Workload,
+    Preemption, Queue, QueueSystem, QuotaUse, Reading, State, Workload,
 };
 use crate::stats::score::{Band, Score};
 use crate::stats::scored::Scored;
@@ -20,7 +20,7 @@ use super::pools::PoolUse;
 use super::queues::QueueRow;
 use super::rights::{checked, table as rights_table};
 use super::workloads::ConsumerRow;
-use super::{Format, TextStyle, events, jobs, labels, node_table, pools, queues, quotas, score, workloads};
+use super::{Format, TextStyle, events, jobs, labels, node_table, pools, preemptions, queues, quotas, score, workloads};
 
 fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
@@ -183,6 +183,26 @@ fn queues_fit() {
         QueueRow { queue: queue(QueueSystem::Kueue, Some("ml-research"), "long-running-trainings", 12), figures: Some(busy) },
     ];
     insta::assert_snapshot!(at_widths(|format, style| queues::table(&queues, format, true, style)));
+}
+
+#[test]
+fn preemptions_fit() {
+    let one = |job: &str, by: Option<&str>, admitted_again| Preemption {
+        at: Some(now() - SignedDuration::from_mins(12)).filter(|_| admitted_again != Some(true)),
+        namespace: "ml-research".to_owned(),
+        job: job.to_owned(),
+        by: by.map(ToOwned::to_owned),
+        queue: by.map(|_| "long-running-trainings".to_owned()),
+        times: by.map(|_| 2),
+        admitted_again,
+        message: "Preempted to accommodate a workload".to_owned(),
+    };
+    let found = [
+        one("llama3-70b-pretrain", Some("ml-production/qwen2-7b-sft"), Some(false)),
+        one("ablation-17", Some("ml-production/qwen2-7b-sft"), Some(true)),
+        one("sweep", None, None),
+    ];
+    insta::assert_snapshot!(at_widths(|format, style| preemptions::table(&found, format, true, style, now())));
 }
 
 #[test]
