@@ -47,6 +47,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
                 Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS]);
+                Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
                 Top(metrics::top::Top) => metrics::top::run, ("top" [OWNERS, METRICS]);
                 Score(score::ScoreArgs) => score::run, ("score" [HOLDERS, ROAD]);
                 #[command(subcommand)]
@@ -220,6 +221,7 @@ mod tests {
             "get workload-metadata",
             "describe workload a",
             "tree a",
+            "free --slots 8",
             "top",
             "score",
             "stats cluster",

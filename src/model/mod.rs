@@ -5,6 +5,7 @@ mod claim;
 pub(crate) mod device;
 pub(crate) mod fingerprint;
 pub(crate) mod forest;
+pub(crate) mod free;
 pub(crate) mod gpu;
 pub(crate) mod host;
 pub(crate) mod inventory;

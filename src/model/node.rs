@@ -67,6 +67,15 @@ pub struct Taint {
     pub effect: String,
 }
 
+/// Taints by which vendors and clouds dedicate nodes to GPUs, with the value where the key alone says too little. Anything else, a
+/// quarantine or somebody's reservation, is tolerated only by whoever says so in `pod:`.
+pub(crate) const DEDICATED: [(&str, Option<&str>); 3] = [
+    ("nvidia.com/gpu", None),
+    ("amd.com/gpu", None),
+    // AKS, learn.microsoft.com/azure/aks/use-nvidia-gpu.
+    ("sku", Some("gpu")),
+];
+
 /// The cluster's nodes, as far as a user may see them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Nodes {

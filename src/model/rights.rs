@@ -213,6 +213,14 @@ pub(crate) const RENEW: &[Rule] = &[
     rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
 ];
 
+/// What is free, which is not known without all pods.
+pub(crate) const FREE: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+];
+
 pub(crate) const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),

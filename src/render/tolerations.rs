@@ -7,17 +7,9 @@ use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::model::labels::POOL_LABEL;
+use crate::model::node::DEDICATED;
 use crate::model::{Node, Taint};
 use crate::spec::{JobDocument, JobResources};
-
-/// Taints by which vendors and clouds dedicate nodes to GPUs, with the value where the key alone says too little. Anything else, a
-/// quarantine or somebody's reservation, is tolerated only by whoever says so in `pod:`.
-const DEDICATED: [(&str, Option<&str>); 3] = [
-    ("nvidia.com/gpu", None),
-    ("amd.com/gpu", None),
-    // AKS, learn.microsoft.com/azure/aks/use-nvidia-gpu.
-    ("sku", Some("gpu")),
-];
 
 pub(super) fn tolerations(wanted: &JobResources, nodes: &[&Node], resources: &BTreeMap<String, Quantity>) -> Vec<Toleration> {
     let mut keys: BTreeSet<(String, Option<&str>)> = resources.keys().map(|resource| (vendor_key(resource), None)).collect();

@@ -256,12 +256,13 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         ("get", "workloads", &["get", "workloads"]),
         ("describe", "workloads", &["describe", "workload", "a"]),
         ("tree", "workloads", &["tree", "a"]),
+        ("free", "nodes", &["free"]),
     ];
     for (verb, resource, command) in narrowing {
         suffices(verb, resource, command, &role_of(verb, resource));
     }
     // `logs jobs` is `logs`.
-    let single = ["logs", "events", "exec", "scale", "tree"];
+    let single = ["logs", "events", "exec", "scale", "tree", "free"];
     let name = |verb: &str, resource: &str| if single.contains(&verb) { verb.to_owned() } else { format!("{verb} {resource}") };
     let tried: Vec<String> = cases.iter().chain(narrowing).map(|(verb, resource, _)| name(verb, resource)).collect();
     let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();

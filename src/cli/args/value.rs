@@ -26,6 +26,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
     crate::model::quantity::duration(text).ok_or(Expected("a duration such as 30s, 5m or 2h"))
 }
 
+/// Parses a quantity as Kubernetes writes it, in thousandths of its unit.
+pub(crate) fn thousandths(text: &str) -> Result<u64, Expected> {
+    let amount = crate::model::quantity::milli(text).and_then(|milli| u64::try_from(milli).ok());
+    amount.ok_or(Expected("a quantity such as 2, 500m or 16Gi"))
+}
+
 /// Parses a label selector.
 pub(crate) fn selector(text: &str) -> Result<Selector, Expected> {
     Selector::parse(text).ok_or(Expected("a selector such as team=nlp, tier!=test or zone in (a,b)"))

@@ -1,0 +1,43 @@
+//! Arguments and help of `gpuctl free`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::args::value;
+use crate::cli::candidates;
+
+/// Show which free GPUs can be used: blocks per node, the largest gang, what is stranded and by whom
+///
+/// Counts whole GPUs, by type. A free GPU is stranded where its node is cordoned or tainted (as faulty ones are), and where no CPU or memory is
+/// left for it.
+/// BLOCKS tells on how many nodes how many GPUs are free; the largest gang is the most GPUs in equal blocks. A job of more GPUs than a node
+/// has takes whole nodes. The scheduler knows more: quotas, selectors, volumes and other limits of a job are not looked at here.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl free
+  gpuctl free --type h100-80g --slots 64
+  gpuctl free --by topology.kubernetes.io/zone -o json")]
+pub(crate) struct Free {
+    /// Only GPUs of this type
+    #[arg(long = "type", value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
+    pub gpu_type: Option<String>,
+    /// Only nodes of this pool
+    #[arg(long, value_name = "POOL", add = ArgValueCandidates::new(candidates::pool_names))]
+    pub pool: Option<String>,
+    /// Tell how many jobs of N GPUs fit, and which pods to move for one more
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub slots: Option<u64>,
+    /// Tell the nodes apart by this label: a job has to fit into one value of it
+    #[arg(long, value_name = "LABEL")]
+    pub by: Option<String>,
+    /// CPUs that a job needs beside each GPU
+    #[arg(long, value_name = "CPUS", default_value = "1", value_parser = value::thousandths)]
+    pub cpu: u64,
+    /// Memory that a job needs beside each GPU
+    #[arg(long, value_name = "BYTES", default_value = "4Gi", value_parser = value::thousandths)]
+    pub memory: u64,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

@@ -1,0 +1,42 @@
+//! `gpuctl free`: tells which free GPUs can be used.
+
+use std::process::ExitCode;
+
+use crate::cli::nodes::free::Free;
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, ErrorName};
+use crate::model::free::{BesideGpu, free_gpus};
+use crate::model::{GpuType, NodeUsage};
+use crate::observe::nodes::warn_of;
+use crate::view::{document, free};
+
+pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.set_format(args.output.into());
+    let wanted = args.gpu_type.as_deref().map(gpu_type).transpose()?;
+    let connection = context.connect().await?;
+    let stock = connection.stock().await?.listed()?;
+    warn_of(&stock, context);
+    let beside = BesideGpu { cpu_milli: args.cpu, memory_bytes: args.memory / 1000 };
+    let chosen = |host: &NodeUsage| {
+        args.pool.as_deref().is_none_or(|pool| host.details.node.pool() == Some(pool))
+            && wanted.as_ref().is_none_or(|wanted| host.gpu_type().is_some_and(|kind| wanted.matches(&kind)))
+    };
+    let consumers = stock.consumers.as_deref().unwrap_or_default();
+    let Some(groups) = free_gpus(&stock.inventory, consumers, beside, args.by.as_deref(), chosen) else {
+        let error = Error::new(ErrorName::Forbidden, "what is free is not known: you may not list the pods of all namespaces");
+        return Err(error.hint("gpuctl auth check free --emit-role"));
+    };
+    if groups.is_empty() {
+        context.terminal.report("no node with whole GPUs matches");
+    }
+    let text = document(args.output.into(), &free::answer(&groups, args.slots));
+    context.terminal.print(&text.unwrap_or_else(|| free::text(&groups, args.slots, context.terminal.look())))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn gpu_type(text: &str) -> Result<GpuType, Error> {
+    GpuType::parse(text).ok_or_else(|| {
+        let error = Error::new(ErrorName::reported(ErrorKind::Usage, "InvalidGpuType"), format!("`{text}` is no GPU type"));
+        error.hint("such as a100-80g; `gpuctl get nodes` shows the types that there are")
+    })
+}
