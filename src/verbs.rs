@@ -34,6 +34,7 @@ macro_rules! verbs {
                     "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
                 Diff(files::diff::Diff) => files::diff::run, ();
+                Fit(files::fit::Fit) => files::fit::run, ("fit" [FIT]);
                 Validate(files::validate::Validate) => files::validate::run, ();
                 Convert(files::convert::Convert) => files::convert::run, ();
                 Init(files::init::Init) => files::init::run, ();
@@ -222,6 +223,7 @@ mod tests {
             "describe workload a",
             "tree a",
             "free --slots 8",
+            "fit -f a",
             "top",
             "score",
             "stats cluster",

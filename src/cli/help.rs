@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 /// Groups of commands, in the order in which people need them. A test holds it against the table of verbs.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Submit", &["create", "apply", "diff", "run", "scale", "pause", "resume", "restart", "delete"]),
-    ("Write files", &["init", "validate", "explain", "schema", "convert"]),
+    ("Write files", &["init", "validate", "fit", "explain", "schema", "convert"]),
     ("Look", &["get", "describe", "free", "top", "tree", "events"]),
     ("Work inside", &["logs", "exec", "attach", "open", "cp"]),
     ("Measure and account", &["score", "eff", "stats", "report", "who", "snapshot"]),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use crate::model::labels::GROUP_REVISION;
+use crate::model::labels::{GROUP_INDEX, GROUP_RANK, GROUP_REVISION};
 use crate::model::{Container, ContainerEnd, GpuCount, Pod, PodPhase, is_starting};
 
 /// A page of a list; Go writes `null` for an empty one.
@@ -284,6 +284,7 @@ impl WirePod<'_> {
         let phase = status.phase();
         let index = "batch.kubernetes.io/job-completion-index";
         let rank = self.metadata.labels.get(index).or_else(|| self.metadata.annotations.get(index));
+        let number = |key: &str| self.metadata.labels.get(key).and_then(|text| text.parse().ok());
         let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
         let starts = status.container_statuses.iter().filter_map(ContainerStatus::started_at);
         let ends = status.container_statuses.iter().filter_map(|one| one.state.terminated.as_ref()?.finished_at);
@@ -291,6 +292,7 @@ impl WirePod<'_> {
             name: self.metadata.name.to_string(),
             uid: self.metadata.uid.to_string(),
             rank: rank.and_then(|rank| rank.parse().ok()),
+            group: number(GROUP_INDEX).zip(number(GROUP_RANK)),
             revision: [TEMPLATE_HASH, GROUP_REVISION, "controller-revision-hash"]
                 .iter()
                 .find_map(|key| self.metadata.labels.get(*key).cloned()),

@@ -93,6 +93,12 @@ impl Connection {
         Ok(events)
     }
 
+    /// Returns the events about the StatefulSets by which a LeaderWorkerSet makes its pods: NAME and NAME-0, NAME-1, ….
+    pub(super) async fn events_of_groups(&self, job: &Job) -> Result<Vec<Event>, Failure> {
+        let sets = |about: &Involved<'_>| is_group_of(job, about);
+        self.events_where(&job.namespace, Some("involvedObject.kind=StatefulSet"), sets).await
+    }
+
     /// Returns the events with this reason, in one namespace or in all, each with its namespace.
     pub(super) async fn events_of_reason(&self, namespace: Option<&str>, reason: &str) -> Result<Vec<(String, Event)>, Failure> {
         let path = namespace.map_or("/api/v1/events".to_owned(), |namespace| format!("/api/v1/namespaces/{namespace}/events"));
@@ -131,6 +137,7 @@ impl Connection {
 fn beside(job: &Job, about: &Involved<'_>) -> bool {
     let hash = about.name.strip_prefix(job.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
     match about.kind.as_ref() {
+        "StatefulSet" if job.group_size > 1 => is_group_of(job, about),
         "Job" | "Deployment" | "StatefulSet" | "LeaderWorkerSet" => about.uid == job.uid,
         "ReplicaSet" => {
             OwnerKind::of(job) == OwnerKind::Deployment
@@ -140,6 +147,12 @@ fn beside(job: &Job, about: &Involved<'_>) -> bool {
         "HorizontalPodAutoscaler" | "Service" | "Ingress" => about.name == job.name,
         _ => false,
     }
+}
+
+/// Returns true for the StatefulSets that a LeaderWorkerSet makes.
+fn is_group_of(job: &Job, about: &Involved<'_>) -> bool {
+    let rest = about.name.strip_prefix(job.name.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok()))
 }
 
 impl WireEvent<'_> {

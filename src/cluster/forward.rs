@@ -54,6 +54,9 @@ impl Route {
     /// Returns the pod to use: a ready one before one that only runs, for a notebook may be opened while it is not ready.
     fn pod_of(&self, job: &Job) -> Option<String> {
         let mut pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| self.wants(pod)).collect();
+        if self.pod.is_none() {
+            pods.retain(|pod| Job::answers(pod));
+        }
         pods.sort_by_key(|pod| !pod.ready);
         pods.first().map(|pod| pod.name.clone())
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, WirePod};
+use super::leftovers::{Leftover, left_over};
 use super::owner::{HOSTNAME, OwnerKind, PodOwner};
 use super::{Connection, Failure};
 use crate::model::labels::{
@@ -177,7 +178,11 @@ impl Connection {
         for answer in owners {
             match answer {
                 Ok(found) => jobs.extend(found),
-                Err((owner, failure)) if owner.is_optional() && (failure.is_forbidden() || failure.is_not_found()) => asked -= 1,
+                Err((owner, failure)) if owner.is_optional() && (failure.is_forbidden() || failure.is_not_found()) => {
+                    asked -= 1;
+                    // Pods of services that may not be seen are no remains of deleted ones.
+                    leftovers.retain(|left| left.pod.group.is_none());
+                }
                 Err((owner, failure)) if failure.is_forbidden() => {
                     unreadable.push(owner.word());
                     refused.get_or_insert(failure);
@@ -242,63 +247,16 @@ impl Connection {
         };
         let lacking: Vec<&mut Job> = jobs.iter_mut().filter(lacks).take(LOOKED_INTO).collect();
         join_all(lacking.into_iter().map(|job| async {
-            let events = self.events(&job.namespace, &job.uid).await.unwrap_or_default();
-            let refused = events.into_iter().rev().find(|event| event.warning && event.reason == "FailedCreate");
+            let events = match job.group_size {
+                0 | 1 => self.events(&job.namespace, &job.uid).await,
+                _ => self.events_of_groups(job).await,
+            };
+            let refused =
+                events.unwrap_or_default().into_iter().rev().find(|event| event.warning && event.reason == "FailedCreate");
             job.create_failure = refused.map(|event| event.message);
         }))
         .await;
     }
-}
-
-/// A pod that is being deleted, with what its labels say of its job.
-struct Leftover {
-    namespace: String,
-    job: String,
-    kind: JobKind,
-    pool: Option<String>,
-    gpu_type: Option<String>,
-    user: Option<String>,
-    pod: Pod,
-}
-
-impl Leftover {
-    fn of(wire: &WirePod<'_>, pod: Pod) -> Self {
-        let label = |key: &str| wire.metadata.labels.get(key).cloned();
-        Self {
-            namespace: wire.metadata.namespace.to_string(),
-            job: label(JOB).unwrap_or_default(),
-            kind: label(KIND).and_then(|kind| kind.parse().ok()).unwrap_or_default(),
-            pool: label(POOL_LABEL),
-            gpu_type: label(GPU_TYPE),
-            user: label(USER),
-            pod,
-        }
-    }
-}
-
-/// Returns jobs that were deleted while pods of theirs still end: these hold their GPUs, on a dead node for ever.
-fn left_over(leftovers: Vec<Leftover>) -> Vec<Job> {
-    let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
-    for left in leftovers.into_iter().filter(|left| !left.job.is_empty() && !left.pod.ended()) {
-        let job = jobs.entry((left.namespace.clone(), left.job.clone())).or_insert_with(|| Job {
-            namespace: left.namespace,
-            display_name: left.job.clone(),
-            name: left.job,
-            kind: left.kind,
-            version: "v0.1".to_owned(),
-            pool: left.pool,
-            gpu_type: left.gpu_type,
-            user: left.user,
-            gpus_per_pod: left.pod.gpus,
-            deleting: true,
-            owner_is_gone: true,
-            ..Job::default()
-        });
-        job.created_at = [job.created_at, left.pod.created_at].into_iter().flatten().min();
-        job.pods.push(left.pod);
-        job.pods_wanted += 1;
-    }
-    jobs.into_values().collect()
 }
 
 impl WireOwner<'_> {
@@ -328,8 +286,10 @@ impl WireOwner<'_> {
                 (self.spec.completions.unwrap_or(self.spec.parallelism), self.spec.suspend || self.spec.parallelism == 0)
             }
             // What it would hold again: the size before the pause.
-            (_, Some(0)) => (annotation(REPLICAS).and_then(|size| size.parse().ok()).unwrap_or(1) * group_size, true),
-            (_, replicas) => (replicas.unwrap_or(1) * group_size, false),
+            (_, Some(0)) => {
+                (annotation(REPLICAS).and_then(|size| size.parse().ok()).unwrap_or(1_u32).saturating_mul(group_size), true)
+            }
+            (_, replicas) => (replicas.unwrap_or(1).saturating_mul(group_size), false),
         };
         Job {
             namespace: meta.namespace.to_string(),

@@ -27,17 +27,46 @@ pub(super) fn settled(root: &Object, live: &Value, rendered: &Rendered, same: Sa
     let mut root = root.clone();
     let mut waiting = Vec::new();
     if same.source {
-        // Whoever asks for the site's new defaults gets the tolerations among them.
-        if same.defaults || site_defaults(live) == site_defaults(&root.body) {
-            keep_placement(&mut root.body, live);
-        }
-        if same.defaults {
-            waiting = keep_site_defaults(&mut root.body, live).unwrap_or_else(|| keep_defaults(&mut root.body, live));
-            waiting.extend(keep_supervision(&mut root.body, live));
-        }
+        each_template(&mut root.body, live, |body, live| {
+            // Whoever asks for the site's new defaults gets the tolerations among them.
+            if same.defaults || site_defaults(live) == site_defaults(body) {
+                keep_placement(body, live);
+            }
+            if same.defaults {
+                waiting.extend(keep_site_defaults(body, live).unwrap_or_else(|| keep_defaults(body, live)));
+                waiting.extend(keep_supervision(body, live));
+            }
+        });
+        waiting.dedup();
     }
     keep_size(&mut root, live, rendered);
     (root, waiting)
+}
+
+/// Where an owner has templates of pods: one, or those of the first pods and of the others of each replica.
+const TEMPLATES: [&str; 3] =
+    ["/spec/template", "/spec/leaderWorkerTemplate/leaderTemplate", "/spec/leaderWorkerTemplate/workerTemplate"];
+
+/// Settles each template of an owner as if it were its only one, at `/spec/template`.
+fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Value, &Value)) {
+    let original = body.clone();
+    let mut settled = Vec::new();
+    for path in TEMPLATES {
+        let (Some(own), Some(there)) = (original.pointer(path), live.pointer(path)) else { continue };
+        let (mut view, mut seen) = (original.clone(), live.clone());
+        (view["spec"]["template"], seen["spec"]["template"]) = (own.clone(), there.clone());
+        settle(&mut view, &seen);
+        settled.push((path, view["spec"]["template"].take()));
+        if let Some(spec) = view["spec"].as_object_mut().filter(|_| path != TEMPLATES[0]) {
+            spec.remove("template");
+        }
+        *body = view;
+    }
+    for (path, template) in settled {
+        if let Some(place) = body.pointer_mut(path) {
+            *place = template;
+        }
+    }
 }
 
 /// Leaves the number of pods, and whether they run, to whoever decides it.
@@ -154,16 +183,16 @@ pub(super) fn site_defaults(body: &Value) -> Option<Value> {
 /// is kept as long as its file says the same, whatever the cluster has by now and whoever may see it.
 pub(super) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
     let field = match object.plural {
-        "resourceclaimtemplates" => "/spec/template/spec/resourceClaims",
+        "resourceclaimtemplates" => "/spec/resourceClaims",
         "podgroups" if object.api_version().starts_with("scheduling.x-k8s.io/") => {
             let labels = live.pointer("/spec/template/metadata/labels");
             return !same_source || labels.is_some_and(|labels| labels.get(COSCHEDULING_GROUP).is_some());
         }
-        "podgroups" => "/spec/template/spec/schedulingGroup",
+        "podgroups" => "/spec/schedulingGroup",
         _ if is_supervisor(object) => return !same_source || is_supervised(live),
         _ => return true,
     };
-    !same_source || live.pointer(field).is_some()
+    !same_source || TEMPLATES.iter().any(|path| live.pointer(&format!("{path}{field}")).is_some())
 }
 
 /// Where the site's defaults are others than those that the job was made with, its pods stay as they are. Returns what waits then.

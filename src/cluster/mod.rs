@@ -19,6 +19,7 @@ mod inventory;
 mod jobs;
 mod keep;
 mod labels;
+mod leftovers;
 mod logs;
 mod namespace;
 mod nodes;

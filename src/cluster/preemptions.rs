@@ -21,6 +21,8 @@ pub(crate) struct Preemptions {
     pub workloads: Option<usize>,
     /// Of the oldest event that is left; `None` where there is none or they may not be read.
     pub events_since: Option<Timestamp>,
+    /// What may not be read.
+    pub unreadable: Vec<&'static str>,
 }
 
 #[derive(Deserialize)]
@@ -87,11 +89,12 @@ impl Connection {
     /// Returns the preemptions in a namespace, or in all. `jobs` are those of gpuctl's, by whose UIDs victims are named.
     pub(crate) async fn preemptions(&self, namespace: Option<&str>, jobs: &[Job]) -> Result<Preemptions, Failure> {
         let (queued, scheduled) = join(self.of_queues(namespace), self.of_scheduler(namespace, jobs)).await;
-        let (mut found, workloads) = readable(queued)?;
-        let (of_scheduler, events_since) = readable(scheduled)?;
+        let mut unreadable = Vec::new();
+        let (mut found, workloads) = readable(queued, "Workloads of Kueue's", &mut unreadable)?;
+        let (of_scheduler, events_since) = readable(scheduled, "events", &mut unreadable)?;
         found.extend(of_scheduler);
         found.sort_by_key(|one| std::cmp::Reverse(one.at));
-        Ok(Preemptions { found, workloads, events_since })
+        Ok(Preemptions { found, workloads, events_since, unreadable })
     }
 
     async fn of_queues(&self, namespace: Option<&str>) -> Result<(Vec<Preemption>, Option<usize>), Failure> {
@@ -134,7 +137,7 @@ impl Connection {
         let found = events.into_iter().filter_map(|(namespace, event)| {
             let pod = event.object.strip_prefix("Pod/")?;
             // The pod itself may be gone; the name of its job is in front of what its controller appends.
-            let is_its = |job: &&Job| job.namespace == namespace && pod.starts_with(&format!("{}-", job.name));
+            let is_its = |job: &&Job| job.namespace == namespace && is_pod_of(job, pod);
             let job = jobs.iter().filter(is_its).max_by_key(|job| job.name.len());
             let by = after(&event.message, "by pod ").and_then(|uid| pods.get(uid));
             Some(Preemption {
@@ -152,12 +155,26 @@ impl Connection {
     }
 }
 
-/// Takes what may not be read as nothing.
-fn readable<T: Default>(answer: Result<T, Failure>) -> Result<T, Failure> {
+/// Takes what may not be read as nothing, and names it.
+fn readable<T: Default>(
+    answer: Result<T, Failure>,
+    what: &'static str,
+    unreadable: &mut Vec<&'static str>,
+) -> Result<T, Failure> {
     match answer {
-        Err(failure) if failure.is_forbidden() || failure.is_not_found() => Ok(T::default()),
+        Err(failure) if failure.is_forbidden() => {
+            unreadable.push(what);
+            Ok(T::default())
+        }
+        Err(failure) if failure.is_not_found() => Ok(T::default()),
         other => other,
     }
+}
+
+/// Returns true for the name of a pod that the controller of a job gives: its name and one or two short words.
+fn is_pod_of(job: &Job, pod: &str) -> bool {
+    let rest = pod.strip_prefix(job.name.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    rest.is_some_and(|rest| rest.split('-').count() <= 2 && rest.split('-').all(|word| !word.is_empty() && word.len() <= 10))
 }
 
 /// Returns the word behind a mark.

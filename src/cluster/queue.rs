@@ -136,7 +136,11 @@ impl Connection {
             let page: ListPage<WireWorkload<'_>> = serde_json::from_slice(page)?;
             for workload in &page.items {
                 let owner = workload.metadata.controller().map(|owner| owner.uid.clone());
-                verdicts.extend(owner.map(|owner| (owner, workload.status.verdict(workload.spec.active))));
+                // Of a service with a Workload for each replica, the one that waits counts.
+                let Some(owner) = owner else { continue };
+                let verdict = workload.status.verdict(workload.spec.active);
+                let known = verdicts.entry(owner).or_insert(None);
+                *known = known.take().or(verdict);
             }
             Ok(())
         })
@@ -190,15 +194,18 @@ impl Connection {
 
     /// Puts a training back into its queue, whichever way it was taken out.
     pub(crate) async fn put_back(&self, job: &Job) -> Result<(), Failure> {
-        let mut patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": {"parallelism": job.pods_wanted}});
-        match self.workload(job).await {
-            Ok(Some((path, false))) => drop(self.merge_patch(&path, &json!({"spec": {"active": true}})).await?),
-            Ok(Some(_)) => {}
-            Ok(None) => patch["spec"]["suspend"] = false.into(),
-            Err(failure) if failure.is_forbidden() => {}
-            Err(failure) => return Err(failure),
+        let workload = match self.workload(job).await {
+            Err(failure) if failure.is_forbidden() => Some((String::new(), true)),
+            other => other?,
+        };
+        // Suspended until Kueue admits it: otherwise its pods would start before Kueue has seen how many they are.
+        let spec = json!({"parallelism": job.pods_wanted, "suspend": workload.is_some()});
+        let patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": spec});
+        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await?;
+        match workload {
+            Some((path, false)) => self.merge_patch(&path, &json!({"spec": {"active": true}})).await.map(drop),
+            _ => Ok(()),
         }
-        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch).await.map(|_| ())
     }
 }
 

@@ -83,7 +83,12 @@ fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
         in_cluster_queue: one.position_in_cluster_queue + 1,
     };
     let owners = |one: &Waiting<'_>| one.metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect::<Vec<_>>();
-    summary.items.iter().flat_map(|one| owners(one).into_iter().map(move |uid| (uid, place(one)))).collect()
+    let mut places = HashMap::new();
+    // The first of several Workloads of one owner is the next to be admitted.
+    for (uid, place) in summary.items.iter().flat_map(|one| owners(one).into_iter().map(move |uid| (uid, place(one)))) {
+        places.entry(uid).or_insert(place);
+    }
+    places
 }
 
 #[cfg(test)]

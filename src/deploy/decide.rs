@@ -188,7 +188,14 @@ async fn again(
             is_well(connection.judge_all(&plan.rendered).await, plan, warnings)?;
             return Ok(Some((Action::Replace(Box::new(job)), Value::Null)));
         }
-        let message = format!("`{}` is there as {}, and the file says {}", job.name, job.kind.word(), plan.input.document.kind());
+        let kind = plan.input.document.kind();
+        let message = if job.kind.word() == kind {
+            let asked = plan.input.document.kind();
+            let nodes = count(job.group_size.max(1).into(), "node");
+            format!("`{}` is there with {nodes} for each replica, and this {asked} asks for another number", job.name)
+        } else {
+            format!("`{}` is there as {}, and the file says {kind}", job.name, job.kind.word())
+        };
         let error = Error::new(ErrorName::KindConflict, message);
         return Err(error.cause(lost(&job)).hint(format!("`--replace` takes it away first, or `gpuctl delete job {full}`")));
     };

@@ -7,6 +7,7 @@ pub(crate) mod defaults;
 pub(crate) mod delete;
 pub(crate) mod errors;
 pub(crate) mod execute;
+pub(crate) mod fit;
 mod follow;
 pub(crate) mod inputs;
 pub(crate) mod interrupt;

@@ -7,8 +7,14 @@ use std::collections::BTreeMap;
 use super::gpu::GpuType;
 use super::host::NodeHealth;
 use super::inventory::{Consumer, Inventory, NodeUsage, UNTYPED};
+use super::labels::POOL_LABEL;
 use super::node::DEDICATED;
 use super::quantity;
+
+/// The effect of a taint that keeps nobody away.
+const PREFERENCE: &str = "PreferNoSchedule";
+/// Nodes that are looked at for one to empty, those that lack least first.
+const LOOKED_AT: usize = 32;
 
 /// What each GPU needs beside it; a GPU without that is stranded.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +28,8 @@ pub(crate) struct BesideGpu {
 pub(crate) struct FreeGpus {
     pub gpu_type: String,
     pub domain: Option<String>,
+    /// The pool whose jobs alone may use them.
+    pub exclusive_pool: Option<String>,
     pub total: u64,
     /// Nodes with room, by name.
     pub blocks: Vec<Block>,
@@ -100,12 +108,14 @@ pub(crate) fn free_gpus(
     by: Option<&str>,
     wanted: impl Fn(&NodeUsage) -> bool,
 ) -> Option<Vec<FreeGpus>> {
-    let mut groups: BTreeMap<(String, Option<String>), FreeGpus> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, Option<String>, Option<String>), FreeGpus> = BTreeMap::new();
     for host in inventory.hosts.iter().filter(|host| host.gpus.total > 0 && wanted(host)) {
         let kind = host.gpu_type().map_or_else(|| UNTYPED.to_owned(), |kind: GpuType| kind.to_string());
         let domain = by.map(|label| host.details.node.labels.get(label).cloned().unwrap_or_default());
-        let group = groups.entry((kind.clone(), domain.clone())).or_default();
-        (group.gpu_type, group.domain) = (kind, domain);
+        let pool = host.details.node.taints.iter().find(|taint| taint.key == POOL_LABEL && taint.effect != PREFERENCE);
+        let pool = pool.map(|taint| taint.value.clone().unwrap_or_default());
+        let group = groups.entry((kind.clone(), domain.clone(), pool.clone())).or_default();
+        (group.gpu_type, group.domain, group.exclusive_pool) = (kind, domain, pool);
         group.total += host.gpus.total;
         group.take(host, consumers, beside)?;
     }
@@ -205,46 +215,60 @@ impl FreeGpus {
             .map(|node| (node.clone(), 0))
             .chain(self.blocks.iter().map(|one| (one.node.clone(), one.free)))
             .collect();
-        let mut moves = Vec::new();
+        let (mut moves, mut pods) = (Vec::<Move>::new(), self.movable.clone());
         for _ in 0..nodes {
-            let candidates = free.iter().filter(|(node, free)| self.sizes[*node] >= block && **free < block);
-            let made = candidates.filter_map(|(node, room)| self.emptied(node, block - room, &free, block));
+            let lacks = |(node, free): &(&String, &u64)| self.sizes[*node] >= block && **free < block;
+            let mut candidates: Vec<(&String, &u64)> = free.iter().filter(lacks).collect();
+            candidates.sort_by_key(|(node, room)| (block - **room, *node));
+            let made = candidates
+                .into_iter()
+                .take(LOOKED_AT)
+                .filter_map(|(node, room)| emptied(node, block - room, &free, &pods, block));
+            // A whole block more is what counts; then the fewest GPUs and pods.
+            let whole = |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
             let cost = |moves: &[Move]| (moves.iter().map(|one| one.gpus).sum::<u64>(), moves.len());
-            let Some((after, made)) = made.min_by_key(|(_, moves)| cost(moves)) else { break };
+            let best = made.min_by_key(|(after, moves)| (std::cmp::Reverse(whole(after)), cost(moves)));
+            let Some((after, made)) = best.filter(|(after, _)| whole(after) > whole(&free)) else { break };
+            for one in &made {
+                pods.retain(|(_, pod, _)| *pod != one.pod);
+            }
             free = after;
             moves.extend(made);
+            if moves.len() > most {
+                break;
+            }
             if self.jobs_with(&free, slots) > now {
-                return if moves.len() <= most { moves } else { Vec::new() };
+                return moves;
             }
         }
         Vec::new()
     }
+}
 
-    /// Frees so many GPUs of a node by its smallest pods; `None` where they fit nowhere else.
-    fn emptied(
-        &self,
-        node: &str,
-        missing: u64,
-        free: &BTreeMap<String, u64>,
-        block: u64,
-    ) -> Option<(BTreeMap<String, u64>, Vec<Move>)> {
-        let mut pods: Vec<&(String, String, u64)> = self.movable.iter().filter(|(on, ..)| on == node).collect();
-        pods.sort_by_key(|(_, pod, gpus)| (*gpus, pod.clone()));
-        let (mut free, mut moves, mut freed) = (free.clone(), Vec::new(), 0);
-        for (from, pod, gpus) in pods {
-            if freed >= missing {
-                break;
-            }
-            // A block that is large enough for a job is the last to be broken.
-            let takes = free.iter().filter(|(to, room)| *to != node && **room >= *gpus);
-            let to = takes.min_by_key(|(to, room)| (**room >= block, **room, (*to).clone())).map(|(to, _)| to.clone())?;
-            *free.get_mut(&to)? -= gpus;
-            freed += gpus;
-            moves.push(Move { pod: pod.clone(), gpus: *gpus, from: from.clone(), to });
+/// Frees so many GPUs of a node by its smallest pods that fit elsewhere; `None` where that is not enough.
+fn emptied(
+    node: &str,
+    missing: u64,
+    free: &BTreeMap<String, u64>,
+    pods: &[(String, String, u64)],
+    block: u64,
+) -> Option<(BTreeMap<String, u64>, Vec<Move>)> {
+    let mut own: Vec<&(String, String, u64)> = pods.iter().filter(|(on, ..)| on == node).collect();
+    own.sort_by_key(|(_, pod, gpus)| (*gpus, pod));
+    let (mut free, mut moves, mut freed) = (free.clone(), Vec::new(), 0);
+    for (from, pod, gpus) in own {
+        if freed >= missing {
+            break;
         }
-        *free.get_mut(node)? += freed;
-        (freed >= missing).then_some((free, moves))
+        // A block that is large enough for a job is the last to be broken.
+        let takes = free.iter().filter(|(to, room)| *to != node && **room >= *gpus);
+        let Some(to) = takes.min_by_key(|(to, room)| (**room >= block, **room, *to)).map(|(to, _)| to.clone()) else { continue };
+        *free.get_mut(&to)? -= gpus;
+        freed += gpus;
+        moves.push(Move { pod: pod.clone(), gpus: *gpus, from: from.clone(), to });
     }
+    *free.get_mut(node)? += freed;
+    (freed >= missing).then_some((free, moves))
 }
 
 /// Returns why a node takes no ordinary GPU job. A fault that no taint tells keeps no pod away: Kubernetes itself taints nodes that are
@@ -258,7 +282,9 @@ fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
         let dedicated = |(key, value): &(&str, Option<&str>)| {
             taint.key == *key && value.is_none_or(|value| taint.value.as_deref() == Some(value))
         };
-        taint.effect == "PreferNoSchedule" || taint.key == super::labels::POOL_LABEL || DEDICATED.iter().any(dedicated)
+        // The resource's own name dedicates as well: `gpu.intel.com/i915`.
+        let of_vendor = host.details.allocatable.contains_key(&taint.key);
+        taint.effect == PREFERENCE || taint.key == POOL_LABEL || of_vendor || DEDICATED.iter().any(dedicated)
     };
     let taint = node.taints.iter().find(|taint| !is_expected(taint))?;
     Some(match host.health {
@@ -330,5 +356,15 @@ mod tests {
         assert_eq!(tight.moves(8, 3), []);
         let many = group(&[("a", 4, &[("n/1", 1), ("n/2", 1), ("n/3", 1), ("n/4", 1)]), ("b", 4, &[("n/5", 4)])]);
         assert_eq!(many.moves(8, 3).len(), 1, "the pod of four goes before the four pods of one");
+        // The cheapest node would only break the whole one; the two pods of three do not.
+        let breaking = group(&[
+            ("a", 3, &[("n/a", 5)]),
+            ("b", 8, &[]),
+            ("c", 2, &[("n/1", 3), ("n/2", 3)]),
+            ("d", 3, &[("n/d", 5)]),
+            ("e", 3, &[("n/e", 5)]),
+        ]);
+        let pods: Vec<String> = breaking.moves(8, 3).into_iter().map(|one| one.pod).collect();
+        assert_eq!(pods, ["n/1", "n/2"]);
     }
 }

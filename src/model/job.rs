@@ -156,6 +156,20 @@ impl Job {
         }
     }
 
+    /// Returns true for a pod that answers requests itself.
+    #[must_use]
+    pub(crate) fn answers(pod: &Pod) -> bool {
+        pod.group.is_none_or(|(_, number)| number == 0)
+    }
+
+    /// Returns true for a pod that is of use: it is ready, and so is the pod that answers for its replica.
+    #[must_use]
+    pub(crate) fn serves_with(&self, pod: &Pod) -> bool {
+        let leads =
+            |other: &Pod| other.ready && !other.deleting && other.group.zip(pod.group).is_some_and(|(a, b)| a == (b.0, 0));
+        pod.ready && !pod.deleting && (pod.group.is_none() || self.pods.iter().any(leads))
+    }
+
     /// Returns true for a job of this queue.
     #[must_use]
     pub(crate) fn is_in(&self, queue: &Queue) -> bool {
@@ -227,6 +241,8 @@ pub(crate) struct Pod {
     pub uid: String,
     /// Its index in an Indexed Job.
     pub rank: Option<u32>,
+    /// The replica that it is of and its number in it, where a replica is several pods; number 0 answers requests.
+    pub group: Option<(u32, u32)>,
     /// The version of the template that it was made from, where a controller replaces pods by newer ones.
     pub revision: Option<String>,
     pub node: Option<String>,

@@ -29,8 +29,9 @@ pub(crate) const REPLICAS: &str = "gpuctl/replicas";
 pub(crate) const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// Kueue's annotation of a pod template: the label of nodes by which it places the pods near each other, as far as there is room.
 pub(crate) const KUEUE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topology";
-/// LeaderWorkerSet's labels of pods: the set, and the number within a replica.
+/// LeaderWorkerSet's labels of pods: the set, the replica, and the number within it.
 pub(crate) const GROUP: &str = "leaderworkerset.sigs.k8s.io/name";
+pub(crate) const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
 pub(crate) const GROUP_RANK: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// LeaderWorkerSet's label of pods: the version of their template.
 pub(crate) const GROUP_REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";

@@ -4,6 +4,7 @@ pub(crate) mod capacity;
 mod claim;
 pub(crate) mod device;
 pub(crate) mod fingerprint;
+pub(crate) mod fit;
 pub(crate) mod forest;
 pub(crate) mod free;
 pub(crate) mod gpu;

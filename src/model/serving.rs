@@ -8,7 +8,7 @@ use super::state::{State, Status, Why, create_failure_reason, lost, not_started,
 pub(super) fn state(job: &Job) -> State {
     // Pods that were evicted are history: others were made for them.
     let pods: Vec<&Pod> = job.pods.iter().filter(|pod| !pod.ended()).collect();
-    let ready = pods.iter().filter(|pod| pod.ready && !pod.deleting).count();
+    let ready = pods.iter().filter(|pod| job.serves_with(pod)).count();
     let ready = u32::try_from(ready).unwrap_or(u32::MAX);
     let (status, told) = if job.deleting {
         (Status::Terminating, None)

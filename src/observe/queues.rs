@@ -17,15 +17,19 @@ pub(crate) async fn rows(
     let unknown = |queues: Vec<Queue>| queues.into_iter().map(|queue| QueueRow { queue, figures: None }).collect();
     let Some(moment) = moment else { return Ok(unknown(queues)) };
     let wanted = Wanted { namespace: namespace.map(ToOwned::to_owned), ..Wanted::default() };
-    let jobs = match connection.jobs(&wanted).await {
-        Ok(found) => found.jobs,
+    let selection = match connection.jobs(&wanted).await {
+        Ok(found) => found,
         Err(failure) if failure.is_forbidden() => return Ok(unknown(queues)),
         Err(failure) => return Err(failure),
     };
+    let jobs = &selection.jobs;
     let readings = metrics::of_jobs(moment, jobs.iter());
+    let home = namespace.or(selection.narrowed_to.as_deref());
     let row = |queue: Queue| {
-        let figures = metrics::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue)));
-        QueueRow { queue, figures: Some(figures) }
+        // A mean over a part of a queue's jobs would not be the queue's.
+        let all = selection.unreadable.is_empty() && home.is_none_or(|home| queue.namespace.as_deref() == Some(home));
+        let figures = all.then(|| metrics::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue))));
+        QueueRow { queue, figures }
     };
     Ok(queues.into_iter().map(row).collect())
 }

@@ -134,7 +134,7 @@ fn is_selected(node: &Node, job: &JobDocument) -> bool {
 }
 
 /// As the scheduler compares them.
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
     let key = toleration.key.as_deref().is_none_or(|key| key.is_empty() || key == taint.key);
     let any_value = toleration.operator.as_deref() == Some("Exists");

@@ -25,6 +25,8 @@ struct FreeItem<'a> {
     gpu_type: &'a str,
     /// The value of the label of `--by`; `null` without it.
     domain: Option<&'a str>,
+    /// The pool whose jobs alone may use them; `null` for everybody's.
+    exclusive_pool: Option<&'a str>,
     gpu_total: u64,
     /// Free GPUs that a pod can have.
     gpu_free: u64,
@@ -90,6 +92,7 @@ fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
     FreeItem {
         gpu_type: &group.gpu_type,
         domain: group.domain.as_deref(),
+        exclusive_pool: group.exclusive_pool.as_deref(),
         gpu_total: group.total,
         gpu_free: group.free(),
         gpu_stranded: group.stranded.iter().map(|one| one.gpus).sum(),
@@ -122,6 +125,8 @@ pub(crate) fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> 
     }
     let mut columns = vec![left("TYPE")];
     columns.extend(groups[0].domain.as_ref().map(|_| left("DOMAIN")));
+    let exclusive = groups.iter().any(|group| group.exclusive_pool.is_some());
+    columns.extend(exclusive.then(|| left("ONLY FOR")));
     columns.extend([right("TOTAL"), right("FREE"), left("LARGEST GANG"), left("BLOCKS")]);
     let mut table = Table::new(columns);
     for group in groups {
@@ -134,6 +139,8 @@ pub(crate) fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> 
         };
         let mut cells = vec![group.gpu_type.clone().into()];
         cells.extend(group.domain.as_ref().map(|domain| dash(domain).into()));
+        let pool = || group.exclusive_pool.as_ref().map_or_else(|| "-".to_owned(), |pool| format!("pool {pool}"));
+        cells.extend(exclusive.then(|| pool().into()));
         cells.extend([
             group.total.to_string().into(),
             group.free().to_string().into(),
@@ -184,12 +191,17 @@ fn stranded(group: &FreeGpus) -> Vec<String> {
             StrandedBy::Cordoned => ", cordoned".to_owned(),
             StrandedBy::NodeFaulty => format!(", faulty{detail}"),
             StrandedBy::Taint => format!(", tainted{detail}"),
-            StrandedBy::Cpu => format!(" without free CPU{}", held(holder, &count(amount / 1000, "CPU"))),
-            StrandedBy::Memory => format!(" without free memory{}", held(holder, &quantity::binary(amount))),
+            StrandedBy::Cpu => format!(" without enough free CPU{}", held(holder, &cpus(amount))),
+            StrandedBy::Memory => format!(" without enough free memory{}", held(holder, &quantity::binary(amount))),
         };
         told.push(format!("{gpus} {} {place}{why}", clean(&group.gpu_type)));
     }
     told
+}
+
+/// Formats thousandths of CPUs.
+fn cpus(milli: u64) -> String {
+    if milli.is_multiple_of(1000) { count(milli / 1000, "CPU") } else { format!("{}.{} CPUs", milli / 1000, milli % 1000 / 100) }
 }
 
 fn held(holder: Option<&str>, amount: &str) -> String {
@@ -197,7 +209,8 @@ fn held(holder: Option<&str>, amount: &str) -> String {
 }
 
 fn fitting(group: &FreeGpus, slots: u64) -> String {
-    let domain = group.domain.as_ref().map_or(String::new(), |domain| format!(" {}", clean(&dash(domain))));
+    let mut domain = group.domain.as_ref().map_or(String::new(), |domain| format!(" {}", clean(&dash(domain))));
+    domain.push_str(&group.exclusive_pool.as_ref().map_or(String::new(), |pool| format!(" in pool {}", clean(pool))));
     let (now, moves) = (group.jobs(slots), group.moves(slots, MOST_MOVES));
     let verb = if now == 1 { "fits" } else { "fit" };
     let mut line = format!("{}{domain}: {} of {slots} {verb} now", clean(&group.gpu_type), count(now, "job"));

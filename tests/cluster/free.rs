@@ -81,7 +81,7 @@ fn blocks_gangs_and_what_is_stranded() {
          stranded: 8 a100-80g on spare-cordoned, cordoned\n\
          stranded: 8 a100-80g on spare-broken, faulty (example.com/gpu-unhealthy)\n\
          stranded: 8 a100-80g on spare-reserved, tainted (example.com/reserved)\n\
-         stranded: 6 a100-80g on spare-starved without free CPU (most held by spare/preprocess: 94 CPUs)\n\
+         stranded: 6 a100-80g on spare-starved without enough free CPU (most held by spare/preprocess: 94 CPUs)\n\
          a100-80g: 1 job of 8 fits now; 2 after moving spare/lab (1 GPU) from spare-b to spare-starved\n"
     );
     let by = free(&scene, &["--by", RACK, "--slots", "16"]);

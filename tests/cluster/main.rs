@@ -11,6 +11,7 @@ mod cuts;
 mod defaults;
 mod delete;
 mod error_messages;
+mod fit;
 mod free;
 mod impossible;
 mod labels;

@@ -40,6 +40,7 @@ fn a_replica_spans_nodes() {
     assert_eq!((&job["podsWanted"], &job["gpu"], &job["gpuHeld"]), (&json!(4), &json!(32), &json!(32)), "{job:#}");
     first_pods_answer_and_the_others_follow(&scene);
     it_is_one_workload(&scene);
+    what_nodes_there_are_by_now_restarts_nothing(&scene);
     others_see_it_and_whoever_may_not_is_not_bothered(&scene);
     it_is_scaled_paused_and_restarted_by_replicas(&scene);
     scene.gpuctl(&["apply", "-f", "-"], &BIG.replace("replicas: 2", "replicas: 1")).ok();
@@ -86,6 +87,26 @@ fn it_is_one_workload(scene: &Scene) {
     let found: Vec<&Value> = list["items"].as_array().or(list["data"].as_array()).unwrap().iter().collect();
     assert_eq!(found.len(), 1, "{list:#}");
     assert_eq!(found[0]["kind"], "LeaderWorkerSet", "{list:#}");
+}
+
+/// The same file, while the nodes are others: another type in the pool, and GPUs shared elsewhere.
+fn what_nodes_there_are_by_now_restarts_nothing(scene: &Scene) {
+    let uids = || {
+        let mut uids: Vec<Value> = pods(scene).iter().map(|pod| pod["metadata"]["uid"].clone()).collect();
+        uids.sort_by_key(Value::to_string);
+        uids
+    };
+    let before = (uids(), scene.admin.json(&["get", "leaderworkerset", "big"])["metadata"]["generation"].clone());
+    let mut shared = in_pool(node("wide-shared", Some(("NVIDIA-H100-80GB-HBM3", "81920")), &[("nvidia.com/gpu", 32)]), "wide");
+    shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
+    let gpus = json!({"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]});
+    let mut tainted = in_pool(node("wide-tainted", Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "wide");
+    tainted["spec"] = gpus;
+    scene.cluster.add_nodes(&[shared, tainted]);
+    scene.gpuctl(&["apply", "-f", "-"], BIG).ok();
+    thread::sleep(Duration::from_secs(3));
+    let after = (uids(), scene.admin.json(&["get", "leaderworkerset", "big"])["metadata"]["generation"].clone());
+    assert_eq!(after, before);
 }
 
 fn others_see_it_and_whoever_may_not_is_not_bothered(scene: &Scene) {

@@ -6,6 +6,7 @@ pub(crate) mod create;
 pub(crate) mod create_secret;
 pub(crate) mod diff;
 pub(crate) mod explain;
+pub(crate) mod fit;
 pub(crate) mod init;
 pub(crate) mod schema;
 pub(crate) mod validate;

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::free::{BesideGpu, free_gpus};
 use crate::model::{GpuType, NodeUsage};
 use crate::observe::nodes::warn_of;
-use crate::view::{document, free};
+use crate::view::{Format, document, free};
 
 pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
@@ -23,13 +23,18 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
     };
     let consumers = stock.consumers.as_deref().unwrap_or_default();
     let Some(groups) = free_gpus(&stock.inventory, consumers, beside, args.by.as_deref(), chosen) else {
-        let error = Error::new(ErrorName::Forbidden, "what is free is not known: you may not list the pods of all namespaces");
+        let what = if stock.consumers.is_some() { "resourceclaims" } else { "the pods of all namespaces" };
+        let error = Error::new(ErrorName::Forbidden, format!("what is free is not known: you may not list {what}"));
         return Err(error.hint("gpuctl auth check free --emit-role"));
     };
     if groups.is_empty() {
         context.terminal.report("no node with whole GPUs matches");
     }
-    let text = document(args.output.into(), &free::answer(&groups, args.slots));
+    let format: Format = args.output.into();
+    let text = match format {
+        Format::Table => None,
+        format => document(format, &free::answer(&groups, args.slots)),
+    };
     context.terminal.print(&text.unwrap_or_else(|| free::text(&groups, args.slots, context.terminal.look())))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -69,6 +69,9 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
             context.terminal.lack(&format!("you may not list jobs of all namespaces; only `{home}` is shown"));
         }
         let found = connection.preemptions(namespace, &selection.jobs).await?;
+        for what in found.unreadable.iter().filter(|_| round.first) {
+            context.terminal.lack(&format!("you may not list {what}: preemptions that they tell of are missing"));
+        }
         let coverage = PreemptionCoverage { workloads: found.workloads, events_since: found.events_since };
         let total = found.found.len();
         let rows = options.page.of(found.found);

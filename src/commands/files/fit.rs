@@ -1,0 +1,43 @@
+//! `gpuctl fit`: says whether jobs fit. It writes nothing.
+
+use std::process::ExitCode;
+
+use crate::cli::files::fit::Fit;
+use crate::context::Context;
+use crate::deploy::fit::fit;
+use crate::deploy::inputs::{self, InputDocument};
+use crate::deploy::names::named;
+use crate::deploy::plan::{PlanningFacts, job, plan};
+use crate::error::Error;
+use crate::model::fit::FitVerdict;
+use crate::view::fit::{FitRow, items, text};
+use crate::view::{Format, document};
+
+pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let inputs = inputs::read(&args.files, &args.sets).map_err(|unreadable| unreadable.tell(context))?;
+    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
+        named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
+    let connection = context.connect().await?;
+    let mut facts = PlanningFacts::of(&connection).await?;
+    facts.foresee(&shared);
+    let mut rows = Vec::new();
+    for plan in plan(jobs, Some(&connection), &facts, context).await? {
+        rows.push(FitRow {
+            name: plan.input.document.name().to_owned(),
+            namespace: plan.target.namespace.clone(),
+            kind: plan.input.document.kind(),
+            fit: fit(&plan, &connection).await?,
+        });
+    }
+    context.terminal.print(&document(format, &items(&rows)).unwrap_or_else(|| text(&rows)))?;
+    let worst = rows.iter().map(|row| row.fit.verdict).max().unwrap_or(FitVerdict::Now);
+    Ok(ExitCode::from(match worst {
+        FitVerdict::Now => 0,
+        FitVerdict::NotNow => 8,
+        FitVerdict::Unknown => 1,
+        FitVerdict::Never => 9,
+    }))
+}

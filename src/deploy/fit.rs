@@ -1,0 +1,170 @@
+//! Tells whether a job fits: now, later, or never on these nodes, and what binds on which of them. A pod is compared with each node
+//! as the scheduler does: selector and required affinity, taints, cordons, and what is requested of what is free. What is not
+//! compared (volumes, claims, pods beside pods) makes a «fits now» unknown; a «does not fit» stays true.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::{Connection, Room, requests};
+use crate::deploy::plan::{Plan, job};
+use crate::deploy::possible::Surroundings;
+use crate::error::Error;
+use crate::model::capacity::{Amounts, pods_held, shortage};
+use crate::model::fit::{Fit, FitVerdict, NodeGroup};
+use crate::model::gpu::is_device;
+use crate::model::{Node, Nodes};
+use crate::render::{PodRules, pods_in_all};
+
+/// What one node says of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NodeVerdict {
+    cause: Option<(&'static str, Option<String>)>,
+    now: u64,
+    /// When nobody else uses it, cordoned or not.
+    ever: u64,
+}
+
+/// Judges one job that is not there yet.
+pub(crate) async fn fit(plan: &Plan, connection: &Connection) -> Result<Fit, Error> {
+    let mut around = Surroundings::new(connection);
+    around.add(plan);
+    let found = around.check(plan).await;
+    let pods = job(&plan.input).map_or(1, |job| u64::from(pods_in_all(job)));
+    let pod = PodRules::of(&plan.rendered.probe.body["spec"]);
+    let wanted = requests(&plan.rendered.probe.body);
+    let gpus_per_pod = wanted.iter().filter(|(resource, _)| is_device(resource)).map(|(_, milli)| milli / 1000).sum::<i128>();
+    let room = match &plan.target.nodes {
+        Nodes::Listed(nodes) => connection.room(nodes).await?,
+        Nodes::Published(_) | Nodes::Hidden => None,
+    };
+    let mut answer = judged(&pod, &wanted, pods, plan.target.nodes.all(), room.as_ref());
+    answer.gpus_per_pod = u64::try_from(gpus_per_pod).unwrap_or(0);
+    answer.not_evaluated.extend(beyond(plan, &pod));
+    if !answer.not_evaluated.is_empty() && answer.verdict == FitVerdict::Now {
+        answer.verdict = FitVerdict::Unknown;
+    }
+    if !found.errors.is_empty() {
+        answer.verdict = FitVerdict::Never;
+        answer.reasons.extend(found.errors.iter().map(ToString::to_string));
+    } else if let Some(quota) = found.now.filter(|line| line.starts_with("quota ")) {
+        answer.verdict = answer.verdict.max(FitVerdict::NotNow);
+        answer.reasons.push(quota);
+    }
+    Ok(answer)
+}
+
+/// Compares pods with nodes; `room` is `None` where it is not known what is free.
+fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Option<&Room>) -> Fit {
+    let mut groups: BTreeMap<Option<(&'static str, Option<String>)>, NodeGroup> = BTreeMap::new();
+    let (mut now, mut ever) = (0_u64, 0_u64);
+    for node in nodes {
+        let free = room.and_then(|room| room.free.get(&node.name));
+        let verdict = on_node(pod, wanted, node, free);
+        now = now.saturating_add(verdict.now);
+        ever = ever.saturating_add(verdict.ever);
+        let (cause, detail) = verdict.cause.clone().map_or((None, None), |(cause, detail)| (Some(cause), detail));
+        let group = groups.entry(verdict.cause).or_insert_with(|| NodeGroup { cause, detail, nodes: Vec::new(), pods_now: 0 });
+        group.nodes.push(node.name.clone());
+        group.pods_now = group.pods_now.saturating_add(verdict.now);
+    }
+    let growing = nodes.iter().any(Node::is_autoscaled);
+    let (verdict, missing) = match room {
+        _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
+        _ if ever < pods && growing => (FitVerdict::Unknown, Some("nodes that an autoscaler may bring")),
+        _ if ever < pods => (FitVerdict::Never, None),
+        None => (FitVerdict::Unknown, Some("what is free: you may not list all nodes and pods")),
+        Some(_) if now >= pods => (FitVerdict::Now, None),
+        Some(_) => (FitVerdict::NotNow, None),
+    };
+    Fit {
+        verdict,
+        pods,
+        pods_now: room.map(|_| now.min(pods)),
+        gpus_per_pod: 0,
+        groups: groups.into_values().collect(),
+        reasons: Vec::new(),
+        not_evaluated: missing.into_iter().map(ToOwned::to_owned).collect(),
+    }
+}
+
+fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>) -> NodeVerdict {
+    let never = |cause, detail| NodeVerdict { cause: Some((cause, detail)), now: 0, ever: 0 };
+    if let Some(label) = pod.off_selector(node) {
+        return never("node-selector", Some(label));
+    }
+    let on = |amounts: &Amounts| pods_held(wanted, &BTreeMap::from([(node.name.clone(), amounts.clone())]));
+    let ever = on(&node.most());
+    if let Some(taint) = pod.not_tolerated(node) {
+        // Taints of a node's own state come and go.
+        let ever = if taint.key.starts_with("node.kubernetes.io/") { ever } else { 0 };
+        return NodeVerdict { cause: Some(("taint", Some(taint.key.clone()))), now: 0, ever };
+    }
+    if !node.schedulable {
+        return NodeVerdict { cause: Some(("cordoned", None)), now: 0, ever };
+    }
+    let lacking = |amounts: &Amounts| {
+        let short = shortage(wanted, &BTreeMap::from([(node.name.clone(), amounts.clone())]))?;
+        Some((insufficient(&short.resource), Some(short.resource)))
+    };
+    match free {
+        Some(free) => NodeVerdict { cause: lacking(free), now: on(free), ever },
+        None => NodeVerdict { cause: lacking(&node.now()), now: 0, ever },
+    }
+}
+
+fn insufficient(resource: &str) -> &'static str {
+    match resource {
+        "cpu" => "insufficient-cpu",
+        "memory" => "insufficient-memory",
+        "ephemeral-storage" => "insufficient-storage",
+        resource if is_device(resource) => "insufficient-gpu",
+        _ => "insufficient-device",
+    }
+}
+
+/// Returns what decides beside nodes and is not compared here.
+fn beyond(plan: &Plan, pod: &PodRules) -> Vec<String> {
+    let queue = job(&plan.input).and_then(|job| job.queue.as_ref());
+    let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
+    pod.beyond_nodes().into_iter().map(ToOwned::to_owned).chain(queue).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str) -> Node {
+        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Node {
+            name: name.to_owned(),
+            allocatable: map(&[("nvidia.com/gpu", "8")]),
+            machine: map(&[("cpu", "96")]),
+            schedulable: true,
+            ..Node::default()
+        }
+    }
+
+    /// Three nodes of eight: one with five free, one cordoned, one full.
+    #[test]
+    fn now_later_and_never() {
+        let mut cordoned = node("b");
+        cordoned.schedulable = false;
+        let nodes = [node("a"), cordoned, node("c")];
+        let free = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000), ("cpu".to_owned(), 96_000)]);
+        let free = [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free(gpus)));
+        let room = Room { free: free.into(), ..Room::default() };
+        let wanted = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
+        let pod = PodRules::of(&json!({"containers": []}));
+        let verdict = |gpus, pods| judged(&pod, &wanted(gpus), pods, &nodes, Some(&room));
+        let told = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)].map(|(gpus, pods)| verdict(gpus, pods).verdict);
+        use FitVerdict::{Never, NotNow, Now, Unknown};
+        assert_eq!(told, [Now, Now, NotNow, NotNow, Never, Never]);
+        let causes: Vec<_> =
+            verdict(2, 3).groups.into_iter().map(|group| (group.cause, group.nodes.len(), group.pods_now)).collect();
+        assert_eq!(causes, [(None, 1, 2), (Some("cordoned"), 1, 0), (Some("insufficient-gpu"), 1, 0)]);
+        assert_eq!(judged(&pod, &wanted(1), 1, &nodes, None).verdict, Unknown);
+        assert_eq!(judged(&pod, &wanted(9), 1, &nodes, None).verdict, Never);
+        assert_eq!(judged(&pod, &wanted(1), 1, &[], Some(&room)).verdict, Unknown);
+    }
+}

@@ -1,0 +1,39 @@
+//! Whether a job fits on nodes, and what binds on which of them. It is judged in `deploy/fit.rs`.
+
+/// The answer for one job.
+#[derive(Clone, Debug)]
+pub(crate) struct Fit {
+    pub verdict: FitVerdict,
+    /// Pods that must run together, or replicas.
+    pub pods: u64,
+    /// Of these, how many fit now; `None` where it is not known what is free.
+    pub pods_now: Option<u64>,
+    pub gpus_per_pod: u64,
+    /// Nodes by what keeps a further pod off them, those with room first.
+    pub groups: Vec<NodeGroup>,
+    /// Why it cannot be submitted, or waits for something that is not a node.
+    pub reasons: Vec<String>,
+    /// What the verdict leaves out.
+    pub not_evaluated: Vec<String>,
+}
+
+/// Whether a job fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FitVerdict {
+    Now,
+    NotNow,
+    Unknown,
+    Never,
+}
+
+/// Nodes on which the same thing binds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeGroup {
+    /// A word of causes; `None` for nodes with room.
+    pub cause: Option<&'static str>,
+    /// The taint, the label or the resource.
+    pub detail: Option<String>,
+    pub nodes: Vec<String>,
+    /// Further pods that they take now, all together.
+    pub pods_now: u64,
+}

@@ -1,0 +1,264 @@
+//! The rights that commands need, by what they do. A row of the table of verbs names some of these lists.
+
+use super::RightScope::{Cluster, Home, Namespace};
+use super::{Right, RightScope, Rule};
+
+const fn rule(place: RightScope, group: &'static str, resource: &'static str, verbs: &'static [&'static str]) -> Rule {
+    Rule { place, group, resource, verbs, lost: None }
+}
+
+impl Rule {
+    const fn or(self, lost: &'static str) -> Self {
+        Self { lost: Some(lost), ..self }
+    }
+}
+
+const LIST: &[&str] = &["list"];
+const WATCH: &[&str] = &["watch"];
+const NEWS: &str = "news without delay in `-w`";
+const MAKE: &[&str] = &["get", "create", "patch"];
+const CALL: &[&str] = &["get", "create"];
+
+/// What LeaderWorkerSets are for.
+const SPANNING: &str = "services on several nodes";
+
+/// Finding jobs: what every command about a job begins with.
+pub(crate) const FIND: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", LIST),
+    rule(Namespace, "", "pods", LIST),
+    rule(Namespace, "apps", "deployments", LIST).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", LIST).or(SPANNING),
+    rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
+    rule(Namespace, "", "events", LIST).or("why pods are missing"),
+    rule(Namespace, "", "pods", WATCH).or(NEWS),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("why a queue of Kueue's holds jobs back"),
+    rule(Namespace, "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", &["get"])
+        .or("where jobs stand in a queue of Kueue's"),
+];
+
+/// Placing a job.
+pub(crate) const PLACE: &[Rule] = &[
+    rule(Namespace, "", "services", MAKE),
+    rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
+    rule(Namespace, "", "pods", &["watch"]).or("news without delay in `--wait`"),
+    rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
+    rule(Home, "", "configmaps", &["get"]).or("the check of the pool's quota, and the site's defaults"),
+    rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE).or("`job.priority`, unless the class is there"),
+    rule(Namespace, "", "persistentvolumeclaims", MAKE).or("`size:` workdirs"),
+    rule(Namespace, "", "configmaps", MAKE).or("`files:`, and ranks that restart together (`job.restart: rank` does without)"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", MAKE).or("GPUs of dynamic resource allocation"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a queue of Kueue's"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
+    rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).or("`job.gang: coscheduling`"),
+];
+
+/// What a service has beside its Service.
+pub(crate) const SERVE: &[Rule] = &[
+    rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).or("`autoscaling`"),
+    rule(Namespace, "networking.k8s.io", "ingresses", MAKE).or("`service.host`"),
+];
+
+const REMOVE: &[&str] = &["list", "delete"];
+const OLD: &str = "taking away what the file no longer describes";
+
+/// Taking away what a file describes no more.
+pub(crate) const STALE: &[Rule] = &[
+    rule(Namespace, "", "services", REMOVE).or(OLD),
+    rule(Namespace, "", "configmaps", REMOVE).or(OLD),
+    rule(Namespace, "autoscaling", "horizontalpodautoscalers", REMOVE).or(OLD),
+    rule(Namespace, "networking.k8s.io", "ingresses", REMOVE).or(OLD),
+];
+
+pub(crate) const QUOTA: &[Rule] = &[
+    rule(Namespace, "", "namespaces", &["get"]),
+    rule(Namespace, "", "resourcequotas", MAKE),
+    rule(Namespace, "", "limitranges", MAKE),
+    rule(Cluster, "", "namespaces", &["create", "patch"]).or("namespaces that are missing"),
+    rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
+];
+
+pub(crate) const SWITCH: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", &["patch"]),
+    rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
+    rule(Namespace, "apps", "statefulsets", &["patch"]).or("notebooks"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
+];
+
+/// Taking pods away so that new ones are made.
+pub(crate) const RENEW: &[Rule] = &[
+    rule(Namespace, "", "pods/eviction", &["create"]),
+    rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
+    rule(Namespace, "apps", "deployments", &["patch"]).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["patch"]).or(SPANNING),
+];
+
+/// What is free, which is not known without all pods.
+pub(crate) const FREE: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+];
+
+/// Whether a job fits.
+pub(crate) const FIT: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST),
+    rule(Namespace, "", "resourcequotas", LIST).or("quotas"),
+    rule(Home, "", "configmaps", &["get"]).or("the pool's quota, and the site's defaults"),
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
+];
+
+pub(crate) const HOLDERS: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "", "nodes", WATCH).or(NEWS),
+    rule(Cluster, "", "pods", WATCH).or(NEWS),
+];
+
+/// Finding Prometheus and asking it through the API server.
+pub(crate) const METRICS: &[Rule] = &[
+    rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
+    rule(Cluster, "", "services/proxy", &["get"]).or("utilization, unless `--prometheus` names a server"),
+];
+
+/// The right to ask a Prometheus in the cluster through the API server.
+pub(crate) const PROXY: Right = Right { place: Cluster, group: "", resource: "services/proxy", verb: "get" };
+
+/// Access to Prometheus, for commands that have no answer without it.
+pub(crate) const ROAD: &[Rule] = &[
+    rule(PROXY.place, PROXY.group, PROXY.resource, &["get"]),
+    rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
+];
+
+/// Owners of everybody's pods.
+pub(crate) const OWNERS: &[Rule] = &[
+    rule(Cluster, "", "pods", LIST),
+    rule(Cluster, "apps", "replicasets", LIST).or("what Deployments own"),
+    rule(Cluster, "apps", "deployments", LIST).or("Deployments at the top of a chain"),
+    rule(Cluster, "apps", "statefulsets", LIST).or("StatefulSets without pods"),
+    rule(Cluster, "apps", "daemonsets", LIST).or("DaemonSets without pods"),
+    rule(Cluster, "batch", "jobs", LIST).or("Jobs without pods"),
+    rule(Cluster, "batch", "cronjobs", LIST).or("CronJobs at the top of a chain"),
+    rule(Cluster, "", "nodes", LIST).or("how many GPUs are held"),
+];
+
+pub(crate) const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
+
+pub(crate) const PUBLISH: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST).or("users who may not list nodes see the change later"),
+    rule(Home, "", "configmaps", MAKE).or("users who may not list nodes see the change later"),
+];
+
+pub(crate) const DEFINITION: &[Rule] = &[
+    rule(Cluster, "", "nodes", &["list", "get", "patch"]),
+    rule(Home, "", "configmaps", &["get", "create", "patch"]),
+    rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
+];
+
+/// The first pool makes the namespace of all, with the right of everybody to read it.
+pub(crate) const FIRST: &[Rule] = &[
+    rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
+    // Nobody may grant what they may not do themselves.
+    rule(Home, "", "configmaps", &["list", "watch"]).or("opening the definitions of pools to all users"),
+    rule(Home, "rbac.authorization.k8s.io", "roles", MAKE).or("opening the definitions of pools to all users"),
+    rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE).or("opening the definitions of pools to all users"),
+    rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
+];
+
+pub(crate) const WRITE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", MAKE)];
+pub(crate) const READ_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["get"])];
+pub(crate) const DELETE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["delete"])];
+
+pub(crate) const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
+pub(crate) const MAKE_SERVICE: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", MAKE),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", MAKE).or(SPANNING),
+];
+pub(crate) const MAKE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", MAKE)];
+pub(crate) const REPLACE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", &["delete"]).or("`--replace`")];
+pub(crate) const REPLACE_SERVICE: &[Rule] = &[rule(Namespace, "apps", "deployments", &["delete"]).or("`--replace`")];
+pub(crate) const REPLACE_NOTEBOOK: &[Rule] = &[rule(Namespace, "apps", "statefulsets", &["delete"]).or("`--replace`")];
+pub(crate) const REPAIR_NOTEBOOK: &[Rule] =
+    &[rule(Namespace, "", "pods", &["get", "delete"]).or("the replacement of a pod that was never ready")];
+pub(crate) const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
+
+/// Progress, read from the newest lines of a log.
+pub(crate) const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
+pub(crate) const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
+pub(crate) const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
+pub(crate) const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")];
+pub(crate) const EVENTS: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", LIST),
+    rule(Namespace, "", "pods", LIST),
+    rule(Namespace, "", "events", LIST),
+    rule(Namespace, "", "pods", WATCH).or(NEWS),
+    rule(Namespace, "", "events", WATCH).or(NEWS),
+];
+pub(crate) const EXEC: &[Rule] = &[rule(Namespace, "", "pods/exec", CALL)];
+pub(crate) const ATTACH: &[Rule] = &[rule(Namespace, "", "pods/attach", CALL)];
+pub(crate) const FORWARD: &[Rule] = &[rule(Namespace, "", "pods/portforward", CALL)];
+pub(crate) const SCALE: &[Rule] = &[
+    rule(Namespace, "apps", "deployments", &["list", "patch"]),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["list", "patch"]).or(SPANNING),
+    rule(Namespace, "", "pods", LIST),
+];
+pub(crate) const DELETE_JOB: &[Rule] = &[
+    rule(Namespace, "batch", "jobs", &["delete"]),
+    rule(Namespace, "apps", "deployments", &["delete"]).or("services"),
+    rule(Namespace, "leaderworkerset.x-k8s.io", "leaderworkersets", &["delete"]).or(SPANNING),
+    rule(Namespace, "apps", "statefulsets", &["delete"]).or("notebooks"),
+    rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).or("`--purge`"),
+    rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
+];
+pub(crate) const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
+pub(crate) const POOLS: &[Rule] = &[rule(Home, "", "configmaps", LIST).or("descriptions and quotas")];
+pub(crate) const DELETE_POOL: &[Rule] = &[
+    rule(Home, "", "configmaps", &["get", "delete"]),
+    rule(Cluster, "batch", "jobs", LIST),
+    rule(Cluster, "apps", "deployments", LIST),
+    rule(Cluster, "apps", "statefulsets", LIST),
+    rule(Cluster, "", "pods", LIST),
+];
+pub(crate) const CLAIMS: &[Rule] = &[
+    rule(Namespace, "", "persistentvolumeclaims", LIST),
+    rule(Namespace, "", "pods", LIST).or("who uses claims"),
+    rule(Namespace, "batch", "jobs", LIST).or("whether jobs are still there"),
+];
+/// Lookups of the objects that jobs name, before they are submitted.
+pub(crate) const LOOK: &[Rule] = &[
+    rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),
+    rule(Namespace, "", "secrets", &["get"]).or("the check of secrets"),
+    rule(Namespace, "", "configmaps", &["get"]).or("the check of ConfigMaps"),
+    rule(Namespace, "", "serviceaccounts", &["get"]).or("the check of service accounts"),
+    rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or("the check of storage classes"),
+    rule(Cluster, "", "persistentvolumes", LIST).or("the check of storage classes"),
+    rule(Cluster, "", "pods", LIST).or("who holds the GPUs that a job waits for"),
+];
+pub(crate) const QUEUES: &[Rule] = &[
+    rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("`--preemptions`"),
+    rule(Namespace, "", "events", LIST).or("`--preemptions`"),
+    rule(Namespace, "batch", "jobs", LIST).or("how busy the GPUs of the jobs are"),
+    rule(Namespace, "", "pods", LIST).or("how busy the GPUs of the jobs are"),
+    rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue's queues"),
+    rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("queues of Volcano"),
+];
+pub(crate) const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
+pub(crate) const STALE_QUOTA: &[Rule] = &[
+    rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
+    rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
+];
+pub(crate) const DELETE_QUOTA: &[Rule] =
+    &[rule(Namespace, "", "resourcequotas", &["list", "get", "delete"]), rule(Namespace, "", "limitranges", &["get", "delete"])];

@@ -1,0 +1,137 @@
+//! Compares a pod with a node as the scheduler does, as far as selectors, required node affinity and taints go; and names the rules
+//! of a pod that are about more than nodes.
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use serde_json::Value;
+
+use super::tolerations::tolerates;
+use crate::model::{Node, Taint};
+
+/// The taint that says what `spec.unschedulable` says.
+const CORDON: &str = "node.kubernetes.io/unschedulable";
+
+/// What a pod asks of nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodRules {
+    spec: PodSpec,
+}
+
+impl PodRules {
+    /// Reads the specification of a pod; one that is none asks for nothing.
+    #[must_use]
+    pub(crate) fn of(spec: &Value) -> Self {
+        Self { spec: serde_json::from_value(spec.clone()).unwrap_or_default() }
+    }
+
+    /// Returns the label by which a node is not one of the pod's.
+    #[must_use]
+    pub(crate) fn off_selector(&self, node: &Node) -> Option<String> {
+        let wrong = |(key, value): (&String, &String)| (node.labels.get(key) != Some(value)).then(|| format!("{key}={value}"));
+        if let Some(label) = self.spec.node_selector.iter().flatten().find_map(wrong) {
+            return Some(label);
+        }
+        let affinity = self.spec.affinity.as_ref()?.node_affinity.as_ref()?;
+        let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+        let unmet: Vec<Option<String>> = terms.iter().map(|term| unmet(term, node)).collect();
+        // One term is enough; the first tells what is missing.
+        if unmet.iter().any(Option::is_none) { None } else { unmet.into_iter().next().unwrap_or(None) }
+    }
+
+    /// Returns the taint that keeps the pod off a node, cordons aside.
+    #[must_use]
+    pub(crate) fn not_tolerated<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
+        let keeps_off = |taint: &&Taint| {
+            let tolerated = self.spec.tolerations.iter().flatten().any(|one| tolerates(one, taint));
+            matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !tolerated && taint.key != CORDON
+        };
+        node.taints.iter().find(keeps_off)
+    }
+
+    /// Returns what decides beside the nodes themselves.
+    #[must_use]
+    pub(crate) fn beyond_nodes(&self) -> Vec<&'static str> {
+        let spec = &self.spec;
+        let mut found = Vec::new();
+        let mut add = |there: bool, what| found.extend(there.then_some(what));
+        let volumes = spec.volumes.as_deref().unwrap_or_default();
+        add(volumes.iter().any(|volume| volume.persistent_volume_claim.is_some()), "where its volumes can be mounted");
+        add(spec.resource_claims.is_some(), "device claims (dynamic resource allocation)");
+        let affinity = spec.affinity.as_ref();
+        let beside = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+        let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+        let beside = beside.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+        let apart = apart.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+        add(beside.is_some() || apart.is_some(), "required affinity to other pods");
+        let spread = spec.topology_spread_constraints.as_deref().unwrap_or_default();
+        add(spread.iter().any(|one| one.when_unsatisfiable == "DoNotSchedule"), "topology spread");
+        add(spec.host_network == Some(true), "ports of the node");
+        found
+    }
+}
+
+/// Returns the first requirement of a term that the node does not meet. An empty term selects nothing.
+fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
+    let fields = term.match_fields.iter().flatten();
+    let (mut any, mut missing) = (false, None);
+    for one in term.match_expressions.iter().flatten() {
+        any = true;
+        missing = missing.or_else(|| (!holds(one, node.labels.get(&one.key))).then(|| one.key.clone()));
+    }
+    for one in fields {
+        any = true;
+        missing = missing.or_else(|| (!holds(one, Some(&node.name))).then(|| one.key.clone()));
+    }
+    if any { missing } else { Some("an empty term".to_owned()) }
+}
+
+/// Compares as the scheduler does. Source: k8s.io/apimachinery/pkg/labels (Requirement.Matches).
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let number = |text: &String| text.parse::<i64>().ok();
+    match requirement.operator.as_str() {
+        "In" => value.is_some_and(|value| values.contains(value)),
+        "NotIn" => value.is_none_or(|value| !values.contains(value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => value.and_then(number).zip(values.first().and_then(number)).is_some_and(|(value, than)| value > than),
+        "Lt" => value.and_then(number).zip(values.first().and_then(number)).is_some_and(|(value, than)| value < than),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requirements_are_compared_as_the_scheduler_does() {
+        let labels = [("zone", "z1"), ("size", "8")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let one = Node { name: "a".to_owned(), labels: labels.into(), ..Node::default() };
+        let meets = |expression: serde_json::Value| {
+            let term = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
+            let spec =
+                json!({"containers": [], "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+            PodRules::of(&spec).off_selector(&one).is_none()
+        };
+        let of = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
+        for (expression, expected) in [
+            (of("zone", "In", &["z1", "z2"]), true),
+            (of("zone", "In", &["z2"]), false),
+            (of("rack", "NotIn", &["r1"]), true),
+            (of("zone", "NotIn", &["z1"]), false),
+            (of("zone", "Exists", &[]), true),
+            (of("rack", "DoesNotExist", &[]), true),
+            (of("size", "Gt", &["7"]), true),
+            (of("size", "Lt", &["8"]), false),
+            (of("zone", "Gt", &["1"]), false),
+        ] {
+            assert_eq!(meets(expression.clone()), expected, "{expression}");
+        }
+        assert_eq!(
+            PodRules::of(&json!({"containers": [], "nodeSelector": {"zone": "z2"}})).off_selector(&one).unwrap(),
+            "zone=z2"
+        );
+    }
+}

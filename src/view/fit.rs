@@ -1,0 +1,119 @@
+//! Renders whether jobs fit.
+
+use serde::Serialize;
+
+use super::text::{clean, count};
+use crate::model::fit::{Fit, FitVerdict, NodeGroup};
+
+/// Names of nodes that a line shows.
+const SHOWN: usize = 4;
+
+/// The answer of `fit` for one job.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct FitItem<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    kind: &'static str,
+    /// `now`, `not-now`, `never`, `unknown`.
+    verdict: &'static str,
+    pods: u64,
+    /// `null` where it is not known what is free.
+    pods_now: Option<u64>,
+    gpus_per_pod: u64,
+    nodes: Vec<GroupItem<'a>>,
+    reasons: &'a [String],
+    not_evaluated: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupItem<'a> {
+    /// `null` for nodes with room.
+    cause: Option<&'static str>,
+    detail: Option<&'a str>,
+    names: &'a [String],
+    pods_now: u64,
+}
+
+/// A job with its answer.
+pub(crate) struct FitRow {
+    pub name: String,
+    pub namespace: String,
+    pub kind: &'static str,
+    pub fit: Fit,
+}
+
+#[must_use]
+pub(crate) fn items(rows: &[FitRow]) -> Vec<FitItem<'_>> {
+    rows.iter().map(item).collect()
+}
+
+fn word(verdict: FitVerdict) -> &'static str {
+    match verdict {
+        FitVerdict::Now => "now",
+        FitVerdict::NotNow => "not-now",
+        FitVerdict::Unknown => "unknown",
+        FitVerdict::Never => "never",
+    }
+}
+
+fn item(row: &FitRow) -> FitItem<'_> {
+    let FitRow { name, namespace, kind, fit } = row;
+    FitItem {
+        name,
+        namespace,
+        kind,
+        verdict: word(fit.verdict),
+        pods: fit.pods,
+        pods_now: fit.pods_now,
+        gpus_per_pod: fit.gpus_per_pod,
+        nodes: fit.groups.iter().map(group_item).collect(),
+        reasons: &fit.reasons,
+        not_evaluated: &fit.not_evaluated,
+    }
+}
+
+fn group_item(group: &NodeGroup) -> GroupItem<'_> {
+    GroupItem { cause: group.cause, detail: group.detail.as_deref(), names: &group.nodes, pods_now: group.pods_now }
+}
+
+#[must_use]
+pub(crate) fn text(rows: &[FitRow]) -> String {
+    rows.iter().map(one).collect()
+}
+
+fn one(FitRow { name, namespace, kind, fit }: &FitRow) -> String {
+    let size = match fit.gpus_per_pod {
+        0 => count(fit.pods, "pod"),
+        gpus => format!("{} × {}", count(fit.pods, "pod"), count(gpus, "GPU")),
+    };
+    let verdict = match (fit.verdict, fit.pods_now) {
+        (FitVerdict::Now, _) => "fits now".to_owned(),
+        (FitVerdict::NotNow, Some(now)) if now < fit.pods => {
+            let missing = fit.pods - now;
+            let more =
+                if fit.gpus_per_pod > 0 { format!(", {} more", count(missing * fit.gpus_per_pod, "GPU")) } else { String::new() };
+            format!("not now: {now} of {} fit{more}", count(fit.pods, "pod"))
+        }
+        (FitVerdict::NotNow, _) => "not now".to_owned(),
+        (FitVerdict::Never, _) => "never here".to_owned(),
+        (FitVerdict::Unknown, _) => "not known".to_owned(),
+    };
+    let mut text = format!("{kind}/{} in {}: {verdict} ({size})\n", clean(name), clean(namespace));
+    let mut line = |what: &str| text.push_str(&format!("  {what}\n"));
+    fit.reasons.iter().for_each(|reason| line(&clean(reason)));
+    for group in &fit.groups {
+        let mut names: Vec<String> = group.nodes.iter().take(SHOWN).map(|name| clean(name).into_owned()).collect();
+        let more = group.nodes.len().saturating_sub(SHOWN);
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let detail = group.detail.as_ref().map_or(String::new(), |detail| format!(" {}", clean(detail)));
+        let what = match group.cause {
+            None => format!("room for {}", count(group.pods_now, "pod")),
+            Some(cause) => format!("{cause}{detail}"),
+        };
+        line(&format!("{}: {what} ({})", count(group.nodes.len() as u64, "node"), names.join(", ")));
+    }
+    fit.not_evaluated.iter().for_each(|what| line(&format!("not evaluated: {}", clean(what))));
+    text
+}

@@ -1,0 +1,175 @@
+//! `fit` against the real scheduler: random nodes, taints, parts in use and jobs. What it says fits is placed, to the pod.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::nodes::{in_pool, node};
+use serde_json::{Value, json};
+
+use crate::support::{A100, GPU, Scene, cluster, items};
+
+const CASES: u64 = 40;
+
+/// The same numbers in every run.
+struct Random(u64);
+
+impl Random {
+    /// From 0 to below `below`; xorshift64 (Marsaglia 2003).
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+
+    fn one_in(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+}
+
+fn nodes_of(case: u64, random: &mut Random) -> Vec<Value> {
+    let count = 1 + random.below(3);
+    let one = |index: u64, random: &mut Random| {
+        let gpus = u32::try_from(1 + random.below(8)).unwrap();
+        let mut node = in_pool(node(&format!("fit-{case}-{index}"), Some(A100), &[(GPU, gpus)]), &format!("fit-{case}"));
+        let cpus = json!((4 + random.below(28)).to_string());
+        node["status"]["allocatable"]["cpu"] = cpus.clone();
+        node["status"]["capacity"]["cpu"] = cpus;
+        node["metadata"]["labels"]["disk"] = json!(if random.one_in(2) { "fast" } else { "slow" });
+        let taint = |key: &str, effect: &str| json!({"taints": [{"key": key, "value": "x", "effect": effect}]});
+        match random.below(8) {
+            0 => node["spec"] = taint("example.com/reserved", "NoSchedule"),
+            1 => node["spec"] = taint("nvidia.com/gpu", "NoSchedule"),
+            2 => node["spec"] = taint("example.com/rather-not", "PreferNoSchedule"),
+            3 => node["spec"] = json!({"unschedulable": true}),
+            _ => {}
+        }
+        node
+    };
+    (0..count).map(|index| one(index, random)).collect()
+}
+
+/// A pod that has some of a node already.
+fn load(node: &Value, random: &mut Random) -> Option<Value> {
+    if random.one_in(3) {
+        return None;
+    }
+    let name = node["metadata"]["name"].as_str().unwrap();
+    let part = |resource: &str, random: &mut Random| {
+        let all: u64 = node["status"]["allocatable"][resource].as_str().unwrap().parse().unwrap();
+        random.below(all + 1).to_string()
+    };
+    let requests = json!({GPU: part(GPU, random), "cpu": part("cpu", random)});
+    Some(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("load-{name}"), "namespace": "fitting"},
+        "spec": {"nodeName": name, "tolerations": [{"operator": "Exists"}], "containers": [{"name": "main", "image": "busybox",
+            "resources": {"requests": requests, "limits": {GPU: requests[GPU]}}}]}}))
+}
+
+fn job(case: u64, random: &mut Random) -> String {
+    let (gpus, cpus, nodes) = (random.below(6), 1 + random.below(12), 1 + random.below(3));
+    let mut pod = Vec::new();
+    if random.one_in(4) {
+        pod.push("tolerations: [{key: example.com/reserved, operator: Exists}]");
+    }
+    if random.one_in(3) {
+        pod.push("nodeSelector: {disk: fast}");
+    }
+    let pod = if pod.is_empty() { String::new() } else { format!("pod: {{{}}}\n", pod.join(", ")) };
+    format!(
+        "kind: training\nversion: v0.1\njob: {{name: case-{case}, gang: none}}\nenvironment: {{image: busybox, command: [train]}}\n\
+         resources: {{pool: fit-{case}, gpu: {gpus}, cpu: {cpus}, node_count: {nodes}}}\n{pod}"
+    )
+}
+
+#[test]
+fn what_fits_is_placed_and_nothing_else() {
+    let scene = Scene::new("fitting");
+    let mut random = Random(0x5eed_0019);
+    let (mut nodes, mut loads, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
+    for case in 0..CASES {
+        let own = nodes_of(case, &mut random);
+        loads.extend(own.iter().filter_map(|node| load(node, &mut random)));
+        nodes.extend(own);
+        jobs.push(job(case, &mut random));
+    }
+    cluster().add_nodes(&nodes);
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": loads}));
+    let said: Vec<(Value, i32)> = jobs
+        .iter()
+        .map(|job| {
+            let run = scene.gpuctl_with(&["fit", "-f", "-", "-o", "json"], job);
+            (run.json()[0].clone(), run.code)
+        })
+        .collect();
+    let unknown = said.iter().filter(|(answer, _)| answer["verdict"] == "unknown").count();
+    assert_eq!(unknown, 0, "nothing here is beyond it");
+    for (answer, code) in &said {
+        let expected = ["now", "not-now", "never"].iter().position(|word| answer["verdict"] == *word).map(|at| [0, 8, 9][at]);
+        assert_eq!(Some(*code), expected, "{answer:#}");
+    }
+    let of = |word: &str| said.iter().filter(|(answer, _)| answer["verdict"] == word).count();
+    assert!(of("now") > 5 && of("not-now") > 5 && of("never") > 2, "{} {} {}", of("now"), of("not-now"), of("never"));
+    thread::scope(|scope| {
+        for part in jobs.chunks(10) {
+            let scene = &scene;
+            scope.spawn(move || {
+                for job in part {
+                    scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], job).ok();
+                }
+            });
+        }
+    });
+    let placed = || {
+        let pods = items(&scene.get(&["pods", "-l", "gpuctl/job"]));
+        let mut counts = vec![0_u64; jobs.len()];
+        for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string()) {
+            let case: usize = pod["metadata"]["labels"]["gpuctl/job"].as_str().unwrap()[5..].parse().unwrap();
+            counts[case] += 1;
+        }
+        counts
+    };
+    let expected: Vec<u64> = said.iter().map(|(answer, _)| answer["podsNow"].as_u64().unwrap()).collect();
+    let end = Instant::now() + Duration::from_secs(90);
+    while placed() != expected && Instant::now() < end {
+        thread::sleep(Duration::from_millis(500));
+    }
+    // And no pod more.
+    thread::sleep(Duration::from_secs(5));
+    for (case, (placed, (answer, _))) in placed().iter().zip(&said).enumerate() {
+        assert_eq!(answer["podsNow"], *placed, "{}\n{answer:#}", jobs[case]);
+    }
+    scene.admin.run(&["delete", "jobs,pods", "--all", "-n", "fitting", "--wait=false"]);
+}
+
+#[test]
+fn what_binds_is_told() {
+    let scene = Scene::new("binding");
+    let gpus = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "binding");
+    let mut cordoned = gpus("binding-b");
+    cordoned["spec"] = json!({"unschedulable": true});
+    cluster().add_nodes(&[gpus("binding-a"), cordoned]);
+    let job = |resources: &str, more: &str| {
+        format!(
+            "kind: training\nversion: v0.1\njob: {{name: big}}\nenvironment: {{image: busybox, command: [train]}}\n\
+             resources: {{pool: binding, {resources}}}\n{more}"
+        )
+    };
+    let fit = |yaml: &str, code: i32| scene.gpuctl_with(&["fit", "-f", "-"], yaml).exits(code).out;
+    let told = fit(&job("gpu: 8, node_count: 2", ""), 8);
+    let expected = "training/big in binding: not now: 1 of 2 pods fit, 8 GPUs more (2 pods × 8 GPUs)\n  \
+                    1 node: room for 1 pod (binding-a)\n  1 node: cordoned (binding-b)\n";
+    assert!(told.starts_with(expected), "{told}");
+    assert!(fit(&job("gpu: 8", ""), 0).starts_with("training/big in binding: fits now (1 pod × 8 GPUs)\n"));
+    assert!(fit(&job("gpu: 9", ""), 9).starts_with("training/big in binding: never here (1 pod × 9 GPUs)\n"));
+    let spread = "pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}\n";
+    assert!(fit(&job("gpu: 1", spread), 1).contains("not known (1 pod × 1 GPU)"));
+    assert!(fit(&job("gpu: 1", spread), 1).contains("not evaluated: topology spread"));
+    scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "binding"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}));
+    scene.get_until(&["resourcequota", "few"], |quota| quota["status"]["hard"].is_object());
+    assert!(fit(&job("gpu: 8", ""), 9).contains("quota `few` allows 4 of requests.nvidia.com/gpu at most"));
+    // Who may not list pods does not learn what is free.
+    let alice = scene.seen_by(Persona::Alice);
+    alice.gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job("gpu: 1", "")).exits(1);
+}
