@@ -37,6 +37,11 @@ pub(crate) async fn fit(plan: &Plan, connection: &Connection) -> Result<Fit, Err
         Nodes::Published(_) | Nodes::Hidden => None,
     };
     let mut answer = judged(&pod, &wanted, pods, plan.target.nodes.all(), room.as_ref());
+    if answer.verdict == FitVerdict::Never && !matches!(plan.target.nodes, Nodes::Listed(_)) {
+        // What was published may be old.
+        answer.verdict = FitVerdict::Unknown;
+        answer.not_evaluated.push("nodes as they are now: you may not list them".to_owned());
+    }
     answer.gpus_per_pod = u64::try_from(gpus_per_pod).unwrap_or(0);
     answer.not_evaluated.extend(beyond(plan, &pod));
     if !answer.not_evaluated.is_empty() && answer.verdict == FitVerdict::Now {
