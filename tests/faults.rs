@@ -269,7 +269,7 @@ fn what_heals_is_asked_again() {
             "{name}: {}",
             run.err
         );
-        assert_eq!(server.seen().len(), 8, "{name}: three kinds of owners and pods, twice each");
+        assert_eq!(server.seen().len(), 10, "{name}: four kinds of owners and pods, twice each");
     }
 }
 

@@ -71,7 +71,9 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         group.nodes.push(node.name.clone());
         group.pods_now = group.pods_now.saturating_add(verdict.now);
     }
-    let growing = nodes.iter().any(Node::is_autoscaled);
+    // A group of nodes that grows brings more of the nodes that it has.
+    let takes = |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none();
+    let growing = nodes.iter().filter(takes).any(Node::is_autoscaled);
     let (verdict, missing) = match room {
         _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
         _ if ever < pods && growing => (FitVerdict::Unknown, Some("nodes that an autoscaler may bring")),
