@@ -10,6 +10,9 @@ use crate::model::quantity;
 use crate::model::refusal::RefusalCause;
 use crate::render::{Object, Rendered};
 
+/// Replicas whose names are looked up beforehand.
+const MOST_REPLICAS: u64 = 16;
+
 /// A reason why an object cannot be written, found before the first write.
 #[derive(Debug)]
 pub(crate) enum Obstacle {
@@ -48,6 +51,7 @@ impl Connection {
     pub(crate) async fn preflight(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         self.name_is_free(rendered).await?;
+        self.names_of_replicas_are_free(rendered).await?;
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             if let Some(live) = self.live(object).await?
                 && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
@@ -143,6 +147,22 @@ impl Connection {
             Some(job) => Err(Obstacle::Exists { kind: "job".to_owned(), name: job.name.clone(), ours: Some(job.name.clone()) }),
             None => Ok(()),
         }
+    }
+
+    /// Refuses the names of others' Services that the replicas of a service on several nodes need: NAME-0, NAME-1, …. LeaderWorkerSet
+    /// would take them as its own, and the pods would not find each other.
+    async fn names_of_replicas_are_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
+        let root = rendered.objects.last().expect("a document has an owner");
+        let replicas = root.body.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(0);
+        for index in 0..replicas.min(MOST_REPLICAS) {
+            let name = format!("{}-{index}", root.name());
+            let path = format!("/api/v1/namespaces/{}/services/{name}", root.namespace().unwrap_or_default());
+            if root.kind() == "LeaderWorkerSet" && matches!(self.find::<Value>(&path).await, Ok(Some(_))) {
+                let message = format!("service `{name}` is there, and replica {index} of `{}` needs that name", root.name());
+                return Err(Failure::conflict("AlreadyExists", message).into());
+            }
+        }
+        Ok(())
     }
 
     /// Lists the image pull secrets that do not exist; none when the user may not read secrets.

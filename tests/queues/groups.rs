@@ -33,6 +33,10 @@ fn a_replica_spans_nodes() {
     let gpus = |name: &str| in_pool(node(name, Some(("NVIDIA-A100-SXM4-80GB", "81920")), &[("nvidia.com/gpu", 8)]), "wide");
     let nodes: Vec<Value> = (0..4).map(|index| gpus(&format!("wide-{index}"))).collect();
     scene.cluster.add_nodes(&nodes);
+    let plain = BIG.replace("{name: big}", "{name: big-1}").replace(", node_count: 2", "");
+    scene.create(&plain);
+    scene.gpuctl(&["create", "-f", "-"], BIG).exits(1).says("service `big-1` is there, and replica 1 of `big` needs that name");
+    scene.gpuctl(&["delete", "job", "big-1", "--force"], "").ok();
     let created = scene.create(BIG);
     assert!(created.out.contains("2 replicas × 2 nodes × 8 GPUs, pool wide"), "{}", created.out);
     assert!(created.err.contains("vllm gets --nnodes=2 --node-rank=$(NODE_RANK)"), "{}", created.err);
