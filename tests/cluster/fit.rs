@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster, items};
 
-const CASES: u64 = 40;
+const CASES: u64 = 20;
 
 /// The same numbers in every run.
 struct Random(u64);
@@ -109,17 +109,11 @@ fn what_fits_is_placed_and_nothing_else() {
         assert_eq!(Some(*code), expected, "{answer:#}");
     }
     let of = |word: &str| said.iter().filter(|(answer, _)| answer["verdict"] == word).count();
-    assert!(of("now") > 5 && of("not-now") > 5 && of("never") > 2, "{} {} {}", of("now"), of("not-now"), of("never"));
-    thread::scope(|scope| {
-        for part in jobs.chunks(10) {
-            let scene = &scene;
-            scope.spawn(move || {
-                for job in part {
-                    scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], job).ok();
-                }
-            });
-        }
-    });
+    assert!(of("now") > 2 && of("not-now") > 2 && of("never") > 1, "{} {} {}", of("now"), of("not-now"), of("never"));
+    // One after the other: other tests share this cluster.
+    for job in &jobs {
+        scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], job).ok();
+    }
     let placed = || {
         let pods = items(&scene.get(&["pods", "-l", "gpuctl/job"]));
         let mut counts = vec![0_u64; jobs.len()];
