@@ -93,8 +93,9 @@ fn following_ends_with_the_job_and_pods_that_appear_later_join() {
     let mut late = cluster().pod_log("follow", &name(&second), "main");
     late.say("joined");
     early.say("together");
-    scene.until("a", "succeeded", None);
+    // While the pod runs: whoever follows may be gone a moment after its end.
     late.say("the last word");
+    scene.until("a", "succeeded", None);
     let run = finish(child, Duration::from_secs(60)).ok();
     let mut lines: Vec<&str> = run.out.lines().collect();
     lines.sort_unstable();
