@@ -19,6 +19,7 @@ mod config;
 mod context;
 mod convert;
 mod deploy;
+mod diagnosis;
 mod error;
 mod files;
 pub mod generated;

@@ -48,6 +48,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
                 Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS]);
+                Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, EXPLAIN]);
                 Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
                 Top(metrics::top::Top) => metrics::top::run, ("top" [OWNERS, METRICS]);
                 Score(score::ScoreArgs) => score::run, ("score" [HOLDERS, ROAD]);
@@ -222,6 +223,7 @@ mod tests {
             "get workload-metadata",
             "describe workload a",
             "tree a",
+            "why a",
             "free --slots 8",
             "fit -f a",
             "top",

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 25] = [
+const MAY_NAME: [(&str, &[&str]); 26] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
     ("stats", &["stats", "model"]),
-    ("view", &["view", "stats", "model", "spec", "error"]),
+    ("diagnosis", &["diagnosis", "render", "model"]),
+    ("view", &["view", "diagnosis", "stats", "model", "spec", "error"]),
     ("cluster", &["cluster", "model", "render"]),
     ("prometheus", &["prometheus", "model"]),
     ("error", &["error", "cluster", "model", "prometheus", "render", "spec"]),
@@ -29,8 +30,20 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
     (
         "deploy",
         &[
-            "deploy", "cache", "context", "lookup", "cluster", "error", "files", "model", "platform", "render", "spec",
-            "terminal", "view",
+            "deploy",
+            "diagnosis",
+            "cache",
+            "context",
+            "lookup",
+            "cluster",
+            "error",
+            "files",
+            "model",
+            "platform",
+            "render",
+            "spec",
+            "terminal",
+            "view",
         ],
     ),
     (
@@ -38,6 +51,7 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
         &[
             "observe",
             "context",
+            "diagnosis",
             "lookup",
             "cache",
             "cluster",
@@ -46,6 +60,7 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
             "files",
             "model",
             "prometheus",
+            "render",
             "spec",
             "stats",
             "terminal",
@@ -63,6 +78,7 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
             "context",
             "lookup",
             "deploy",
+            "diagnosis",
             "observe",
             "inside",
             "cache",
@@ -87,11 +103,12 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
 ];
 
 /// Module → crates that it never names.
-const NEVER: [(&str, &[&str]); 10] = [
+const NEVER: [(&str, &[&str]); 11] = [
     ("model", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("spec", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("render", &["kube", "tokio", "clap", "colored", "jiff"]),
     ("stats", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
+    ("diagnosis", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("view", &["kube", "k8s_openapi", "tokio", "clap"]),
     ("deploy", &["kube", "k8s_openapi", "clap"]),
     ("observe", &["kube", "k8s_openapi", "clap"]),

@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Submit", &["create", "apply", "diff", "run", "scale", "pause", "resume", "restart", "delete"]),
     ("Write files", &["init", "validate", "fit", "explain", "schema", "convert"]),
-    ("Look", &["get", "describe", "free", "top", "tree", "events"]),
+    ("Look", &["get", "describe", "why", "free", "top", "tree", "events"]),
     ("Work inside", &["logs", "exec", "attach", "open", "cp"]),
     ("Measure and account", &["score", "eff", "stats", "report", "who", "snapshot"]),
     ("Administer", &["add", "remove", "label", "auth", "doctor"]),

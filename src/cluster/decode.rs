@@ -92,6 +92,7 @@ pub(super) struct PodSpec<'a> {
     pub resources: ContainerResources,
     pub readiness_gates: Vec<IgnoredAny>,
     pub resource_claims: Vec<WireResourceClaim>,
+    pub priority: i64,
 }
 
 /// A request for devices of dynamic allocation.
@@ -155,6 +156,8 @@ pub(super) struct PodStatus<'a> {
     pub reason: Cow<'a, str>,
     #[serde(borrow)]
     pub message: Cow<'a, str>,
+    #[serde(borrow)]
+    pub nominated_node_name: Cow<'a, str>,
     #[serde(borrow, rename = "hostIP")]
     pub host_ip: Cow<'a, str>,
     pub start_time: Option<Timestamp>,

@@ -99,6 +99,12 @@ impl Connection {
         self.events_where(&job.namespace, Some("involvedObject.kind=StatefulSet"), sets).await
     }
 
+    /// Returns what its kubelet reported about a node; the events of nodes are in the namespace `default`.
+    pub(crate) async fn node_events(&self, node: &str) -> Result<Vec<Event>, Failure> {
+        let selector = format!("involvedObject.kind=Node,involvedObject.name={node}");
+        self.events_where("default", Some(&selector), |_| true).await
+    }
+
     /// Returns the events with this reason, in one namespace or in all, each with its namespace.
     pub(super) async fn events_of_reason(&self, namespace: Option<&str>, reason: &str) -> Result<Vec<(String, Event)>, Failure> {
         let path = namespace.map_or("/api/v1/events".to_owned(), |namespace| format!("/api/v1/namespaces/{namespace}/events"));

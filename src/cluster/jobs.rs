@@ -55,7 +55,7 @@ impl Selection {
 const LOOKED_INTO: usize = 20;
 
 #[derive(Deserialize)]
-struct WireOwner<'a> {
+pub(super) struct WireOwner<'a> {
     #[serde(borrow)]
     metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
@@ -211,7 +211,7 @@ impl Connection {
     }
 
     /// A kubelet that cannot mount a volume or make a sandbox says so in an event only; the pod reads `ContainerCreating`.
-    async fn explain_pods_that_cannot_start(&self, jobs: &mut [Job]) {
+    pub(super) async fn explain_pods_that_cannot_start(&self, jobs: &mut [Job]) {
         const REASONS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume"];
         const PROGRESS: [&str; 5] = ["SuccessfulAttachVolume", "Pulling", "Pulled", "Created", "Started"];
         let waits = |pod: &&Pod| {
@@ -235,7 +235,7 @@ impl Connection {
 
     /// A controller that is refused pods says so in an event only; a Deployment in a condition too. Whoever may not read
     /// events sees `Creating`.
-    async fn explain_missing_pods(&self, jobs: &mut [Job]) {
+    pub(super) async fn explain_missing_pods(&self, jobs: &mut [Job]) {
         let lacks = |job: &&mut Job| {
             let there = job.current_pods().iter().filter(|pod| pod.phase != PodPhase::Failed).count();
             there < job.pods_wanted as usize
@@ -260,7 +260,7 @@ impl Connection {
 }
 
 impl WireOwner<'_> {
-    fn job(&self, owner: OwnerKind) -> Job {
+    pub(super) fn job(&self, owner: OwnerKind) -> Job {
         let meta = &self.metadata;
         let label = |key: &str| meta.labels.get(key).cloned();
         let annotation = |key: &str| meta.annotations.get(key).cloned();

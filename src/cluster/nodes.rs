@@ -128,7 +128,7 @@ impl WireNode<'_> {
                 .collect(),
             allocatable: picked(&self.status.allocatable, |key| key.contains('/')),
             capacity: picked(&self.status.capacity, |key| key.contains('/')),
-            machine: picked(&self.status.allocatable, |key| MACHINE.contains(&key)),
+            machine: picked(&self.status.allocatable, |key| MACHINE.contains(&key) || key == "pods"),
             taints: self.spec.taints(),
             schedulable: !self.spec.unschedulable,
             site_type_label: None,

@@ -1,7 +1,5 @@
-//! Computes the free resources of nodes, and which jobs hold their devices, from one list of the pods that have not ended. It also
-//! computes what a pod that is not created yet requests.
-
-use std::collections::BTreeMap;
+//! Computes the free resources of nodes, which jobs hold them and which pods wait, from one list of the pods that have not ended. It
+//! also computes what a pod that is not created yet requests.
 
 use serde_json::Value;
 
@@ -11,15 +9,7 @@ use super::{Connection, Failure};
 use crate::model::Node;
 use crate::model::capacity::Amounts;
 use crate::model::labels::JOB;
-
-/// Free resources of nodes, and who holds their devices.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Room {
-    /// By node; below zero where more is requested than allocatable.
-    pub free: BTreeMap<String, Amounts>,
-    /// Devices in use: by node, then by NAMESPACE/NAME of the job, else of the pod's owner or of the pod.
-    pub held: BTreeMap<String, BTreeMap<String, u64>>,
-}
+use crate::model::room::{Room, WaitingPod};
 
 /// Returns what the scheduler counts for a pod; nothing when the pod cannot be read.
 pub(crate) fn requests(pod: &Value) -> Amounts {
@@ -31,12 +21,12 @@ impl Connection {
     /// Returns the room on `nodes`. `None` when the user may not see all pods.
     pub(crate) async fn room(&self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
         let free = nodes.iter().map(|node| (node.name.clone(), node.now())).collect();
-        let mut room = Room { free, held: BTreeMap::new() };
+        let mut room = Room { free, ..Room::default() };
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         let listed = self
             .list("/api/v1/pods", &unfinished, |page| {
                 let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
-                page.items.iter().for_each(|pod| room.take(pod));
+                page.items.iter().for_each(|pod| take(&mut room, pod));
                 Ok(())
             })
             .await;
@@ -48,23 +38,31 @@ impl Connection {
     }
 }
 
-impl Room {
-    fn take(&mut self, pod: &WirePod<'_>) {
-        let node = pod.spec.node_name.as_ref();
-        let Some(free) = self.free.get_mut(node) else { return };
-        for (resource, amount) in pod.spec.amounts() {
-            if let Some(left) = free.get_mut(&resource) {
-                *left -= amount;
-            }
+/// Takes what a pod requests off its node.
+fn take(room: &mut Room, pod: &WirePod<'_>) {
+    let job = pod.metadata.labels.get(JOB).map(String::as_str);
+    let owner = job.or_else(|| pod.metadata.controller().map(|owner| owner.name.as_str()));
+    let holder = format!("{}/{}", pod.metadata.namespace, owner.unwrap_or(pod.metadata.name.as_ref()));
+    let devices = pod.spec.devices();
+    let node = pod.spec.node_name.as_ref();
+    if node.is_empty() {
+        let nominated = Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
+        room.waiting.push(WaitingPod { holder, priority: pod.spec.priority, devices, nominated });
+        return;
+    }
+    let Some(free) = room.free.get_mut(node) else { return };
+    let amounts = pod.spec.amounts();
+    for (resource, amount) in &amounts {
+        if let Some(left) = free.get_mut(resource) {
+            *left -= amount;
         }
-        let devices = pod.spec.devices();
-        if devices > 0 {
-            let job = pod.metadata.labels.get(JOB).map(String::as_str);
-            let owner = job.or_else(|| pod.metadata.controller().map(|owner| owner.name.as_str()));
-            let name = owner.unwrap_or(pod.metadata.name.as_ref());
-            let held = self.held.entry(node.to_owned()).or_default();
-            *held.entry(format!("{}/{name}", pod.metadata.namespace)).or_default() += devices;
-        }
+    }
+    if devices > 0 {
+        *room.held.entry(node.to_owned()).or_default().entry(holder.clone()).or_default() += devices;
+    }
+    let machine = room.machine.entry(node.to_owned()).or_default().entry(holder).or_default();
+    for (resource, amount) in amounts.into_iter().filter(|(resource, _)| MACHINE.contains(&resource.as_str())) {
+        *machine.entry(resource).or_default() += amount;
     }
 }
 
@@ -74,6 +72,7 @@ impl PodSpec<'_> {
         let total = self.total();
         let extended = total.extended.into_iter().map(|(resource, amount)| (resource, i128::from(amount) * 1000));
         let machine = MACHINE.into_iter().map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
-        extended.chain(machine).filter(|(_, amount)| *amount > 0).collect()
+        let pod = ("pods".to_owned(), 1000);
+        extended.chain(machine).chain([pod]).filter(|(_, amount)| *amount > 0).collect()
     }
 }

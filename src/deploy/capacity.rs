@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{Room, requests};
+use crate::cluster::requests;
 use crate::deploy::plan::{Plan, job};
 use crate::error::Error;
 use crate::model::capacity::{Amounts, Shortage, pods_held, shortage};
 use crate::model::gpu::is_device;
+use crate::model::room::Room;
 use crate::model::{Gang, Node, Nodes, quantity};
 use crate::render::{Refusal, pods_in_all};
 use crate::view::text::count;

@@ -4,13 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{Connection, Room, requests};
+use crate::cluster::{Connection, requests};
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::possible::Surroundings;
+use crate::diagnosis::insufficient;
 use crate::error::Error;
-use crate::model::capacity::{Amounts, pods_held, shortage};
+use crate::model::capacity::{Amounts, lacking, pods_held};
 use crate::model::fit::{Fit, FitVerdict, NodeGroup};
 use crate::model::gpu::is_device;
+use crate::model::room::Room;
 use crate::model::{Node, Nodes};
 use crate::render::{PodRules, pods_in_all};
 
@@ -109,22 +111,12 @@ fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>
         return NodeVerdict { cause: Some(("cordoned", None)), now: 0, ever };
     }
     let lacking = |amounts: &Amounts| {
-        let short = shortage(wanted, &BTreeMap::from([(node.name.clone(), amounts.clone())]))?;
-        Some((insufficient(&short.resource), Some(short.resource)))
+        let short = lacking(wanted, amounts).into_iter().next()?;
+        Some((insufficient(&short), Some(short)))
     };
     match free {
         Some(free) => NodeVerdict { cause: lacking(free), now: on(free), ever },
         None => NodeVerdict { cause: lacking(&node.now()), now: 0, ever },
-    }
-}
-
-fn insufficient(resource: &str) -> &'static str {
-    match resource {
-        "cpu" => "insufficient-cpu",
-        "memory" => "insufficient-memory",
-        "ephemeral-storage" => "insufficient-storage",
-        resource if is_device(resource) => "insufficient-gpu",
-        _ => "insufficient-device",
     }
 }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures::future::join3;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Connection, Room, requests};
+use crate::cluster::{Connection, requests};
 use crate::deploy::capacity::{Demand, Verdict};
 use crate::deploy::errors::quota_too_small;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::references::{brought, check};
 use crate::error::{Error, ErrorKind, ErrorName};
+use crate::model::room::Room;
 use crate::model::{QuotaUse, quantity};
 use crate::render::pods_in_all;
 

@@ -43,6 +43,15 @@ pub(crate) fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) ->
     None
 }
 
+/// Returns the resources of which there is too little for one such pod, devices first.
+#[must_use]
+pub(crate) fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
+    let short = requests.iter().filter(|(resource, amount)| **amount > 0 && had(amounts, resource) < **amount);
+    let mut short: Vec<String> = short.map(|(resource, _)| resource.clone()).collect();
+    short.sort_by_key(|resource| !resource.contains('/'));
+    short
+}
+
 /// Returns how many such pods the nodes hold together; a node holds any number of pods that request nothing.
 #[must_use]
 pub(crate) fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {

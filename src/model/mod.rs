@@ -21,6 +21,7 @@ pub(crate) mod quota;
 pub(crate) mod reading;
 pub(crate) mod refusal;
 pub(crate) mod rights;
+pub(crate) mod room;
 pub(crate) mod selector;
 pub(crate) mod series;
 pub(crate) mod service;

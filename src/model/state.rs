@@ -112,16 +112,16 @@ pub(super) fn pod_failure(pod: &Pod) -> Option<Why> {
 }
 
 /// Says why a container never started, in the runtime's words.
-pub(super) fn not_started(name: &str, end: &ContainerEnd) -> String {
+pub(crate) fn not_started(name: &str, end: &ContainerEnd) -> String {
     if end.message.is_empty() { format!("{name} could not start") } else { format!("{name} could not start: {}", end.message) }
 }
 
-pub(super) fn pod_name(pod: &Pod) -> String {
+pub(crate) fn pod_name(pod: &Pod) -> String {
     pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
 /// Returns a pod whose node does not answer: what it does is not known.
-pub(super) fn lost(pod: &Pod) -> Option<Why> {
+pub(crate) fn lost(pod: &Pod) -> Option<Why> {
     let node = pod.node.as_deref()?;
     pod.is_lost().then(|| why("NodeLost", format!("{}'s node {node} does not answer", pod_name(pod))))
 }

@@ -16,4 +16,5 @@ pub(crate) mod queues;
 pub(crate) mod times;
 pub(crate) mod training_telemetry;
 pub(crate) mod watch;
+pub(crate) mod why;
 pub(crate) mod workloads;

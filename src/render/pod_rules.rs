@@ -47,6 +47,68 @@ impl PodRules {
         node.taints.iter().find(keeps_off)
     }
 
+    /// Returns the same pod as if it did not ask for node labels with these keys.
+    #[must_use]
+    pub(crate) fn without(&self, drop: impl Fn(&str) -> bool) -> Self {
+        let mut spec = self.spec.clone();
+        if let Some(selector) = &mut spec.node_selector {
+            selector.retain(|key, _| !drop(key));
+        }
+        let affinity = spec.affinity.as_mut().and_then(|affinity| affinity.node_affinity.as_mut());
+        if let Some(affinity) = affinity
+            && let Some(required) = &mut affinity.required_during_scheduling_ignored_during_execution
+        {
+            for term in &mut required.node_selector_terms {
+                if let Some(expressions) = &mut term.match_expressions {
+                    expressions.retain(|one| !drop(&one.key));
+                }
+            }
+            let is_empty = |term: &NodeSelectorTerm| {
+                term.match_expressions.as_ref().is_none_or(Vec::is_empty) && term.match_fields.as_ref().is_none_or(Vec::is_empty)
+            };
+            // A term that asks for nothing more is met by every node.
+            if required.node_selector_terms.iter().any(is_empty) {
+                affinity.required_during_scheduling_ignored_during_execution = None;
+            }
+        }
+        Self { spec }
+    }
+
+    /// Returns the labels that nodes must have, by key.
+    #[must_use]
+    pub(crate) fn selector_keys(&self) -> Vec<&str> {
+        let selector = self.spec.node_selector.iter().flatten().map(|(key, _)| key.as_str());
+        let affinity = self.spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+        let required = affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+        let terms = required.into_iter().flat_map(|required| &required.node_selector_terms);
+        let expressions = terms.flat_map(|term| term.match_expressions.iter().flatten().map(|one| one.key.as_str()));
+        selector.chain(expressions).collect()
+    }
+
+    /// Returns who is to place the pod.
+    #[must_use]
+    pub(crate) fn scheduler(&self) -> &str {
+        self.spec.scheduler_name.as_deref().unwrap_or("default-scheduler")
+    }
+
+    /// Returns what holds the pod back from its scheduler.
+    #[must_use]
+    pub(crate) fn gates(&self) -> Vec<&str> {
+        self.spec.scheduling_gates.iter().flatten().map(|gate| gate.name.as_str()).collect()
+    }
+
+    #[must_use]
+    pub(crate) fn priority(&self) -> i64 {
+        i64::from(self.spec.priority.unwrap_or(0))
+    }
+
+    /// Returns the volume claims that it mounts.
+    #[must_use]
+    pub(crate) fn volume_claims(&self) -> Vec<&str> {
+        let volumes = self.spec.volumes.iter().flatten();
+        volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str())).collect()
+    }
+
     /// Returns what decides beside the nodes themselves.
     #[must_use]
     pub(crate) fn beyond_nodes(&self) -> Vec<&'static str> {

@@ -53,6 +53,7 @@ pub(crate) mod text;
 pub(crate) mod top;
 pub(crate) mod tree;
 pub mod validated;
+pub(crate) mod why;
 pub(crate) mod workloads;
 
 use serde::Serialize;

@@ -258,12 +258,13 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         ("describe", "workloads", &["describe", "workload", "a"]),
         ("tree", "workloads", &["tree", "a"]),
         ("free", "nodes", &["free"]),
+        ("why", "jobs", &["why", "a"]),
     ];
     for (verb, resource, command) in narrowing {
         suffices(verb, resource, command, &role_of(verb, resource));
     }
     // `logs jobs` is `logs`.
-    let single = ["logs", "events", "exec", "scale", "tree", "free"];
+    let single = ["logs", "events", "exec", "scale", "tree", "free", "why"];
     let name = |verb: &str, resource: &str| if single.contains(&verb) { verb.to_owned() } else { format!("{verb} {resource}") };
     let tried: Vec<String> = cases.iter().chain(narrowing).map(|(verb, resource, _)| name(verb, resource)).collect();
     let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();

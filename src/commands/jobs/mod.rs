@@ -14,3 +14,4 @@ pub(crate) mod restart;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod scale;
+pub(crate) mod why;

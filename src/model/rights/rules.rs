@@ -107,6 +107,17 @@ pub(crate) const FREE: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
 ];
 
+/// Why a job waits or died, beside finding it.
+pub(crate) const EXPLAIN: &[Rule] = &[
+    rule(Namespace, "", "pods", &["get"]).or("what a pod without a node asks for"),
+    rule(Cluster, "", "nodes", LIST).or("which nodes lack what"),
+    rule(Cluster, "", "pods", LIST).or("what is free, and who holds it"),
+    rule(Namespace, "", "resourcequotas", LIST).or("quotas, where no event tells of them"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("volumes that are not there yet"),
+    rule(Cluster, "storage.k8s.io", "storageclasses", &["get"]).or("storage classes"),
+    rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
+];
+
 /// Whether a job fits.
 pub(crate) const FIT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),

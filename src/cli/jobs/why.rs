@@ -1,0 +1,29 @@
+//! Arguments and help of `gpuctl why`.
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::format::OneFormat;
+use crate::cli::candidates;
+
+/// Say why a job waits, died or does not start: causes with evidence, and commands that help
+///
+/// Looks at the job, its pods, events, queue, quotas and volumes, and compares its pods with every node as the scheduler does. The first
+/// cause is the one whose removal alone would change most. What cannot be told from what is seen is `unknown`. docs/why.md explains each cause.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl why llama3-8b
+  gpuctl why team-a/llama3-8b -o json
+  gpuctl why deployment/web          a workload that gpuctl did not make
+  gpuctl why --all                   every job that waits or died")]
+pub(crate) struct Why {
+    /// Job, pod or workload, as NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME
+    #[arg(add = ArgValueCandidates::new(candidates::job_names), required_unless_present = "all", conflicts_with = "all")]
+    pub name: Option<String>,
+    /// Every job that waits or died, those with most GPUs first
+    #[arg(long)]
+    pub all: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: OneFormat,
+}

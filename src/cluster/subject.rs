@@ -1,0 +1,165 @@
+//! Reads what `why` is asked about when it is not a job of gpuctl's: a pod, or a workload of somebody else's, as a job with its pods. It
+//! also reads what a pod without a node asks for, and its volume claims.
+
+use std::collections::BTreeSet;
+
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::decode::{ListPage, WirePod};
+use super::jobs::WireOwner;
+use super::owner::{OwnerKind, PodOwner};
+use super::{Connection, Failure, unless_forbidden};
+use crate::model::labels::JOB;
+use crate::model::{Job, Pod, PodPhase};
+
+/// A pod that has no node, as far as placing it needs it.
+pub(crate) struct UnplacedPod {
+    pub name: String,
+    /// `None` where it may not be read.
+    pub spec: Option<Value>,
+    pub created_at: Option<Timestamp>,
+    pub nominated: Option<String>,
+}
+
+/// What a volume claim says of itself.
+pub(crate) struct ClaimReading {
+    pub bound: bool,
+    pub class: Option<String>,
+    /// `None` where the class may not be read.
+    pub class_exists: Option<bool>,
+    pub with_first_pod: bool,
+}
+
+/// When a holder of devices began, and when it must end.
+pub(crate) struct HolderReading {
+    pub since: Option<Timestamp>,
+    pub ends_by: Option<Timestamp>,
+}
+
+impl Connection {
+    /// Returns a pod as a job of one pod, and the name of the job of ours that it belongs to.
+    pub(crate) async fn pod_as_job(&self, namespace: &str, name: &str) -> Result<Option<(Job, Option<String>)>, Failure> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let Some(found) = self.find::<Value>(&path).await? else { return Ok(None) };
+        let text = found.to_string();
+        let Ok(wire) = serde_json::from_str::<WirePod<'_>>(&text) else { return Ok(None) };
+        let own = wire.metadata.labels.get(JOB).cloned();
+        Ok(Some((self.explained(of_pods(namespace, name, vec![wire.pod()])).await, own)))
+    }
+
+    /// Returns a workload of this name whose kind has pods of its own, with the word of the kind.
+    pub(crate) async fn workload_as_job(
+        &self,
+        kind: Option<&str>,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<(Job, &'static str)>, Failure> {
+        let wanted = |owner: &OwnerKind| kind.is_none_or(|kind| owner.word().eq_ignore_ascii_case(kind));
+        let kinds = OwnerKind::ALL.into_iter().filter(wanted);
+        let found = join_all(kinds.map(|owner| async move {
+            let path = owner.path(namespace, name);
+            (owner, unless_forbidden(self.find::<Value>(&path).await))
+        }));
+        for (owner, answer) in found.await {
+            let Some(object) = answer?.flatten() else { continue };
+            let text = object.to_string();
+            let Ok(mut job) = serde_json::from_str::<WireOwner<'_>>(&text).map(|object| object.job(owner)) else { continue };
+            let own = PodOwner::of_job(&job);
+            job.pods = self.pods_where(namespace, |pod| PodOwner::of(&pod.metadata) == own).await?;
+            return Ok(Some((self.explained(job).await, owner.word())));
+        }
+        Ok(None)
+    }
+
+    /// Returns pods with these names, as a job. What their owner says of itself is not known.
+    pub(crate) async fn pods_as_job(&self, namespace: &str, name: &str, names: &BTreeSet<String>) -> Result<Job, Failure> {
+        let pods = self.pods_where(namespace, |pod| names.contains(pod.metadata.name.as_ref())).await?;
+        Ok(self.explained(of_pods(namespace, name, pods)).await)
+    }
+
+    async fn pods_where(&self, namespace: &str, wanted: impl Fn(&WirePod<'_>) -> bool) -> Result<Vec<Pod>, Failure> {
+        let mut pods = Vec::new();
+        self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &[], |page| {
+            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
+            pods.extend(page.items.iter().filter(|pod| wanted(pod)).map(WirePod::pod));
+            Ok(())
+        })
+        .await?;
+        Ok(pods)
+    }
+
+    async fn explained(&self, job: Job) -> Job {
+        let mut jobs = [job];
+        self.explain_missing_pods(&mut jobs).await;
+        self.explain_pods_that_cannot_start(&mut jobs).await;
+        self.explain_queues(&mut jobs).await;
+        let [job] = jobs;
+        job
+    }
+
+    /// Returns the first pod of the job that has no node.
+    pub(crate) async fn unplaced(&self, job: &Job) -> Result<Option<UnplacedPod>, Failure> {
+        let waits = |pod: &&Pod| pod.node.is_none() && !pod.ended() && !pod.deleting;
+        let Some(pod) = job.current_pods().into_iter().find(waits) else { return Ok(None) };
+        let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
+        let unread = || UnplacedPod { name: pod.name.clone(), created_at: pod.created_at, nominated: None, spec: None };
+        let Some(found) = unless_forbidden(self.find::<Value>(&path).await)? else { return Ok(Some(unread())) };
+        let Some(mut found) = found else { return Ok(None) };
+        let nominated = found.pointer("/status/nominatedNodeName").and_then(Value::as_str);
+        let nominated = nominated.filter(|node| !node.is_empty()).map(ToOwned::to_owned);
+        Ok(Some(UnplacedPod { nominated, spec: Some(found["spec"].take()), ..unread() }))
+    }
+
+    /// Reads a volume claim; `Ok(None)` when there is none.
+    pub(crate) async fn claim_reading(&self, namespace: &str, name: &str) -> Result<Option<ClaimReading>, Failure> {
+        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
+        let Some(claim) = self.find::<Value>(&path).await? else { return Ok(None) };
+        let class = claim.pointer("/spec/storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty());
+        let bound = claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
+        let mut reading = ClaimReading { bound, class: class.map(ToOwned::to_owned), class_exists: None, with_first_pod: false };
+        if let Some(class) = class.filter(|_| !bound) {
+            let path = format!("/apis/storage.k8s.io/v1/storageclasses/{class}");
+            if let Ok(found) = self.find::<Value>(&path).await {
+                reading.class_exists = Some(found.is_some());
+                reading.with_first_pod = found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
+            }
+        }
+        Ok(Some(reading))
+    }
+
+    /// Reads when a Job began, and when its deadline ends it; of other holders only the pod tells.
+    pub(crate) async fn holder_reading(&self, namespace: &str, name: &str) -> HolderReading {
+        let (job, pod) = (OwnerKind::Job.path(namespace, name), format!("/api/v1/namespaces/{namespace}/pods/{name}"));
+        let (job, pod) = join(self.find::<Value>(&job), self.find::<Value>(&pod)).await;
+        let found = job.ok().flatten().or(pod.ok().flatten()).unwrap_or_default();
+        let since = found.pointer("/status/startTime").and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
+        let seconds = found.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
+        let ends_by = since.zip(seconds).and_then(|(since, seconds)| Timestamp::from_second(since.as_second() + seconds).ok());
+        HolderReading { since, ends_by }
+    }
+}
+
+/// Makes a job of pods alone: what they all did is what became of it.
+fn of_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
+    let all = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
+    let failed = pods.iter().any(|pod| pod.phase == PodPhase::Failed) && pods.iter().all(Pod::ended);
+    let condition = if all(PodPhase::Succeeded) { Some("Complete") } else { failed.then_some("Failed") };
+    let conditions = condition.map(|kind| (kind.to_owned(), (String::new(), String::new())));
+    Job {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        display_name: name.to_owned(),
+        uid: pods.first().map(|pod| pod.uid.clone()).unwrap_or_default(),
+        created_at: pods.iter().filter_map(|pod| pod.created_at).min(),
+        finished_at: pods.iter().filter_map(|pod| pod.ended_at).max().filter(|_| condition.is_some()),
+        deleting: !pods.is_empty() && pods.iter().all(|pod| pod.deleting),
+        pods_wanted: u32::try_from(pods.len()).unwrap_or(u32::MAX),
+        group_size: 1,
+        gpus_per_pod: pods.first().map(|pod| pod.gpus).unwrap_or_default(),
+        conditions: conditions.into_iter().collect(),
+        pods,
+        ..Job::default()
+    }
+}

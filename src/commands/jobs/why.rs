@@ -1,0 +1,62 @@
+//! `gpuctl why`: says why a job waits, died or does not start.
+
+use std::process::ExitCode;
+
+use crate::cli::jobs::why::Why;
+use crate::cluster::{Connection, Wanted};
+use crate::context::Context;
+use crate::diagnosis::Situation;
+use crate::error::Error;
+use crate::model::{Job, State, Status};
+use crate::observe::why::{self, Found};
+use crate::view::why::{WhyList, WhyRow, item, lines, text};
+use crate::view::{Format, document};
+
+pub(crate) async fn run(args: &Why, context: &Context) -> Result<ExitCode, Error> {
+    let format: Format = args.output.into();
+    context.terminal.set_format(format);
+    let connection = context.connect().await?;
+    let Some(name) = &args.name else { return all(&connection, format, context).await };
+    let (subject, job) = why::subject(&connection, name).await?;
+    let found = why::found(&connection, subject, job, None, context).await?;
+    let row = row(&found);
+    let answer = document(format, &item(&row));
+    context.terminal.print(&answer.unwrap_or_else(|| text(&row, context.terminal.look(), context.now())))?;
+    if found.answer.coverage.events == "forbidden" {
+        context.terminal.lack("you may not list events: what only they tell is missing");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn all(connection: &Connection, format: Format, context: &Context) -> Result<ExitCode, Error> {
+    let namespace = connection.namespace_is_explicit.then(|| connection.namespace.clone());
+    let selection = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await?;
+    if let Some(unseen) = selection.unseen() {
+        context.terminal.lack(&unseen);
+    }
+    let mut jobs: Vec<Job> = selection.jobs.into_iter().filter(has_something_to_tell).collect();
+    jobs.sort_by_key(|job| (std::cmp::Reverse(job.gpus()), job.namespace.clone(), job.name.clone()));
+    let mut found = why::all(connection, jobs, context).await?;
+    found.retain(|one| one.answer.situation != Situation::Fine);
+    let rows: Vec<WhyRow<'_>> = found.iter().map(row).collect();
+    if rows.is_empty() {
+        context.terminal.report("no job waits or died");
+    }
+    let answer = document(format, &WhyList { total: rows.len(), items: rows.iter().map(item).collect() });
+    context.terminal.print(&answer.unwrap_or_else(|| lines(&rows, context.terminal.look())))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns true for a job that does not simply run, and was not put to rest by somebody.
+fn has_something_to_tell(job: &Job) -> bool {
+    let state = State::of(job);
+    match state.status {
+        Status::Succeeded | Status::Paused => false,
+        Status::Running => state.reason.is_some(),
+        _ => true,
+    }
+}
+
+fn row(found: &Found) -> WhyRow<'_> {
+    WhyRow { name: &found.job.name, namespace: &found.job.namespace, kind: &found.subject.kind, answer: &found.answer }
+}

@@ -1,0 +1,65 @@
+//! Finds out why a job waits, why it died, why it hangs or why it is slow, from facts that others have read: it asks nobody anything.
+//! A cause that the facts do not tell is not guessed. docs/why.md explains the words of the causes.
+
+mod answer;
+mod by_words;
+mod candidates;
+mod causes;
+mod containers;
+mod dead;
+mod facts;
+mod nodes;
+mod placement;
+mod queued;
+mod refused;
+mod scheduler;
+mod shortage;
+mod waiting;
+
+pub(crate) use answer::{Answer, Cause, Coverage, HolderTime, Situation};
+pub(crate) use facts::{ClaimFact, ClaimState, Facts, PendingPod, Subject};
+pub(crate) use nodes::insufficient;
+
+use crate::model::{Job, State, Status};
+
+/// Finds out what the situation of a job is and why.
+#[must_use]
+pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
+    let job = facts.job;
+    let state = State::of(job);
+    let (situation, causes) = match state.status {
+        Status::Succeeded => (Situation::Fine, Vec::new()),
+        Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
+        Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
+        Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
+        Status::Pending => (Situation::Waiting, waiting::causes(facts, &state)),
+        // A service of which some pods serve, or none has ended yet, may still have something to tell.
+        Status::Running => match waiting::of_some(facts, &state) {
+            causes if causes.is_empty() => (Situation::Fine, causes),
+            causes => (Situation::Waiting, causes),
+        },
+    };
+    let mut answer = Answer { situation, since: since(job, situation), causes: answer::weighed(causes), ..Answer::default() };
+    if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
+        answer.situation = Situation::Unknown;
+    }
+    if let Some(pending) = &facts.pending {
+        answer.not_evaluated = pending.rules.beyond_nodes().into_iter().map(ToOwned::to_owned).collect();
+    }
+    answer.coverage = Coverage { nodes: facts.known_nodes(), events: facts.events_word() };
+    answer.sentence = answer::sentence(&job.name, &state, &answer);
+    answer
+}
+
+/// Returns since when it is so, as far as the pods tell.
+fn since(job: &Job, situation: Situation) -> Option<jiff::Timestamp> {
+    match situation {
+        Situation::Waiting => {
+            let waiting =
+                job.current_pods().into_iter().filter(|pod| !pod.ended() && !pod.ready).filter_map(|pod| pod.created_at);
+            waiting.min().or(job.created_at)
+        }
+        Situation::Dead => job.finished_at.or_else(|| job.pods.iter().filter_map(|pod| pod.ended_at).min()),
+        _ => job.ended_at().or_else(|| job.started_at()),
+    }
+}

@@ -1,0 +1,191 @@
+//! Why a job waits: a queue, a refusal, no room, or containers that do not start; in the order in which a pod comes to life.
+
+use super::answer::Cause;
+use super::facts::{ClaimState, Facts};
+use super::{containers, dead, placement, queued, refused};
+use crate::model::capacity::Amounts;
+use crate::model::{Pod, PodPhase, State, quantity};
+
+/// Seconds that a scheduler takes to look at a new pod, at the most.
+const LOOKED_AT_WITHIN: i64 = 10;
+
+/// Says who stopped a job that a person can let go again.
+#[must_use]
+pub(super) fn paused(facts: &Facts<'_>) -> Cause {
+    let job = facts.job;
+    if facts.subject.ours {
+        let kind = if job.kind.serves() { "service" } else { "job" };
+        let resume = format!("gpuctl resume job {}", facts.full_name());
+        return Cause::new("paused", format!("the {kind} is paused"), "job").proven("let it go on", Some(resume));
+    }
+    let (told, command) = if job.kind.serves() {
+        (
+            format!("{} has 0 replicas", facts.subject.kind),
+            format!("kubectl scale {}/{} -n {} --replicas 1", facts.subject.kind, job.name, job.namespace),
+        )
+    } else {
+        (
+            "it is suspended (spec.suspend)".to_owned(),
+            format!("kubectl patch job {} -n {} --type merge -p '{{\"spec\":{{\"suspend\":false}}}}'", job.name, job.namespace),
+        )
+    };
+    Cause::new("suspended", told, "job").proven("let it go on", Some(command))
+}
+
+/// Returns why a job waits.
+#[must_use]
+pub(super) fn causes(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
+    let job = facts.job;
+    if job.waits_in_queue() {
+        return queued::causes(facts);
+    }
+    let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| !pod.deleting).collect();
+    let mut found: Vec<Cause> = Vec::new();
+    let alive: Vec<&&Pod> = pods.iter().filter(|pod| !pod.ended()).collect();
+    let lacks = alive.len() + (job.pods_done as usize) < job.pods_wanted as usize;
+    if let Some(message) = job.create_failure.as_deref().filter(|_| lacks) {
+        found.push(refused::cause(facts, message));
+    } else if lacks && alive.is_empty() {
+        found.extend(by_quota(facts));
+    }
+    found.extend(unplaced(facts, &pods));
+    let placed: Vec<&&Pod> = alive.iter().copied().filter(|pod| pod.node.is_some()).collect();
+    // What one rank cannot do its peers wait for; each cause is told once.
+    found.extend(placed.iter().flat_map(|pod| containers::causes(facts, pod)));
+    if !placed.is_empty() && placed.len() < job.pods_wanted as usize && !job.kind.serves() && !found.is_empty() {
+        let told = format!(
+            "{} of {} pods have nodes and hold {} GPUs while they wait for the others",
+            placed.len(),
+            job.pods_wanted,
+            job.gpus_held()
+        );
+        let cause = Cause::new("peers-waiting", told, "pod");
+        found
+            .push(cause.helps("submit it anew so that its pods are placed together", Some("gpuctl explain job.gang".to_owned())));
+    }
+    if found.is_empty() {
+        found.extend(between_tries(facts, &pods, state));
+    }
+    found
+}
+
+/// Returns why some pods of a service that serves are not ready.
+#[must_use]
+pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
+    if state.running >= state.wanted && state.reason.is_none() {
+        return Vec::new();
+    }
+    let found = causes(facts, state);
+    if found.is_empty() && state.reason.as_deref() == Some("RollingOut") {
+        let told = "a new version is replacing the old one".to_owned();
+        return vec![Cause::new("rollout-waiting", told, "job")];
+    }
+    found
+}
+
+/// Returns why a pod has no node.
+fn unplaced(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
+    let Some(pending) = &facts.pending else { return Vec::new() };
+    let gates = pending.rules.gates();
+    if !gates.is_empty() {
+        let told = format!("{} is held back by the scheduling gate {}", pending.name, gates.join(", "));
+        return vec![Cause::new("scheduling-gate", told, "pod").helps("whatever set the gate must remove it", None)];
+    }
+    if pending.unscheduled.is_none() {
+        let age = pending.created_at.map_or(0, |at| facts.now.as_second() - at.as_second());
+        let scheduler = pending.rules.scheduler();
+        if age < LOOKED_AT_WITHIN {
+            return Vec::new();
+        }
+        let told = format!("{scheduler} has not looked at {} in {age} s: no such scheduler runs", pending.name);
+        let cause = Cause::new("scheduler-absent", told, "pod").at(pending.created_at);
+        return vec![cause.helps("see which schedulers run", Some("kubectl get pods -A | grep -i scheduler".to_owned()))];
+    }
+    if let Some(node) = &pending.nominated {
+        let told = format!("pods of lower priority on {node} are being ended to make room for {}", pending.name);
+        return vec![Cause::new("preemption-pending", told, "pod")];
+    }
+    let mut found = claims(facts);
+    // A claim that waits for its first pod does not hold the pod up.
+    if found.is_empty() {
+        found = placement::causes(facts, pending);
+    }
+    if let Some(event) = facts.event(&["TriggeredScaleUp", "Nominated"]) {
+        let told = format!("an autoscaler brings a node: {}", event.message);
+        let starting = Cause::new("node-starting", told, "events").at(event.at);
+        found.insert(0, starting);
+    }
+    let _ = pods;
+    found
+}
+
+/// Returns what keeps its volume claims from being mounted.
+fn claims(facts: &Facts<'_>) -> Vec<Cause> {
+    let namespace = &facts.job.namespace;
+    let cause = |claim: &super::ClaimFact| {
+        let name = &claim.name;
+        Some(match &claim.state {
+            ClaimState::Missing => {
+                Cause::new("claim-missing", format!("volume claim {name} of {namespace} does not exist"), "inventory")
+                    .helps("see which there are", Some(format!("gpuctl get claims --all -n {namespace}")))
+            }
+            ClaimState::Unbound { class: Some(class), class_exists: Some(false), .. } => {
+                let told = format!("volume claim {name} wants storage class {class}, which does not exist");
+                Cause::new("storage-class-missing", told, "inventory")
+                    .helps("choose one that there is", Some("kubectl get storageclasses".to_owned()))
+            }
+            ClaimState::Unbound { with_first_pod: true, .. } | ClaimState::Bound | ClaimState::Unreadable => return None,
+            ClaimState::Unbound { class, .. } => {
+                let class = class.as_ref().map_or("no storage class".to_owned(), |class| format!("storage class {class}"));
+                let told = format!("volume claim {name} ({class}) has no volume yet");
+                Cause::new("claim-pending", told, "inventory")
+                    .helps("see what its provisioner says", Some(format!("kubectl describe pvc {name} -n {namespace}")))
+            }
+        })
+    };
+    facts.claims.iter().filter_map(cause).collect()
+}
+
+/// Returns the quota that leaves too little for one more pod, where no event tells of a refusal.
+fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
+    let job = facts.job;
+    let requests: Amounts = [("cpu", &job.cpu), ("memory", &job.memory)]
+        .into_iter()
+        .filter_map(|(resource, text)| Some((resource.to_owned(), quantity::milli(text.as_deref()?)?)))
+        .collect();
+    for quota in facts.quotas.iter().filter(|quota| !quota.scoped) {
+        for (key, hard) in &quota.hard {
+            let resource = key.strip_prefix("requests.").unwrap_or(key);
+            let wanted = match resource {
+                "pods" => 1000,
+                resource if crate::model::gpu::is_device(resource) => i128::from(job.gpus_per_pod.0) * 1000,
+                resource => requests.get(resource).copied().unwrap_or(0),
+            };
+            let used = quota.used.get(key).and_then(|used| quantity::milli(used)).unwrap_or(0);
+            let Some(limit) = quantity::milli(hard) else { continue };
+            if wanted > 0 && used + wanted > limit {
+                let told = format!(
+                    "quota {} of {} is used up: {} of {hard} {key} used",
+                    quota.name,
+                    quota.namespace,
+                    quota.used.get(key).map_or("0", String::as_str)
+                );
+                return Some(Cause::new("quota", told, "inventory"));
+            }
+        }
+    }
+    None
+}
+
+/// Returns what ended the last try of a job that tries again.
+fn between_tries(facts: &Facts<'_>, pods: &[&Pod], state: &State) -> Vec<Cause> {
+    let failed = pods.iter().filter(|pod| pod.phase == PodPhase::Failed).min_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
+    let Some(failed) = failed else { return Vec::new() };
+    let why = dead::of_pod(facts, failed);
+    let told = format!(
+        "its last try failed, and it tries again ({} retries in all): {}",
+        facts.job.retries,
+        state.message.as_deref().unwrap_or(why.word)
+    );
+    vec![Cause::new("crash-loop", told, "pod").at(failed.ended_at), why]
+}

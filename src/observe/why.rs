@@ -1,0 +1,199 @@
+//! Reads what `why` needs to know of one job, several reads at a time, and hands it to the diagnosis. What may not be read is left out.
+
+use std::collections::BTreeSet;
+
+use futures::future::{join_all, join4};
+
+use crate::cluster::{Connection, requests, unless_forbidden};
+use crate::context::Context;
+use crate::diagnosis::{Answer, ClaimFact, ClaimState, Facts, HolderTime, PendingPod, Subject, diagnose};
+use crate::error::{Error, ErrorKind};
+use crate::lookup::{self, Purpose};
+use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
+use crate::model::room::Room;
+use crate::model::{Inventory, Job, JobKind, Nodes, Pod, PodPhase};
+use crate::observe::workloads;
+use crate::render::PodRules;
+
+/// A job with the answer about it.
+pub(crate) struct Found {
+    pub subject: Subject,
+    pub job: Job,
+    pub answer: Answer,
+}
+
+/// Nodes and what is free on them, which one run reads once.
+pub(crate) struct Place {
+    nodes: Nodes,
+    room: Option<Room>,
+}
+
+impl Place {
+    pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
+        let nodes = connection.nodes().await?;
+        let room = match &nodes {
+            Nodes::Listed(nodes) => connection.room(nodes).await?,
+            Nodes::Published(_) | Nodes::Hidden => None,
+        };
+        Ok(Self { nodes, room })
+    }
+
+    /// Knows the nodes alone: for a job whose pods all have one.
+    async fn of_nodes(connection: &Connection) -> Result<Self, Error> {
+        Ok(Self { nodes: connection.nodes().await?, room: None })
+    }
+}
+
+/// The exit code of a container that SIGKILL ended.
+const KILLED: i32 = 137;
+
+/// Finds what was named, a job of ours first, then a pod, then a workload of anybody's.
+pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let missing = if parts.len() <= 2 {
+        match lookup::job(connection, text, Purpose::Read).await {
+            Ok(job) => return Ok((Subject { kind: job.kind.word().to_owned(), ours: true }, job)),
+            Err(error) if error.kind == ErrorKind::NotFound => error,
+            Err(error) => return Err(error),
+        }
+    } else {
+        Error::usage(format!("`{text}` is not a name")).hint("NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME")
+    };
+    let (kind, namespace, name) = match parts.as_slice() {
+        [name] => (None, connection.namespace.as_str(), *name),
+        [first, name] if is_kind(first) => (Some(*first), connection.namespace.as_str(), *name),
+        [namespace, name] => (None, *namespace, *name),
+        [namespace, kind, name] => (Some(*kind), *namespace, *name),
+        _ => return Err(missing),
+    };
+    let kind = kind.map(|kind| kind.trim_end_matches('s').to_ascii_lowercase());
+    if kind.as_deref().is_none_or(|kind| kind == "pod")
+        && let Some((job, _)) = connection.pod_as_job(namespace, name).await?
+    {
+        return Ok((Subject { kind: "pod".to_owned(), ours: false }, job));
+    }
+    if let Some((job, word)) = connection.workload_as_job(kind.as_deref(), namespace, name).await? {
+        let ours = job.labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
+        return Ok((Subject { kind: word.to_owned(), ours }, job));
+    }
+    let owners = connection.owners(connection.namespace_is_explicit.then_some(connection.namespace.as_str())).await?;
+    let found = owners.forest.workloads(&Inventory::default());
+    let Ok(workload) = workloads::named(&found, text) else { return Err(missing) };
+    let pods: BTreeSet<String> = workload.pods.iter().map(|pod| pod.name.clone()).collect();
+    let job = connection.pods_as_job(&workload.top.namespace, &workload.top.name, &pods).await?;
+    Ok((Subject { kind: workload.top.kind.to_ascii_lowercase(), ours: false }, job))
+}
+
+fn is_kind(text: &str) -> bool {
+    const KINDS: [&str; 5] = ["pod", "job", "deployment", "statefulset", "leaderworkerset"];
+    KINDS.contains(&text.trim_end_matches('s').to_ascii_lowercase().as_str())
+}
+
+/// Reads what is known of a job and finds out why.
+pub(crate) async fn found(
+    connection: &Connection,
+    subject: Subject,
+    job: Job,
+    place: Option<&Place>,
+    context: &Context,
+) -> Result<Found, Error> {
+    let waits = job.pods.iter().any(|pod| pod.node.is_none() && !pod.ended());
+    let starts = job.pods.iter().any(|pod| pod.phase == PodPhase::Pending);
+    let own_place = async {
+        match place {
+            Some(_) => Ok(None),
+            None if waits => Place::of(connection).await.map(Some),
+            None if starts => Place::of_nodes(connection).await.map(Some),
+            None => Ok(Some(Place { nodes: Nodes::Hidden, room: None })),
+        }
+    };
+    let quotas = async {
+        let none_made = job.pods.iter().all(Pod::ended) && job.create_failure.is_none() && !job.suspended;
+        if none_made { connection.quotas(Some(&job.namespace)).await.unwrap_or_default() } else { Vec::new() }
+    };
+    let (events, unplaced, own_place, quotas) =
+        join4(connection.job_events(&job), connection.unplaced(&job), own_place, quotas).await;
+    let mut events = unless_forbidden(events)?;
+    if let (Some(events), Some(node)) = (&mut events, killed_on(&job)) {
+        events.extend(connection.node_events(node).await.unwrap_or_default());
+    }
+    let own_place = own_place?;
+    let place = place.or(own_place.as_ref()).expect("a place is given or read");
+    let unplaced = unplaced?;
+    let is_read = unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
+    let pending = unplaced.map(|pod| {
+        let of_model = job.pods.iter().find(|one| one.name == pod.name);
+        let spec = pod.spec.unwrap_or_default();
+        let whole = serde_json::json!({"spec": spec});
+        let grouped = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
+        PendingPod {
+            created_at: pod.created_at,
+            rules: PodRules::of(&spec),
+            requests: requests(&whole),
+            nominated: pod.nominated,
+            unscheduled: of_model.and_then(|one| one.unscheduled.clone()),
+            together: if grouped { u64::from(job.pods_wanted) } else { 1 },
+            name: pod.name,
+        }
+    });
+    let names: BTreeSet<&str> = pending.iter().flat_map(|pod| pod.rules.volume_claims()).collect();
+    let claims = join_all(names.into_iter().map(|name| claim(connection, &job.namespace, name))).await;
+    let mut facts = Facts {
+        now: context.now(),
+        subject: &subject,
+        job: &job,
+        events: events.as_deref(),
+        pending,
+        nodes: &place.nodes,
+        // What a pod asks for that may not be read cannot be compared with what is free.
+        room: place.room.as_ref().filter(|_| is_read),
+        claims,
+        quotas,
+        holders: Vec::new(),
+        last_words: Vec::new(),
+    };
+    let mut answer = diagnose(&facts);
+    let held: Vec<HolderTime> = answer.causes.iter().flat_map(|cause| cause.holders.clone()).collect();
+    if !held.is_empty() {
+        facts.holders = join_all(held.into_iter().map(|holder| times(connection, holder))).await;
+        answer = diagnose(&facts);
+    }
+    drop(facts);
+    Ok(Found { subject, job, answer })
+}
+
+/// Returns the node of a container that was killed and not by a limit of its own: the node may have run out of memory.
+fn killed_on(job: &Job) -> Option<&str> {
+    let killed = |pod: &&Pod| {
+        pod.containers.iter().filter_map(|one| one.terminated.as_ref()).any(|end| end.code == KILLED && end.reason != "OOMKilled")
+    };
+    job.pods.iter().find(killed)?.node.as_deref()
+}
+
+async fn times(connection: &Connection, holder: HolderTime) -> HolderTime {
+    let Some((namespace, name)) = holder.name.split_once('/') else { return holder };
+    let read = connection.holder_reading(namespace, name).await;
+    HolderTime { since: read.since, ends_by: read.ends_by, ..holder }
+}
+
+async fn claim(connection: &Connection, namespace: &str, name: &str) -> ClaimFact {
+    let state = match connection.claim_reading(namespace, name).await {
+        Ok(None) => ClaimState::Missing,
+        Ok(Some(read)) if read.bound => ClaimState::Bound,
+        Ok(Some(read)) => {
+            ClaimState::Unbound { class: read.class, class_exists: read.class_exists, with_first_pod: read.with_first_pod }
+        }
+        Err(_) => ClaimState::Unreadable,
+    };
+    ClaimFact { name: name.to_owned(), state }
+}
+
+/// Finds out about every job of ours that waits or is dead, those with most GPUs first.
+pub(crate) async fn all(connection: &Connection, jobs: Vec<Job>, context: &Context) -> Result<Vec<Found>, Error> {
+    let place = Place::of(connection).await?;
+    let read = jobs.into_iter().map(|job| {
+        let subject = Subject { kind: job.kind.word().to_owned(), ours: true };
+        found(connection, subject, job, Some(&place), context)
+    });
+    join_all(read).await.into_iter().collect()
+}

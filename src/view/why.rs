@@ -1,0 +1,221 @@
+//! Renders why a job waits, died, hangs or is slow: a sentence, the causes with what they rest on, and commands that help.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::TextStyle;
+use super::text::{age, clean, count, span, wrapped};
+use crate::diagnosis::{Answer, Cause, HolderTime};
+
+/// Bytes of one answer in JSON, so that hundreds of them can be read at once.
+const LARGEST: usize = 2048;
+/// Characters of one text in JSON.
+const LONGEST: usize = 240;
+
+/// The answer of `why -o json`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WhyItem<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    kind: &'a str,
+    situation: &'static str,
+    since: Option<Timestamp>,
+    sentence: String,
+    causes: Vec<CauseItem>,
+    not_evaluated: &'a [String],
+    coverage: CoverageItem,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CauseItem {
+    cause: &'static str,
+    weight: f64,
+    nodes: Option<u64>,
+    evidence: Vec<EvidenceItem>,
+    holders: Vec<HolderItem>,
+    helps: Vec<HelpItem>,
+}
+
+#[derive(Serialize)]
+struct EvidenceItem {
+    what: String,
+    #[serde(rename = "where")]
+    seen_in: &'static str,
+    at: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HolderItem {
+    namespace: String,
+    name: String,
+    gpus: u64,
+    since: Option<Timestamp>,
+    ends_by: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
+struct HelpItem {
+    text: String,
+    command: Option<String>,
+    proven: bool,
+}
+
+#[derive(Serialize)]
+struct CoverageItem {
+    /// `null` where nodes may not be listed.
+    nodes: Option<usize>,
+    events: &'static str,
+}
+
+/// The answer of `why --all -o json`.
+#[derive(Serialize)]
+pub(crate) struct WhyList<'a> {
+    pub total: usize,
+    pub items: Vec<WhyItem<'a>>,
+}
+
+/// A job with the answer about it.
+#[derive(Clone, Copy)]
+pub(crate) struct WhyRow<'a> {
+    pub name: &'a str,
+    pub namespace: &'a str,
+    pub kind: &'a str,
+    pub answer: &'a Answer,
+}
+
+fn cut(text: &str) -> String {
+    let text = clean(text);
+    if text.chars().count() <= LONGEST { text.into_owned() } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
+}
+
+/// Returns the answer, at most 2 KB of it: what weighs least is left out first.
+#[must_use]
+pub(crate) fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
+    let answer = row.answer;
+    let mut item = WhyItem {
+        name: row.name,
+        namespace: row.namespace,
+        kind: row.kind,
+        situation: answer.situation.word(),
+        since: answer.since,
+        sentence: cut(&answer.sentence),
+        causes: answer.causes.iter().map(cause_item).collect(),
+        not_evaluated: &answer.not_evaluated,
+        coverage: CoverageItem { nodes: answer.coverage.nodes, events: answer.coverage.events },
+    };
+    while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST && shorten(&mut item.causes) {}
+    item
+}
+
+/// Leaves out one thing; false when only the first cause with one evidence is left.
+fn shorten(causes: &mut Vec<CauseItem>) -> bool {
+    let long = causes.iter_mut().rev().find(|cause| cause.evidence.len() + cause.holders.len() + cause.helps.len() > 2);
+    if let Some(cause) = long {
+        if cause.evidence.len() > 1 {
+            cause.evidence.pop();
+        } else if cause.holders.len() > 1 || cause.helps.is_empty() {
+            cause.holders.pop();
+        } else {
+            cause.helps.pop();
+        }
+        return true;
+    }
+    if causes.len() > 1 {
+        causes.pop();
+        return true;
+    }
+    false
+}
+
+fn cause_item(cause: &Cause) -> CauseItem {
+    CauseItem {
+        cause: cause.word,
+        weight: cause.weight,
+        nodes: cause.nodes,
+        evidence: cause
+            .evidence
+            .iter()
+            .map(|one| EvidenceItem { what: cut(&one.what), seen_in: one.seen_in, at: one.at })
+            .collect(),
+        holders: cause.holders.iter().map(holder_item).collect(),
+        helps: cause
+            .helps
+            .iter()
+            .map(|help| HelpItem { text: cut(&help.text), command: help.command.as_deref().map(cut), proven: help.proven })
+            .collect(),
+    }
+}
+
+fn holder_item(holder: &HolderTime) -> HolderItem {
+    let (namespace, name) = holder.name.split_once('/').unwrap_or(("", &holder.name));
+    HolderItem {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        gpus: holder.gpus,
+        since: holder.since,
+        ends_by: holder.ends_by,
+    }
+}
+
+/// Returns the answer for people.
+#[must_use]
+pub(crate) fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
+    let answer = row.answer;
+    let sentence = clean(&answer.sentence);
+    let mut text = format!("{}\n", wrapped(&sentence, 2, look).trim_end());
+    let mut line = |indent: usize, what: &str| {
+        let room = " ".repeat(indent);
+        text.push_str(&format!("{room}{}\n", wrapped(&clean(what), indent + 2, look).trim_end()));
+    };
+    for (index, cause) in answer.causes.iter().enumerate() {
+        let nodes = cause.nodes.map_or(String::new(), |nodes| format!(" on {}", count(nodes, "node")));
+        line(2, &format!("{}{nodes}", cause.word));
+        // The sentence has told the first of them.
+        for evidence in cause.evidence.iter().skip(usize::from(index == 0)) {
+            let at = evidence.at.map_or(String::new(), |at| format!(" ({} ago, {})", age(Some(at), now), evidence.seen_in));
+            line(4, &format!("{}{at}", evidence.what));
+        }
+        for holder in &cause.holders {
+            line(4, &held(holder, now));
+        }
+        for help in &cause.helps {
+            line(4, &format!("{}{}", if help.proven { "" } else { "perhaps: " }, help.text));
+            // A command is there to be pasted, so it stays on one line.
+            if let Some(command) = &help.command {
+                text_of_command(&mut line, command);
+            }
+        }
+    }
+    if !answer.not_evaluated.is_empty() {
+        line(2, &format!("not evaluated: {}", answer.not_evaluated.join(", ")));
+    }
+    text
+}
+
+fn text_of_command(line: &mut impl FnMut(usize, &str), command: &str) {
+    line(6, command);
+}
+
+fn held(holder: &HolderTime, now: Timestamp) -> String {
+    let since = holder.since.map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
+    let ends = match holder.ends_by {
+        Some(at) if at > now => format!(", and must end within {}", span(at.duration_since(now))),
+        _ => String::new(),
+    };
+    format!("held by {}: {}{since}{ends}", clean(&holder.name), count(holder.gpus, "GPU"))
+}
+
+/// Returns one line for each job: `why --all`.
+#[must_use]
+pub(crate) fn lines(rows: &[WhyRow<'_>], look: TextStyle) -> String {
+    rows.iter()
+        .map(|row| {
+            let cause = row.answer.causes.first().map_or("unknown", |cause| cause.word);
+            let line = format!("{}/{}  {cause}: {}", row.namespace, row.name, clean(&row.answer.sentence));
+            format!("{}\n", wrapped(&line, 2, look).trim_end())
+        })
+        .collect()
+}

@@ -1,0 +1,132 @@
+//! Jobs that ended and should not have.
+
+use serde_json::{Value, json};
+
+use crate::setup::{Setup, Told, ended, gpus, job, job_with, pod, service, status, with};
+
+fn disrupted(reason: &str, message: &str) -> Value {
+    json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}]})
+}
+
+pub fn setups() -> Vec<Setup> {
+    let new = |title: &str, truth| Setup::new("dead", title, truth).nodes([gpus(0)]);
+    let of = |title: &str, truth, annotations: Value| new(title, truth).objects([job_with(1, pod(1), annotations)]);
+    let evicted = |message: &str| ended(137, "Error", json!({"reason": "Evicted", "message": message}));
+    let gone = |one: Setup| one.act(&["delete", "pods", "--all", "--wait=false", "--force", "--grace-period=0"]);
+    let coded = {
+        let rule = json!({"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]});
+        with(job_with(1, pod(1), ended(42, "Error", json!({}))), json!({"spec": {"podFailurePolicy": rule}}))
+    };
+    let late = with(job(1, pod(1)), json!({"spec": {"activeDeadlineSeconds": 2}}));
+    let lost = json!({"phase": "Running", "conditions": [{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False"}],
+        "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": true, "started": true, "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-01-31T10:00:00Z"}}}]});
+    let mut leaving = job_with(1, pod(1), json!({"sandbox/silent": "yes"}));
+    leaving["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    let bare = |annotations: Value| {
+        let mut spec = pod(1);
+        spec["nodeName"] = json!(format!("{}-0", crate::setup::NS));
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": annotations}, "spec": spec})
+    };
+    vec![
+        of("exit 1", "exit-code", ended(1, "Error", json!({}))),
+        of("exit 2", "exit-code", ended(2, "Error", json!({}))),
+        of("exit 127", "exit-code", ended(127, "Error", json!({}))),
+        of("SIGSEGV", "signal", ended(139, "Error", json!({}))),
+        of("SIGABRT", "signal", ended(134, "Error", json!({}))),
+        of("SIGKILL by nobody known", "signal", ended(137, "Error", json!({}))),
+        of("SIGBUS", "signal", ended(135, "Error", json!({}))),
+        of("too little memory", "oom-container", ended(137, "OOMKilled", json!({}))),
+        new("too little memory in a pod of others", "oom-container").objects([bare(ended(137, "OOMKilled", json!({})))]),
+        Setup {
+            told: vec![Told {
+                reason: "SystemOOM",
+                message: "System OOM encountered, victim process: python, pid: 4242",
+                warning: true,
+                about: "Node",
+            }],
+            ..of("a node without memory", "oom-node", ended(137, "Error", json!({})))
+                .without_nodes("signal")
+                .without_events("signal")
+        },
+        of(
+            "disk of the node",
+            "evicted-disk",
+            evicted("The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 1Gi."),
+        ),
+        of(
+            "its own disk limit",
+            "evicted-disk",
+            evicted("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi."),
+        ),
+        of(
+            "an emptyDir that is full",
+            "evicted-disk",
+            evicted("Usage of EmptyDir volume \"scratch\" exceeds the limit \"10Gi\"."),
+        ),
+        of(
+            "memory of the node",
+            "evicted-memory",
+            evicted("The node was low on resource: memory. Threshold quantity: 100Mi, available: 20Mi."),
+        ),
+        of(
+            "preempted",
+            "preempted",
+            ended(
+                143,
+                "Error",
+                disrupted("PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod"),
+            ),
+        ),
+        of("drained", "node-drained", ended(143, "Error", disrupted("EvictionByEvictionAPI", "Eviction API: evicting"))),
+        of(
+            "a taint of its node",
+            "node-lost",
+            ended(143, "Error", disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")),
+        ),
+        of(
+            "a node that was shut down",
+            "node-lost",
+            ended(
+                143,
+                "Error",
+                json!({"reason": "NodeShutdown", "message": "Pod was terminated in response to imminent node shutdown."}),
+            ),
+        ),
+        of("a node that does not answer", "node-lost", status(lost.clone())),
+        new("a node that does not answer, of a service", "node-lost").objects([service(1, pod(1), status(lost))]),
+        new("a deadline", "deadline").objects([late]),
+        of(
+            "a deadline of the pod",
+            "deadline",
+            ended(
+                143,
+                "Error",
+                json!({"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}),
+            ),
+        ),
+        of(
+            "no such program",
+            "start-error",
+            ended(
+                128,
+                "StartError",
+                json!({"containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 128, "reason": "StartError", "message": "exec: \"trian\": executable file not found in $PATH"}}}]}),
+            ),
+        ),
+        of(
+            "a node that refuses the pod",
+            "start-error",
+            status(
+                json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed due to requested number of devices unavailable"}),
+            ),
+        ),
+        of("a check that kills", "probe-killed", ended(137, "Error", json!({})))
+            .told("Killing", "Container main failed liveness probe, will be restarted")
+            .without_events("signal"),
+        gone(of("its pods are gone", "retries-exhausted", ended(1, "Error", json!({})))),
+        gone(new("its pods are gone, and its policy kept the code", "exit-code").objects([coded])),
+        new("being deleted", "deleted").objects([leaving]).act(&["delete", "job", "train", "--wait=false"]),
+    ]
+}

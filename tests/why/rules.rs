@@ -1,0 +1,142 @@
+//! Jobs that a rule holds back: quotas, policies, webhooks, gates, volumes that are not there.
+
+use serde_json::{Value, json};
+
+use crate::room::mounts;
+use crate::setup::{GPU, NS, Setup, container, gpus, holder, job, job_with, pod, service, with};
+
+fn quota(hard: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": hard}})
+}
+
+fn limits(limit: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": [limit]}})
+}
+
+fn claim(class: Value) -> Value {
+    with(
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}}}}),
+        json!({"spec": {"storageClassName": class}}),
+    )
+}
+
+fn policy() -> [Value; 2] {
+    [
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": NS},
+            "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+                "operations": ["CREATE"], "resources": ["pods"]}]},
+                "validations": [{"expression": "has(object.metadata.labels.team)", "message": "pods must name their team"}]}}),
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": NS},
+            "spec": {"policyName": NS, "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NS}}}}}),
+    ]
+}
+
+/// A webhook that must be asked and has no server.
+fn dead_webhook() -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": NS},
+        "webhooks": [{"name": "guard.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+            "timeoutSeconds": 2, "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NS}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}]})
+}
+
+pub fn setups() -> Vec<Setup> {
+    let new = |title: &str, truth| Setup::new("rules", title, truth).nodes([gpus(0)]);
+    let on_host = with(pod(1), json!({"volumes": [{"name": "host", "hostPath": {"path": "/data"}}]}));
+    let suspended = |labels: bool| {
+        let mut one = with(job(1, pod(1)), json!({"spec": {"suspend": true}}));
+        // Kubernetes gives a Job without labels those of its pods.
+        if !labels {
+            one["metadata"]["labels"] = json!({"team": "a"});
+        }
+        one
+    };
+    let mut foreign = service(0, pod(1), json!({}));
+    foreign["metadata"]["labels"] = json!({});
+    let class = |mode: &str| {
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": format!("{NS}-class")},
+            "provisioner": "example.com/nobody", "volumeBindingMode": mode})
+    };
+    vec![
+        new("GPUs of the quota are used", "quota")
+            .before([quota(json!({"requests.nvidia.com/gpu": "4"})), holder(0, &json!({GPU: "4"}))])
+            .objects([job(1, pod(1))]),
+        new("a quota of pods", "quota")
+            .before([quota(json!({"pods": "1"})), holder(0, &json!({GPU: "1"}))])
+            .objects([job(1, pod(1))]),
+        new("a quota of GPUs and a service", "quota")
+            .before([quota(json!({"requests.nvidia.com/gpu": "4"})), holder(0, &json!({GPU: "4"}))])
+            .objects([service(1, pod(2), json!({}))]),
+        // Without its event nothing tells that the quota counts what the pod does not set.
+        new("a quota of CPU and a pod without", "quota")
+            .before([quota(json!({"requests.cpu": "100"}))])
+            .objects([job(1, pod(1))])
+            .without_events("unknown"),
+        new("a LimitRange", "limit-range")
+            .before([limits(json!({"type": "Container", "max": {"cpu": "2"}}))])
+            .objects([job(1, container(pod(1), json!({"resources": {"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}})))])
+            .without_events("unknown"),
+        new("a LimitRange of memory and a service", "limit-range")
+            .before([limits(json!({"type": "Container", "max": {"memory": "2Gi"}}))])
+            .objects([service(
+                1,
+                container(pod(1), json!({"resources": {"requests": {"memory": "4Gi"}, "limits": {"memory": "4Gi"}}})),
+                json!({}),
+            )]),
+        Setup {
+            judged: vec![("/v1/pods", "image must come from our registry")],
+            ..new("a webhook", "webhook-denied").objects([job(1, pod(1))]).without_events("unknown")
+        },
+        Setup {
+            judged: vec![("/v1/pods", "no cost center")],
+            ..new("a webhook and a service", "webhook-denied").objects([service(1, pod(1), json!({}))])
+        },
+        new("a webhook that is down", "webhook-down")
+            .before([dead_webhook()])
+            .objects([job(1, pod(1))])
+            .without_events("unknown"),
+        new("a webhook that is down, and a service", "webhook-down").before([dead_webhook()]).objects([service(
+            1,
+            pod(1),
+            json!({}),
+        )]),
+        new("a policy", "policy-denied").before(policy()).objects([job(1, pod(1))]).without_events("unknown"),
+        Setup {
+            namespace_labels: json!({"pod-security.kubernetes.io/enforce": "baseline"}),
+            ..new("Pod Security", "pod-security").objects([job(1, on_host)]).without_events("unknown")
+        },
+        Setup {
+            namespace_labels: json!({"pod-security.kubernetes.io/enforce": "restricted"}),
+            ..new("restricted Pod Security and a service", "pod-security").objects([service(1, pod(1), json!({}))])
+        },
+        new("no such PriorityClass", "priority-class-missing").objects([service(
+            1,
+            with(pod(1), json!({"priorityClassName": "nobody-made-it"})),
+            json!({}),
+        )]),
+        new("paused", "paused").objects([suspended(true)]),
+        new("a paused service", "paused").objects([service(0, pod(1), json!({}))]),
+        Setup { subject: "train", ..new("suspended by somebody else", "suspended").objects([suspended(false)]) },
+        new("a workload of others with no replicas", "suspended").objects([foreign]),
+        new("a scheduling gate", "scheduling-gate")
+            .objects([job(1, with(pod(1), json!({"schedulingGates": [{"name": "example.com/wait"}]})))]),
+        new("no such scheduler", "scheduler-absent").objects([job(1, with(pod(1), json!({"schedulerName": "nobody"})))]),
+        new("no such claim", "claim-missing").objects([job(1, mounts(pod(1), "nothing"))]),
+        new("a claim without a volume", "claim-pending")
+            .before([class("Immediate"), claim(json!(format!("{NS}-class")))])
+            .objects([job(1, mounts(pod(1), "data"))]),
+        new("a claim without a class", "claim-pending").before([claim(json!(""))]).objects([job(1, mounts(pod(1), "data"))]),
+        // The storage class is the cluster's: who may not read it sees a claim without a volume.
+        new("no such storage class", "storage-class-missing")
+            .before([claim(json!(format!("{NS}-typo")))])
+            .objects([job(1, mounts(pod(1), "data"))])
+            .without_nodes("claim-pending"),
+        new("a gated bare annotation", "scheduling-gate").objects([job_with(
+            2,
+            with(pod(2), json!({"schedulingGates": [{"name": "example.com/quota"}]})),
+            json!({"a": "b"}),
+        )]),
+    ]
+}
