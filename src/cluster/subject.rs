@@ -135,10 +135,22 @@ impl Connection {
         let (job, pod) = join(self.find::<Value>(&job), self.find::<Value>(&pod)).await;
         let found = job.ok().flatten().or(pod.ok().flatten()).unwrap_or_default();
         let since = found.pointer("/status/startTime").and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
-        let seconds = found.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
+        let seconds =
+            DEADLINES.iter().find_map(|pointer| found.pointer(pointer).and_then(Value::as_i64)).or_else(|| supervised(&found));
         let ends_by = since.zip(seconds).and_then(|(since, seconds)| Timestamp::from_second(since.as_second() + seconds).ok());
         HolderReading { since, ends_by }
     }
+}
+
+/// Where Jobs and pods keep how many seconds they may run.
+const DEADLINES: [&str; 2] = ["/spec/activeDeadlineSeconds", "/spec/template/spec/activeDeadlineSeconds"];
+
+/// Returns the seconds that our supervisor of ranks gives a job.
+fn supervised(job: &Value) -> Option<i64> {
+    let words = job.pointer("/spec/template/spec/containers/0/command")?.as_array()?;
+    let at = words.iter().position(|word| word == "--max-runtime")?;
+    let seconds: f64 = words.get(at + 1)?.as_str()?.parse().ok()?;
+    (0.0..1e9).contains(&seconds).then_some(seconds.round() as i64)
 }
 
 /// Makes a job of pods alone: what they all did is what became of it.

@@ -55,7 +55,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         cause = cause.and(peers, "pod");
     }
     for line in &facts.last_words {
-        cause = cause.and(line.clone(), "logs");
+        cause = cause.and(line.text.clone(), "logs").at(line.at);
     }
     let mut causes = vec![cause];
     if job.retries > 0 && matches!(reason, "BackoffLimitExceeded" | "MaxFailedIndexesExceeded" | "FailedIndexes") {

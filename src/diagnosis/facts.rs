@@ -35,8 +35,15 @@ pub(crate) struct Facts<'f> {
     pub quotas: Vec<QuotaUse>,
     /// When the holders of what it waits for began and must end, by NAMESPACE/NAME.
     pub holders: Vec<HolderTime>,
-    /// What the last log lines of the rank that ended first tell.
-    pub last_words: Vec<String>,
+    /// What the logs of the pods that ended tell of their end.
+    pub last_words: Vec<LastWord>,
+}
+
+/// Something that a log tells of an end.
+#[derive(Clone, Debug)]
+pub(crate) struct LastWord {
+    pub text: String,
+    pub at: Option<Timestamp>,
 }
 
 /// A pod that no scheduler has placed.

@@ -17,7 +17,7 @@ mod shortage;
 mod waiting;
 
 pub(crate) use answer::{Answer, Cause, Coverage, HolderTime, Situation};
-pub(crate) use facts::{ClaimFact, ClaimState, Facts, PendingPod, Subject};
+pub(crate) use facts::{ClaimFact, ClaimState, Facts, LastWord, PendingPod, Subject};
 pub(crate) use nodes::insufficient;
 
 use crate::model::{Job, State, Status};
@@ -32,7 +32,7 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
         Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
         Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
-        Status::Pending => (Situation::Waiting, waiting::causes(facts, &state)),
+        Status::Pending => (Situation::Waiting, waiting::causes(facts)),
         // A service of which some pods serve, or none has ended yet, may still have something to tell.
         Status::Running => match waiting::of_some(facts, &state) {
             causes if causes.is_empty() => (Situation::Fine, causes),

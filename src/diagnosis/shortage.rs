@@ -47,6 +47,7 @@ pub(super) fn gpus(
             "{each}; {}",
             match on {
                 [one] => format!("{} has {} free", one.node.name, devices(one.free, pending)),
+                several if most == 0 => format!("none is free on the {} nodes that qualify", several.len()),
                 several => format!("of {} nodes none has more than {most} free", several.len()),
             }
         )

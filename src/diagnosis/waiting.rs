@@ -34,7 +34,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
 
 /// Returns why a job waits.
 #[must_use]
-pub(super) fn causes(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
+pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     if job.waits_in_queue() {
         return queued::causes(facts);
@@ -48,7 +48,7 @@ pub(super) fn causes(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
     } else if lacks && alive.is_empty() {
         found.extend(by_quota(facts));
     }
-    found.extend(unplaced(facts, &pods));
+    found.extend(unplaced(facts));
     let placed: Vec<&&Pod> = alive.iter().copied().filter(|pod| pod.node.is_some()).collect();
     // What one rank cannot do its peers wait for; each cause is told once.
     found.extend(placed.iter().flat_map(|pod| containers::causes(facts, pod)));
@@ -64,7 +64,7 @@ pub(super) fn causes(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
             .push(cause.helps("submit it anew so that its pods are placed together", Some("gpuctl explain job.gang".to_owned())));
     }
     if found.is_empty() {
-        found.extend(between_tries(facts, &pods, state));
+        found.extend(between_tries(facts, &pods));
     }
     found
 }
@@ -75,7 +75,7 @@ pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
     if state.running >= state.wanted && state.reason.is_none() {
         return Vec::new();
     }
-    let found = causes(facts, state);
+    let found = causes(facts);
     if found.is_empty() && state.reason.as_deref() == Some("RollingOut") {
         let told = "a new version is replacing the old one".to_owned();
         return vec![Cause::new("rollout-waiting", told, "job")];
@@ -84,7 +84,7 @@ pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
 }
 
 /// Returns why a pod has no node.
-fn unplaced(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
+fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     let Some(pending) = &facts.pending else { return Vec::new() };
     let gates = pending.rules.gates();
     if !gates.is_empty() {
@@ -115,7 +115,6 @@ fn unplaced(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
         let starting = Cause::new("node-starting", told, "events").at(event.at);
         found.insert(0, starting);
     }
-    let _ = pods;
     found
 }
 
@@ -178,14 +177,11 @@ fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
 }
 
 /// Returns what ended the last try of a job that tries again.
-fn between_tries(facts: &Facts<'_>, pods: &[&Pod], state: &State) -> Vec<Cause> {
+fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let failed = pods.iter().filter(|pod| pod.phase == PodPhase::Failed).min_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
     let Some(failed) = failed else { return Vec::new() };
     let why = dead::of_pod(facts, failed);
-    let told = format!(
-        "its last try failed, and it tries again ({} retries in all): {}",
-        facts.job.retries,
-        state.message.as_deref().unwrap_or(why.word)
-    );
+    let what = why.evidence.first().map_or(why.word, |one| one.what.as_str());
+    let told = format!("{what}; it tries again (retries: {})", facts.job.retries);
     vec![Cause::new("crash-loop", told, "pod").at(failed.ended_at), why]
 }

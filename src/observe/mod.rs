@@ -3,6 +3,7 @@
 
 pub(crate) mod at_time;
 pub(crate) mod curves;
+pub(crate) mod first_error;
 pub(crate) mod history;
 pub(crate) mod hourly;
 pub(crate) mod kept;

@@ -1,17 +1,19 @@
 //! Reads what `why` needs to know of one job, several reads at a time, and hands it to the diagnosis. What may not be read is left out.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::future::{join_all, join4};
 
-use crate::cluster::{Connection, requests, unless_forbidden};
+use crate::cluster::{Connection, LogQuery, requests, unless_forbidden};
 use crate::context::Context;
-use crate::diagnosis::{Answer, ClaimFact, ClaimState, Facts, HolderTime, PendingPod, Subject, diagnose};
+use crate::diagnosis::{Answer, ClaimFact, ClaimState, Facts, HolderTime, LastWord, PendingPod, Situation, Subject, diagnose};
 use crate::error::{Error, ErrorKind};
 use crate::lookup::{self, Purpose};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::room::Room;
 use crate::model::{Inventory, Job, JobKind, Nodes, Pod, PodPhase};
+use crate::observe::first_error::first_error;
 use crate::observe::workloads;
 use crate::render::PodRules;
 
@@ -44,6 +46,9 @@ impl Place {
     }
 }
 
+/// Pods whose logs are read, and for how long, to tell what they said last.
+const LOGS_READ: usize = 64;
+const LOGS_WITHIN: Duration = Duration::from_secs(5);
 /// The exit code of a container that SIGKILL ended.
 const KILLED: i32 = 137;
 
@@ -158,6 +163,12 @@ pub(crate) async fn found(
         facts.holders = join_all(held.into_iter().map(|holder| times(connection, holder))).await;
         answer = diagnose(&facts);
     }
+    if answer.situation == Situation::Dead
+        && let Some(words) = last_words(connection, &job).await
+    {
+        facts.last_words = words;
+        answer = diagnose(&facts);
+    }
     drop(facts);
     Ok(Found { subject, job, answer })
 }
@@ -168,6 +179,33 @@ fn killed_on(job: &Job) -> Option<&str> {
         pod.containers.iter().filter_map(|one| one.terminated.as_ref()).any(|end| end.code == KILLED && end.reason != "OOMKilled")
     };
     job.pods.iter().find(killed)?.node.as_deref()
+}
+
+/// Returns what the logs of the pods that ended tell of their end: the first error, and the work since the last checkpoint.
+async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
+    let ended: Vec<Pod> =
+        job.pods.iter().filter(|pod| pod.ended() && pod.started_at.is_some()).take(LOGS_READ).cloned().collect();
+    let container = ended.first()?.own_container().to_owned();
+    let query = LogQuery { container, ..LogQuery::default() };
+    let read = tokio::time::timeout(LOGS_WITHIN, first_error(connection, &job.namespace, &ended, &query)).await.ok()?;
+    let mut words = Vec::new();
+    if let Some(first) = read.first {
+        let who = first.pod.rank.map_or(first.pod.name.clone(), |rank| format!("rank {rank}"));
+        let more = if first.same > 0 { format!(" (the same on {} more)", first.same) } else { String::new() };
+        words.push(LastWord {
+            text: format!("the first error in the logs, of {who}: {}{more}", first.error.line.trim()),
+            at: first.error.at,
+        });
+    }
+    let ended_at = ended.iter().filter_map(|pod| pod.ended_at).max();
+    if let Some((checkpoint, end)) = read.checkpoint.zip(ended_at).filter(|(checkpoint, end)| end > checkpoint) {
+        let minutes = (end.as_second() - checkpoint.as_second()) / 60;
+        words.push(LastWord {
+            text: format!("{minutes} minutes of work since the last line about a checkpoint"),
+            at: Some(checkpoint),
+        });
+    }
+    Some(words)
 }
 
 async fn times(connection: &Connection, holder: HolderTime) -> HolderTime {

@@ -18,6 +18,7 @@ pub(crate) mod efficiency;
 pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod exposition;
+pub(crate) mod first_error;
 pub(crate) mod fit;
 pub(crate) mod free;
 pub(crate) mod gpu_types;

@@ -231,3 +231,43 @@ fn the_api_server_may_be_away_for_a_while() {
     assert_eq!(run.out, "before\nmeanwhile\nafter\n", "{}", run.err);
     assert!(run.err.contains("retrying") && run.err.contains("a succeeded"), "{}", run.err);
 }
+
+/// Rank 1 fails first; the others lose it, and what they say is the same but for numbers.
+#[test]
+fn the_first_error_of_all_ranks_is_found() {
+    let scene = Scene::with_nodes("first-error", 1);
+    scene.create(
+        "a",
+        "job: {name: NAME, retries: 0, gang: none, restart: rank}\nresources: {pool: POOL, gpu: 1, node_count: 3}\n\
+         environment: {image: busybox, command: [train], env: {SIM_SECONDS: 20, SIM_EXIT: 1}}",
+    );
+    scene.until("a", "running", None);
+    for (rank, pod) in scene.pods("a").iter().enumerate() {
+        let mut log = cluster().pod_log("first-error", pod["metadata"]["name"].as_str().unwrap(), "main");
+        let second = |second: usize| jiff::Timestamp::from_second(1_769_853_600 + i64::try_from(second).unwrap()).unwrap();
+        log.say_at(second(0), "saved checkpoint at step 100");
+        (0..40).for_each(|step| log.say_at(second(step), &format!("step {step}/100")));
+        match rank {
+            1 => {
+                log.say_at(second(50), "Traceback (most recent call last):");
+                log.say_at(second(50), "  File \"train.py\", line 7, in <module>");
+                log.say_at(second(50), "ValueError: shard 812 is broken");
+            }
+            rank => log.say_at(second(60 + rank), &format!("ConnectionResetError: peer 1 of rank {rank} is gone")),
+        }
+    }
+    let told = scene.gpuctl(&["logs", "a", "--first-error"]).ok().out;
+    let head = told.lines().next().unwrap();
+    assert!(
+        head.starts_with("rank 1 on first-error-0 at ") && head.ends_with("; later something else on 2 other pods"),
+        "{told}"
+    );
+    assert_eq!(told.lines().count(), 32, "{told}");
+    assert!(told.ends_with("    File \"train.py\", line 7, in <module>\n> ValueError: shard 812 is broken\n"), "{told}");
+    let of_others = scene.gpuctl(&["logs", "a", "--first-error", "--rank", "0", "-o", "json"]).ok().json();
+    assert_eq!((of_others["first"]["rank"].as_u64(), of_others["podsRead"].as_u64()), (Some(0), Some(1)));
+    scene.until("a", "failed", None);
+    let why = scene.gpuctl(&["why", "a"]).ok().out;
+    assert!(why.contains("the first error in the logs, of rank 1: ValueError: shard 812 is broken"), "{why}");
+    assert!(why.contains("minutes of work since the last line about a checkpoint"), "{why}");
+}

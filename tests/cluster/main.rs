@@ -38,3 +38,4 @@ mod states;
 mod support;
 mod volumes;
 mod waiting;
+mod why;

@@ -18,7 +18,8 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl logs qwen2-7b-sft -f
   gpuctl logs qwen2-7b-sft --rank 3 --tail 1000 --grep 'loss|nan'
-  gpuctl logs qwen2-7b-sft --previous -o json")]
+  gpuctl logs qwen2-7b-sft --previous -o json
+  gpuctl logs qwen2-7b-sft --first-error      which rank failed first, and with what")]
 pub(crate) struct Logs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
@@ -44,6 +45,9 @@ pub(crate) struct Logs {
     /// Container to read instead of the job's own
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
+    /// Print only the earliest error over all pods, with the 30 lines before it; looks at the last 20,000 lines of each
+    #[arg(long, conflicts_with_all = ["follow", "grep", "tail", "timestamps", "raw"])]
+    pub first_error: bool,
     /// Prefix each line with its timestamp
     #[arg(long)]
     pub timestamps: bool,

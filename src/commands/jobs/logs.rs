@@ -12,8 +12,10 @@ use crate::error::{Error, ErrorName};
 use crate::inside::choice::from_node;
 use crate::lookup::{self, Purpose};
 use crate::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
+use crate::observe::first_error::first_error;
+use crate::view::first_error::{FirstErrorItem, FirstErrorLine};
 use crate::view::logs::{self, JsonLine, PodLogLine, Prefix};
-use crate::view::{Format, document, text};
+use crate::view::{self, Format, document, text};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -28,6 +30,9 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     }
     let pods = chosen(args, &job)?;
     let query = query(args, &job);
+    if args.first_error {
+        return first(&connection, &job, &pods, &query, format, context).await;
+    }
     let reads = pods.iter().map(|pod| connection.log(&job.namespace, &pod.name, &query));
     let answers: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
     let (mut lines, mut silent, mut broken) = (Vec::new(), None, Vec::new());
@@ -63,6 +68,34 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     if lines.is_empty() {
         explain_silence(&job, silent.as_ref(), context);
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn first(
+    connection: &Connection,
+    job: &Job,
+    pods: &[Pod],
+    query: &LogQuery,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let mut found = first_error(connection, &job.namespace, pods, query).await;
+    if found.read == 0
+        && let Some((name, failure)) = found.unread.pop()
+    {
+        let pod = pods.iter().find(|pod| pod.name == name).unwrap_or(&pods[0]);
+        return Err(from_node(failure, pod));
+    }
+    for (name, failure) in &found.unread {
+        context.terminal.warn(&format!("no log of {name}: {failure}"));
+    }
+    let line = found.first.as_ref().map(|first| FirstErrorLine::new(&first.pod, &first.error, first.same, first.others));
+    if line.is_none() {
+        context.terminal.report(&format!("no line of {} looks like an error", text::count(found.read as u64, "pod")));
+    }
+    let told = line.as_ref().map_or(String::new(), |line| view::first_error::text(line, context.terminal.look()));
+    let answer = document(format, &FirstErrorItem { pods_read: found.read, pods: pods.len(), first: line });
+    context.terminal.print(&answer.unwrap_or(told))?;
     Ok(ExitCode::SUCCESS)
 }
 

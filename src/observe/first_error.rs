@@ -1,0 +1,71 @@
+//! Reads the logs of all ranks, several at a time, and finds the first error of all. Nothing but the lines before it is kept.
+
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+
+use crate::cluster::{Connection, Failure, Follower, LogQuery};
+use crate::model::Pod;
+use crate::stats::first_error::{LogError, LogFindings, LogScan, earliest};
+
+/// Logs that are read at the same time.
+const AT_ONCE: usize = 16;
+/// Last lines of each rank that are looked at, unless a time says how far back.
+const LOOKED_AT: u32 = 20_000;
+
+/// The first error of a job.
+#[derive(Debug)]
+pub(crate) struct FirstError {
+    pub pod: Pod,
+    pub error: LogError,
+    /// Other pods whose first error is the same.
+    pub same: usize,
+    /// Other pods with an error of their own.
+    pub others: usize,
+}
+
+/// What was found in the logs of some pods.
+#[derive(Debug, Default)]
+pub(crate) struct LogsRead {
+    pub first: Option<FirstError>,
+    pub read: usize,
+    /// When the last line was written that tells of a saved checkpoint.
+    pub checkpoint: Option<Timestamp>,
+    /// Pods whose log could not be had, and why.
+    pub unread: Vec<(String, Failure)>,
+}
+
+/// Reads the logs of these pods.
+pub(crate) async fn first_error(connection: &Connection, namespace: &str, pods: &[Pod], query: &LogQuery) -> LogsRead {
+    let tail = if query.since.is_some() { None } else { Some(LOOKED_AT) };
+    let query = LogQuery { tail, ..query.clone() };
+    let reads = pods.iter().map(|pod| {
+        let query = &query;
+        async move {
+            let (mut scan, mut follower) = (LogScan::default(), Follower::default());
+            let take = |line: crate::cluster::LogLine| scan.take(line.at, &line.text);
+            let read = connection.resume_log(namespace, &pod.name, query, false, &mut follower, take).await;
+            read.map(|()| scan.finish())
+        }
+    });
+    let answers: Vec<Result<LogFindings, Failure>> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let (mut found, mut errors) = (LogsRead::default(), Vec::new());
+    let mut whose = Vec::new();
+    for (pod, answer) in pods.iter().zip(answers) {
+        match answer {
+            Ok(log) => {
+                found.read += 1;
+                found.checkpoint = found.checkpoint.max(log.checkpoint);
+                if let Some(error) = log.error {
+                    whose.push(pod);
+                    errors.push(error);
+                }
+            }
+            Err(failure) => found.unread.push((pod.name.clone(), failure)),
+        }
+    }
+    if let Some((first, same)) = earliest(&errors) {
+        let others = errors.len() - 1 - same;
+        found.first = Some(FirstError { pod: whose[first].clone(), error: errors.swap_remove(first), same, others });
+    }
+    found
+}

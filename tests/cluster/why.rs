@@ -1,0 +1,102 @@
+//! What `why` advises is done, and the pods are placed: every help that it calls proven. The corpus in `tests/why/` holds its causes.
+
+use std::process::Command;
+
+use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::nodes::{in_pool, node};
+use serde_json::{Value, json};
+
+use crate::runner::run;
+use crate::support::{A100, GPU, Scene, cluster, file};
+
+const H100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3");
+
+fn holder(namespace: &str, node: &str, requests: &Value) -> Value {
+    let limits = requests.get(GPU).map_or(json!({}), |gpus| json!({GPU: gpus}));
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("holder-{node}"), "namespace": namespace},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "busybox", "resources": {"requests": requests, "limits": limits}}]}})
+}
+
+/// Submits a job that waits, does what `why` advises under this text, and waits until it runs.
+#[track_caller]
+fn advised(scene: &Scene, name: &str, resources: &str, cause: &str, text: &str) {
+    let yaml = format!(
+        "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [train]}}\nresources: {{{resources}}}\n"
+    );
+    let path = file(&format!("{}-{name}.yaml", scene.name), &yaml);
+    let path = path.to_str().unwrap();
+    scene.gpuctl(&["create", "-f", path, "--allow-pending"]).ok();
+    scene.until(name, "pending", Some("Unschedulable"));
+    let answer = scene.gpuctl(&["why", name, "-o", "json"]).ok().json();
+    assert_eq!(answer["causes"][0]["cause"], cause, "{answer:#}");
+    let helps: Vec<&Value> =
+        answer["causes"].as_array().unwrap().iter().flat_map(|cause| cause["helps"].as_array().unwrap()).collect();
+    let help = helps.iter().find(|help| help["text"].as_str().unwrap().contains(text)).unwrap_or_else(|| panic!("{answer:#}"));
+    assert_eq!(help["proven"], true, "{help}");
+    let command = help["command"].as_str().unwrap().replace("FILE", path);
+    let words: Vec<&str> = command.split(' ').collect();
+    match words[0] {
+        "gpuctl" => drop(scene.gpuctl(&words[1..]).ok()),
+        "kubectl" => drop(scene.admin.run(&words[1..])),
+        other => panic!("{other}"),
+    }
+    scene.until(name, "running", None);
+    scene.gpuctl(&["delete", "job", name]).ok();
+}
+
+#[test]
+fn advice_that_is_called_proven_places_the_pods() {
+    let scene = Scene::new("advised");
+    let other = |name: &str| in_pool(node(name, Some(H100), &[(GPU, 8)]), "advised-b");
+    let own = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "advised");
+    cluster().add_nodes(&[own("advised-0"), other("advised-1")]);
+    let load = |requests: Value| scene.admin.apply(&holder("advised", "advised-0", &requests));
+    let clear = || scene.admin.run(&["delete", "pod", "holder-advised-0", "-n", "advised", "--force", "--grace-period=0"]);
+    load(json!({GPU: "5"}));
+    advised(&scene, "smaller", "pool: advised, gpu: 4", "insufficient-gpu", "with gpu: 3");
+    advised(&scene, "elsewhere", "pool: advised, gpu: 4", "insufficient-gpu", "pool advised-b has 8 free");
+    clear();
+    load(json!({"cpu": "90"}));
+    advised(&scene, "cpu", "pool: advised, gpu: 1, cpu: 16", "insufficient-cpu", "with cpu: 6");
+    clear();
+    load(json!({"memory": "1000Gi"}));
+    advised(&scene, "memory", "pool: advised, gpu: 1, memory: 64Gi", "insufficient-memory", "with memory: 24Gi");
+    clear();
+    scene.admin.run(&["cordon", "advised-0"]);
+    advised(&scene, "cordon", "pool: advised, gpu: 8", "cordoned", "it fits there");
+}
+
+#[test]
+fn a_person_reads_who_holds_what_and_pastes_commands() {
+    let scene = Scene::with_nodes("reads", 1);
+    scene.create("first", "job: {name: NAME, max_runtime: 2h}\nresources: {pool: POOL, gpu: 6}");
+    scene.until("first", "running", None);
+    scene.create("second", "resources: {pool: POOL, gpu: 4}");
+    scene.until("second", "pending", Some("Unschedulable"));
+    let told = scene.gpuctl(&["why", "second"]).ok().out;
+    assert!(
+        told.starts_with("second waits: 4 a100-80g on one node; reads-0 has 2 free\n  insufficient-gpu on 1 node\n"),
+        "{told}"
+    );
+    assert!(told.contains("held by reads/first: 6 GPUs for ") && told.contains("and must end within "), "{told}");
+    assert!(told.contains("with gpu: 2 it fits on 1 node now"), "{told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 100 || line.trim_start().starts_with("gpuctl")), "{told}");
+    let all = scene.gpuctl(&["why", "--all"]).ok().out;
+    assert!(all.starts_with("reads/second  insufficient-gpu: second waits: "), "{all}");
+    let list = scene.gpuctl(&["why", "--all", "-o", "json"]).ok().json();
+    assert_eq!((list["total"].as_u64(), list["items"][0]["name"].as_str()), (Some(1), Some("second")));
+    // A pod, and a workload by its kind, are told of as well.
+    let pod = scene.pods("second")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let of_pod = scene.gpuctl(&["why", &pod, "-o", "json"]).ok().json();
+    assert_eq!((of_pod["kind"].as_str(), of_pod["causes"][0]["cause"].as_str()), (Some("pod"), Some("insufficient-gpu")));
+    let of_job = scene.gpuctl(&["why", "job/second", "-o", "json"]).ok().json();
+    assert_eq!(of_job["causes"][0]["cause"], "insufficient-gpu");
+    assert!(scene.gpuctl(&["why", "first"]).ok().out.starts_with("first runs; nothing stands in its way\n"));
+    scene.gpuctl(&["why", "secnod"]).exits(4).says("did you mean `second`?");
+    scene.gpuctl(&["why"]).exits(2);
+    let mut nowhere: Command = scene.command(&["why", "second", "-o", "json"]);
+    nowhere.env("KUBECONFIG", "/nowhere");
+    assert_eq!(run(nowhere, "").exits(6).out, "");
+    // Who may see nothing of the namespace is refused.
+    scene.seen_by(Persona::Bob).gpuctl(&["why", "second"]).exits(5);
+}
