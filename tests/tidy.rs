@@ -10,7 +10,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
     ("stats", &["stats", "model"]),
-    ("diagnosis", &["diagnosis", "render", "model"]),
+    ("diagnosis", &["diagnosis", "render", "stats", "model"]),
     ("view", &["view", "diagnosis", "stats", "model", "spec", "error"]),
     ("cluster", &["cluster", "model", "render"]),
     ("prometheus", &["prometheus", "model"]),

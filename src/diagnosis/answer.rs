@@ -12,6 +12,8 @@ use crate::model::{State, Status};
 pub(crate) enum Situation {
     Waiting,
     Dead,
+    Stuck,
+    Slow,
     Fine,
     #[default]
     Unknown,
@@ -23,6 +25,8 @@ impl Situation {
         match self {
             Self::Waiting => "waiting",
             Self::Dead => "dead",
+            Self::Stuck => "stuck",
+            Self::Slow => "slow",
             Self::Fine => "fine",
             Self::Unknown => "unknown",
         }
@@ -159,6 +163,8 @@ pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
     match (answer.situation, told) {
         (Situation::Waiting, Some(told)) => format!("{name} waits: {told}"),
         (Situation::Dead, Some(told)) if state.status == Status::Failed => format!("{name} failed: {told}"),
+        (Situation::Stuck, Some(told)) => format!("{name} hangs: {told}"),
+        (Situation::Slow, Some(told)) => format!("{name} is slower than it could be: {told}"),
         (_, Some(told)) => format!("{name}: {told}"),
         (Situation::Fine, None) => match state.status {
             Status::Succeeded => format!("{name} succeeded"),

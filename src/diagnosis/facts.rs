@@ -7,6 +7,9 @@ use crate::model::capacity::Amounts;
 use crate::model::room::Room;
 use crate::model::{Event, Job, Node, Nodes, QuotaUse};
 use crate::render::PodRules;
+use crate::stats::history::Trace;
+use crate::stats::peers::PeerReport;
+use crate::stats::progress::Cadence;
 
 /// What was asked about.
 #[derive(Clone, Debug)]
@@ -35,8 +38,47 @@ pub(crate) struct Facts<'f> {
     pub quotas: Vec<QuotaUse>,
     /// When the holders of what it waits for began and must end, by NAMESPACE/NAME.
     pub holders: Vec<HolderTime>,
+    /// Of a job that runs, where metrics are to be had.
+    pub running: Option<RunningFacts>,
     /// What the logs of the pods that ended tell of their end.
     pub last_words: Vec<LastWord>,
+}
+
+/// What is known of a job that runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunningFacts {
+    pub traces: Vec<Trace>,
+    pub report: PeerReport,
+    /// When it told its last step, and how long a step takes.
+    pub cadence: Option<Cadence>,
+    /// The last line of the rank that differs: (when, text).
+    pub last_line: Option<(Option<Timestamp>, String)>,
+}
+
+/// Steps after which a job without a further one has stalled.
+const STEPS: f64 = 10.0;
+/// Seconds that it has to be silent at least.
+const LEAST: f64 = 60.0;
+
+impl RunningFacts {
+    /// Returns the seconds since the last step where that is far longer than a step takes.
+    pub(super) fn stalled(&self, now: Timestamp) -> Option<f64> {
+        let cadence = self.cadence.as_ref()?;
+        let since = now.duration_since(cadence.last).as_secs_f64();
+        (since > (cadence.seconds * STEPS).max(LEAST)).then_some(since)
+    }
+
+    /// Returns the device whose rank the others wait for: the one that neither spins like them nor was silent before.
+    #[must_use]
+    pub(crate) fn waited_for(&self) -> Option<usize> {
+        let report = &self.report;
+        let most = report.spinning.len() * 2 > report.sampled;
+        let mut others = (0..self.traces.len()).filter(|device| !report.spinning.contains(device));
+        let first = others.next().filter(|_| most)?;
+        // Several devices of one pod are one rank.
+        let same = others.all(|other| self.traces[other].pods == self.traces[first].pods);
+        same.then_some(first)
+    }
 }
 
 /// Something that a log tells of an end.

@@ -12,12 +12,13 @@ mod nodes;
 mod placement;
 mod queued;
 mod refused;
+mod running;
 mod scheduler;
 mod shortage;
 mod waiting;
 
 pub(crate) use answer::{Answer, Cause, Coverage, HolderTime, Situation};
-pub(crate) use facts::{ClaimFact, ClaimState, Facts, LastWord, PendingPod, Subject};
+pub(crate) use facts::{ClaimFact, ClaimState, Facts, LastWord, PendingPod, RunningFacts, Subject};
 pub(crate) use nodes::insufficient;
 
 use crate::model::{Job, State, Status};
@@ -35,7 +36,7 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
         Status::Pending => (Situation::Waiting, waiting::causes(facts)),
         // A service of which some pods serve, or none has ended yet, may still have something to tell.
         Status::Running => match waiting::of_some(facts, &state) {
-            causes if causes.is_empty() => (Situation::Fine, causes),
+            causes if causes.is_empty() => running::causes(facts).unwrap_or((Situation::Fine, Vec::new())),
             causes => (Situation::Waiting, causes),
         },
     };
@@ -45,6 +46,9 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
     }
     if let Some(pending) = &facts.pending {
         answer.not_evaluated = pending.rules.beyond_nodes().into_iter().map(ToOwned::to_owned).collect();
+    }
+    if state.status == Status::Running && facts.running.is_none() {
+        answer.not_evaluated.push("what its GPUs do: no metrics".to_owned());
     }
     answer.coverage = Coverage { nodes: facts.known_nodes(), events: facts.events_word() };
     answer.sentence = answer::sentence(&job.name, &state, &answer);

@@ -11,6 +11,7 @@ pub(crate) mod list;
 pub(crate) mod metrics;
 pub(crate) mod names;
 pub(crate) mod nodes;
+pub(crate) mod peers;
 pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod queues;

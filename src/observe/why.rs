@@ -12,9 +12,9 @@ use crate::error::{Error, ErrorKind};
 use crate::lookup::{self, Purpose};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::room::Room;
-use crate::model::{Inventory, Job, JobKind, Nodes, Pod, PodPhase};
+use crate::model::{Inventory, Job, JobKind, Nodes, Pod, PodPhase, State, Status};
 use crate::observe::first_error::first_error;
-use crate::observe::workloads;
+use crate::observe::{peers, workloads};
 use crate::render::PodRules;
 
 /// A job with the answer about it.
@@ -141,6 +141,7 @@ pub(crate) async fn found(
             name: pod.name,
         }
     });
+    let running = if State::of(&job).status == Status::Running { peers::running(context, connection, &job).await? } else { None };
     let names: BTreeSet<&str> = pending.iter().flat_map(|pod| pod.rules.volume_claims()).collect();
     let claims = join_all(names.into_iter().map(|name| claim(connection, &job.namespace, name))).await;
     let mut facts = Facts {
@@ -155,6 +156,7 @@ pub(crate) async fn found(
         claims,
         quotas,
         holders: Vec::new(),
+        running,
         last_words: Vec::new(),
     };
     let mut answer = diagnose(&facts);

@@ -164,8 +164,8 @@ pub(crate) enum Advice {
     },
     /// All of the work and its memory would fit into a part of a device.
     Slice { memory_peak: Mebibytes },
-    /// One device did much less than the others, which wait for it.
-    Straggler { device: String, utilization: Percent, others: Percent },
+    /// One device drew another power than its peers. Its utilization says nothing: those that wait for it spin.
+    Straggler { device: String, power: Watts, others: Watts },
     /// Busy by its utilization and idle by its power: a kernel that waits for something that never comes.
     Stuck { devices: usize, power: Watts },
 }
@@ -209,19 +209,7 @@ pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec
     {
         found.push(Advice::Slice { memory_peak });
     }
-    let mut busy: Vec<Percent> =
-        known.iter().map(|(_, utilization)| *utilization).filter(|utilization| *utilization >= IDLE).collect();
-    busy.sort_by(|a, b| a.0.total_cmp(&b.0));
-    if let [lowest, rest @ ..] = busy.as_slice()
-        && !rest.is_empty()
-    {
-        let others = rest[rest.len() / 2];
-        if lowest.0 < others.0 * 0.6
-            && let Some(((node, device), _)) = known.iter().find(|(_, utilization)| utilization == lowest)
-        {
-            found.push(Advice::Straggler { device: format!("{node}/{device}"), utilization: *lowest, others });
-        }
-    }
+    found.extend(straggler(works));
     let stuck: Vec<Watts> = works
         .values()
         .filter(|work| work.utilization().is_some_and(|utilization| utilization > Percent(95.0)))
@@ -231,6 +219,29 @@ pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec
         found.push(Advice::Stuck { devices: stuck.len(), power });
     }
     found
+}
+
+/// Shares of the peers' power, and watts beside it, by which a device differs at least.
+const ANOTHER_POWER: (f64, f64) = (0.2, 30.0);
+
+/// Returns the busy device whose power differs most from that of its peers; of fewer than three nobody knows which is the odd one.
+fn straggler(works: &Works) -> Option<Advice> {
+    let busy = works.iter().filter(|(_, work)| work.utilization().is_some_and(|utilization| utilization >= IDLE));
+    let mut drawn: Vec<(String, f64)> =
+        busy.filter_map(|((node, device), work)| Some((format!("{node}/{device}"), work.power()?.0))).collect();
+    if drawn.len() < 3 {
+        return None;
+    }
+    drawn.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let others = drawn[drawn.len() / 2].1;
+    let distance = |one: &(String, f64)| (one.1 - others).abs();
+    let (device, power) = drawn.into_iter().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+    let (share, watts) = ANOTHER_POWER;
+    ((power - others).abs() > (others * share).max(watts)).then_some(Advice::Straggler {
+        device,
+        power: Watts(power),
+        others: Watts(others),
+    })
 }
 
 #[cfg(test)]
@@ -261,10 +272,10 @@ mod tests {
         assert_eq!(of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]), [Advice::FewerGpus { idle: 1, all: 2, alone: true }]);
         assert_eq!(of(&[(12.0, 6000.0, 100.0)]), [Advice::Slice { memory_peak: Mebibytes(6000.0) }]);
         let straggling = of(&[(95.0, 1.0, 350.0), (94.0, 1.0, 350.0), (40.0, 1.0, 200.0), (96.0, 1.0, 350.0)]);
-        assert_eq!(
-            straggling,
-            [Advice::Straggler { device: "n/gpu-2".to_owned(), utilization: Percent(40.0), others: Percent(95.0) }]
-        );
+        assert_eq!(straggling, [Advice::Straggler { device: "n/gpu-2".to_owned(), power: Watts(200.0), others: Watts(350.0) }]);
+        // Who waits for the one that works spins at full utilization.
+        let slow = of(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
+        assert_eq!(slow, [], "a lower utilization is no fault");
         assert_eq!(of(&[(100.0, 60_000.0, 90.0)]), [Advice::Stuck { devices: 1, power: Watts(90.0) }]);
         assert_eq!(advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None), [], "of an unknown model nothing is known");
         let mut half = works(&[(90.0, 1.0, 1.0), (1.0, 1.0, 1.0)]);

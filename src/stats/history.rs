@@ -53,6 +53,20 @@ impl Trace {
         cut
     }
 
+    /// Makes one of curves alone.
+    #[cfg(test)]
+    pub(crate) fn made(node: &str, index: u32, model: &str, curves: BTreeMap<Quantity, Vec<Point>>) -> Self {
+        Self { node: node.to_owned(), index, model: Some(model.to_owned()), curves, ..Self::default() }
+    }
+
+    /// Removes what was measured after a time, in Unix milliseconds.
+    #[cfg(test)]
+    pub(crate) fn until(&self, at: i64) -> Self {
+        let mut cut = self.clone();
+        cut.curves.values_mut().for_each(|curve| curve.retain(|point| point.at <= at));
+        cut
+    }
+
     /// Returns the device's name on its node.
     #[must_use]
     pub(crate) fn id(&self) -> DeviceId {

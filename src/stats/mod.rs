@@ -16,6 +16,7 @@ pub mod kube_state;
 pub(crate) mod limits;
 pub(crate) mod node_exporter;
 pub(crate) mod opinion;
+pub(crate) mod peers;
 pub(crate) mod progress;
 pub mod query;
 pub(crate) mod score;

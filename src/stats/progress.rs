@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use jiff::Timestamp;
 use regex::Regex;
 
 use crate::model::Percent;
@@ -41,6 +42,31 @@ pub(crate) fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clon
         .find_map(|(pattern, shape)| lines.clone().rev().find_map(|line| read(pattern, shape, line)))
 }
 
+/// When a program told its last step, and how far its steps are apart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cadence {
+    pub last: Timestamp,
+    /// The median.
+    pub seconds: f64,
+}
+
+/// Lines that tell of a step, whatever else they say.
+const STEP: &str = r"(?i)\b(?:step|iter|iteration|batch)\b[\s:=\[#]*\d+|\d{1,3}%\|";
+
+static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pattern is tested"));
+
+/// Reads how often a program tells of a step; `None` with fewer than three of them.
+#[must_use]
+pub(crate) fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
+    let times: Vec<Timestamp> = lines.filter(|(_, line)| STEPS.is_match(line)).map(|(at, _)| at).collect();
+    let mut between: Vec<f64> = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs_f64()).collect();
+    if between.len() < 2 {
+        return None;
+    }
+    between.sort_by(f64::total_cmp);
+    Some(Cadence { last: *times.last()?, seconds: between[between.len() / 2].max(0.0) })
+}
+
 fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
     // A bar redraws itself with carriage returns; the last state counts.
     let found = line.rsplit('\r').find_map(|part| shape.captures(part))?;
@@ -56,6 +82,23 @@ fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_have_a_cadence() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let lines = [
+            (0, "loading"),
+            (10, "step 1/100 loss 2"),
+            (19, "iteration 2"),
+            (28, "step: 3"),
+            (90, "evaluating"),
+            (91, "Batch 4"),
+        ];
+        let of = |count: usize| cadence(lines[..count].iter().map(|(second, line)| (at(*second), *line)));
+        // 9, 9 and 63 seconds.
+        assert_eq!(of(6), Some(Cadence { last: at(91), seconds: 9.0 }));
+        assert_eq!(of(3), None);
+    }
 
     #[test]
     fn every_trainer_has_a_line_that_is_understood() {

@@ -41,11 +41,9 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
                 Some("resources:\n  gpu: 1\n  gpu_share: 0.125\n".to_owned()),
             )
         }
-        Advice::Straggler { device, utilization, others } => (
-            "straggler",
-            format!("{device} was busy {utilization:.0}% of the time, the others {others:.0}%: they wait for it"),
-            None,
-        ),
+        Advice::Straggler { device, power, others } => {
+            ("straggler", format!("{device} drew {power:.0} W, its peers {others:.0} W: it may hold them up"), None)
+        }
         Advice::Stuck { devices, power } => {
             let told = format!("{} at 100% and {power:.0} W: busy waiting, as when a rank hangs", count(*devices as u64, "GPU"));
             ("stuck", told, None)

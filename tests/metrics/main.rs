@@ -17,4 +17,5 @@ mod score;
 mod support;
 mod terms;
 mod watch;
+mod why;
 mod workloads;

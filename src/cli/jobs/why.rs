@@ -6,9 +6,10 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Say why a job waits, died or does not start: causes with evidence, and commands that help
+/// Say why a job waits, died, hangs or is slow: causes with evidence, and commands that help
 ///
-/// Looks at the job, its pods, events, queue, quotas and volumes, and compares its pods with every node as the scheduler does. The first
+/// Looks at the job, its pods, events, queue, quotas and volumes, and compares its pods with every node as the scheduler does; of a job that
+/// runs it compares what its GPUs did in the last ten minutes. The first
 /// cause is the one whose removal alone would change most. What cannot be told from what is seen is `unknown`. docs/why.md explains each cause.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

@@ -19,6 +19,11 @@ pub(super) const DCGM: Dialect = Dialect {
         metric("DCGM_FI_DEV_POWER_MGMT_LIMIT", Quantity::PowerLimit, 1, 1.0),
         metric("DCGM_FI_DEV_GPU_TEMP", Quantity::Temperature, 0, 1.0),
         metric("DCGM_FI_DEV_SM_CLOCK", Quantity::Clock, 0, 1.0),
+        metric("DCGM_FI_PROF_SM_ACTIVE", Quantity::SmActive, 0, 100.0),
+        metric("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Quantity::TensorActive, 0, 100.0),
+        metric("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", Quantity::Throttle, 0, 1.0),
+        // Its name up to DCGM 3.
+        metric("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", Quantity::Throttle, 1, 1.0),
         metric("DCGM_FI_DEV_XID_ERRORS", Quantity::Xid, 0, 1.0),
         metric("DCGM_FI_DEV_ROW_REMAP_FAILURE", Quantity::RowRemapFailure, 0, 1.0),
     ],

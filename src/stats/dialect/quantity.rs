@@ -21,6 +21,12 @@ pub enum Quantity {
     Temperature,
     /// Of the multiprocessors, in MHz.
     Clock,
+    /// Share of time in which a multiprocessor has work, in percent.
+    SmActive,
+    /// Share of time in which the tensor cores work, in percent.
+    TensorActive,
+    /// What lowers the clock, as NVML's bits.
+    Throttle,
     /// The last error's number; 0 is none.
     Xid,
     /// 1 when a broken row of memory could not be replaced.
@@ -35,7 +41,7 @@ impl Quantity {
     /// Returns what is physically possible, in our unit.
     pub(super) fn range(self) -> (f64, f64) {
         match self {
-            Self::Utilization | Self::MemoryCopy => (0.0, 100.0),
+            Self::Utilization | Self::MemoryCopy | Self::SmActive | Self::TensorActive => (0.0, 100.0),
             // 16 TiB in one device.
             Self::MemoryUsed | Self::MemoryFree => (0.0, 16_777_216.0),
             Self::MemoryTotal => (1.0, 16_777_216.0),
@@ -43,6 +49,8 @@ impl Quantity {
             Self::PowerLimit => (1.0, 5000.0),
             Self::Temperature => (-40.0, 150.0),
             Self::Clock => (0.0, 20_000.0),
+            // Nine bits are in use.
+            Self::Throttle => (0.0, 4095.0),
             Self::Xid => (0.0, 100_000.0),
             Self::RowRemapFailure | Self::Health => (0.0, 1.0),
             Self::Share => (0.0, f64::MAX),

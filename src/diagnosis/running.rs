@@ -1,0 +1,113 @@
+//! A job that runs: whether it hangs, and which rank the others wait for; or whether a device is slower than its peers, and why.
+
+use super::answer::{Cause, Situation};
+use super::facts::{Facts, RunningFacts};
+use crate::model::Job;
+use crate::stats::dialect::Quantity;
+use crate::stats::history::Trace;
+use crate::stats::peers::{Deviation, ThrottleReason, throttled_by};
+
+/// Returns what is the matter with a job that runs; `None` when nothing is.
+#[must_use]
+pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
+    let running = facts.running.as_ref()?;
+    let stalled = running.stalled(facts.now);
+    let moves = running.cadence.is_some() && stalled.is_none();
+    let report = &running.report;
+    let silence = stalled.map(|seconds| {
+        let step = running.cadence.as_ref().map_or(0.0, |cadence| cadence.seconds);
+        format!("no step for {} minutes; a step takes {step:.0} s", (seconds / 60.0).floor())
+    });
+    if !moves && report.sampled > 0 {
+        let faulty = report.silent_nodes.first().filter(|_| stalled.is_some());
+        if let Some(node) = faulty {
+            let told = format!("node {node} stopped answering while it ran");
+            let cause =
+                Cause::new("node-frozen", told, "prometheus").helps("see the node", Some(format!("gpuctl describe node {node}")));
+            return Some((Situation::Stuck, vec![with(cause, silence)]));
+        }
+        if report.spinning.len() * 2 > report.sampled {
+            return Some((Situation::Stuck, vec![with(hang(facts, running), silence)]));
+        }
+        if stalled.is_some() && report.idle.len() == report.sampled {
+            let told = format!("its {} GPUs do nothing, and it logs no further step", report.sampled);
+            let look = format!("gpuctl logs {} --tail 20", facts.full_name());
+            return Some((
+                Situation::Stuck,
+                vec![with(Cause::new("silent", told, "prometheus").helps("see where it stands", Some(look)), silence)],
+            ));
+        }
+    }
+    let slow: Vec<Cause> = report.deviations.iter().filter_map(|one| slower(facts.job, running, one)).collect();
+    (!slow.is_empty()).then_some((Situation::Slow, slow))
+}
+
+fn with(cause: Cause, silence: Option<String>) -> Cause {
+    match silence {
+        Some(silence) => cause.and(silence, "logs"),
+        None => cause,
+    }
+}
+
+fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
+    let report = &running.report;
+    let watts = report.spinning_watts.map_or(String::new(), |watts| format!(" at {watts:.0} W"));
+    let told =
+        format!("{} of {} GPUs show full utilization{watts}: they wait in a collective", report.spinning.len(), report.sampled);
+    let Some(device) = running.waited_for() else {
+        let stacks = format!("gpuctl exec {} --rank 0 -- py-spy dump --pid 1", facts.full_name());
+        return Cause::new("collective-hang", told, "prometheus").helps("see where a rank stands", Some(stacks));
+    };
+    let (who, place) = rank_of(facts.job, &running.traces[device]);
+    let mut cause = Cause::new("collective-hang", format!("{told} for {who}"), "prometheus");
+    let last = |quantity| running.traces[device].curve(quantity).last().map(|point| point.value);
+    let numbers = [(last(Quantity::Utilization), "% utilization"), (last(Quantity::Power), "W")];
+    let numbers: Vec<String> = numbers.into_iter().filter_map(|(value, unit)| Some(format!("{:.0} {unit}", value?))).collect();
+    cause = cause.and(format!("differs: {who} on {place}: {}", numbers.join(", ")), "prometheus");
+    if let Some((at, line)) = &running.last_line {
+        cause = cause.and(format!("its log ends with «{}»", line.trim()), "logs").at(*at);
+    }
+    let rank = running.traces[device].pods.iter().find_map(|(_, pod)| facts.job.pods.iter().find(|one| one.name == *pod)?.rank);
+    let stacks = format!("gpuctl exec {} --rank {} -- py-spy dump --pid 1", facts.full_name(), rank.unwrap_or(0));
+    cause.helps("see where it stands", Some(stacks))
+}
+
+fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
+    let trace = &running.traces[one.device];
+    let (who, place) = rank_of(job, trace);
+    let percent = (one.value / one.peers.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
+    let (name, unit) = match one.quantity {
+        Quantity::Clock => ("SM clock", "MHz"),
+        Quantity::TensorActive => ("tensor activity", "%"),
+        Quantity::SmActive => ("SM activity", "%"),
+        _ => ("power", "W"),
+    };
+    let numbers = format!("{name} {:.0} {unit}, its peers {:.0} ({percent:+.0} %)", one.value, one.peers);
+    let node = &trace.node;
+    let describe = Some(format!("gpuctl describe node {node}"));
+    if one.quantity != Quantity::Clock {
+        let told = format!("{who} on {place} differs from its peers: {numbers}");
+        return Some(Cause::new("straggler", told, "prometheus").helps("see its node", describe));
+    }
+    // One that runs faster than its peers holds nobody up.
+    if percent > 0.0 {
+        return None;
+    }
+    let (word, why) = match throttled_by(trace) {
+        Some(ThrottleReason::Thermal) => ("thermal", ", thermal throttle"),
+        Some(ThrottleReason::Power) => ("power-capped", ", power limit"),
+        Some(ThrottleReason::Slowdown) => ("clock-throttled", ", hardware slowdown"),
+        None => ("clock-throttled", ""),
+    };
+    Some(Cause::new(word, format!("{who} on {place}: {numbers}{why}"), "prometheus").helps("see its node", describe))
+}
+
+/// Returns «rank 12» and `gpu-b-07/gpu-3`.
+fn rank_of(job: &Job, trace: &Trace) -> (String, String) {
+    let pod = trace.pods.iter().find_map(|(_, pod)| job.pods.iter().find(|one| one.name == *pod));
+    let who = match pod {
+        Some(pod) => pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}")),
+        None => "a pod".to_owned(),
+    };
+    (who, format!("{}/{}", trace.node, trace.id()))
+}

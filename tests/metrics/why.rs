@@ -1,0 +1,76 @@
+//! `why` of jobs that run: a rank that differs from its peers, and one that the others wait for, from what a real Prometheus scraped.
+
+use std::fmt::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gpuctl_sandbox::exporter::Gpu;
+use serde_json::Value;
+
+use crate::support::Scene;
+
+/// Clocks and throttle reasons of devices, as dcgm-exporter tells them.
+fn clocks(gpus: &[Gpu], of: impl Fn(&Gpu) -> (u32, u32)) -> String {
+    let mut text = String::new();
+    for gpu in gpus {
+        let Some((namespace, pod, container)) = gpu.pods.first() else { continue };
+        let (mhz, reasons) = of(gpu);
+        let labels = format!(
+            "gpu=\"{}\",UUID=\"{}\",Hostname=\"{}\",modelName=\"{}\",container=\"{container}\",namespace=\"{namespace}\",pod=\"{pod}\"",
+            gpu.index, gpu.uuid, gpu.node, gpu.model
+        );
+        let _ = writeln!(text, "DCGM_FI_DEV_SM_CLOCK{{{labels}}} {mhz}\nDCGM_FI_DEV_CLOCKS_EVENT_REASONS{{{labels}}} {reasons}");
+    }
+    text
+}
+
+/// Asks until the situation is this one.
+#[track_caller]
+fn until(scene: &Scene, job: &str, situation: &str) -> Value {
+    let end = Instant::now() + Duration::from_secs(100);
+    loop {
+        let answer = scene.gpuctl(&["why", job, "-o", "json"]).ok().json();
+        if answer["situation"] == situation {
+            return answer;
+        }
+        assert!(Instant::now() < end, "never {situation}: {answer:#}");
+        thread::sleep(Duration::from_secs(3));
+    }
+}
+
+#[test]
+fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
+    let scene = Scene::new("why-peers", 2);
+    let pods = scene.train("t", 4, 4);
+    let busy = |gpu: &mut Gpu| (gpu.utilization, gpu.watts, gpu.limit_watts) = (98.0, 330.0, 400.0);
+    pods.iter().for_each(|pod| scene.load(pod, |_, gpu| busy(gpu)));
+    // The third GPU of rank 2 is hot.
+    let gpus = scene.gpus();
+    let hot = gpus.iter().filter(|gpu| gpu.pods.iter().any(|(_, pod, _)| *pod == pods[2])).nth(2).unwrap().clone();
+    scene.exporter.change(|fleet| fleet.extra = clocks(&gpus, |gpu| if gpu.uuid == hot.uuid { (1110, 0x20) } else { (1410, 0) }));
+    let slow = until(&scene, "t", "slow");
+    let told = format!(
+        "t is slower than it could be: rank 2 on {}/gpu-{}: SM clock 1110 MHz, its peers 1410 (-21 %), thermal throttle",
+        hot.node, hot.index
+    );
+    assert_eq!((slow["causes"][0]["cause"].as_str(), slow["sentence"].as_str()), (Some("thermal"), Some(told.as_str())));
+    assert_eq!(slow["causes"].as_array().unwrap().len(), 1, "{slow:#}");
+    // All wait for rank 1, which does nothing.
+    scene.exporter.change(|fleet| fleet.extra = clocks(&gpus, |_| (1410, 0)));
+    for (rank, pod) in pods.iter().enumerate() {
+        let (utilization, watts) = if rank == 1 { (0.0, 62.0) } else { (100.0, 90.0) };
+        scene.load(pod, |_, gpu| (gpu.utilization, gpu.watts) = (utilization, watts));
+    }
+    let stuck = until(&scene, "t", "stuck");
+    assert_eq!(stuck["causes"][0]["cause"], "collective-hang", "{stuck:#}");
+    let sentence = stuck["sentence"].as_str().unwrap();
+    assert_eq!(sentence, "t hangs: 12 of 16 GPUs show full utilization at 90 W: they wait in a collective for rank 1");
+    let evidence = stuck["causes"][0]["evidence"][1]["what"].as_str().unwrap();
+    assert!(evidence.starts_with("differs: rank 1 on why-peers-") && evidence.ends_with(": 0 % utilization, 62 W"), "{evidence}");
+    // Without metrics nothing is claimed of it.
+    let unknown = scene.asking("none", &["why", "t", "-o", "json"], "").ok().json();
+    assert_eq!(
+        (unknown["situation"].as_str(), unknown["notEvaluated"][0].as_str()),
+        (Some("fine"), Some("what its GPUs do: no metrics"))
+    );
+}
