@@ -83,6 +83,7 @@ macro_rules! verbs {
                 Add(pools::nodes::Add) => pools::nodes::add, ("add nodes" [DEFINITION, FIRST]);
                 #[command(subcommand)]
                 Remove(pools::nodes::Remove) => pools::nodes::remove, ("remove nodes" [DEFINITION]);
+                Drain(nodes::drain::Drain) => nodes::drain::run, ("drain" [DRAIN]);
                 #[command(subcommand)]
                 Label(nodes::label::Label) => nodes::label::run, ("label nodes" [LABELS, PUBLISH]);
                 #[command(subcommand)]
@@ -113,6 +114,7 @@ macro_rules! verbs {
                 Overview(metrics::overview::GetOverview) => metrics::overview::run, ("get overview" [HOLDERS, METRICS]);
                 #[command(visible_alias = "consumer")]
                 Consumers(workloads::consumers::GetConsumers) => workloads::consumers::run, ("get consumers" [OWNERS, METRICS]);
+                Health(metrics::health::GetHealth) => metrics::health::run, ("get health" [ROAD]);
                 Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [ROAD]);
                 Clusters(history::clusters::GetClusters) => history::clusters::run, ();
                 #[command(visible_alias = "ns")]
@@ -218,6 +220,7 @@ mod tests {
             "describe defaults",
             "get overview",
             "get heatmap",
+            "get health",
             "get consumers",
             "get workloads",
             "get workload-metadata",
@@ -254,6 +257,7 @@ mod tests {
             "delete defaults",
             "add node a --pool b",
             "remove node a --pool b",
+            "drain a --plan",
             "label node a b=c",
             "create secret a --from-env B",
         ] {

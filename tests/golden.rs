@@ -176,7 +176,7 @@ environment:
   workingDir: /w
   env: [{name: A, value: b}, {name: B, secret: s, key: k}, {name: C, configmap: c, key: k}]
 model: {source: s, name: n, version: v, format: f, cache: true, path: /m}
-resources: {pool: training-pool, gpu: 1, gpu-type: a100, cpu: 1, memory: 1Gi, shm: 1Gi, node_count: 2, rdma: 'rdma/hca:1'}
+resources: {pool: training-pool, gpu: 1, gpu-type: a100, cpu: 1, memory: 1Gi, shm: 1Gi, node_count: 2, exclude_nodes: [gpu-a-07], rdma: 'rdma/hca:1'}
 storage:
   workdirs:
     - /data/x.json

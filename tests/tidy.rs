@@ -32,6 +32,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
         &[
             "deploy",
             "diagnosis",
+            "stats",
             "cache",
             "context",
             "lookup",

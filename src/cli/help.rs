@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Look", &["get", "describe", "why", "free", "top", "tree", "events"]),
     ("Work inside", &["logs", "exec", "attach", "open", "cp"]),
     ("Measure and account", &["score", "eff", "stats", "report", "who", "snapshot"]),
-    ("Administer", &["add", "remove", "label", "auth", "doctor"]),
+    ("Administer", &["add", "remove", "label", "drain", "auth", "doctor"]),
     ("This program", &["config", "options", "version", "completion", "man", "help"]),
 ];
 

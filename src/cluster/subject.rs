@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::decode::{ListPage, WirePod};
 use super::jobs::WireOwner;
 use super::owner::{OwnerKind, PodOwner};
-use super::{Connection, Failure, unless_forbidden};
+use super::{Connection, Failure, requests, unless_forbidden};
+use crate::model::capacity::Amounts;
 use crate::model::labels::JOB;
 use crate::model::{Job, Pod, PodPhase};
 
@@ -21,6 +22,16 @@ pub(crate) struct UnplacedPod {
     pub spec: Option<Value>,
     pub created_at: Option<Timestamp>,
     pub nominated: Option<String>,
+}
+
+/// A pod that a drain of its node would end.
+pub(crate) struct PodOnNode {
+    pub namespace: String,
+    pub name: String,
+    pub gpus: u64,
+    pub since: Option<Timestamp>,
+    pub spec: Value,
+    pub requests: Amounts,
 }
 
 /// What a volume claim says of itself.
@@ -77,6 +88,32 @@ impl Connection {
     pub(crate) async fn pods_as_job(&self, namespace: &str, name: &str, names: &BTreeSet<String>) -> Result<Job, Failure> {
         let pods = self.pods_where(namespace, |pod| names.contains(pod.metadata.name.as_ref())).await?;
         Ok(self.explained(of_pods(namespace, name, pods)).await)
+    }
+
+    /// Returns the pods on a node that have not ended, daemons and the kubelet's own left out.
+    pub(crate) async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
+        let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
+        let mut found = Vec::new();
+        self.list("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
+            let whole: ListPage<Value> = serde_json::from_slice(page)?;
+            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
+            for (pod, mut whole) in page.items.iter().zip(whole.items) {
+                let stays = pod.metadata.controller().is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
+                if !stays {
+                    found.push(PodOnNode {
+                        namespace: pod.metadata.namespace.to_string(),
+                        name: pod.metadata.name.to_string(),
+                        gpus: pod.spec.devices(),
+                        since: pod.status.start_time,
+                        requests: requests(&whole),
+                        spec: whole["spec"].take(),
+                    });
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(found)
     }
 
     async fn pods_where(&self, namespace: &str, wanted: impl Fn(&WirePod<'_>) -> bool) -> Result<Vec<Pod>, Failure> {

@@ -19,7 +19,7 @@ mod waiting;
 
 pub(crate) use answer::{Answer, Cause, Coverage, HolderTime, Situation};
 pub(crate) use facts::{ClaimFact, ClaimState, Facts, LastWord, PendingPod, RunningFacts, Subject};
-pub(crate) use nodes::insufficient;
+pub(crate) use nodes::{insufficient, keeps_off};
 
 use crate::model::{Job, State, Status};
 

@@ -3,11 +3,13 @@
 pub(crate) mod capacity;
 mod claim;
 pub(crate) mod device;
+pub(crate) mod drain;
 pub(crate) mod fingerprint;
 pub(crate) mod fit;
 pub(crate) mod forest;
 pub(crate) mod free;
 pub(crate) mod gpu;
+pub(crate) mod gpu_stack;
 pub(crate) mod host;
 pub(crate) mod inventory;
 pub(crate) mod job;

@@ -13,8 +13,21 @@ use crate::model::labels::POOL_LABEL;
 use crate::model::{GpuType, Node};
 use crate::spec::JobResources;
 
-pub(super) fn pool_requirement(wanted: &JobResources) -> Option<NodeSelectorRequirement> {
+/// The label with the name of the node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+fn pool_requirement(wanted: &JobResources) -> Option<NodeSelectorRequirement> {
     wanted.pool.as_ref().map(|pool| is_in(POOL_LABEL, vec![pool.value.clone()]))
+}
+
+/// Returns what always holds: the pool, and the nodes that are left out.
+pub(super) fn always(wanted: &JobResources) -> Vec<NodeSelectorRequirement> {
+    let excluded = (!wanted.exclude_nodes.is_empty()).then(|| NodeSelectorRequirement {
+        key: HOSTNAME.to_owned(),
+        operator: "NotIn".to_owned(),
+        values: Some(wanted.exclude_nodes.clone()),
+    });
+    pool_requirement(wanted).into_iter().chain(excluded).collect()
 }
 
 pub(super) fn is_in(key: &str, values: Vec<String>) -> NodeSelectorRequirement {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::affinity::{affinity, cloud_terms, is_in, outside_of_pools, pool_requirement, type_terms, whole_only, without_gpus};
+use super::affinity::{affinity, always, cloud_terms, is_in, outside_of_pools, type_terms, whole_only, without_gpus};
 use super::claim::{DeviceClaim, of_nodes};
 use super::tolerations::{of_driver, of_pool, tolerations, welcome};
 use super::{Refusal, Target};
@@ -68,18 +68,22 @@ fn without_nodes<'w>(wanted: &'w JobResources, nodes: &[Node], target: &Target) 
 
 fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> {
     let wanted = &job.resources;
-    let in_pool: Vec<&Node> = match &wanted.pool {
+    let mut in_pool: Vec<&Node> = match &wanted.pool {
         None => nodes.iter().collect(),
         Some(pool) => in_pool(pool, nodes)?,
     };
+    in_pool.retain(|node| !wanted.exclude_nodes.contains(&node.name));
+    let unknown = wanted.exclude_nodes.iter().find(|name| nodes.iter().all(|node| node.name != **name));
+    let unknown = unknown.map(|name| format!("`resources.exclude_nodes`: there is no node `{name}`"));
     if wanted.gpu == 0 {
         let preferred = [without_gpus()].into_iter().chain(outside_of_pools(wanted, nodes)).collect();
-        let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), preferred);
+        let affinity = affinity(always(wanted), Vec::new(), preferred);
         let candidates: Vec<String> = in_pool.iter().map(|node| node.name.clone()).collect();
         let qualified = candidates.clone();
-        return Ok(NodeChoice { affinity, qualified, candidates, tolerations: of_pool(wanted), ..NodeChoice::default() });
+        let (tolerations, warnings) = (of_pool(wanted), unknown.into_iter().collect());
+        return Ok(NodeChoice { affinity, tolerations, qualified, candidates, warnings, ..NodeChoice::default() });
     }
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = unknown.into_iter().collect();
     let with_gpus: Vec<&Node> = in_pool.iter().copied().filter(|node| node.has_gpus()).collect();
     let typed = match wanted.gpu_type.as_ref() {
         None => with_gpus.clone(),
@@ -100,9 +104,10 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     };
     if typed.is_empty() && !in_pool.iter().any(|node| node.is_autoscaled()) {
         let place = wanted.pool.as_ref().map_or("the cluster".to_owned(), |pool| format!("pool `{}`", pool.value));
+        let but = if wanted.exclude_nodes.is_empty() { "" } else { " but those in `exclude_nodes`" };
         let refusal = Refusal::new(
             "NoGpuNodes",
-            format!("no node of {place} has GPUs"),
+            format!("no node of {place}{but} has GPUs"),
             "set `resources.gpu: 0` or another `resources.pool`",
         );
         return Err(refusal.at(wanted.gpu_at));
@@ -123,7 +128,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     );
     let qualified = serving.iter().map(|node| node.name.clone()).collect();
     let serving = welcome(serving, job, &tolerations, &mut warnings);
-    let always = pool_requirement(wanted).into_iter().chain(requirements).collect();
+    let always = always(wanted).into_iter().chain(requirements).collect();
     Ok(NodeChoice {
         affinity: affinity(always, alternatives, outside_of_pools(wanted, nodes).into_iter().collect()),
         tolerations,
@@ -316,7 +321,7 @@ fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Opt
 /// of the type. A node that an autoscaler would bring is known by the autoscaler's own labels only.
 fn blind(wanted: &JobResources) -> NodeChoice {
     if wanted.gpu == 0 {
-        let affinity = affinity(pool_requirement(wanted).into_iter().collect(), Vec::new(), vec![without_gpus()]);
+        let affinity = affinity(always(wanted), Vec::new(), vec![without_gpus()]);
         return NodeChoice { affinity, tolerations: of_pool(wanted), ..NodeChoice::default() };
     }
     let written = wanted.gpu_type.as_ref().map(|written| &written.value);
@@ -330,11 +335,7 @@ fn blind(wanted: &JobResources) -> NodeChoice {
     let resources = count(resource, wanted.gpu.into());
     NodeChoice {
         tolerations: tolerations(wanted, &[], &resources),
-        affinity: affinity(
-            pool_requirement(wanted).into_iter().chain(whole_only(&resources, &[])).collect(),
-            alternatives,
-            Vec::new(),
-        ),
+        affinity: affinity(always(wanted).into_iter().chain(whole_only(&resources, &[])).collect(), alternatives, Vec::new()),
         gpu_type: written.map(|written| written.kind.clone()),
         qualified: Vec::new(),
         candidates: Vec::new(),

@@ -201,6 +201,8 @@ pub struct JobResources {
     pub shm: Option<String>,
     /// Devices of the network between nodes.
     pub rdma: Option<Rdma>,
+    /// Names of nodes that its pods must not use.
+    pub exclude_nodes: Vec<String>,
     /// `qos: guaranteed`: what is requested is also the limit.
     pub guaranteed: bool,
     /// Pods of a training, or of each replica of a service; each is on GPUs of its own. At least 1.
@@ -220,6 +222,7 @@ impl Default for JobResources {
             memory: None,
             shm: None,
             rdma: None,
+            exclude_nodes: Vec::new(),
             guaranteed: false,
             node_count: 1,
         }

@@ -260,6 +260,10 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> J
         fields.refuse(reader, "rdma", &format!("`rdma` is for trainings, not for a {kind}"), "write `pod:` for other pods");
         None
     };
+    let exclude_nodes = fields.take(reader, "exclude_nodes").map_or_else(Vec::new, |node| {
+        let items = reader.list_or_one(node);
+        items.into_iter().filter_map(|item| Some(reader.object_name(item, "exclude_nodes")?.value)).collect()
+    });
     fields.finish(reader);
     JobResources {
         pool: pool.filter(|_| !no_pool),
@@ -273,6 +277,7 @@ fn resources(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> J
         shm: shm.map(|text| text.value),
         guaranteed,
         rdma,
+        exclude_nodes,
         node_count: node_count.unwrap_or(1),
     }
 }

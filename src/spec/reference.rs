@@ -105,6 +105,12 @@ pub(super) const RESOURCES: &[Field] = &[
     )
     .of(FieldScope::Training),
     field(
+        &["exclude_nodes", "excludeNodes", "exclude-nodes", "exclude"],
+        OneOrMany(&ObjectName),
+        "Nodes that its pods must not use, such as one that `gpuctl get health` names.",
+        "[gpu-a-07]",
+    ),
+    field(
         &["node_count", "nodeCount", "node-count", "nodes"],
         Whole(1, 10_000),
         "Pods, each on GPUs of its own: gpu is per pod. Of an inference the pods of each replica, by LeaderWorkerSet.",

@@ -7,6 +7,7 @@ pub(crate) mod device_numbers;
 pub(crate) mod devices;
 pub mod dialect;
 pub(crate) mod first_error;
+pub(crate) mod gpu_health;
 pub(crate) mod gpu_hours;
 pub(crate) mod history;
 mod holders;

@@ -44,6 +44,54 @@ pub(crate) struct PrometheusHealth {
     pub error: Option<String>,
 }
 
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CheckStatus {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl CheckStatus {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Check {
+    pub check: &'static str,
+    pub status: CheckStatus,
+    /// Null for what is of the whole cluster.
+    pub node: Option<String>,
+    pub message: String,
+    /// What repairs it, or shows more.
+    pub fix: Option<String>,
+}
+
+impl Check {
+    #[must_use]
+    pub(crate) fn new(status: CheckStatus, check: &'static str, message: String) -> Self {
+        Self { check, status, node: None, message, fix: None }
+    }
+
+    #[must_use]
+    pub(crate) fn on(self, node: &str) -> Self {
+        Self { node: Some(node.to_owned()), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn fix(self, fix: &str) -> Self {
+        Self { fix: Some(fix.to_owned()), ..self }
+    }
+}
+
 /// The answer of `doctor`: the document's fields, and what they rest on.
 #[derive(Debug, Serialize)]
 pub(crate) struct DoctorReport {
@@ -51,12 +99,14 @@ pub(crate) struct DoctorReport {
     pub health: HealthStatus,
     pub kubernetes: ClusterHealth,
     pub prometheus: PrometheusHealth,
+    /// What was looked at beyond that; empty where the cluster does not answer.
+    pub checks: Vec<Check>,
 }
 
-/// Returns one line per piece.
+/// Returns one line per piece, and what repairs it below.
 #[must_use]
 pub(crate) fn text(report: &DoctorReport) -> String {
-    let DoctorReport { health, kubernetes, prometheus } = report;
+    let DoctorReport { health, kubernetes, prometheus, checks } = report;
     let line = |word: &str, piece: &str, told: String| format!("{word:<5} {piece:<11} {}\n", clean(&told));
     let milliseconds = |seconds: Option<f64>| seconds.map_or(String::new(), |seconds| format!(", {:.0} ms", seconds * 1000.0));
     let mut text = match (&kubernetes.version, &kubernetes.error) {
@@ -75,6 +125,13 @@ pub(crate) fn text(report: &DoctorReport) -> String {
         (None, Some(error)) => line("warn", "prometheus", format!("{error}; what GPUs do is not known")),
         (None, None) => line("warn", "prometheus", "not asked: it is found through the cluster".to_owned()),
     });
+    for check in checks {
+        let node = check.node.as_ref().map_or(String::new(), |node| format!("{node}: "));
+        text.push_str(&line(check.status.word(), check.check, format!("{node}{}", check.message)));
+        if let Some(fix) = &check.fix {
+            text.push_str(&format!("      {}\n", clean(fix)));
+        }
+    }
     text.push_str(&format!("{}\n", health.status));
     text
 }

@@ -24,6 +24,7 @@ fn every_command_here_and_everywhere() {
         "who gpu",
         "report",
         "snapshot",
+        "get health",
         "get heatmap",
         "get namespaces",
         "get metrics job",
@@ -131,7 +132,8 @@ fn each_one_less(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
 
 /// Commands whose roles need more than this cluster, metrics, or a program in the pod; those of the site's defaults, of which
 /// there is one object for all tests, are in `defaults.rs`.
-const ELSEWHERE: [&str; 24] = [
+const ELSEWHERE: [&str; 26] = [
+    "drain",
     "fit",
     "open",
     "apply defaults",
@@ -144,6 +146,7 @@ const ELSEWHERE: [&str; 24] = [
     "eff",
     "get consumers",
     "get defaults",
+    "get health",
     "get heatmap",
     "get namespaces",
     "get overview",

@@ -10,6 +10,7 @@ mod create;
 mod cuts;
 mod defaults;
 mod delete;
+mod doctor;
 mod error_messages;
 mod fit;
 mod free;

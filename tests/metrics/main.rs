@@ -6,6 +6,7 @@ mod devices;
 mod dialects;
 mod faults;
 mod finding;
+mod health;
 mod history;
 mod other_server;
 mod outbound;

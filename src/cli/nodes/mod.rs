@@ -1,6 +1,7 @@
 //! What can be typed about nodes.
 
 pub(crate) mod describe;
+pub(crate) mod drain;
 pub(crate) mod free;
 pub(crate) mod get;
 pub(crate) mod label;

@@ -1,5 +1,6 @@
 //! Commands about what GPUs measure.
 
+pub(crate) mod health;
 pub(crate) mod heatmap;
 pub(crate) mod job;
 pub(crate) mod overview;

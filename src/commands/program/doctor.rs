@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::cli::program::doctor::Doctor;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::metrics;
+use crate::observe::{checks, metrics};
 use crate::prometheus::Prometheus;
 use crate::stats::query;
 use crate::view::health::{self, ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth};
@@ -33,6 +33,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     let (mut cluster, mut prometheus) = (ClusterHealth::default(), PrometheusHealth::default());
     let mut failed = None;
     let named = context.metrics()?.url.is_some();
+    let mut found = Vec::new();
     match context.connect().await {
         Err(error) => failed = Some(error),
         Ok(connection) => {
@@ -44,6 +45,9 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
                     (cluster.connected, cluster.version) = (true, Some(version));
                     cluster.seconds = Some(milliseconds(begun));
                 }
+            }
+            if cluster.connected {
+                found = checks::checks(context, &connection).await;
             }
             if !named {
                 ask(&mut prometheus, metrics::find(context, &connection, context.access.request_timeout)).await;
@@ -69,7 +73,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         ai_enabled,
         interval,
     };
-    let report = DoctorReport { health, kubernetes: cluster, prometheus };
+    let report = DoctorReport { health, kubernetes: cluster, prometheus, checks: found };
     context.terminal.print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
     match failed {
         Some(error) if !format.is_document() => Ok(ExitCode::from(error.kind.exit_code())),

@@ -118,6 +118,14 @@ pub(crate) const EXPLAIN: &[Rule] = &[
     rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
 ];
 
+/// What draining a node would do.
+pub(crate) const DRAIN: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST),
+    rule(Cluster, "batch", "jobs", LIST).or("which jobs the pods are of"),
+    rule(Cluster, "", "pods/log", &["get"]).or("when trainings saved their last checkpoint"),
+];
+
 /// Whether a job fits.
 pub(crate) const FIT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),

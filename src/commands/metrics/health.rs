@@ -1,0 +1,43 @@
+//! `gpuctl get health`: lists devices whose counters contradict «healthy». Without Prometheus it fails.
+
+use std::process::ExitCode;
+
+use futures::future::{join, try_join};
+
+use crate::cli::metrics::health::GetHealth;
+use crate::context::Context;
+use crate::error::Error;
+use crate::observe::list::{self, Listing, Round};
+use crate::observe::metrics::{self, OF_DEVICES};
+use crate::stats::devices;
+use crate::stats::gpu_health::{findings, growth};
+use crate::stats::identity::ApiFacts;
+use crate::view::coverage::Coverage;
+use crate::view::gpu_health as view;
+
+pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode, Error> {
+    let options = args.print.options();
+    context.terminal.set_format(options.format);
+    let connection = context.connect().await?;
+    let asked = async {
+        let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
+        let grown = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
+        let answer = try_join(metrics::moment(&prometheus, &OF_DEVICES, None), grown).await?;
+        metrics::tell_warnings(context, &prometheus);
+        Ok::<_, Error>(answer)
+    };
+    let (stock, asked) = join(connection.stock(), asked).await;
+    let (stock, (moment, grown)) = (stock?, asked?);
+    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
+    let readings = devices::read(&moment, &stock.inventory, &facts);
+    let found = findings(&readings.devices, &grown, &facts);
+    if readings.devices.is_empty() {
+        context.terminal.warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
+    }
+    list::run(&options, context, async |_: Round<'_>| {
+        let table = |format, headers| view::table(&found, format, headers, context.terminal.look());
+        let answer = view::list(&found, Coverage::from(&readings));
+        Ok(Listing::new(&options, &answer, "items", view::names(&found), table).none("no GPU's counters contradict «healthy»"))
+    })
+    .await
+}

@@ -1,0 +1,23 @@
+//! `gpuctl drain NODE --plan`: shows what draining a node would do. It changes nothing.
+
+use std::process::ExitCode;
+
+use crate::cli::nodes::drain::Drain;
+use crate::context::Context;
+use crate::deploy::drain::plan;
+use crate::error::Error;
+use crate::observe::list::{self, Listing, Round};
+use crate::view::drain as view;
+
+pub(crate) async fn run(args: &Drain, context: &Context) -> Result<ExitCode, Error> {
+    let options = args.print.options();
+    context.terminal.set_format(options.format);
+    let connection = context.connect().await?;
+    let pods = plan(&connection, &args.node).await?;
+    list::run(&options, context, async |_: Round<'_>| {
+        let names = pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        let table = |format, headers| view::table(&pods, format, headers, context.terminal.look(), context.now());
+        Ok(Listing::new(&options, &view::plan(&args.node, &pods), "items", names, table).none("no pod would end"))
+    })
+    .await
+}

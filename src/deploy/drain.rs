@@ -1,0 +1,88 @@
+//! Plans a drain: which pods a node has, what each would lose, and which node would take it, the largest first. It changes nothing.
+
+use futures::stream::{self, StreamExt};
+
+use crate::cluster::{Connection, LogQuery, PodOnNode, Wanted};
+use crate::diagnosis::keeps_off;
+use crate::error::Error;
+use crate::lookup::missing_node;
+use crate::model::drain::DrainedPod;
+use crate::model::{Job, JobKind, Node, Nodes, Pod};
+use crate::render::PodRules;
+use crate::stats::first_error::LogScan;
+
+/// Logs that are read at the same time, and lines of each.
+const AT_ONCE: usize = 16;
+const LINES: u32 = 5000;
+
+/// Returns the pods that a drain of the node would end, those with most GPUs first.
+pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<DrainedPod>, Error> {
+    let nodes = match connection.nodes().await? {
+        // Where nodes may not be listed the list of all pods is refused as well, with the reason.
+        Nodes::Listed(nodes) | Nodes::Published(nodes) => nodes,
+        Nodes::Hidden => Vec::new(),
+    };
+    if !nodes.iter().any(|node| node.name == name) && !nodes.is_empty() {
+        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        return Err(missing_node(name, &names));
+    }
+    let mut pods = connection.pods_on(name).await?;
+    let jobs = connection.jobs(&Wanted::default()).await.map(|selection| selection.jobs).unwrap_or_default();
+    let room = connection.room(&nodes).await?;
+    pods.sort_by(|a, b| b.gpus.cmp(&a.gpus).then_with(|| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name))));
+    let mut free = room.map(|room| room.free).unwrap_or_default();
+    let mut found = Vec::new();
+    for pod in &pods {
+        let rules = PodRules::of(&pod.spec);
+        let takes = |node: &&Node| {
+            node.name != name && free.get(&node.name).is_some_and(|free| keeps_off(&rules, &pod.requests, node, free).is_empty())
+        };
+        let to = nodes.iter().find(takes).map(|node| node.name.clone());
+        if let Some(left) = to.as_ref().and_then(|to| free.get_mut(to)) {
+            for (resource, amount) in &pod.requests {
+                *left.entry(resource.clone()).or_default() -= amount;
+            }
+        }
+        found.push(drained(pod, to, &jobs));
+    }
+    let read = found.iter().map(|one| checkpoint(connection, one, &jobs));
+    let checkpoints: Vec<_> = stream::iter(read).buffered(AT_ONCE).collect().await;
+    for (one, at) in found.iter_mut().zip(checkpoints) {
+        one.checkpoint = at;
+    }
+    Ok(found)
+}
+
+fn own<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job, &'j Pod)> {
+    let in_namespace = jobs.iter().filter(|job| job.namespace == namespace);
+    in_namespace.into_iter().find_map(|job| Some((job, job.pods.iter().find(|one| one.name == pod)?)))
+}
+
+fn drained(pod: &PodOnNode, to: Option<String>, jobs: &[Job]) -> DrainedPod {
+    let own = own(jobs, &pod.namespace, &pod.name);
+    let gang = own.filter(|(job, _)| job.kind == JobKind::Training);
+    DrainedPod {
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        job: own.map(|(job, _)| job.name.clone()),
+        rank: own.and_then(|(_, pod)| pod.rank),
+        gpus: pod.gpus,
+        since: pod.since,
+        checkpoint: None,
+        moves_to: to,
+        peers: gang.map_or(0, |(job, _)| job.pods_wanted.saturating_sub(1)),
+    }
+}
+
+/// Reads when a training last told of a saved checkpoint.
+async fn checkpoint(connection: &Connection, one: &DrainedPod, jobs: &[Job]) -> Option<jiff::Timestamp> {
+    let (job, pod) = own(jobs, &one.namespace, &one.name)?;
+    if job.kind != JobKind::Training {
+        return None;
+    }
+    let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(LINES), ..LogQuery::default() };
+    let lines = connection.log(&one.namespace, &one.name, &query).await.ok()?;
+    let mut scan = LogScan::default();
+    lines.iter().for_each(|line| scan.take(line.at, &line.text));
+    scan.finish().checkpoint
+}

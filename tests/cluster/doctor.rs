@@ -1,0 +1,107 @@
+//! `doctor`'s checks of nodes, `drain --plan`, and nodes that a job leaves out.
+
+use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::nodes::{in_pool, node};
+use serde_json::{Value, json};
+
+use crate::support::{A100, GPU, Scene, cluster};
+
+/// A pod of an operator's program on a node.
+fn program(app: &str, node: &str, status: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": format!("{app}-{node}"), "namespace": "stack", "labels": {"app": app}, "annotations": {"sandbox/status": status.to_string()}},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "busybox"}]}})
+}
+
+#[test]
+fn the_first_broken_link_of_each_node_is_named() {
+    let scene = Scene::new("stack");
+    let unhealthy = node("stack-b", Some(A100), &[(GPU, 8)]);
+    let mut without = node("stack-a", None, &[]);
+    without["metadata"]["labels"]["nvidia.com/gpu.present"] = json!("true");
+    let untyped = node("stack-c", None, &[(GPU, 4)]);
+    let mut newer = node("stack-d", Some(A100), &[(GPU, 8)]);
+    newer["metadata"]["labels"]["nvidia.com/cuda.driver-version.full"] = json!("580.1");
+    let of_driver = |name: &str| {
+        let mut one = node(name, Some(A100), &[(GPU, 8)]);
+        one["metadata"]["labels"]["nvidia.com/cuda.driver-version.full"] = json!("570.1");
+        one["metadata"]["labels"]["nvidia.com/gpu.product"] = json!("NVIDIA-STACK-80GB");
+        one
+    };
+    newer["metadata"]["labels"]["nvidia.com/gpu.product"] = json!("NVIDIA-STACK-80GB");
+    cluster().add_nodes(&[unhealthy, without, untyped, newer, of_driver("stack-e"), of_driver("stack-f")]);
+    let fewer = json!({"status": {"allocatable": {GPU: "6"}}}).to_string();
+    scene.admin.run(&["patch", "node", "stack-b", "--subresource=status", "--type=merge", "-p", &fewer]);
+    let waits = json!({"startTime": "2026-01-31T10:00:00Z", "phase": "Pending", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "",
+        "ready": false, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]});
+    scene.admin.apply(&program("nvidia-driver-daemonset", "stack-a", &waits));
+    scene.get_until(&["pod", "nvidia-driver-daemonset-stack-a"], |pod| pod["status"]["startTime"].is_string());
+    let report = scene.gpuctl(&["doctor", "-o", "json"]).ok().json();
+    let of = |node: &str, check: &str| -> String {
+        let checks = report["checks"].as_array().unwrap();
+        let found = checks.iter().find(|one| one["node"] == node && one["check"] == check);
+        found.map_or(String::new(), |one| format!("{} {}", one["status"].as_str().unwrap(), one["message"].as_str().unwrap()))
+    };
+    let driver = "fail driver: its pod nvidia-driver-daemonset-stack-a is not ready (CrashLoopBackOff)";
+    assert_eq!(of("stack-a", "gpu-stack"), driver, "{report:#}");
+    assert!(of("stack-b", "gpu-stack").starts_with("fail device-plugin: 2 of 8 GPUs are not offered"), "{report:#}");
+    assert_eq!(of("stack-c", "gpu-stack"), "fail feature-discovery: no label tells the type of its GPUs");
+    assert_eq!(of("stack-d", "siblings"), "warn driver 580.1, and 2 of its 3 siblings have 570.1");
+    assert!(
+        scene.gpuctl(&["doctor"]).ok().out.contains("      kubectl logs -n stack nvidia-driver-daemonset-stack-a"),
+        "the fix is told"
+    );
+    // Who may see nothing learns that.
+    let seen = scene.seen_by(Persona::Bob).gpuctl(&["doctor", "-o", "json"]).ok().json();
+    assert!(seen["checks"].as_array().unwrap().iter().any(|one| one["status"] == "warn"), "{seen:#}");
+    scene.admin.run(&["delete", "node", "stack-a", "stack-b", "stack-c", "stack-d", "stack-e", "stack-f", "--wait=false"]);
+}
+
+#[test]
+fn a_drain_is_planned_and_nothing_is_changed() {
+    let scene = Scene::new("drained");
+    let own = |name: &str, gpus| in_pool(node(name, Some(A100), &[(GPU, gpus)]), "drained");
+    cluster().add_nodes(&[own("drained-0", 8)]);
+    scene.create("big", "resources: {pool: POOL, gpu: 6}");
+    scene.create("small", "resources: {pool: POOL, gpu: 2}");
+    scene.until("big", "running", None);
+    scene.until("small", "running", None);
+    cluster().add_nodes(&[own("drained-1", 4)]);
+    let mut log = cluster().pod_log("drained", scene.pods("big")[0]["metadata"]["name"].as_str().unwrap(), "main");
+    log.say("saved checkpoint at step 100");
+    let plan = scene.gpuctl(&["drain", "drained-0", "--plan", "-o", "json"]).ok().json();
+    let told: Vec<(&str, u64, Option<&str>, bool)> = plan["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            (
+                one["job"].as_str().unwrap(),
+                one["gpu"].as_u64().unwrap(),
+                one["movesTo"].as_str(),
+                one["lastCheckpoint"].is_string(),
+            )
+        })
+        .collect();
+    assert_eq!(told, [("big", 6, None, true), ("small", 2, Some("drained-1"), false)], "{plan:#}");
+    assert!(scene.gpuctl(&["drain", "drained-0", "--plan"]).ok().out.contains("nowhere now"));
+    assert_eq!(scene.job("big")["status"], "running");
+    assert!(scene.get(&["node", "drained-0"])["spec"]["unschedulable"].is_null());
+    scene.gpuctl(&["drain", "drained-9", "--plan"]).exits(4).says("did you mean `drained-");
+    scene.gpuctl(&["drain", "drained-0"]).exits(2);
+}
+
+#[test]
+fn a_job_leaves_nodes_out() {
+    let scene = Scene::with_nodes("left-out", 2);
+    scene.create("a", "resources: {pool: POOL, gpu: 1, exclude_nodes: left-out-0}");
+    scene.until("a", "running", None);
+    assert_eq!(scene.pods("a")[0]["spec"]["nodeName"], "left-out-1");
+    let unknown = scene.training("b", "resources: {pool: POOL, gpu: 1, exclude_nodes: [left-out-9]}");
+    scene.gpuctl_with(&["create", "-f", "-"], &unknown).ok().says("there is no node `left-out-9`");
+    let none = scene.training("c", "resources: {pool: POOL, gpu: 1, exclude_nodes: [left-out-0, left-out-1]}");
+    scene
+        .gpuctl_with(&["create", "-f", "-"], &none)
+        .exits(3)
+        .says("no node of pool `left-out` but those in `exclude_nodes` has GPUs");
+}
