@@ -251,9 +251,10 @@ impl Connection {
                 0 | 1 => self.events(&job.namespace, &job.uid).await,
                 _ => self.events_of_groups(job).await,
             };
-            let refused =
-                events.unwrap_or_default().into_iter().rev().find(|event| event.warning && event.reason == "FailedCreate");
-            job.create_failure = refused.map(|event| event.message);
+            // What was refused before pods were made is over.
+            let made = ["FailedCreate", "SuccessfulCreate"];
+            let newest = events.unwrap_or_default().into_iter().rev().find(|event| made.contains(&event.reason.as_str()));
+            job.create_failure = newest.filter(|event| event.warning).map(|event| event.message);
         }))
         .await;
     }

@@ -15,6 +15,7 @@ pub(crate) mod interrupt;
 pub(crate) mod names;
 pub(crate) mod options;
 pub(crate) mod plan;
+pub(crate) mod planned;
 pub(crate) mod pool_labels;
 pub(crate) mod pool_rules;
 pub(crate) mod pool_taints;

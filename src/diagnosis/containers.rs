@@ -4,7 +4,7 @@ use super::answer::Cause;
 use super::dead;
 use super::facts::Facts;
 use super::nodes::of_taint;
-use crate::model::state::pod_name;
+use crate::model::state::{lost, pod_name};
 use crate::model::{Container, Event, Pod, PodPhase, is_starting};
 
 /// Events by which a kubelet says that it cannot prepare a pod.
@@ -17,6 +17,9 @@ const PROGRESS: [&str; 5] = ["SuccessfulAttachVolume", "Pulling", "Pulled", "Cre
 /// Returns why a pod with a node is not at work; nothing when it is.
 #[must_use]
 pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
+    if let Some((_, told)) = lost(pod) {
+        return vec![Cause::new("node-lost", told, "pod")];
+    }
     if let Some(sidecar) = pod.sidecar_left() {
         let told = format!("{} has ended, and its container {sidecar} still runs and keeps the GPUs", pod_name(pod));
         return vec![
@@ -32,14 +35,15 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some(found) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
         return vec![found];
     }
+    let done = newest(facts, pod, &["Pulled", "Started"]).and_then(|event| event.at);
+    let pulling = newest(facts, pod, &["Pulling"]).filter(|event| pod.phase == PodPhase::Pending && event.at > done);
+    if let Some(event) = pulling {
+        return vec![Cause::new("image-pulling", pulled(&event.message), "events").at(event.at)];
+    }
     if waiting.iter().any(|(_, (reason, _))| reason == "PodInitializing") {
         return vec![Cause::new("init-running", format!("an init container of {} runs", pod_name(pod)), "pod")];
     }
     if pod.phase == PodPhase::Pending {
-        let pulling = newest(facts, pod, &["Pulling"]).filter(|_| newest(facts, pod, &["Pulled", "Started"]).is_none());
-        if let Some(event) = pulling {
-            return vec![Cause::new("image-pulling", pulled(&event.message), "events").at(event.at)];
-        }
         let age = pod.created_at.map(|at| facts.now.as_second() - at.as_second());
         // What takes longer has a reason, and nothing tells it.
         return if age.is_some_and(|age| age < MADE_WITHIN) {
@@ -65,10 +69,12 @@ fn of_reason(facts: &Facts<'_>, pod: &Pod, container: &Container, reason: &str, 
         "CrashLoopBackOff" => {
             let end = container.last_ended.as_ref().or(container.terminated.as_ref());
             let told = match end {
-                Some(end) => format!("{who} ended {} times, last with {}", container.restarts.max(1), dead::in_words(end)),
+                Some(end) => {
+                    format!("{who} ended again and again ({} restarts), last with {}", container.restarts, dead::in_words(end))
+                }
                 None => format!("{who} ends again and again"),
             };
-            let logs = format!("gpuctl logs {} --previous", facts.full_name());
+            let logs = facts.logs(pod, true);
             let crash = one("crash-loop", told).helps("read what it said", Some(logs));
             let why = end.map(|end| dead::of_end(facts, pod, end));
             std::iter::once(crash).chain(why).collect()
@@ -148,7 +154,7 @@ fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -
     let missing = lower.contains("not found") || lower.contains("couldn't find key");
     let word = match () {
         () if missing && lower.contains("configmap") => "configmap-missing",
-        () if missing && lower.contains("secret") => "secret-missing",
+        () if missing && lower.contains("secret") && !lower.contains("csi") => "secret-missing",
         () if seen_in == "events" => "mount-failed",
         () => "start-error",
     };
@@ -169,8 +175,8 @@ fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let taint =
         node.taints.iter().find(|taint| of_taint(&taint.key) == "node-faulty").filter(|_| pod.phase == PodPhase::Pending)?;
     let told = format!("{} is on {}, which is not well: {}", pod_name(pod), node.name, taint.key);
-    let restart = format!("gpuctl restart job {}", facts.full_name());
-    Some(Cause::new("node-faulty", told, "inventory").helps("its pods can be made elsewhere", Some(restart)))
+    let describe = format!("gpuctl describe node {}", node.name);
+    Some(Cause::new("node-faulty", told, "inventory").helps("see the node", Some(describe)))
 }
 
 /// Returns what the kubelet could not prepare, unless it went on since.
@@ -209,8 +215,8 @@ fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some((container, end)) = restarted.and_then(|container| Some((container, container.last_ended.as_ref()?)))
         && !(facts.job.checked && container.started)
     {
-        let told = format!("{who} ended {} times, last with {}", container.restarts, dead::in_words(end));
-        let logs = format!("gpuctl logs {} --previous", facts.full_name());
+        let told = format!("{who} ended again and again ({} restarts), last with {}", container.restarts, dead::in_words(end));
+        let logs = facts.logs(pod, true);
         let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
         return vec![crash, dead::of_end(facts, pod, end)];
     }
@@ -219,7 +225,7 @@ fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         Some(event) => format!("{who} runs, and its check has not passed: {}", event.message),
         None => format!("{who} runs, and its check has not passed"),
     };
-    let logs = format!("gpuctl logs {} -f", facts.full_name());
+    let logs = facts.logs(pod, false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };
     vec![
         Cause::new("probe-starting", told, seen_in).at(failing.and_then(|event| event.at)).helps("see how far it is", Some(logs)),

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::answer::HolderTime;
 use crate::model::capacity::Amounts;
 use crate::model::room::Room;
-use crate::model::{Event, Job, Node, Nodes, QuotaUse};
+use crate::model::{Event, Job, Node, Nodes, Pod, QuotaUse};
 use crate::render::PodRules;
 use crate::stats::history::Trace;
 use crate::stats::peers::PeerReport;
@@ -38,6 +38,8 @@ pub(crate) struct Facts<'f> {
     pub quotas: Vec<QuotaUse>,
     /// When the holders of what it waits for began and must end, by NAMESPACE/NAME.
     pub holders: Vec<HolderTime>,
+    /// Errors that devices of the pod that ended first told around its end: (device, XID).
+    pub faults: Vec<(String, u32)>,
     /// Of a job that runs, where metrics are to be had.
     pub running: Option<RunningFacts>,
     /// What the logs of the pods that ended tell of their end.
@@ -58,7 +60,7 @@ pub(crate) struct RunningFacts {
 /// Steps after which a job without a further one has stalled.
 const STEPS: f64 = 10.0;
 /// Seconds that it has to be silent at least.
-const LEAST: f64 = 60.0;
+const LEAST: f64 = 120.0;
 
 impl RunningFacts {
     /// Returns the seconds since the last step where that is far longer than a step takes.
@@ -72,6 +74,10 @@ impl RunningFacts {
     #[must_use]
     pub(crate) fn waited_for(&self) -> Option<usize> {
         let report = &self.report;
+        // A device without samples may spin as well.
+        if report.sampled != self.traces.len() {
+            return None;
+        }
         let most = report.spinning.len() * 2 > report.sampled;
         let mut others = (0..self.traces.len()).filter(|device| !report.spinning.contains(device));
         let first = others.next().filter(|_| most)?;
@@ -133,6 +139,16 @@ impl Facts<'_> {
     #[must_use]
     pub(crate) fn full_name(&self) -> String {
         format!("{}/{}", self.job.namespace, self.job.name)
+    }
+
+    /// Returns the command that prints the log of a pod.
+    pub(super) fn logs(&self, pod: &Pod, previous: bool) -> String {
+        let previous = if previous { " --previous" } else { "" };
+        if !self.subject.ours {
+            return format!("kubectl logs {} -n {}{previous}", pod.name, self.job.namespace);
+        }
+        let rank = pod.rank.map_or(String::new(), |rank| format!(" --rank {rank}"));
+        format!("gpuctl logs {}{rank}{previous}", self.full_name())
     }
 
     pub(super) fn listed(&self) -> Option<&[Node]> {

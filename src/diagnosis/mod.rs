@@ -15,6 +15,8 @@ mod refused;
 mod running;
 mod scheduler;
 mod shortage;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 pub(crate) use answer::{Answer, Cause, Coverage, HolderTime, Situation};
@@ -46,6 +48,13 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
     }
     if let Some(pending) = &facts.pending {
         answer.not_evaluated = pending.rules.beyond_nodes().into_iter().map(ToOwned::to_owned).collect();
+    }
+    // One pod of several that finds room is not the job, and what is not evaluated may keep it off.
+    let unsure = !answer.not_evaluated.is_empty()
+        || !facts.subject.ours
+        || facts.pending.as_ref().is_some_and(|pending| u64::from(job.pods_wanted) > pending.together);
+    if unsure {
+        answer.causes.iter_mut().flat_map(|cause| &mut cause.helps).for_each(|help| help.proven = false);
     }
     if state.status == Status::Running && facts.running.is_none() {
         answer.not_evaluated.push("what its GPUs do: no metrics".to_owned());

@@ -11,9 +11,10 @@ use super::nodes::keeps_off;
 use super::refused::set;
 use super::scheduler::{SchedulerReason, reasons};
 use super::shortage::{gpus, machine, too_large};
-use crate::model::Node;
+use crate::model::capacity::pods_held;
 use crate::model::gpu::is_type_label;
 use crate::model::room::{Room, WaitingPod};
+use crate::model::{GpuType, Node};
 
 /// Returns why the pod has no node.
 #[must_use]
@@ -24,6 +25,10 @@ pub(super) fn causes(facts: &Facts<'_>, pending: &PendingPod) -> Vec<Cause> {
         (Some(nodes), Some(room)) if !nodes.is_empty() => by_nodes(facts, pending, nodes, room, &said),
         _ => by_words(facts, pending, &said),
     }
+}
+
+fn is_shortage(word: &str) -> bool {
+    word.starts_with("insufficient")
 }
 
 fn by_nodes(facts: &Facts<'_>, pending: &PendingPod, nodes: &[Node], room: &Room, said: &[SchedulerReason]) -> Vec<Cause> {
@@ -39,9 +44,18 @@ fn by_nodes(facts: &Facts<'_>, pending: &PendingPod, nodes: &[Node], room: &Room
     }
     let takes: u64 = candidates.iter().filter(|one| one.obstacles.is_empty()).map(|one| one.takes).fold(0, u64::saturating_add);
     if takes >= pending.together {
-        return beyond(facts, pending, said);
+        return beyond(pending, said);
     }
     let mut found = counted(&candidates);
+    if pending.together > 1 {
+        // What gives room for all of them comes before what only gives more of it.
+        let without = |word: &str| {
+            let left =
+                candidates.iter().filter(|one| one.obstacles.iter().all(|(other, _)| *other == word || is_shortage(other)));
+            left.map(|one| one.takes).fold(0, u64::saturating_add)
+        };
+        found.sort_by_key(|one| (is_shortage(one.word) || without(one.word) < pending.together, one.order()));
+    }
     if let Some(reason) = said.iter().find(|reason| is_beyond(reason.word)) {
         // These filters come last: the nodes that they rule out passed all others.
         let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
@@ -74,7 +88,8 @@ fn of_obstacle(
         word if word.starts_with("insufficient") => machine(facts, pending, obstacle, &on, room),
         "cordoned" => {
             let cause = Cause::new("cordoned", format!("{} cordoned", are(&names)), "inventory");
-            let uncordon = format!("kubectl uncordon {}", names.first().unwrap_or(&""));
+            let best = on.iter().find(|one| one.obstacles.len() == 1).or(on.first());
+            let uncordon = format!("kubectl uncordon {}", best.map_or("", |one| one.node.name.as_str()));
             if obstacle.alone > 0 {
                 cause.proven("it fits there", Some(uncordon))
             } else {
@@ -123,7 +138,12 @@ fn no_label(facts: &Facts<'_>, pending: &PendingPod, all: &[Candidate<'_>], room
     let is_type = |label: &String| is_type_label(label.split('=').next().unwrap_or(label));
     let labels: Vec<String> = all.iter().filter_map(missing).collect();
     let wanted = facts.job.gpu_type.as_deref();
-    if let Some(kind) = wanted.filter(|_| labels.iter().any(is_type)) {
+    // A node of the type that fails on another label shows that the type is there.
+    let in_pool = |one: &&Candidate<'_>| facts.job.pool.as_deref().is_none_or(|pool| one.node.pool() == Some(pool));
+    let asked = |kind: &str| GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
+    let there =
+        |kind: &str| all.iter().filter(in_pool).any(|one| one.node.gpu_type().is_some_and(|own| own.to_string() == asked(kind)));
+    if let Some(kind) = wanted.filter(|kind| labels.iter().any(is_type) && !there(kind)) {
         let there = other_type(facts, pending, room);
         let pool = facts.job.pool.as_ref().map_or(String::new(), |pool| format!(" in pool {pool}"));
         let cause = Cause::new("gpu-type-absent", format!("no node{pool} has GPUs of type {kind}"), "inventory");
@@ -144,20 +164,23 @@ fn no_label(facts: &Facts<'_>, pending: &PendingPod, all: &[Candidate<'_>], room
 /// Returns a type of which there is room now.
 fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
     let any = pending.rules.without(is_type_label);
-    let mut types: BTreeMap<String, usize> = BTreeMap::new();
+    let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for node in facts.listed()? {
         let (Some(kind), Some(free)) = (node.gpu_type(), room.free.get(&node.name)) else { continue };
         if keeps_off(&any, &pending.requests, node, free).is_empty() {
-            *types.entry(kind.to_string()).or_default() += 1;
+            let found = types.entry(kind.to_string()).or_default();
+            found.0 += 1;
+            found.1 += pods_held(&pending.requests, &BTreeMap::from([(node.name.clone(), free.clone())]));
         }
     }
-    let (kind, nodes) = types.into_iter().max_by_key(|(_, nodes)| *nodes)?;
+    let fitting = types.into_iter().filter(|(_, (_, takes))| *takes >= pending.together);
+    let (kind, (nodes, _)) = fitting.max_by_key(|(_, (nodes, _))| *nodes)?;
     let nodes = if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") };
     Some((format!("with gpu_type: {kind} it fits on {nodes} now"), set(facts, &format!("resources.gpu_type={kind}"))))
 }
 
 /// By what is compared here it fits: the scheduler knows more, or has not looked again yet.
-fn beyond(facts: &Facts<'_>, pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
+fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
     let known: Vec<Cause> = said
         .iter()
         .filter(|one| is_beyond(one.word))
@@ -165,10 +188,6 @@ fn beyond(facts: &Facts<'_>, pending: &PendingPod, said: &[SchedulerReason]) -> 
         .collect();
     if !known.is_empty() {
         return known;
-    }
-    let by_room = facts.room.map_or(Vec::new(), |room| ahead(facts, pending, room).into_iter().collect());
-    if !by_room.is_empty() {
-        return by_room;
     }
     said.iter()
         .filter(|one| one.word != "node-selector")
@@ -184,7 +203,8 @@ fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<Cause> 
     let own = facts.full_name();
     let before =
         room.waiting.iter().filter(|one| one.priority > pending.rules.priority() && one.devices > 0 && one.holder != own);
-    let before: Vec<&WaitingPod> = before.collect();
+    let mut before: Vec<&WaitingPod> = before.collect();
+    before.sort_by_key(|one| one.nominated.is_none());
     let first = before.first()?;
     let more = if before.len() > 1 { format!(" and {} more pods", before.len() - 1) } else { String::new() };
     let told = format!("{}{more} of higher priority wait for GPUs as well, and come first", first.holder);

@@ -17,12 +17,9 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         (position.in_cluster_queue, place)
     });
     let Some(verdict) = &job.queue_verdict else {
-        let told = format!("queue {queue} has not admitted it, and you may not read why");
-        return vec![match position {
-            Some((place, told)) if place > 1 => Cause::new("queue-position", told, "queue"),
-            Some((_, told)) => Cause::new("queue-quota", told, "queue"),
-            None => Cause::new("queue-quota", told, "queue"),
-        }];
+        // The queue may be full, stopped or missing: nobody tells.
+        let behind = position.filter(|(place, _)| *place > 1);
+        return behind.map(|(_, told)| Cause::new("queue-position", told, "queue")).into_iter().collect();
     };
     let message = verdict.message.as_str();
     let has = |words: &[&str]| words.iter().any(|words| message.contains(words));
@@ -37,7 +34,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     if verdict.reason == "AdmissionChecks" {
         return vec![cause("queue-checks").helps("see what the check says", Some(look))];
     }
-    if has(&["maximum capacity"]) {
+    if has(&["maximum capacity"]) && !has(&["insufficient unused quota"]) {
         let never = cause("never-fits").and(format!("queue {queue} could not run it if it were empty"), "queue");
         return vec![never.helps("ask for less, or for a larger quota", Some(look))];
     }

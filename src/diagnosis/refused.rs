@@ -71,6 +71,9 @@ fn jobs_of(namespace: &str) -> String {
 /// Returns the command that submits a job with one field changed.
 #[must_use]
 pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
+    if !facts.subject.ours {
+        return format!("kubectl edit {}/{} -n {}", facts.subject.kind, facts.job.name, facts.job.namespace);
+    }
     let replace = if facts.job.kind.serves() { "" } else { " --replace" };
     format!("gpuctl apply -f FILE --set {field}{replace}")
 }

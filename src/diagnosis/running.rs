@@ -2,7 +2,7 @@
 
 use super::answer::{Cause, Situation};
 use super::facts::{Facts, RunningFacts};
-use crate::model::Job;
+use crate::model::{Job, JobKind};
 use crate::stats::dialect::Quantity;
 use crate::stats::history::Trace;
 use crate::stats::peers::{Deviation, ThrottleReason, throttled_by};
@@ -16,17 +16,18 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let report = &running.report;
     let silence = stalled.map(|seconds| {
         let step = running.cadence.as_ref().map_or(0.0, |cadence| cadence.seconds);
-        format!("no step for {} minutes; a step takes {step:.0} s", (seconds / 60.0).floor())
+        format!("no step for {seconds:.0} s; a step takes {step:.0} s")
     });
-    if !moves && report.sampled > 0 {
+    // A service spins while it waits for requests, and nobody waits for its steps.
+    if facts.job.kind == JobKind::Training && !moves && report.sampled > 1 {
         let faulty = report.silent_nodes.first().filter(|_| stalled.is_some());
         if let Some(node) = faulty {
-            let told = format!("node {node} stopped answering while it ran");
+            let told = format!("nothing was heard of the GPUs of {node} for two minutes, and no rank goes on");
             let cause =
                 Cause::new("node-frozen", told, "prometheus").helps("see the node", Some(format!("gpuctl describe node {node}")));
             return Some((Situation::Stuck, vec![with(cause, silence)]));
         }
-        if report.spinning.len() * 2 > report.sampled {
+        if stalled.is_some() && report.spinning.len() * 2 > report.sampled {
             return Some((Situation::Stuck, vec![with(hang(facts, running), silence)]));
         }
         if stalled.is_some() && report.idle.len() == report.sampled {

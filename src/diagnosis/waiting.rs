@@ -4,10 +4,14 @@ use super::answer::Cause;
 use super::facts::{ClaimState, Facts};
 use super::{containers, dead, placement, queued, refused};
 use crate::model::capacity::Amounts;
-use crate::model::{Pod, PodPhase, State, quantity};
+use crate::model::{Event, Pod, PodPhase, State, quantity};
 
 /// Seconds that a scheduler takes to look at a new pod, at the most.
-const LOOKED_AT_WITHIN: i64 = 10;
+const LOOKED_AT_WITHIN: i64 = 20;
+/// Seconds within which a node that an autoscaler announced is usually there.
+const NODE_COMES_WITHIN: i64 = 900;
+/// What autoscalers say of a pod: cluster-autoscaler and Karpenter.
+const SCALING: [&str; 4] = ["TriggeredScaleUp", "Nominated", "NotTriggerScaleUp", "FailedScaleUp"];
 
 /// Says who stopped a job that a person can let go again.
 #[must_use]
@@ -16,7 +20,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
     if facts.subject.ours {
         let kind = if job.kind.serves() { "service" } else { "job" };
         let resume = format!("gpuctl resume job {}", facts.full_name());
-        return Cause::new("paused", format!("the {kind} is paused"), "job").proven("let it go on", Some(resume));
+        return Cause::new("paused", format!("the {kind} is paused"), "job").helps("let it go on", Some(resume));
     }
     let (told, command) = if job.kind.serves() {
         (
@@ -29,7 +33,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
             format!("kubectl patch job {} -n {} --type merge -p '{{\"spec\":{{\"suspend\":false}}}}'", job.name, job.namespace),
         )
     };
-    Cause::new("suspended", told, "job").proven("let it go on", Some(command))
+    Cause::new("suspended", told, "job").helps("let it go on", Some(command))
 }
 
 /// Returns why a job waits.
@@ -94,10 +98,12 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     if pending.unscheduled.is_none() {
         let age = pending.created_at.map_or(0, |at| facts.now.as_second() - at.as_second());
         let scheduler = pending.rules.scheduler();
-        if age < LOOKED_AT_WITHIN {
+        // Schedulers of queues and gangs say nothing while the pod's group waits.
+        if age < LOOKED_AT_WITHIN || pending.together > 1 || facts.job.queue.is_some() {
             return Vec::new();
         }
-        let told = format!("{scheduler} has not looked at {} in {age} s: no such scheduler runs", pending.name);
+        let told =
+            format!("scheduler {scheduler} has not looked at {} in {age} s: it does not run, or is far behind", pending.name);
         let cause = Cause::new("scheduler-absent", told, "pod").at(pending.created_at);
         return vec![cause.helps("see which schedulers run", Some("kubectl get pods -A | grep -i scheduler".to_owned()))];
     }
@@ -110,12 +116,22 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     if found.is_empty() {
         found = placement::causes(facts, pending);
     }
-    if let Some(event) = facts.event(&["TriggeredScaleUp", "Nominated"]) {
+    if let Some(event) = scaling_up(facts, &pending.name) {
         let told = format!("an autoscaler brings a node: {}", event.message);
         let starting = Cause::new("node-starting", told, "events").at(event.at);
         found.insert(0, starting);
     }
     found
+}
+
+/// Returns the event by which an autoscaler said that it brings a node for the pod, unless that is long ago or it gave up.
+fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
+    let object = format!("Pod/{pod}");
+    let own = facts.events?.iter().rev().filter(|event| event.object == object);
+    let mut said = own.filter(|event| SCALING.contains(&event.reason.as_str()));
+    let newest = said.next().filter(|event| matches!(event.reason.as_str(), "TriggeredScaleUp" | "Nominated"))?;
+    let age = newest.at.map(|at| facts.now.as_second() - at.as_second());
+    age.is_none_or(|age| age < NODE_COMES_WITHIN).then_some(newest)
 }
 
 /// Returns what keeps its volume claims from being mounted.
@@ -153,10 +169,13 @@ fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
         .filter_map(|(resource, text)| Some((resource.to_owned(), quantity::milli(text.as_deref()?)?)))
         .collect();
     for quota in facts.quotas.iter().filter(|quota| !quota.scoped) {
+        let devices = quota.hard.keys().filter(|key| crate::model::gpu::is_device(key.trim_start_matches("requests."))).count();
         for (key, hard) in &quota.hard {
             let resource = key.strip_prefix("requests.").unwrap_or(key);
             let wanted = match resource {
                 "pods" => 1000,
+                // Which of several devices the job wants is not known here.
+                resource if crate::model::gpu::is_device(resource) && devices > 1 => continue,
                 resource if crate::model::gpu::is_device(resource) => i128::from(job.gpus_per_pod.0) * 1000,
                 resource => requests.get(resource).copied().unwrap_or(0),
             };

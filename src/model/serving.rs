@@ -237,4 +237,25 @@ mod tests {
         assert_eq!(word(&service(vec![waits.clone()])), "pending 0/2 Unschedulable");
         assert_eq!(word(&service(vec![pod("a", "1"), waits])), "running 1/2 Degraded");
     }
+
+    /// A replica of several pods answers by its first one: a worker that is ready is of no use beside one that is not.
+    #[test]
+    fn a_replica_serves_by_its_first_pod() {
+        let pod = |group: u32, number: u32, ready: bool| Pod {
+            name: format!("s-{group}-{number}"),
+            group: Some((group, number)),
+            ready,
+            ..Pod::default()
+        };
+        let job = Job {
+            group_size: 2,
+            pods: vec![pod(0, 0, false), pod(0, 1, true), pod(1, 0, true), pod(1, 1, true)],
+            ..Job::default()
+        };
+        let serving: Vec<&str> = job.pods.iter().filter(|pod| job.serves_with(pod)).map(|pod| pod.name.as_str()).collect();
+        assert_eq!(serving, ["s-1-0", "s-1-1"]);
+        let answering: Vec<&str> = job.pods.iter().filter(|pod| Job::answers(pod)).map(|pod| pod.name.as_str()).collect();
+        assert_eq!(answering, ["s-0-0", "s-1-0"]);
+        assert!(Job::answers(&Pod::default()), "a pod of no group answers itself");
+    }
 }

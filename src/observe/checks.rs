@@ -33,12 +33,14 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Ch
             .push(Check::new(CheckStatus::Warn, "nodes", format!("nodes were not checked: {error}")).fix("gpuctl auth check")),
         Ok((stock, readings)) => {
             found.extend(of_rights(&stock));
-            let pods = stack.unwrap_or_default();
+            let (pods, seen) = stack.map_or((Vec::new(), false), |pods| (pods, true));
             let hosts: Vec<&NodeDetails> =
                 stock.inventory.hosts.iter().map(|host| &host.details).filter(|host| has_gpus(host)).collect();
             let mut well = 0;
             for host in &hosts {
-                match broken(host, &pods, metrics_of(&host.node.name, readings.as_ref())) {
+                // Where pods may not be listed nobody knows whether an exporter runs.
+                let metrics = if seen { metrics_of(&host.node.name, readings.as_ref()) } else { NodeMetrics::Unknown };
+                match broken(host, &pods, metrics) {
                     None => well += 1,
                     Some(link) => {
                         let told = format!("{}: {}", link.link.word(), link.message);

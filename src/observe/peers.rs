@@ -4,11 +4,11 @@ use crate::cluster::{Connection, LogQuery};
 use crate::context::Context;
 use crate::diagnosis::RunningFacts;
 use crate::error::Error;
-use crate::model::{Job, UnixSeconds};
+use crate::model::{Job, PodPhase, UnixSeconds};
 use crate::observe::curves::lifetimes;
 use crate::observe::metrics::OptionalMetrics;
 use crate::prometheus::Window;
-use crate::stats::identity::ApiFacts;
+use crate::stats::identity::{ApiFacts, IdentityReader};
 use crate::stats::query::{self, Pods};
 use crate::stats::{history, peers, progress};
 
@@ -56,4 +56,30 @@ async fn lines(connection: &Connection, job: &Job, pod: Option<&str>) -> Vec<cra
     let Some(chosen) = chosen else { return Vec::new() };
     let query = LogQuery { container: chosen.own_container().to_owned(), tail: Some(LINES), ..LogQuery::default() };
     connection.log(&job.namespace, &chosen.name, &query).await.unwrap_or_default()
+}
+
+/// Seconds around an end in which a device's error may have caused it.
+const AROUND: i64 = 300;
+
+/// Returns the errors that devices told around the end of the pod that failed first, by device; none where no metrics tell.
+pub(crate) async fn faults(context: &Context, connection: &Connection, job: &Job) -> Result<Vec<(String, u32)>, Error> {
+    let failed = job.pods.iter().filter(|pod| pod.phase == PodPhase::Failed).filter_map(|pod| Some((pod.ended_at?, pod)));
+    let Some((ended, pod)) = failed.min_by_key(|(ended, _)| *ended) else { return Ok(Vec::new()) };
+    let end = (UnixSeconds::from(ended) + AROUND).min(UnixSeconds::from(context.now()));
+    let cells = OptionalMetrics::new(context, connection);
+    let asked = query::xids(2 * AROUND);
+    let Some(series) = cells.optional(async |prometheus| Ok(prometheus.at(&asked, end).await?)).await? else {
+        return Ok(Vec::new());
+    };
+    let facts = ApiFacts::default();
+    let reader = IdentityReader::new(&facts, &series);
+    let own = |one: &&crate::model::Series| {
+        reader.named_pod(one).is_some_and(|(space, name)| space == job.namespace && name == pod.name)
+    };
+    let fault = |one: &crate::model::Series| {
+        let (place, value) = (reader.place(one)?, one.points.last()?.value);
+        let code = (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;
+        Some((format!("{}/gpu-{}", place.node, place.index.unwrap_or(0)), code))
+    };
+    Ok(series.iter().filter(own).filter_map(fault).collect())
 }

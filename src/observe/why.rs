@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures::future::{join_all, join4};
+use futures::future::{join, join_all, join4};
+use futures::stream::{self, StreamExt};
 
 use crate::cluster::{Connection, LogQuery, requests, unless_forbidden};
 use crate::context::Context;
 use crate::diagnosis::{Answer, ClaimFact, ClaimState, Facts, HolderTime, LastWord, PendingPod, Situation, Subject, diagnose};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::room::Room;
@@ -16,6 +17,7 @@ use crate::model::{Inventory, Job, JobKind, Nodes, Pod, PodPhase, State, Status}
 use crate::observe::first_error::first_error;
 use crate::observe::{peers, workloads};
 use crate::render::PodRules;
+use crate::view::text::count;
 
 /// A job with the answer about it.
 pub(crate) struct Found {
@@ -49,20 +51,24 @@ impl Place {
 /// Pods whose logs are read, and for how long, to tell what they said last.
 const LOGS_READ: usize = 64;
 const LOGS_WITHIN: Duration = Duration::from_secs(5);
+/// Jobs that are looked into at the same time.
+const AT_ONCE: usize = 8;
 /// The exit code of a container that SIGKILL ended.
 const KILLED: i32 = 137;
 
 /// Finds what was named, a job of ours first, then a pod, then a workload of anybody's.
 pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
     let parts: Vec<&str> = text.split('/').collect();
-    let missing = if parts.len() <= 2 {
+    let by_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
+    let missing = if by_kind {
+        Error::new(ErrorName::NotFound, format!("there is no `{text}`")).hint("`gpuctl get workloads` lists what there is")
+    } else {
         match lookup::job(connection, text, Purpose::Read).await {
             Ok(job) => return Ok((Subject { kind: job.kind.word().to_owned(), ours: true }, job)),
-            Err(error) if error.kind == ErrorKind::NotFound => error,
+            // Who may not list every kind of job may still see a pod.
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Access) => error,
             Err(error) => return Err(error),
         }
-    } else {
-        Error::usage(format!("`{text}` is not a name")).hint("NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME")
     };
     let (kind, namespace, name) = match parts.as_slice() {
         [name] => (None, connection.namespace.as_str(), *name),
@@ -73,15 +79,16 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     };
     let kind = kind.map(|kind| kind.trim_end_matches('s').to_ascii_lowercase());
     if kind.as_deref().is_none_or(|kind| kind == "pod")
-        && let Some((job, _)) = connection.pod_as_job(namespace, name).await?
+        && let Some((job, _)) = unless_forbidden(connection.pod_as_job(namespace, name).await)?.flatten()
     {
         return Ok((Subject { kind: "pod".to_owned(), ours: false }, job));
     }
-    if let Some((job, word)) = connection.workload_as_job(kind.as_deref(), namespace, name).await? {
+    if let Some((job, word)) = unless_forbidden(connection.workload_as_job(kind.as_deref(), namespace, name).await)?.flatten() {
         let ours = job.labels.get(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
         return Ok((Subject { kind: word.to_owned(), ours }, job));
     }
-    let owners = connection.owners(connection.namespace_is_explicit.then_some(connection.namespace.as_str())).await?;
+    let place = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    let Some(owners) = unless_forbidden(connection.owners(place).await)? else { return Err(missing) };
     let found = owners.forest.workloads(&Inventory::default());
     let Ok(workload) = workloads::named(&found, text) else { return Err(missing) };
     let pods: BTreeSet<String> = workload.pods.iter().map(|pod| pod.name.clone()).collect();
@@ -156,6 +163,7 @@ pub(crate) async fn found(
         claims,
         quotas,
         holders: Vec::new(),
+        faults: Vec::new(),
         running,
         last_words: Vec::new(),
     };
@@ -165,10 +173,9 @@ pub(crate) async fn found(
         facts.holders = join_all(held.into_iter().map(|holder| times(connection, holder))).await;
         answer = diagnose(&facts);
     }
-    if answer.situation == Situation::Dead
-        && let Some(words) = last_words(connection, &job).await
-    {
-        facts.last_words = words;
+    if answer.situation == Situation::Dead {
+        let (words, faults) = join(last_words(connection, &job), peers::faults(context, connection, &job)).await;
+        (facts.last_words, facts.faults) = (words.unwrap_or_default(), faults?);
         answer = diagnose(&facts);
     }
     drop(facts);
@@ -185,8 +192,8 @@ fn killed_on(job: &Job) -> Option<&str> {
 
 /// Returns what the logs of the pods that ended tell of their end: the first error, and the work since the last checkpoint.
 async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
-    let ended: Vec<Pod> =
-        job.pods.iter().filter(|pod| pod.ended() && pod.started_at.is_some()).take(LOGS_READ).cloned().collect();
+    let present = job.current_pods().into_iter().filter(|pod| pod.ended() && pod.started_at.is_some());
+    let ended: Vec<Pod> = present.take(LOGS_READ).cloned().collect();
     let container = ended.first()?.own_container().to_owned();
     let query = LogQuery { container, ..LogQuery::default() };
     let read = tokio::time::timeout(LOGS_WITHIN, first_error(connection, &job.namespace, &ended, &query)).await.ok()?;
@@ -201,11 +208,9 @@ async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>>
     }
     let ended_at = ended.iter().filter_map(|pod| pod.ended_at).max();
     if let Some((checkpoint, end)) = read.checkpoint.zip(ended_at).filter(|(checkpoint, end)| end > checkpoint) {
-        let minutes = (end.as_second() - checkpoint.as_second()) / 60;
-        words.push(LastWord {
-            text: format!("{minutes} minutes of work since the last line about a checkpoint"),
-            at: Some(checkpoint),
-        });
+        let minutes = u64::try_from((end.as_second() - checkpoint.as_second()) / 60).unwrap_or(0);
+        let text = format!("{} of work since the last line about a checkpoint", count(minutes, "minute"));
+        words.push(LastWord { text, at: Some(checkpoint) });
     }
     Some(words)
 }
@@ -235,5 +240,20 @@ pub(crate) async fn all(connection: &Connection, jobs: Vec<Job>, context: &Conte
         let subject = Subject { kind: job.kind.word().to_owned(), ours: true };
         found(connection, subject, job, Some(&place), context)
     });
-    join_all(read).await.into_iter().collect()
+    let answers: Vec<Result<Found, Error>> = stream::iter(read).buffered(AT_ONCE).collect().await;
+    let mut found = Vec::new();
+    let mut last = None;
+    for answer in answers {
+        match answer {
+            Ok(one) => found.push(one),
+            Err(error) => {
+                context.terminal.warn(&format!("a job was left out: {error}"));
+                last = Some(error);
+            }
+        }
+    }
+    match last {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
 }

@@ -115,6 +115,13 @@ fn fatal_xids() -> String {
     names(&[Quantity::Xid]).into_iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
+/// Returns the highest number of an error that each device told within some seconds before the time of evaluation.
+#[must_use]
+pub fn xids(seconds: i64) -> String {
+    let of = |name: &str| format!("max by ({}) (max_over_time({name}[{seconds}s])) > 0", keys());
+    names(&[Quantity::Xid]).into_iter().map(of).collect::<Vec<_>>().join(" or ")
+}
+
 /// Returns what pods expose of their own work, by the end of the metrics' names.
 #[must_use]
 pub fn exposed(pods: &Pods) -> String {
@@ -167,7 +174,9 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let pods = Pods::named("team-a", ["train-0-x", "a.b"]);
-        for query in [gauges(&ALL, None), gauges(&ALL, Some(&pods)), exposed(&pods), ages(), samples_counted(), inventory()] {
+        for query in
+            [gauges(&ALL, None), gauges(&ALL, Some(&pods)), exposed(&pods), ages(), samples_counted(), inventory(), xids(600)]
+        {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }
         assert!(gauges(&ALL, Some(&pods)).contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#));

@@ -92,8 +92,8 @@ fn one(FitRow { name, namespace, kind, fit }: &FitRow) -> String {
         (FitVerdict::Now, _) => "fits now".to_owned(),
         (FitVerdict::NotNow, Some(now)) if now < fit.pods => {
             let missing = fit.pods - now;
-            let more =
-                if fit.gpus_per_pod > 0 { format!(", {} more", count(missing * fit.gpus_per_pod, "GPU")) } else { String::new() };
+            let more = missing * fit.gpus_per_pod;
+            let more = if more > 0 { format!(", {} needed", count(more, "more GPU")) } else { String::new() };
             format!("not now: {now} of {} fit{more}", count(fit.pods, "pod"))
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),

@@ -7,9 +7,9 @@ use super::TextStyle;
 use super::text::{age, clean, count, span, wrapped};
 use crate::diagnosis::{Answer, Cause, HolderTime};
 
-/// Bytes of one answer in JSON, so that hundreds of them can be read at once.
-const LARGEST: usize = 2048;
-/// Characters of one text in JSON.
+/// Bytes of one answer in JSON, so that hundreds of them can be read at once; less the indentation that a list adds.
+const LARGEST: usize = 1800;
+/// Bytes of one text in JSON.
 const LONGEST: usize = 240;
 
 /// The answer of `why -o json`.
@@ -88,7 +88,11 @@ pub(crate) struct WhyRow<'a> {
 
 fn cut(text: &str) -> String {
     let text = clean(text);
-    if text.chars().count() <= LONGEST { text.into_owned() } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
+    if text.len() <= LONGEST {
+        return text.into_owned();
+    }
+    let end = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", &text[..end])
 }
 
 /// Returns the answer, at most 2 KB of it: what weighs least is left out first.
@@ -112,7 +116,7 @@ pub(crate) fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
 
 /// Leaves out one thing; false when only the first cause with one evidence is left.
 fn shorten(causes: &mut Vec<CauseItem>) -> bool {
-    let long = causes.iter_mut().rev().find(|cause| cause.evidence.len() + cause.holders.len() + cause.helps.len() > 2);
+    let long = causes.iter_mut().rev().find(|cause| cause.evidence.len() + cause.holders.len() + cause.helps.len() > 1);
     if let Some(cause) = long {
         if cause.evidence.len() > 1 {
             cause.evidence.pop();
@@ -144,7 +148,9 @@ fn cause_item(cause: &Cause) -> CauseItem {
         helps: cause
             .helps
             .iter()
-            .map(|help| HelpItem { text: cut(&help.text), command: help.command.as_deref().map(cut), proven: help.proven })
+            // A command that was cut would be another command.
+            .filter(|help| help.command.as_ref().is_none_or(|command| command.len() <= LONGEST))
+            .map(|help| HelpItem { text: cut(&help.text), command: help.command.clone(), proven: help.proven })
             .collect(),
     }
 }

@@ -151,7 +151,7 @@ fn what_binds_is_told() {
     };
     let fit = |yaml: &str, code: i32| scene.gpuctl_with(&["fit", "-f", "-"], yaml).exits(code).out;
     let told = fit(&job("gpu: 8, node_count: 2", ""), 8);
-    let expected = "training/big in binding: not now: 1 of 2 pods fit, 8 GPUs more (2 pods × 8 GPUs)\n  \
+    let expected = "training/big in binding: not now: 1 of 2 pods fit, 8 more GPUs needed (2 pods × 8 GPUs)\n  \
                     1 node: room for 1 pod (binding-a)\n  1 node: cordoned (binding-b)\n";
     assert!(told.starts_with(expected), "{told}");
     assert!(fit(&job("gpu: 8", ""), 0).starts_with("training/big in binding: fits now (1 pod × 8 GPUs)\n"));

@@ -47,14 +47,14 @@ fn advised(scene: &Scene, name: &str, resources: &str, cause: &str, text: &str) 
 #[test]
 fn advice_that_is_called_proven_places_the_pods() {
     let scene = Scene::new("advised");
-    let other = |name: &str| in_pool(node(name, Some(H100), &[(GPU, 8)]), "advised-b");
+    let other = |name: &str| in_pool(node(name, Some(H100), &[(GPU, 8)]), "0-advised");
     let own = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "advised");
     cluster().add_nodes(&[own("advised-0"), other("advised-1")]);
     let load = |requests: Value| scene.admin.apply(&holder("advised", "advised-0", &requests));
     let clear = || scene.admin.run(&["delete", "pod", "holder-advised-0", "-n", "advised", "--force", "--grace-period=0"]);
     load(json!({GPU: "5"}));
     advised(&scene, "smaller", "pool: advised, gpu: 4", "insufficient-gpu", "with gpu: 3");
-    advised(&scene, "elsewhere", "pool: advised, gpu: 4", "insufficient-gpu", "pool advised-b has 8 free");
+    advised(&scene, "elsewhere", "pool: advised, gpu: 4", "insufficient-gpu", "pool 0-advised has 8 free");
     clear();
     load(json!({"cpu": "90"}));
     advised(&scene, "cpu", "pool: advised, gpu: 1, cpu: 16", "insufficient-cpu", "with cpu: 6");

@@ -61,6 +61,13 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
         let (utilization, watts) = if rank == 1 { (0.0, 62.0) } else { (100.0, 90.0) };
         scene.load(pod, |_, gpu| (gpu.utilization, gpu.watts) = (utilization, watts));
     }
+    // It told a step every nine seconds until five minutes ago.
+    let mut log = scene.cluster.pod_log("why-peers", &pods[0], "main");
+    let now = jiff::Timestamp::now();
+    for step in 0..30 {
+        let at = jiff::Timestamp::from_second(now.as_second() - 600 + 9 * step).unwrap();
+        log.say_at(at, &format!("step {step}/100 loss 2.3"));
+    }
     let stuck = until(&scene, "t", "stuck");
     assert_eq!(stuck["causes"][0]["cause"], "collective-hang", "{stuck:#}");
     let sentence = stuck["sentence"].as_str().unwrap();
@@ -73,4 +80,31 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
         (unknown["situation"].as_str(), unknown["notEvaluated"][0].as_str()),
         (Some("fine"), Some("what its GPUs do: no metrics"))
     );
+}
+
+#[test]
+fn a_device_that_failed_is_the_cause_of_the_end() {
+    let scene = Scene::new("why-fault", 1);
+    let yaml = "kind: training\nversion: v0.1\njob: {name: t, retries: 0}\n\
+                environment: {image: busybox, command: [train], env: {SIM_SECONDS: 25, SIM_EXIT: 1}}\nresources: {pool: why-fault, gpu: 2}\n";
+    scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml).ok();
+    let pods = scene.hand_out("t");
+    scene.load(&pods[0], |place, gpu| gpu.xid = if place == 1 { 79 } else { 0 });
+    let end = Instant::now() + Duration::from_secs(90);
+    let dead = loop {
+        let answer = scene.gpuctl(&["why", "t", "-o", "json"]).ok().json();
+        if answer["situation"] == "dead" && answer["causes"][0]["cause"] == "gpu-fault" {
+            break answer;
+        }
+        assert!(Instant::now() < end, "{answer:#}");
+        thread::sleep(Duration::from_secs(3));
+    };
+    let told = dead["causes"][0]["evidence"][0]["what"].as_str().unwrap();
+    assert!(
+        told.starts_with("why-fault-0/gpu-") && told.contains("which rank 0 used, told XID 79 within five minutes"),
+        "{told}"
+    );
+    assert_eq!(dead["causes"][1]["cause"], "exit-code", "{dead:#}");
+    let help = &dead["causes"][0]["helps"][0]["command"];
+    assert_eq!(help, "gpuctl apply -f FILE --set resources.exclude_nodes=why-fault-0 --replace");
 }

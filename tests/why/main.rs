@@ -2,6 +2,7 @@
 //! administrator, by a user who may not list nodes, and after the events are gone. What the visible data cannot decide is labelled
 //! `unknown` and scored apart; a confident answer that is wrong there fails the test. `cargo test --test why -- --nocapture` prints
 //! the accuracy of each family.
+#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod dead;
 mod pairs;

@@ -11,6 +11,9 @@ pub const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB
 /// Stands for the namespace in objects.
 pub const NS: &str = "NAMESPACE";
 
+/// Stands for the time of the test: when pods ended.
+const ENDED: &str = "2026-01-31T10:51:00Z";
+
 /// Something that is done once the job is there.
 #[derive(Clone, Debug)]
 pub enum Act {
@@ -103,8 +106,9 @@ impl Setup {
     /// Gives it a namespace, whose name its nodes and objects carry.
     pub fn named(mut self, number: usize) -> Self {
         self.namespace = format!("why-{number}");
+        let ended = format!("{:.0}", jiff::Timestamp::now());
         let own = |value: &mut Value| {
-            let text = value.to_string().replace(NS, &self.namespace);
+            let text = value.to_string().replace(NS, &self.namespace).replace(ENDED, &ended);
             *value = serde_json::from_str(&text).unwrap();
         };
         self.nodes.iter_mut().for_each(own);

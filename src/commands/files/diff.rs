@@ -9,9 +9,8 @@ use crate::cli::files::diff::Diff;
 use crate::cluster::{Connection, Effect, label};
 use crate::context::Context;
 use crate::deploy::decide::{Comparison, compare, masks, sources};
-use crate::deploy::inputs::{self, InputDocument};
-use crate::deploy::names::named;
-use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
+use crate::deploy::plan::Plan;
+use crate::deploy::planned::{Planned, planned};
 use crate::deploy::{defaults, pools, quotas};
 use crate::error::{Error, ErrorKind};
 use crate::model::labels::POOL_LABEL;
@@ -24,14 +23,7 @@ use crate::view::{Format, document};
 pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let inputs = inputs::read(&args.files, &args.sets).map_err(|unreadable| unreadable.tell(context))?;
-    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
-    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
-        named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
-    let connection = context.connect().await?;
-    let mut facts = PlanningFacts::of(&connection).await?;
-    facts.foresee(&shared);
-    let plans = plan(jobs, Some(&connection), &facts, context).await?;
+    let Planned { connection, shared, plans } = planned(&args.files, &args.sets, context).await?;
     let mut found = Vec::new();
     for input in &shared {
         found.extend(of_shared(&connection, &input.document, context).await?);

@@ -5,9 +5,7 @@ use std::process::ExitCode;
 use crate::cli::files::fit::Fit;
 use crate::context::Context;
 use crate::deploy::fit::fit;
-use crate::deploy::inputs::{self, InputDocument};
-use crate::deploy::names::named;
-use crate::deploy::plan::{PlanningFacts, job, plan};
+use crate::deploy::planned::{Planned, planned};
 use crate::error::Error;
 use crate::model::fit::FitVerdict;
 use crate::view::fit::{FitRow, items, text};
@@ -16,15 +14,12 @@ use crate::view::{Format, document};
 pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let inputs = inputs::read(&args.files, &args.sets).map_err(|unreadable| unreadable.tell(context))?;
-    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
-    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
-        named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
-    let connection = context.connect().await?;
-    let mut facts = PlanningFacts::of(&connection).await?;
-    facts.foresee(&shared);
+    let Planned { connection, plans, .. } = planned(&args.files, &args.sets, context).await?;
+    if plans.is_empty() {
+        context.terminal.report("no job in these files");
+    }
     let mut rows = Vec::new();
-    for plan in plan(jobs, Some(&connection), &facts, context).await? {
+    for plan in plans {
         rows.push(FitRow {
             name: plan.input.document.name().to_owned(),
             namespace: plan.target.namespace.clone(),

@@ -1,0 +1,30 @@
+//! Reads files and plans their jobs, for commands that write nothing: `fit` and `diff`.
+
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::deploy::inputs::{self, InputDocument};
+use crate::deploy::names::named;
+use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
+use crate::error::Error;
+use crate::spec::Override;
+
+/// The documents of some files, and the cluster that they are for.
+pub(crate) struct Planned {
+    pub connection: Connection,
+    /// Documents that are no jobs.
+    pub shared: Vec<InputDocument>,
+    pub plans: Vec<Plan>,
+}
+
+/// Reads the files, connects, and renders every job for this cluster.
+pub(crate) async fn planned(files: &[String], sets: &[Override], context: &Context) -> Result<Planned, Error> {
+    let inputs = inputs::read(files, sets).map_err(|unreadable| unreadable.tell(context))?;
+    inputs.warnings.iter().for_each(|problems| context.terminal.warn_about(problems));
+    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
+        named(inputs.documents, false)?.into_iter().partition(|input| job(input).is_none());
+    let connection = context.connect().await?;
+    let mut facts = PlanningFacts::of(&connection).await?;
+    facts.foresee(&shared);
+    let plans = plan(jobs, Some(&connection), &facts, context).await?;
+    Ok(Planned { connection, shared, plans })
+}
