@@ -3,12 +3,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::bundle::Bundle;
 use crate::cluster::{Access, Connection};
 use crate::config::{Config, MetricsFlags, MetricsSource};
-use crate::error::Error;
+use crate::error::{Error, ErrorName};
 use crate::terminal::Terminal;
 
 /// What a command works with.
@@ -32,6 +34,20 @@ impl Context {
     pub(crate) fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
         let metrics = RefCell::new(MetricsSource::resolve(&flags).map_err(Error::usage));
         Self { terminal, access, require_metrics, all_namespaces: false, metrics, flags, unknown_keys_told: Cell::new(false) }
+    }
+
+    /// Returns a context in which a command answers from a bundle, and says nothing.
+    #[must_use]
+    pub(crate) fn silent(&self, bundle: Arc<Bundle>) -> Self {
+        let access = Access { bundle: Some(bundle), ..self.access.clone() };
+        Self::new(Terminal::silent(), access, self.flags.clone(), false)
+    }
+
+    /// Refuses to wait for changes where a bundle answers: they never come.
+    pub(crate) fn must_change(&self) -> Result<(), Error> {
+        let Some(bundle) = &self.access.bundle else { return Ok(()) };
+        let error = Error::new(ErrorName::NotInBundle, format!("the bundle is of {} and does not change", bundle.at));
+        Err(error.hint("omit `--watch`"))
     }
 
     /// Connects to the API server.
@@ -83,10 +99,10 @@ impl Context {
         Ok(())
     }
 
-    /// Returns the time that ages count from.
+    /// Returns the time that ages count from: of a bundle the moment when it was made.
     #[expect(clippy::disallowed_methods, reason = "the one place where the program reads the clock")]
     #[must_use]
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::now()
+        self.access.bundle.as_ref().map_or_else(Timestamp::now, |bundle| bundle.at)
     }
 }

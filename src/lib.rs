@@ -11,6 +11,7 @@
 #[macro_use]
 mod verbs;
 
+mod bundle;
 mod cache;
 mod cli;
 mod cluster;
@@ -39,9 +40,11 @@ pub mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
 
+use crate::bundle::Bundle;
 use crate::cli::spoken::spelled_out;
 use crate::cli::{Cli, When, complete, help, misuse};
 use crate::cluster::Access;
@@ -64,7 +67,11 @@ pub fn run() -> ExitCode {
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
         return refused(&Error::usage("`-n` and `-A` cannot be used together").hint("omit one"), &words);
     }
-    let context = context(&cli);
+    let bundle = match cli.global.replay.as_deref().map(Bundle::read).transpose() {
+        Ok(bundle) => bundle.map(Arc::new),
+        Err(error) => return refused(&Error::usage(error).hint("`gpuctl doctor --bundle FILE` writes one"), &words),
+    };
+    let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
     let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(cli.command.run(&context)),
@@ -109,7 +116,7 @@ fn refused(error: &Error, words: &[OsString]) -> ExitCode {
 }
 
 /// Builds what the command works with from the global options and the environment.
-fn context(cli: &Cli) -> Context {
+fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     let global = &cli.global;
     let environment = Environment::read();
     let mut wishes = environment.wishes();
@@ -133,6 +140,7 @@ fn context(cli: &Cli) -> Context {
         impersonate_groups: global.impersonate_group.clone(),
         request_timeout: global.request_timeout,
         interactive: terminal.is_interactive(),
+        bundle,
     };
     let mut context = Context::new(terminal, access, cli.metrics.flags(), cli.metrics.require_metrics);
     context.all_namespaces = global.all_namespaces;

@@ -49,6 +49,8 @@ pub(crate) struct TerminalOptions {
 #[derive(Debug)]
 pub(crate) struct Terminal {
     wishes: TerminalOptions,
+    /// True when nothing is printed at all: a command runs for the questions that it asks.
+    silent: bool,
     talk: Cell<Verbosity>,
     format: RefCell<Format>,
     /// The command as `auth check` names it: `get nodes`.
@@ -66,12 +68,19 @@ impl Terminal {
         colored::control::set_override(true);
         Self {
             wishes,
+            silent: false,
             talk: Cell::new(wishes.talk),
             format: RefCell::default(),
             task: Cell::default(),
             told: Cell::default(),
             namespace_given: Cell::default(),
         }
+    }
+
+    /// Makes a terminal that prints nothing.
+    #[must_use]
+    pub(crate) fn silent() -> Self {
+        Self { silent: true, ..Self::new(TerminalOptions { talk: Verbosity::Errors, ..TerminalOptions::default() }) }
     }
 
     /// Sets the format of stdout; messages on stderr follow it.
@@ -107,13 +116,13 @@ impl Terminal {
 
     #[must_use]
     pub(crate) fn out_is_terminal(&self) -> bool {
-        io::stdout().is_terminal()
+        !self.silent && io::stdout().is_terminal()
     }
 
     /// Returns true when a person can answer questions.
     #[must_use]
     pub(crate) fn is_interactive(&self) -> bool {
-        io::stdin().is_terminal() && io::stderr().is_terminal()
+        !self.silent && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
     #[must_use]
@@ -145,6 +154,9 @@ impl Terminal {
 
     /// Writes data to stdout. A reader that went away ends the program silently, as it ends every filter.
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
+        if self.silent {
+            return Ok(());
+        }
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
@@ -155,6 +167,9 @@ impl Terminal {
 
     /// Passes on what another program said, byte for byte. False when nobody reads it any more.
     pub(crate) fn pass(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
+        if self.silent {
+            return Ok(true);
+        }
         let written = if to_stderr {
             io::stderr().lock().write_all(bytes)
         } else {
@@ -175,6 +190,9 @@ impl Terminal {
     }
 
     fn say(&self, text: &str) {
+        if self.silent {
+            return;
+        }
         // Nobody is left to be told when stderr is gone.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }

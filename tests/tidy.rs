@@ -5,15 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 26] = [
+const MAY_NAME: [(&str, &[&str]); 27] = [
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
     ("stats", &["stats", "model"]),
     ("diagnosis", &["diagnosis", "render", "stats", "model"]),
     ("view", &["view", "diagnosis", "stats", "model", "spec", "error"]),
-    ("cluster", &["cluster", "model", "render"]),
-    ("prometheus", &["prometheus", "model"]),
+    ("bundle", &["bundle", "files", "model"]),
+    ("cluster", &["cluster", "bundle", "model", "render"]),
+    ("prometheus", &["prometheus", "bundle", "model"]),
     ("error", &["error", "cluster", "model", "prometheus", "render", "spec"]),
     ("terminal", &["terminal", "platform", "view", "error", "spec"]),
     ("config", &["config", "files", "model", "prometheus", "terminal"]),
@@ -25,14 +26,13 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     ("outbound", &["files", "outbound"]),
     ("serve", &[]),
     ("verbs", &["model"]),
-    ("context", &["cluster", "config", "error", "terminal"]),
+    ("context", &["bundle", "cluster", "config", "error", "terminal"]),
     ("lookup", &["cluster", "error", "model", "spec", "view"]),
     (
         "deploy",
         &[
             "deploy",
             "diagnosis",
-            "stats",
             "cache",
             "context",
             "lookup",
@@ -51,6 +51,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
         "observe",
         &[
             "observe",
+            "bundle",
             "context",
             "diagnosis",
             "lookup",
@@ -76,6 +77,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
         &[
             "cli",
             "commands",
+            "bundle",
             "context",
             "lookup",
             "deploy",
@@ -104,13 +106,14 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
 ];
 
 /// Module → crates that it never names.
-const NEVER: [(&str, &[&str]); 11] = [
+const NEVER: [(&str, &[&str]); 12] = [
     ("model", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("spec", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("render", &["kube", "tokio", "clap", "colored", "jiff"]),
     ("stats", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("diagnosis", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("view", &["kube", "k8s_openapi", "tokio", "clap"]),
+    ("bundle", &["kube", "k8s_openapi", "tokio", "clap"]),
     ("deploy", &["kube", "k8s_openapi", "clap"]),
     ("observe", &["kube", "k8s_openapi", "clap"]),
     ("inside", &["kube", "k8s_openapi", "clap"]),

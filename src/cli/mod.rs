@@ -63,6 +63,9 @@ pub(crate) struct Global {
     /// All namespaces: what most lists show without -n
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace", help_heading = "Global options")]
     pub all_namespaces: bool,
+    /// Answer from a bundle that `gpuctl doctor --bundle` wrote, without a cluster
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub replay: Option<PathBuf>,
     /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
     pub impersonate: Option<String>,

@@ -7,13 +7,14 @@ use std::path::Path;
 use crate::spec::nearest;
 
 /// Options before a verb that take a value of their own, and those of the verbs below. A test holds them against clap.
-const WITH_VALUE: [&str; 25] = [
+const WITH_VALUE: [&str; 26] = [
     "--kubeconfig",
     "--context",
     "-n",
     "--namespace",
     "--as",
     "--as-group",
+    "--replay",
     "--request-timeout",
     "--color",
     "--config",

@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -14,6 +15,8 @@ use tokio::sync::Mutex;
 use super::Failure;
 use super::credentials;
 use super::proxy::ProxyEnvironment;
+use super::replay;
+use crate::bundle::Bundle;
 
 /// How to reach the cluster, from flags and environment.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +31,8 @@ pub(crate) struct Access {
     pub request_timeout: Duration,
     /// True when a person can answer a credential plugin.
     pub interactive: bool,
+    /// Answers in place of a cluster.
+    pub bundle: Option<Arc<Bundle>>,
 }
 
 /// Two ways to the same server: for requests that end, and for streams that may stay silent.
@@ -62,6 +67,18 @@ const FRESH: Duration = Duration::from_secs(5);
 
 impl Connection {
     pub(crate) async fn open(access: &Access) -> Result<Self, Failure> {
+        if let Some(bundle) = &access.bundle {
+            return Ok(Self {
+                clients: RefCell::new(Clients::of(bundle)),
+                renewing: Mutex::new(()),
+                access: access.clone(),
+                server: bundle.server.clone(),
+                request_timeout: access.request_timeout,
+                warnings: RefCell::default(),
+                namespace: access.namespace.clone().unwrap_or_else(|| bundle.namespace.clone()),
+                namespace_is_explicit: access.namespace.is_some(),
+            });
+        }
         let config = config(access).await?;
         let namespace = access.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
@@ -102,6 +119,9 @@ impl Connection {
 
     /// Contexts of the kubeconfig in their order, and the present one.
     pub(crate) fn contexts(access: &Access) -> Result<(Vec<String>, Option<String>), Failure> {
+        if let Some(bundle) = &access.bundle {
+            return Ok((vec![bundle.cluster.clone()], Some(bundle.cluster.clone())));
+        }
         let Some(kubeconfig) = read(access)? else { return Ok((Vec::new(), None)) };
         Ok((kubeconfig.contexts.into_iter().map(|context| context.name).collect(), kubeconfig.current_context))
     }
@@ -139,6 +159,11 @@ impl Clients {
         let requests = client(config.clone())?;
         config.read_timeout = None;
         Ok(Self { requests, streams: client(config)?, since: Instant::now() })
+    }
+
+    fn of(bundle: &Arc<Bundle>) -> Self {
+        let client = replay::client(bundle);
+        Self { requests: client.clone(), streams: client, since: Instant::now() }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use thiserror::Error;
 
+use crate::bundle::NotInBundle;
 use crate::model::refusal::RefusalCause;
 
 #[derive(Clone, Debug, Error)]
@@ -20,6 +21,8 @@ pub(crate) enum Failure {
     TimedOut { server: String, seconds: u64 },
     #[error("{server} does not speak Kubernetes: {found}")]
     NotKubernetes { server: String, found: String },
+    #[error(transparent)]
+    NotInBundle(#[from] NotInBundle),
     #[error("{message}")]
     Api {
         code: u16,

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::retry::{self, TryOutcome};
 use super::{Blame, Connection, Failure};
+use crate::bundle::NotInBundle;
 
 /// Objects of one page: what kubectl asks for, and cheap for the server end to end.
 const PAGE: &str = "500";
@@ -185,7 +186,10 @@ impl Connection {
             .body(Body::from(body.to_vec()))
             .map_err(|error| (TryOutcome::Status(400, None), self.broken(error.to_string())))?;
         let client = self.clients.borrow().requests.clone();
-        let response = client.send(request).await.map_err(|error| (TryOutcome::Broken, self.unreachable(&error)))?;
+        let response = client.send(request).await.map_err(|error| {
+            let failure = self.unreachable(&error);
+            (TryOutcome::of(&failure), failure)
+        })?;
         self.note_warnings(&response);
         let code = response.status().as_u16();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
@@ -237,6 +241,11 @@ impl Connection {
 
     /// The innermost cause tells what happened; the layers above only that something did.
     pub(super) fn unreachable(&self, error: &kube::Error) -> Failure {
+        if let kube::Error::Service(inner) = error
+            && let Some(missing) = inner.downcast_ref::<NotInBundle>()
+        {
+            return Failure::NotInBundle(missing.clone());
+        }
         let mut source: &dyn std::error::Error = error;
         while let Some(inner) = source.source() {
             source = inner;

@@ -139,8 +139,7 @@ impl Connection {
                 Ok(Err(failure)) => failure,
                 Err(_) => return Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),
             };
-            let outcome = failure.code().map_or(TryOutcome::Broken, |code| TryOutcome::Status(code, None));
-            let Some(wait) = retry::wait(outcome, tries, waited) else { return Err(failure) };
+            let Some(wait) = retry::wait(TryOutcome::of(&failure), tries, waited) else { return Err(failure) };
             waited += wait;
             tokio::time::sleep(wait).await;
         }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod attach;
+mod capture;
 mod change;
 mod claims;
 mod connect;
@@ -37,6 +38,7 @@ mod queue_position;
 mod queues;
 mod quotas;
 mod renew;
+mod replay;
 mod resource_requests;
 mod retry;
 mod rights;

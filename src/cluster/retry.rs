@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use super::Failure;
+
 /// What became of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TryOutcome {
@@ -11,6 +13,18 @@ pub(super) enum TryOutcome {
     Broken,
     /// The server said no, with this status and its `Retry-After` in seconds.
     Status(u16, Option<u64>),
+}
+
+impl TryOutcome {
+    /// What a failure says of a further try.
+    #[must_use]
+    pub(super) fn of(failure: &Failure) -> Self {
+        match failure {
+            // A bundle does not get fuller.
+            Failure::NotInBundle(_) => Self::Status(404, None),
+            other => other.code().map_or(Self::Broken, |code| Self::Status(code, None)),
+        }
+    }
 }
 
 /// A wait is never longer than this, whatever the server asks for.

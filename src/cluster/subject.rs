@@ -12,7 +12,6 @@ use super::jobs::WireOwner;
 use super::owner::{OwnerKind, PodOwner};
 use super::{Connection, Failure, requests, unless_forbidden};
 use crate::model::capacity::Amounts;
-use crate::model::labels::JOB;
 use crate::model::{Job, Pod, PodPhase};
 
 /// A pod that has no node, as far as placing it needs it.
@@ -50,14 +49,13 @@ pub(crate) struct HolderReading {
 }
 
 impl Connection {
-    /// Returns a pod as a job of one pod, and the name of the job of ours that it belongs to.
-    pub(crate) async fn pod_as_job(&self, namespace: &str, name: &str) -> Result<Option<(Job, Option<String>)>, Failure> {
+    /// Returns a pod as a job of one pod.
+    pub(crate) async fn pod_as_job(&self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
         let Some(found) = self.find::<Value>(&path).await? else { return Ok(None) };
         let text = found.to_string();
         let Ok(wire) = serde_json::from_str::<WirePod<'_>>(&text) else { return Ok(None) };
-        let own = wire.metadata.labels.get(JOB).cloned();
-        Ok(Some((self.explained(of_pods(namespace, name, vec![wire.pod()])).await, own)))
+        Ok(Some(self.explained(of_pods(namespace, name, vec![wire.pod()])).await))
     }
 
     /// Returns a workload of this name whose kind has pods of its own, with the word of the kind.

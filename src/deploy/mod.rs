@@ -5,7 +5,6 @@ mod capacity;
 pub(crate) mod decide;
 pub(crate) mod defaults;
 pub(crate) mod delete;
-pub(crate) mod drain;
 pub(crate) mod errors;
 pub(crate) mod execute;
 pub(crate) mod fit;

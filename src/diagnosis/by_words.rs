@@ -6,11 +6,19 @@ use super::scheduler::SchedulerReason;
 use crate::model::gpu::is_type_label;
 use crate::render::PodRules;
 
+/// Returns true for a cause that only the scheduler evaluates.
 pub(super) fn is_beyond(word: &str) -> bool {
     matches!(
         word,
-        "volume-topology" | "topology-spread" | "pod-affinity" | "host-port" | "device-claim" | "claim-pending" | "claim-missing"
-    ) || word == "insufficient-storage"
+        "volume-topology"
+            | "topology-spread"
+            | "pod-affinity"
+            | "host-port"
+            | "device-claim"
+            | "claim-pending"
+            | "claim-missing"
+            | "insufficient-storage"
+    )
 }
 
 /// Returns causes from the scheduler's sentence alone.
@@ -27,7 +35,7 @@ pub(super) fn by_words(facts: &Facts<'_>, pending: &PendingPod, said: &[Schedule
             let asks_type =
                 one.word == "node-selector" && only_labels && asks_type_alone(&pending.rules) && facts.job.gpu_type.is_some();
             let word = if asks_type { "gpu-type-absent" } else { one.word };
-            // Whether the nodes with the labels are those with the taint, nobody says: none of them is preferred.
+            // The sentence does not tell whether the nodes with the labels are those with the taint: no part is preferred.
             let weight = if only_labels { 1.0 } else { 0.0 };
             Cause { nodes: one.nodes, weight, ..of_words(pending, word, &one.text) }
         })
@@ -50,6 +58,7 @@ fn rank(word: &str) -> u8 {
     }
 }
 
+/// Makes a cause that quotes the scheduler.
 pub(super) fn of_words(pending: &PendingPod, word: &'static str, text: &str) -> Cause {
     let told = match word {
         "gpu-type-absent" => "no node has GPUs of the type".to_owned(),

@@ -1,4 +1,4 @@
-//! Compares a pod with every node and counts what is in the way. It says nothing in words.
+//! Compares a pod with every node and counts what keeps it off. Sentences are made elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,11 @@ use super::nodes::{Obstacle, keeps_off};
 use crate::model::Node;
 use crate::model::capacity::{Amounts, pods_held};
 use crate::model::room::Room;
+
+/// Returns true for the causes that less load on a node would remove.
+pub(super) fn is_shortage(word: &str) -> bool {
+    word.starts_with("insufficient")
+}
 
 /// A node that has the labels, with what else keeps the pod off it.
 pub(super) struct Candidate<'n> {
@@ -19,6 +24,7 @@ pub(super) struct Candidate<'n> {
     pub large_enough: bool,
 }
 
+/// Compares the pod with one node; `None` where it is not known what is free there.
 pub(super) fn candidate<'n>(pending: &PendingPod, node: &'n Node, room: &'n Room) -> Option<Candidate<'n>> {
     let free = room.free.get(&node.name)?;
     let on = |amounts: &Amounts| pods_held(&pending.requests, &BTreeMap::from([(node.name.clone(), amounts.clone())]));
@@ -27,10 +33,10 @@ pub(super) fn candidate<'n>(pending: &PendingPod, node: &'n Node, room: &'n Room
         free.iter().map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes))).collect();
     let mut obstacles = keeps_off(&pending.rules, &pending.requests, node, &left);
     if takes > 0 && pending.together <= 1 {
-        obstacles.retain(|(word, _)| !word.starts_with("insufficient"));
+        obstacles.retain(|(word, _)| !is_shortage(word));
     }
     // With several pods that must fit together, a node that takes some of them lacks room for more.
-    let only_full = obstacles.iter().all(|(word, _)| word.starts_with("insufficient"));
+    let only_full = obstacles.iter().all(|(word, _)| is_shortage(word));
     if takes > 0 && only_full && takes >= pending.together {
         obstacles.clear();
     }
@@ -46,19 +52,20 @@ fn taken(pending: &PendingPod, resource: &str, pods: u64) -> i128 {
 pub(super) struct Counted {
     pub word: &'static str,
     pub detail: Option<String>,
-    /// Nodes on which nothing else is in the way.
+    /// Nodes that this obstacle alone keeps the pod off.
     pub alone: usize,
     pub nodes: usize,
 }
 
 impl Counted {
+    /// Sorts those first whose removal alone gives most nodes.
     pub(super) fn order(&self) -> (std::cmp::Reverse<usize>, std::cmp::Reverse<usize>, bool, &'static str) {
         // Of equal ones GPUs come first, for which the job is there.
         (std::cmp::Reverse(self.alone), std::cmp::Reverse(self.nodes), self.word != "insufficient-gpu", self.word)
     }
 }
 
-/// Counts obstacles, those first whose removal alone gives most nodes.
+/// Counts the nodes of each obstacle.
 pub(super) fn counted(candidates: &[&Candidate<'_>]) -> Vec<Counted> {
     let mut found: Vec<Counted> = Vec::new();
     for candidate in candidates {
@@ -73,6 +80,5 @@ pub(super) fn counted(candidates: &[&Candidate<'_>]) -> Vec<Counted> {
             }
         }
     }
-    found.sort_by_key(Counted::order);
     found
 }

@@ -32,6 +32,13 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some((container, (reason, message))) = waiting.iter().find(|(_, (reason, _))| !is_starting(reason)) {
         return of_reason(facts, pod, container, reason, message);
     }
+    // Until the kubelet says that it waits, a container that will be started again just has ended.
+    let again = |container: &&Container| container.restarts > 0 && container.terminated.as_ref().is_some_and(|end| end.code != 0);
+    if pod.phase == PodPhase::Running
+        && let Some(container) = pod.containers.iter().find(again)
+    {
+        return crashing(facts, pod, container);
+    }
     if let Some(found) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
         return vec![found];
     }
@@ -66,22 +73,23 @@ fn of_reason(facts: &Facts<'_>, pod: &Pod, container: &Container, reason: &str, 
             image(facts, pod, reason, message).into_iter().collect()
         }
         "CreateContainerConfigError" => vec![config(facts, &format!("{who} cannot start: {message}"), message, "pod")],
-        "CrashLoopBackOff" => {
-            let end = container.last_ended.as_ref().or(container.terminated.as_ref());
-            let told = match end {
-                Some(end) => {
-                    format!("{who} ended again and again ({} restarts), last with {}", container.restarts, dead::in_words(end))
-                }
-                None => format!("{who} ends again and again"),
-            };
-            let logs = facts.logs(pod, true);
-            let crash = one("crash-loop", told).helps("read what it said", Some(logs));
-            let why = end.map(|end| dead::of_end(facts, pod, end));
-            std::iter::once(crash).chain(why).collect()
-        }
+        "CrashLoopBackOff" => crashing(facts, pod, container),
         "SchedulingGated" => vec![one("scheduling-gate", format!("{who} is held back by a scheduling gate"))],
         _ => vec![one("start-error", format!("{who} cannot start: {reason}: {message}"))],
     }
+}
+
+fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
+    let who = pod_name(pod);
+    let end = container.terminated.as_ref().or(container.last_ended.as_ref());
+    let told = match end {
+        Some(end) => format!("{who} ended again and again ({} restarts), last with {}", container.restarts, dead::in_words(end)),
+        None => format!("{who} ends again and again"),
+    };
+    let logs = facts.logs(pod, true);
+    let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
+    let why = end.map(|end| dead::of_end(facts, pod, end));
+    std::iter::once(crash).chain(why).collect()
 }
 
 /// Tells why an image cannot be had. «Back-off» says nothing by itself, so the event of the try before it is looked for.

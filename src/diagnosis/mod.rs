@@ -1,5 +1,5 @@
-//! Finds out why a job waits, why it died, why it hangs or why it is slow, from facts that others have read: it asks nobody anything.
-//! A cause that the facts do not tell is not guessed. docs/why.md explains the words of the causes.
+//! Finds out why a job waits, why it died, why it hangs or why it is slow. It is a pure function of facts that `observe/why.rs` reads, and
+//! sends no request itself. Where the facts do not decide, it names no cause, or all possible ones with the same weight. docs/why.md explains the words of the causes.
 
 mod answer;
 mod by_words;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::answer::Cause;
 use super::by_words::{by_words, is_beyond, of_words};
-use super::candidates::{Candidate, Counted, candidate, counted};
+use super::candidates::{Candidate, Counted, candidate, counted, is_shortage};
 use super::facts::{Facts, PendingPod};
 use super::nodes::keeps_off;
 use super::refused::set;
@@ -27,10 +27,6 @@ pub(super) fn causes(facts: &Facts<'_>, pending: &PendingPod) -> Vec<Cause> {
     }
 }
 
-fn is_shortage(word: &str) -> bool {
-    word.starts_with("insufficient")
-}
-
 fn by_nodes(facts: &Facts<'_>, pending: &PendingPod, nodes: &[Node], room: &Room, said: &[SchedulerReason]) -> Vec<Cause> {
     let all: Vec<Candidate<'_>> = nodes.iter().filter_map(|node| candidate(pending, node, room)).collect();
     let off_selector = |one: &Candidate<'_>| one.obstacles.iter().any(|(word, _)| *word == "node-selector");
@@ -47,21 +43,17 @@ fn by_nodes(facts: &Facts<'_>, pending: &PendingPod, nodes: &[Node], room: &Room
         return beyond(pending, said);
     }
     let mut found = counted(&candidates);
-    if pending.together > 1 {
-        // What gives room for all of them comes before what only gives more of it.
-        let without = |word: &str| {
-            let left =
-                candidates.iter().filter(|one| one.obstacles.iter().all(|(other, _)| *other == word || is_shortage(other)));
-            left.map(|one| one.takes).fold(0, u64::saturating_add)
-        };
-        found.sort_by_key(|one| (is_shortage(one.word) || without(one.word) < pending.together, one.order()));
-    }
     if let Some(reason) = said.iter().find(|reason| is_beyond(reason.word)) {
         // These filters come last: the nodes that they rule out passed all others.
         let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         found.push(Counted { word: reason.word, detail: None, alone: nodes, nodes });
-        found.sort_by_key(Counted::order);
     }
+    // Without this obstacle the nodes have room for all pods of a gang, and not only for more of them.
+    let whole = |word: &str| {
+        let left = candidates.iter().filter(|one| one.obstacles.iter().all(|(other, _)| *other == word || is_shortage(other)));
+        !is_shortage(word) && left.map(|one| one.takes).fold(0, u64::saturating_add) >= pending.together
+    };
+    found.sort_by_key(|one| (pending.together > 1 && !whole(one.word), one.order()));
     let mut causes: Vec<Cause> = found.iter().map(|one| of_obstacle(facts, pending, one, &candidates, room, said)).collect();
     if takes > 0 && pending.together > 1 {
         let told = format!("{takes} of {} pods fit now, and they are placed together or not at all", pending.together);
@@ -85,7 +77,7 @@ fn of_obstacle(
     let nodes = Some(on.len() as u64);
     let cause = match obstacle.word {
         "insufficient-gpu" => gpus(facts, pending, &on, candidates, room),
-        word if word.starts_with("insufficient") => machine(facts, pending, obstacle, &on, room),
+        word if is_shortage(word) => machine(facts, pending, obstacle, &on, room),
         "cordoned" => {
             let cause = Cause::new("cordoned", format!("{} cordoned", are(&names)), "inventory");
             let best = on.iter().find(|one| one.obstacles.len() == 1).or(on.first());

@@ -17,7 +17,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         (position.in_cluster_queue, place)
     });
     let Some(verdict) = &job.queue_verdict else {
-        // The queue may be full, stopped or missing: nobody tells.
+        // Without the verdict a full queue, a stopped one and a missing one look the same.
         let behind = position.filter(|(place, _)| *place > 1);
         return behind.map(|(_, told)| Cause::new("queue-position", told, "queue")).into_iter().collect();
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::{Cause, Evidence, HolderTime};
-use super::candidates::{Candidate, Counted};
+use super::candidates::{Candidate, Counted, is_shortage};
 use super::facts::{Facts, PendingPod};
 use super::nodes::keeps_off;
 use super::refused::set;
@@ -30,11 +30,11 @@ pub(super) fn gpus(
     room: &Room,
 ) -> Cause {
     let wanted = devices(&pending.requests, pending);
-    let open = |one: &&&Candidate<'_>| one.obstacles.iter().all(|(word, _)| word.starts_with("insufficient"));
+    let open = |one: &&&Candidate<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
     let free_in_all: i128 = on.iter().filter(open).map(|one| devices(one.free, pending)).sum();
     let most = on.iter().filter(open).map(|one| devices(one.free, pending)).max().unwrap_or(0);
     let fragmented = most < wanted && free_in_all >= wanted * i128::from(pending.together) && wanted > 1;
-    let kind = facts.job.gpu_type.as_deref().unwrap_or("GPUs");
+    let kind = facts.job.gpu_type.as_deref().unwrap_or(if wanted == 1 { "GPU" } else { "GPUs" });
     let each = if pending.together > 1 {
         format!("{} pods × {wanted} {kind}", pending.together)
     } else {
@@ -59,12 +59,9 @@ pub(super) fn gpus(
     }
     let holders = room.holders(on.iter().map(|one| one.node.name.as_str()));
     cause.holders = holders.into_iter().take(NAMED).map(|(name, gpus)| holder(facts, name, gpus)).collect();
-    if let Some(first) = cause.holders.first().filter(|first| first.ends_by.is_some()) {
-        let ends = first
-            .ends_by
-            .map_or(String::new(), |at| format!(", which must end by {}", at.round(jiff::Unit::Minute).unwrap_or(at)));
-        let text = format!("waits for {}{ends}", first.name);
-        cause = cause.helps(text, None);
+    let first = cause.holders.first().and_then(|holder| Some((holder.name.clone(), holder.ends_by?)));
+    if let Some((name, at)) = first {
+        cause = cause.helps(format!("wait for {name}, which must end by {}", at.round(jiff::Unit::Minute).unwrap_or(at)), None);
     }
     if most > 0 && most < wanted && pending.together <= 1 {
         let smaller = pending
@@ -116,9 +113,9 @@ pub(super) fn machine(facts: &Facts<'_>, pending: &PendingPod, obstacle: &Counte
     let free = |one: &&&Candidate<'_>| one.free.get(resource).copied().unwrap_or(0);
     let best = on.iter().max_by_key(free);
     let most = best.map_or(0, |one| free(&one)).max(0);
-    let where_ = best.map_or(String::new(), |one| format!(" ({})", one.node.name));
+    let place = best.map_or(String::new(), |one| format!(" ({})", one.node.name));
     let told =
-        format!("{} of {resource} on one node; at most {} are free{where_}", amount(resource, wanted), amount(resource, most));
+        format!("{} of {resource} on one node; at most {} are free{place}", amount(resource, wanted), amount(resource, most));
     let mut cause = Cause::new(obstacle.word, told, "inventory");
     if let Some((name, held)) = room.most_of(resource, on.iter().map(|one| one.node.name.as_str())) {
         cause = cause.and(format!("{name} requests {} of it there", amount(resource, held)), "inventory");
@@ -134,10 +131,7 @@ pub(super) fn machine(facts: &Facts<'_>, pending: &PendingPod, obstacle: &Counte
     if fits && most > 0 {
         let value = amount(resource, if resource == "cpu" { most / 1000 * 1000 } else { most });
         if value != "0" {
-            return cause.proven(
-                format!("with {} it fits now", field.trim_start_matches("resources.").to_owned() + ": " + &value),
-                Some(set(facts, &format!("{field}={value}"))),
-            );
+            return cause.proven(format!("with {resource}: {value} it fits now"), Some(set(facts, &format!("{field}={value}"))));
         }
     }
     cause

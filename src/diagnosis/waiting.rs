@@ -98,7 +98,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     if pending.unscheduled.is_none() {
         let age = pending.created_at.map_or(0, |at| facts.now.as_second() - at.as_second());
         let scheduler = pending.rules.scheduler();
-        // Schedulers of queues and gangs say nothing while the pod's group waits.
+        // Schedulers of queues and gangs set no condition while the pod's group waits.
         if age < LOOKED_AT_WITHIN || pending.together > 1 || facts.job.queue.is_some() {
             return Vec::new();
         }
@@ -174,7 +174,7 @@ fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
             let resource = key.strip_prefix("requests.").unwrap_or(key);
             let wanted = match resource {
                 "pods" => 1000,
-                // Which of several devices the job wants is not known here.
+                // A quota may count several kinds of devices; the job does not tell which of them it requests.
                 resource if crate::model::gpu::is_device(resource) && devices > 1 => continue,
                 resource if crate::model::gpu::is_device(resource) => i128::from(job.gpus_per_pod.0) * 1000,
                 resource => requests.get(resource).copied().unwrap_or(0),

@@ -75,7 +75,7 @@ impl ErrorKind {
             Self::Specification => "the specification file is invalid",
             Self::NotFound => "what was asked for does not exist",
             Self::Access => "forbidden or not authenticated",
-            Self::Unreachable => "the cluster or Prometheus cannot be reached",
+            Self::Unreachable => "the cluster or Prometheus cannot be reached, or a bundle does not hold the answer",
             Self::Timeout => "timed out while waiting",
             Self::Interrupted => "interrupted",
         }
@@ -185,9 +185,15 @@ impl From<Failure> for Error {
             }
             Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
+            Failure::NotInBundle(_) => not_in_bundle(message),
             Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
         }
     }
+}
+
+fn not_in_bundle(message: String) -> Error {
+    Error::new(ErrorName::NotInBundle, message)
+        .hint("a bundle holds what lists, `why`, `doctor` and histories ask for with their usual windows; ask the cluster itself for the rest")
 }
 
 impl From<QueryError> for Error {
@@ -197,6 +203,7 @@ impl From<QueryError> for Error {
         match trouble {
             QueryError::NotFound => new(ErrorName::PrometheusNotFound)
                 .hint("set `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` disables metrics"),
+            QueryError::NotInBundle(missing) => not_in_bundle(missing.to_string()),
             QueryError::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
             QueryError::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)

@@ -78,6 +78,7 @@ pub(crate) enum ErrorName {
     ConnectionLost,
     MetricsOff,
     NoCluster,
+    NotInBundle,
     NotKubernetes,
     NotPrometheus,
     PrometheusForbidden,
@@ -169,6 +170,7 @@ impl ErrorName {
             | Self::MetricsOff
             | Self::NoCluster
             | Self::NodeNotAnswering
+            | Self::NotInBundle
             | Self::NotKubernetes
             | Self::NotPrometheus
             | Self::PrometheusForbidden

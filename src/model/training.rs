@@ -98,10 +98,18 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     match pods.iter().find_map(|pod| pod.containers.iter().find_map(|container| container.waiting.as_ref())) {
         Some((reason, message)) => why(reason, message),
         None if pods.iter().any(|pod| pod.deleting) => why("Restarting", "a pod is ending and will be replaced"),
+        None if let Some(told) = pods.iter().find_map(|pod| restarted(pod)) => why("Restarting", told),
         None if pods.is_empty() => why("Creating", ""),
         None if bound.len() < pods.len() => why("Scheduling", ""),
         None => why("ContainerCreating", ""),
     }
+}
+
+/// What a kubelet will start again ended a moment ago.
+fn restarted(pod: &Pod) -> Option<String> {
+    let ended = |container: &super::job::Container| Some((container.restarts, container.terminated.as_ref()?.code));
+    let (restarts, code) = pod.containers.iter().filter(|one| one.restarts > 0).find_map(ended)?;
+    Some(format!("{} ended with exit code {code}, {restarts} restarts", pod.name))
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl<'c> ClusterHistory<'c> {
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
         let asked = context.metrics()?.credentials.fingerprint();
         let standing = serde_json::json!([connection.server(), prometheus.server, asked, shared, aliases]).to_string();
-        Ok(Self { cluster, prometheus, nodes, standing: known.then_some(standing) })
+        Ok(Self { cluster, prometheus, nodes, standing: (known && context.access.bundle.is_none()).then_some(standing) })
     }
 
     /// Returns the name under which an answer may be kept; `None` when it is not to be kept.

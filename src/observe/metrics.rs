@@ -2,17 +2,19 @@
 //! the cluster are probed through the API server's proxy, or through a port-forward where the proxy is forbidden.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join, join_all, join3};
+use futures::future::{LocalBoxFuture, join, join_all, join3};
 use tokio::sync::OnceCell;
 
+use crate::bundle::Bundle;
 use crate::cluster::{Connection, Failure, InventorySnapshot, PrometheusService, ProxiedResponse};
 use crate::config::Origin;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::{Figures, GpuCount, Inventory, Job, NodeUsage, Readings};
-use crate::prometheus::{self, Credentials, HttpReply, Prometheus, PrometheusAddress, QueryError};
+use crate::prometheus::{self, Credentials, HttpReply, Prometheus, PrometheusAddress, QueryError, QueryRequest};
 use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;
 use crate::stats::identity::ApiFacts;
@@ -26,6 +28,9 @@ const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
 /// Returns the Prometheus to ask.
 pub(crate) async fn find<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
+    if let Some(bundle) = &context.access.bundle {
+        return kept(bundle, within);
+    }
     match context.metrics()?.url {
         Some(_) => named(context, within),
         None => in_cluster(context, connection, within).await,
@@ -34,6 +39,9 @@ pub(crate) async fn find<'c>(context: &Context, connection: &'c Connection, with
 
 /// Returns the Prometheus whose address was given.
 pub(crate) fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
+    if let Some(bundle) = &context.access.bundle {
+        return kept(bundle, within);
+    }
     let source = context.metrics()?;
     if source.is_off() {
         return Err(Error::new(ErrorName::MetricsOff, "metrics are disabled by `--prometheus none`"));
@@ -43,6 +51,21 @@ pub(crate) fn named<'c>(context: &Context, within: Duration) -> Result<Prometheu
     let by = if *origin == Origin::Flag { "`--prometheus`" } else { origin.word() };
     context.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), by));
     Ok(Prometheus::straight_to(&address, within)?)
+}
+
+/// Returns the Prometheus whose answers a bundle holds.
+fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Error> {
+    let Some(server) = bundle.prometheus.clone() else { return Err(QueryError::NotFound.into()) };
+    let bundle = Arc::clone(bundle);
+    let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
+        let path = question.form.map_or_else(|| question.path.clone(), |form| format!("{}?{form}", question.path));
+        let answer = bundle.query(&path);
+        Box::pin(async move {
+            let (code, body) = answer?;
+            Ok(HttpReply { code, media: "application/json".to_owned(), body: body.into() })
+        })
+    };
+    Ok(Prometheus::through(server, within, Box::new(ask)))
 }
 
 /// A Service that may be a Prometheus, and what became of asking it.

@@ -4,6 +4,7 @@
 pub(crate) mod at_time;
 pub(crate) mod checks;
 pub(crate) mod curves;
+pub(crate) mod drain;
 pub(crate) mod first_error;
 pub(crate) mod history;
 pub(crate) mod hourly;

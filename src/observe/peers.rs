@@ -1,12 +1,13 @@
 //! Reads what the devices of one job did lately and when it told its last step, for `why` of a job that runs.
 
-use crate::cluster::{Connection, LogQuery};
+use crate::cluster::Connection;
 use crate::context::Context;
 use crate::diagnosis::RunningFacts;
 use crate::error::Error;
 use crate::model::{Job, PodPhase, UnixSeconds};
 use crate::observe::curves::lifetimes;
 use crate::observe::metrics::OptionalMetrics;
+use crate::observe::progress::tail_of;
 use crate::prometheus::Window;
 use crate::stats::identity::{ApiFacts, IdentityReader};
 use crate::stats::query::{self, Pods};
@@ -35,7 +36,7 @@ pub(crate) async fn running(context: &Context, connection: &Connection, job: &Jo
     let cells = OptionalMetrics::new(context, connection);
     let asked = query::gauges(&peers::READ, Some(&pods));
     let answer = cells.optional(async |prometheus| Ok(prometheus.range(&asked, window).await?));
-    let (answer, lines) = futures::future::join(answer, lines(connection, job, None)).await;
+    let (answer, lines) = futures::future::join(answer, tail_of(connection, job, None, LINES)).await;
     let Some(series) = answer? else { return Ok(None) };
     let traces = history::read(&series, &ApiFacts::default(), &lifetimes(job)).traces;
     let report = peers::compare(&traces, end.millis());
@@ -43,19 +44,10 @@ pub(crate) async fn running(context: &Context, connection: &Connection, job: &Jo
     let mut facts = RunningFacts { traces, report, cadence, last_line: None };
     let odd = facts.waited_for().and_then(|device| facts.traces[device].pods.iter().next().cloned());
     if let Some((_, pod)) = odd {
-        let last = self::lines(connection, job, Some(&pod)).await.pop();
+        let last = tail_of(connection, job, Some(&pod), 1).await.pop();
         facts.last_line = last.map(|line| (line.at, line.text));
     }
     Ok(Some(facts))
-}
-
-/// Returns the last lines of a pod, of the first rank where none is named; none where they cannot be had.
-async fn lines(connection: &Connection, job: &Job, pod: Option<&str>) -> Vec<crate::cluster::LogLine> {
-    let pods = job.current_pods();
-    let chosen = pods.iter().find(|one| pod.is_none_or(|name| one.name == name));
-    let Some(chosen) = chosen else { return Vec::new() };
-    let query = LogQuery { container: chosen.own_container().to_owned(), tail: Some(LINES), ..LogQuery::default() };
-    connection.log(&job.namespace, &chosen.name, &query).await.unwrap_or_default()
 }
 
 /// Seconds around an end in which a device's error may have caused it.

@@ -28,10 +28,18 @@ pub(crate) async fn progress_of(connection: &Connection, jobs: &[(Job, State)]) 
     stream::iter(tails).buffer_unordered(AT_ONCE).filter_map(|found| async move { found }).collect().await
 }
 
+/// Lines of a log in which a progress bar or a throughput is looked for.
+const FEW_LINES: u32 = 40;
+
 /// Returns the newest lines of the first rank; none where they cannot be had.
 pub(crate) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
+    tail_of(connection, job, None, FEW_LINES).await
+}
+
+/// Returns so many of the newest lines of a pod, of the first rank where none is named; none where they cannot be had.
+pub(crate) async fn tail_of(connection: &Connection, job: &Job, pod: Option<&str>, lines: u32) -> Vec<LogLine> {
     let pods = job.current_pods();
-    let Some(pod) = pods.first() else { return Vec::new() };
-    let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(40), ..LogQuery::default() };
+    let Some(pod) = pods.iter().find(|one| pod.is_none_or(|name| one.name == name)) else { return Vec::new() };
+    let query = LogQuery { container: pod.own_container().to_owned(), tail: Some(lines), ..LogQuery::default() };
     connection.log(&job.namespace, &pod.name, &query).await.unwrap_or_default()
 }

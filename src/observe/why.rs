@@ -79,7 +79,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     };
     let kind = kind.map(|kind| kind.trim_end_matches('s').to_ascii_lowercase());
     if kind.as_deref().is_none_or(|kind| kind == "pod")
-        && let Some((job, _)) = unless_forbidden(connection.pod_as_job(namespace, name).await)?.flatten()
+        && let Some(job) = unless_forbidden(connection.pod_as_job(namespace, name).await)?.flatten()
     {
         return Ok((Subject { kind: "pod".to_owned(), ours: false }, job));
     }

@@ -4,10 +4,14 @@
 
 use thiserror::Error;
 
+use crate::bundle::NotInBundle;
+
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum QueryError {
     #[error("no Prometheus was found in the cluster")]
     NotFound,
+    #[error(transparent)]
+    NotInBundle(#[from] NotInBundle),
     #[error("`{url}` is no address of a Prometheus")]
     BadAddress { url: String, cause: String },
     #[error("cannot reach Prometheus at {server}")]

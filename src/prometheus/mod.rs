@@ -101,6 +101,24 @@ impl<'a> Prometheus<'a> {
         Self { road: Road::Through(ask), server, timeout, warnings: RefCell::default() }
     }
 
+    /// Asks for a path below the API whose parameters may be long, and returns whatever is answered.
+    pub(crate) async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
+        let question = match path.split_once('?') {
+            Some((place, form)) if !fits(path) => QueryRequest { path: place.to_owned(), form: Some(form.to_owned()) },
+            _ => QueryRequest { path: path.to_owned(), form: None },
+        };
+        let client = match &self.road {
+            Road::Through(ask) => return self.within(ask(question)).await,
+            Road::Straight(client) => client,
+        };
+        let url = format!("{}/{}", self.server, question.path);
+        let request = match question.form {
+            None => client.inner().get(url),
+            Some(form) => client.inner().post(url).header("content-type", FORM).body(form),
+        };
+        self.within(async { self.straight(request.send().await.map_err(|error| self.unreachable(&error))).await }).await
+    }
+
     /// Returns true when it warned of something: its answers may be partial.
     #[must_use]
     pub(crate) fn has_warned(&self) -> bool {
@@ -235,16 +253,13 @@ impl<'a> Prometheus<'a> {
 
 /// Asks once for a path below an address.
 pub(crate) async fn fetch(address: &PrometheusAddress, question: QueryRequest) -> Result<HttpReply, QueryError> {
-    let once = Prometheus::straight_to(address, Duration::MAX)?;
-    let Road::Straight(client) = &once.road else { unreachable!("an address is a straight road") };
-    let url = format!("{}/{}", address.shown(), question.path);
-    let request = match question.form {
-        None => client.inner().get(url),
-        Some(form) => client.inner().post(url).header("content-type", FORM).body(form),
-    };
-    let sent = request.send().await;
-    once.straight(sent.map_err(|error| once.unreachable(&error))).await
+    let path = question.form.map_or_else(|| question.path.clone(), |form| format!("{}?{form}", question.path));
+    // The caller has a time limit of its own.
+    Prometheus::straight_to(address, LONG)?.relay(&path).await
 }
+
+/// Longer than anybody waits.
+const LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// Servers and proxies take this much in a URL.
 fn fits(query: &str) -> bool {

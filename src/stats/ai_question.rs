@@ -17,7 +17,7 @@ pub(crate) fn instruction(language: &str) -> String {
         "You judge whether a GPU that a Kubernetes pod holds is really used. You get its measurements over a time window as JSON: \
          means of equal pieces of the window, null where nothing was measured. Missing data is no sign of idleness. A process that \
          keeps memory allocated without computing is idle; short regular bursts of work are active; a pattern that looks like keeping \
-         the GPU busy on purpose is suspicious. Answer with one JSON object and nothing else: {{\"status\": \"active\" | \"idle\" | \
+         the GPU busy on purpose is suspicious. Answer with one JSON object only: {{\"status\": \"active\" | \"idle\" | \
          \"suspicious\", \"confidence\": 0 to 1, \"reason\": text, \"recommendation\": text, \"ai_adjusted_score\": 0 to 100}}. \
          Write reason and recommendation in the language `{language}`, one sentence each."
     )

@@ -172,37 +172,33 @@ pub(crate) fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String 
     let answer = row.answer;
     let sentence = clean(&answer.sentence);
     let mut text = format!("{}\n", wrapped(&sentence, 2, look).trim_end());
-    let mut line = |indent: usize, what: &str| {
+    let line = |text: &mut String, indent: usize, what: &str| {
         let room = " ".repeat(indent);
         text.push_str(&format!("{room}{}\n", wrapped(&clean(what), indent + 2, look).trim_end()));
     };
     for (index, cause) in answer.causes.iter().enumerate() {
         let nodes = cause.nodes.map_or(String::new(), |nodes| format!(" on {}", count(nodes, "node")));
-        line(2, &format!("{}{nodes}", cause.word));
+        line(&mut text, 2, &format!("{}{nodes}", cause.word));
         // The sentence has told the first of them.
         for evidence in cause.evidence.iter().skip(usize::from(index == 0)) {
             let at = evidence.at.map_or(String::new(), |at| format!(" ({} ago, {})", age(Some(at), now), evidence.seen_in));
-            line(4, &format!("{}{at}", evidence.what));
+            line(&mut text, 4, &format!("{}{at}", evidence.what));
         }
         for holder in &cause.holders {
-            line(4, &held(holder, now));
+            line(&mut text, 4, &held(holder, now));
         }
         for help in &cause.helps {
-            line(4, &format!("{}{}", if help.proven { "" } else { "perhaps: " }, help.text));
+            line(&mut text, 4, &format!("{}{}", if help.proven { "" } else { "perhaps: " }, help.text));
             // A command is there to be pasted, so it stays on one line.
             if let Some(command) = &help.command {
-                text_of_command(&mut line, command);
+                text.push_str(&format!("      {}\n", clean(command)));
             }
         }
     }
     if !answer.not_evaluated.is_empty() {
-        line(2, &format!("not evaluated: {}", answer.not_evaluated.join(", ")));
+        line(&mut text, 2, &format!("not evaluated: {}", answer.not_evaluated.join(", ")));
     }
     text
-}
-
-fn text_of_command(line: &mut impl FnMut(usize, &str), command: &str) {
-    line(6, command);
 }
 
 fn held(holder: &HolderTime, now: Timestamp) -> String {

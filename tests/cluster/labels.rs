@@ -29,9 +29,12 @@ fn labels_are_set_read_and_taken_away() {
     let batch = batch.exits(1).json();
     assert_eq!(batch["success"], json!(["labels-0", "labels-1"]));
     assert_eq!((&batch["failed"][0]["nodeName"], &batch["failed"][0]["error"]), (&json!("nope"), &json!("NodeNotFound")));
-    let all = scene.gpuctl(&["get", "node-labels", "--all", "-o", "json"]).ok().json();
-    assert_eq!(all, scene.gpuctl(&["get", "gpu-type", "--all", "-o", "json"]).ok().json());
-    let own = all["items"].as_array().unwrap().iter().find(|node| node["nodeName"] == "labels-1").unwrap().clone();
+    let own = |verb: &str| {
+        let all = scene.gpuctl(&["get", verb, "--all", "-o", "json"]).ok().json();
+        all["items"].as_array().unwrap().iter().find(|node| node["nodeName"] == "labels-1").unwrap().clone()
+    };
+    assert_eq!(own("node-labels"), own("gpu-type"), "two names of one verb; other tests add nodes in between");
+    let own = own("node-labels");
     assert_eq!(own["boundPools"], json!(["labels"]));
     assert!(own["gpuLabels"].as_array().unwrap().contains(&json!({"key": key, "value": "h100"})), "{own}");
     let gone = scene.gpuctl(&["label", "node", "labels-0", key, "--delete", "-o", "json"]).ok().json();

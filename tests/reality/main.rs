@@ -14,3 +14,4 @@ mod states;
 mod support;
 mod torch;
 mod waiting;
+mod why;

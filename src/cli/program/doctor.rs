@@ -4,18 +4,24 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Check what gpuctl works with: the cluster and Prometheus
+/// Check the cluster, Prometheus, and the GPU programs of every node, each with what repairs it
+///
+/// Of each node with GPUs it names the first broken link: driver, container toolkit, device plugin, feature discovery, exporter, scrape.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 when the cluster answers, also without Prometheus; 6 when it does not.
 
 Examples:
   gpuctl doctor
   gpuctl doctor -o json
+  gpuctl doctor --bundle cluster.gpuctl && gpuctl --replay cluster.gpuctl why --all
   gpuctl doctor --adapter-rules > rules.yaml")]
 pub(crate) struct Doctor {
     /// Print rules for prometheus-adapter that serve GPU utilization and memory to autoscaling
     #[arg(long, conflicts_with = "output")]
     pub adapter_rules: bool,
+    /// Write what reading commands ask for into one file, without secrets; --replay FILE answers from it
+    #[arg(long, value_name = "FILE", conflicts_with = "adapter_rules")]
+    pub bundle: Option<std::path::PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -19,6 +19,9 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
     let mut job = lookup::job(&connection, &args.name, Purpose::Read).await?;
     let wanted = Wanted { kind: Some(job.kind), ..Wanted::one(&job.namespace, &job.name) };
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
+    if args.watch {
+        context.must_change()?;
+    }
     let mut seen = BTreeSet::new();
     let mut first = true;
     let mut bell = connection.doorbell_of_events(&job.namespace, &job.name);

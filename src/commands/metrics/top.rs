@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     let lines = look(args, &connection, &prometheus, &kept, true).await?;
     metrics::tell_warnings(context, &prometheus);
     let look_of = context.terminal.look();
-    if args.once || look_of.width.is_none() {
+    if args.once || look_of.width.is_none() || context.access.bundle.is_some() {
         context.terminal.print(&view::table(&lines, titles, None, look_of))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::cli::nodes::drain::Drain;
 use crate::context::Context;
-use crate::deploy::drain::plan;
 use crate::error::Error;
+use crate::observe::drain::plan;
 use crate::observe::list::{self, Listing, Round};
 use crate::view::drain as view;
 

@@ -1,5 +1,7 @@
 //! `gpuctl doctor`: checks the cluster, Prometheus, its exporters and the autoscaling metrics.
 
+mod bundle;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ use crate::view::{Format, document};
 const USUAL_INTERVAL: Duration = Duration::from_secs(300);
 
 /// What `examples/autoscaling` has: one text, so that both stay the same.
-const ADAPTER_RULES: &str = include_str!("../../../examples/autoscaling/prometheus-adapter.yaml");
+const ADAPTER_RULES: &str = include_str!("../../../../examples/autoscaling/prometheus-adapter.yaml");
 
 pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
     if args.adapter_rules {
@@ -25,6 +27,9 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     }
     let format: Format = args.output.into();
     context.terminal.set_format(format);
+    if let Some(file) = &args.bundle {
+        return bundle::write(file, format, context).await;
+    }
     let config = context.config()?;
     // What is wrong there is told, and is no reason to tell nothing else.
     let told = |error: anyhow::Error| context.terminal.warn(&error.to_string());

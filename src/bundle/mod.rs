@@ -1,0 +1,233 @@
+//! A bundle: what the cluster and Prometheus answered at one moment, in one file, so that reading commands answer from it elsewhere.
+//! Knows neither connections nor commands: others ask it, and it tells what it was asked in vain.
+
+mod redact;
+mod serve;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::files::{self, FileError};
+
+/// The form of the file; another one is not read.
+const FORM: u32 = 1;
+/// Bytes of a bundle once it is unpacked: larger ones are refused before they fill the memory.
+const LARGEST: u64 = 4 << 30;
+
+/// Why the locks are never poisoned.
+const UNBROKEN: &str = "nobody panics while it is held";
+
+/// What was captured, with secrets taken out.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Bundle {
+    form: u32,
+    /// The version of gpuctl that made it.
+    program: String,
+    /// The moment that every answer is about.
+    pub at: Timestamp,
+    /// The context of the kubeconfig, which is the cluster's name in answers.
+    pub cluster: String,
+    /// The address of the API server.
+    pub server: String,
+    /// The namespace that commands worked in.
+    pub namespace: String,
+    /// How Prometheus is called; `None` when there was none.
+    pub prometheus: Option<String>,
+    /// Collections, by their path without parameters.
+    lists: BTreeMap<String, Kept>,
+    /// Single answers. Questions that commands missed are answered later, while clients hold the bundle.
+    answers: Mutex<BTreeMap<Question, Kept>>,
+    /// True while it is made: a query that it misses is answered by no series, so that one run of a command tells most of its queries.
+    #[serde(skip)]
+    is_open: AtomicBool,
+    /// What was asked and is not here.
+    #[serde(skip)]
+    missed: Mutex<BTreeSet<Question>>,
+}
+
+/// One answer of the API server or of Prometheus.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Kept {
+    pub code: u16,
+    pub body: Value,
+}
+
+/// Something that is asked word by word.
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) enum Question {
+    /// A path of the API server.
+    Get(String),
+    /// A review of rights: path and body.
+    Review(String, String),
+    /// The last lines of a container: path and parameters.
+    Log(String),
+    /// A path of Prometheus with its parameters.
+    Query(String),
+}
+
+impl From<Question> for String {
+    fn from(question: Question) -> Self {
+        match question {
+            Question::Get(path) => format!("GET {path}"),
+            Question::Review(path, body) => format!("POST {path} {body}"),
+            Question::Log(path) => format!("LOG {path}"),
+            Question::Query(path) => format!("QUERY {path}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Question {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (word, rest) = text.split_once(' ').ok_or("a question has a verb and a path")?;
+        let path = rest.to_owned();
+        match word {
+            "GET" => Ok(Self::Get(path)),
+            "LOG" => Ok(Self::Log(path)),
+            "QUERY" => Ok(Self::Query(path)),
+            "POST" => {
+                let (path, body) = rest.split_once(' ').ok_or("a review has a body")?;
+                Ok(Self::Review(path.to_owned(), body.to_owned()))
+            }
+            other => Err(format!("`{other}` is no verb of a question")),
+        }
+    }
+}
+
+/// Why a file is no bundle.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BundleError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{file} is no bundle of gpuctl: {cause}")]
+    NotBundle { file: String, cause: String },
+}
+
+/// A bundle does not hold this answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the bundle does not hold the answer to {what}")]
+pub(crate) struct NotInBundle {
+    pub what: String,
+}
+
+impl Bundle {
+    #[must_use]
+    pub(crate) fn new(at: Timestamp, cluster: String, server: String, namespace: String) -> Self {
+        Self {
+            form: FORM,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            at,
+            cluster,
+            server,
+            namespace,
+            prometheus: None,
+            lists: BTreeMap::new(),
+            answers: Mutex::default(),
+            is_open: AtomicBool::new(true),
+            missed: Mutex::default(),
+        }
+    }
+
+    /// Keeps a collection, without its secrets.
+    pub(crate) fn keep_list(&mut self, path: String, mut kept: Kept) {
+        redact::redact(&mut kept.body);
+        self.lists.insert(path, kept);
+    }
+
+    /// Keeps a single answer, without its secrets.
+    pub(crate) fn keep(&self, question: Question, mut kept: Kept) {
+        redact::redact(&mut kept.body);
+        self.answers.lock().expect(UNBROKEN).insert(question, kept);
+    }
+
+    /// Returns the objects of a collection that was kept.
+    #[must_use]
+    pub(crate) fn items(&self, path: &str) -> &[Value] {
+        self.lists.get(path).and_then(|kept| kept.body["items"].as_array()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns a single answer.
+    #[must_use]
+    pub(crate) fn answer(&self, question: &Question) -> Option<Kept> {
+        self.answers.lock().expect(UNBROKEN).get(question).cloned()
+    }
+
+    /// Returns what was asked in vain since the last call.
+    #[must_use]
+    pub(crate) fn take_missed(&self) -> BTreeSet<Question> {
+        std::mem::take(&mut *self.missed.lock().expect(UNBROKEN))
+    }
+
+    fn miss(&self, question: Question) -> NotInBundle {
+        let what = match &question {
+            Question::Get(path) | Question::Log(path) | Question::Review(path, _) => path.clone(),
+            Question::Query(path) => form_urlencoded::parse(path.split_once('?').map_or("", |(_, rest)| rest).as_bytes())
+                .map(|(key, value)| format!("{key} {value}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        self.missed.lock().expect(UNBROKEN).insert(question);
+        NotInBundle { what }
+    }
+
+    /// Returns an answer of Prometheus.
+    pub(crate) fn query(&self, path: &str) -> Result<(u16, String), NotInBundle> {
+        let question = Question::Query(path.to_owned());
+        match self.answer(&question) {
+            Some(kept) => Ok((kept.code, kept.body.to_string())),
+            None => {
+                let missing = self.miss(question);
+                if !self.is_open.load(Ordering::Relaxed) {
+                    return Err(missing);
+                }
+                let kind = if path.contains("query_range") { "matrix" } else { "vector" };
+                Ok((200, json!({"status": "success", "data": {"resultType": kind, "result": []}}).to_string()))
+            }
+        }
+    }
+
+    /// Ends the making: from now on a query that it misses is an error.
+    pub(crate) fn close(&self) {
+        self.is_open.store(false, Ordering::Relaxed);
+    }
+
+    /// Reads a file.
+    pub(crate) fn read(path: &Path) -> Result<Self, BundleError> {
+        let not = |cause: String| BundleError::NotBundle { file: path.display().to_string(), cause };
+        let bytes = files::bytes_of(path)?;
+        let mut text = Vec::new();
+        GzDecoder::new(bytes.as_slice())
+            .take(LARGEST)
+            .read_to_end(&mut text)
+            .map_err(|error| not(format!("it cannot be unpacked: {error}")))?;
+        let head: Value = serde_json::from_slice(&text).map_err(|error| not(error.to_string()))?;
+        match head["form"].as_u64() {
+            Some(form) if form == u64::from(FORM) => serde_json::from_value(head).map_err(|error| not(error.to_string())),
+            Some(other) => Err(not(format!("it has form {other}, and this program reads form {FORM}"))),
+            None => Err(not("it does not say its form".to_owned())),
+        }
+    }
+
+    /// Writes the file, readable by its owner alone.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), BundleError> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        let told = |source: std::io::Error| FileError::Write { path: path.to_path_buf(), source };
+        serde_json::to_writer(&mut packed, self).map_err(|error| told(error.into()))?;
+        packed.flush().map_err(told)?;
+        let bytes = packed.finish().map_err(told)?;
+        Ok(files::replace(path, &bytes, 0o600)?)
+    }
+}

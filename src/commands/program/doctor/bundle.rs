@@ -1,0 +1,200 @@
+//! `gpuctl doctor --bundle FILE`: keeps the cluster's objects, then runs reading commands on what is kept and fetches what each of them
+//! missed, until none misses anything. So a bundle holds what those commands ask for, whatever that is.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use futures::stream::{self, StreamExt};
+use serde::Serialize;
+
+use crate::bundle::{Bundle, Kept, Question};
+use crate::cli::Cli;
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::{Error, ErrorName};
+use crate::model::labels::JOB;
+use crate::observe::metrics;
+use crate::prometheus::Prometheus;
+use crate::view::text::count;
+use crate::view::{Format, document};
+
+/// Commands that a bundle answers, as they are typed.
+const COMMANDS: [&str; 31] = [
+    "get jobs -A",
+    "get jobs -A -o wide",
+    "get nodes",
+    "get nodes -o wide",
+    "get pools",
+    "get pools -o wide",
+    "get quotas",
+    "get queues",
+    "get claims",
+    "get defaults",
+    "get overview",
+    "get consumers",
+    "get health",
+    "get heatmap",
+    "get namespaces",
+    "get workloads",
+    "get workloads -o wide",
+    "get workloads -o json",
+    "get node-labels --all",
+    "free",
+    "why --all",
+    "top nodes",
+    "top jobs",
+    "top gpus",
+    "score",
+    "stats cluster",
+    "stats namespaces",
+    "stats workloads",
+    "report",
+    "snapshot latest",
+    "doctor",
+];
+/// Commands about one job.
+const OF_JOB: [&str; 7] = ["why", "describe job", "events", "logs", "get metrics job", "eff", "logs --first-error"];
+/// Jobs that are asked about one by one.
+const JOBS: usize = 30;
+/// A command asks at most this many questions one after the other.
+const ROUNDS: usize = 24;
+/// Questions that are fetched at the same time.
+const AT_ONCE: usize = 8;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    file: String,
+    bytes: u64,
+    captured_at: jiff::Timestamp,
+    /// Paths that may not be read, so that a replay says the same.
+    forbidden: &'a [String],
+    /// `null` without a Prometheus.
+    prometheus: Option<&'a str>,
+}
+
+/// Captures the cluster and Prometheus into a file.
+pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Result<ExitCode, Error> {
+    if context.access.bundle.is_some() {
+        return Err(Error::usage("a bundle is made from a cluster, not from another bundle").hint("omit `--replay`"));
+    }
+    let connection = context.connect().await?;
+    let (_, current) = Connection::contexts(&context.access)?;
+    let cluster = context.access.context.clone().or(current).unwrap_or_else(|| "in-cluster".to_owned());
+    let mut bundle = Bundle::new(context.now(), cluster, connection.server().to_owned(), connection.namespace.clone());
+    let forbidden = connection.capture(&mut bundle).await?;
+    let prometheus = match metrics::find(context, &connection, context.access.request_timeout).await {
+        Ok(prometheus) => Some(prometheus),
+        Err(error) => {
+            context.terminal.warn(&format!("the bundle is without metrics: {error}"));
+            None
+        }
+    };
+    bundle.prometheus = prometheus.as_ref().map(|prometheus| prometheus.server.clone());
+    let bundle = Arc::new(bundle);
+    let left = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
+    if left > 0 {
+        context.terminal.warn(&format!("{} could not be answered; a replay ends with 6 there", count(left as u64, "question")));
+    }
+    bundle.write(file).map_err(|error| Error::new(ErrorName::FileNotWritten, error))?;
+    let bytes = crate::files::bytes_of(file).map_or(0, |bytes| bytes.len() as u64);
+    let server = bundle.prometheus.as_deref();
+    let written =
+        Written { file: file.display().to_string(), bytes, captured_at: bundle.at, forbidden: &forbidden, prometheus: server };
+    let text = || {
+        let mut text = format!(
+            "{} written, {} KiB, without secrets; addresses, names and log lines are in it\n",
+            file.display(),
+            bytes.div_ceil(1024)
+        );
+        forbidden.iter().for_each(|path| text.push_str(&format!("forbidden: {path}\n")));
+        text
+    };
+    context.terminal.print(&document(format, &written).unwrap_or_else(text))?;
+    context.terminal.hint(&format!("gpuctl --replay {} get jobs", file.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fetches what commands miss, until none misses anything. Returns the number of questions without an answer.
+async fn fill(
+    bundle: &Arc<Bundle>,
+    connection: &Connection,
+    prometheus: Option<&Prometheus<'_>>,
+    context: &Context,
+) -> Result<usize, Error> {
+    let mut pending: Vec<String> = COMMANDS.iter().map(|command| (*command).to_owned()).collect();
+    pending.extend(jobs(bundle).iter().flat_map(|job| OF_JOB.iter().map(move |verb| format!("{verb} {job}"))));
+    let progress = context.terminal.spinner();
+    let mut failed = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let mut missed = BTreeSet::new();
+        let mut again = Vec::new();
+        for command in std::mem::take(&mut pending) {
+            progress.set_message(format!("gpuctl {command}"));
+            ask(&command, bundle, context).await;
+            let mut own = bundle.take_missed();
+            own.retain(|question| !failed.contains(question));
+            if !own.is_empty() {
+                again.push(command);
+                missed.extend(own);
+            }
+        }
+        if missed.is_empty() {
+            break;
+        }
+        let fetched = stream::iter(missed).map(|question| async {
+            let answer = fetch(&question, connection, prometheus).await;
+            (question, answer)
+        });
+        let mut fetched = fetched.buffer_unordered(AT_ONCE);
+        while let Some((question, answer)) = fetched.next().await {
+            match answer {
+                Some(kept) => bundle.keep(question, kept),
+                None => drop(failed.insert(question)),
+            }
+        }
+        pending = again;
+    }
+    progress.finish_and_clear();
+    bundle.close();
+    Ok(failed.len())
+}
+
+/// Runs one command on what is kept so far; only what it missed matters.
+async fn ask(command: &str, bundle: &Arc<Bundle>, context: &Context) {
+    let words = std::iter::once("gpuctl").chain(command.split(' '));
+    let Ok(cli) = Cli::try_parse_from(words) else { return };
+    let mut silent = context.silent(Arc::clone(bundle));
+    silent.all_namespaces = cli.global.all_namespaces;
+    let _ = Box::pin(cli.command.run(&silent)).await;
+}
+
+async fn fetch(question: &Question, connection: &Connection, prometheus: Option<&Prometheus<'_>>) -> Option<Kept> {
+    match question {
+        Question::Query(path) => {
+            let reply = prometheus?.relay(path).await.ok()?;
+            Some(Kept { code: reply.code, body: serde_json::from_slice(&reply.body).ok()? })
+        }
+        other => connection.captured(other).await.ok()?,
+    }
+}
+
+/// Jobs of gpuctl, the newest pods first, as `NAMESPACE/NAME`.
+fn jobs(bundle: &Bundle) -> Vec<String> {
+    let mut pods: Vec<_> = bundle.items("/api/v1/pods").iter().collect();
+    pods.sort_by_key(|pod| std::cmp::Reverse(pod["metadata"]["creationTimestamp"].as_str()));
+    let mut found = Vec::new();
+    for pod in pods {
+        let metadata = &pod["metadata"];
+        let (Some(namespace), Some(job)) = (metadata["namespace"].as_str(), metadata["labels"][JOB].as_str()) else { continue };
+        let name = format!("{namespace}/{job}");
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found.truncate(JOBS);
+    found
+}

@@ -1,0 +1,86 @@
+//! `doctor --bundle` on a real cluster with a real Prometheus, and the same answers from the file where neither can be reached.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::runner;
+use crate::support::{Run, Scene, file, run};
+
+/// gpuctl on another machine: no kubeconfig, no Prometheus, only the file.
+fn replay(bundle: &Path, arguments: &[&str]) -> Run {
+    let mut command = runner::gpuctl();
+    command.env_remove("GPUCTL_PROMETHEUS").env("HOME", "/nonexistent").env("KUBECONFIG", "/nonexistent");
+    command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_CACHE_HOME", "/nonexistent");
+    command.arg("--replay").arg(bundle).args(["-n", "taped"]).args(arguments);
+    run(command, "")
+}
+
+/// The answer without what a clock counts.
+fn still(mut answer: Value) -> Value {
+    fn walk(value: &mut Value) {
+        const COUNTED: [&str; 4] = ["sampleAgeSeconds", "age", "ageSeconds", "runtimeSeconds"];
+        match value {
+            Value::Object(fields) => {
+                COUNTED.iter().for_each(|key| drop(fields.remove(*key)));
+                fields.values_mut().for_each(walk);
+            }
+            Value::Array(items) => items.iter_mut().for_each(walk),
+            _ => {}
+        }
+    }
+    walk(&mut answer);
+    answer
+}
+
+#[test]
+fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
+    let scene = Scene::new("taped", 2);
+    let pods = scene.train("taped-run", 2, 4);
+    let secret = "hf_CANARYCANARYCANARYCANARY";
+    let yaml = format!(
+        "kind: training\nversion: v0.1\njob: {{name: canary}}\nenvironment: {{image: busybox, command: [sleep, '1'], args: ['--hub-token', '{secret}'], env: {{PASSPHRASE: CANARY-by-name}}}}\nresources: {{pool: taped, gpu: 8, node_count: 3}}\n"
+    );
+    scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &yaml).ok();
+    scene.load(&pods[0], |_, gpu| gpu.utilization = 72.0);
+    let nodes = ["get", "nodes", "--pool", "taped", "-o", "json"];
+    let live = scene.until(&nodes[..4], |answer| answer["items"][0]["gpuUtilization"].as_f64() == Some(72.0));
+    let path = file("taped.gpuctl", "");
+    let told = scene.gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"]).ok().json();
+    assert_eq!((&told["forbidden"], &told["prometheus"]), (&json!([]), &json!(scene.prometheus)));
+
+    let offline = |arguments: &[&str]| still(replay(&path, arguments).ok().json());
+    assert_eq!(offline(&nodes), still(live));
+    let live = |arguments: &[&str]| still(scene.gpuctl(arguments).ok().json());
+    for question in [
+        &["get", "jobs", "-o", "json"][..],
+        &["get", "pools", "-o", "json"],
+        &["get", "workloads", "-o", "json"],
+        &["describe", "job", "taped-run", "-o", "json"],
+        &["tree", "taped-run", "-o", "json"],
+        &["why", "taped-run", "-o", "json"],
+    ] {
+        assert_eq!(offline(question), live(question), "{question:?}");
+    }
+    // No kube-state-metrics here, so hours are listed and empty; that they are listed needs every hour to be kept.
+    let hours = offline(&["stats", "cluster", "-o", "json"]);
+    assert!(hours.as_array().unwrap().len() >= 24, "{hours:#}");
+    assert!(replay(&path, &["get", "jobs"]).ok().out.contains("taped-run"));
+    let doctor = offline(&["doctor", "-o", "json"]);
+    assert_eq!(
+        (&doctor["status"], &doctor["kubernetes"]["connected"], &doctor["prometheus"]["server"]),
+        (&json!("healthy"), &json!(true), &json!(scene.prometheus)),
+        "{doctor:#}"
+    );
+
+    replay(&path, &["stats", "cluster", "--start", "9d"]).exits(6).says("the bundle does not hold the answer to");
+    replay(&path, &["get", "jobs", "-w"]).exits(6).says("does not change");
+    replay(&path, &["delete", "job", "taped-run"]).exits(1).says("a bundle cannot be changed");
+    replay(&path, &["get", "jobs", "nope"]).exits(4);
+    replay(Path::new("/nonexistent.gpuctl"), &["get", "jobs"]).exits(2).says("gpuctl doctor --bundle FILE");
+
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap()).read_to_string(&mut text).unwrap();
+    assert!(!text.contains("CANARY") && text.contains("taped-run"));
+}
