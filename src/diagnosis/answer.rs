@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::causes::CAUSES;
+use crate::model::start::StartForecast;
 use crate::model::{State, Status};
 
 /// What is the matter with a job.
@@ -41,6 +42,8 @@ pub(crate) struct Answer {
     pub sentence: String,
     /// By weight.
     pub causes: Vec<Cause>,
+    /// When it starts, for one that waits for room.
+    pub start: Option<StartForecast>,
     pub not_evaluated: Vec<String>,
     pub coverage: Coverage,
 }

@@ -25,6 +25,14 @@ pub(crate) use nodes::{insufficient, keeps_off};
 
 use crate::model::{Job, State, Status};
 
+/// Returns true for a job that waits for others to end or to be moved.
+#[must_use]
+pub(crate) fn waits_for_room(answer: &Answer) -> bool {
+    const OTHERS: [&str; 4] = ["fragmented", "gang-incomplete", "peers-waiting", "preemption-pending"];
+    let waits = |cause: &Cause| candidates::is_shortage(cause.word) || OTHERS.contains(&cause.word);
+    answer.situation == Situation::Waiting && answer.causes.first().is_some_and(waits)
+}
+
 /// Finds out what the situation of a job is and why.
 #[must_use]
 pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {

@@ -1,5 +1,7 @@
 //! Whether a job fits on nodes, and what binds on which of them. It is judged in `deploy/fit.rs`.
 
+use std::collections::BTreeSet;
+
 /// The answer for one job.
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
@@ -15,6 +17,21 @@ pub(crate) struct Fit {
     pub reasons: Vec<String>,
     /// What the verdict leaves out.
     pub not_evaluated: Vec<String>,
+}
+
+impl Fit {
+    /// Returns the devices of all pods.
+    #[must_use]
+    pub(crate) fn gpus(&self) -> u64 {
+        self.pods * self.gpus_per_pod
+    }
+
+    /// Returns the nodes on which its pods may run once there is room.
+    #[must_use]
+    pub(crate) fn possible(&self) -> BTreeSet<String> {
+        let is_possible = |group: &&NodeGroup| group.cause.is_none_or(|cause| cause.starts_with("insufficient"));
+        self.groups.iter().filter(is_possible).flat_map(|group| group.nodes.iter().cloned()).collect()
+    }
 }
 
 /// Whether a job fits.

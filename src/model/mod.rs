@@ -28,6 +28,7 @@ pub(crate) mod selector;
 pub(crate) mod series;
 pub(crate) mod service;
 mod serving;
+pub(crate) mod start;
 pub(crate) mod state;
 pub(crate) mod time;
 mod training;

@@ -8,14 +8,16 @@ use futures::stream::{self, StreamExt};
 
 use crate::cluster::{Connection, LogQuery, requests, unless_forbidden};
 use crate::context::Context;
-use crate::diagnosis::{Answer, ClaimFact, ClaimState, Facts, HolderTime, LastWord, PendingPod, Situation, Subject, diagnose};
+use crate::diagnosis::{
+    Answer, ClaimFact, ClaimState, Facts, HolderTime, LastWord, PendingPod, Situation, Subject, diagnose, waits_for_room,
+};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::room::Room;
-use crate::model::{Inventory, Job, JobKind, Nodes, Pod, PodPhase, State, Status};
+use crate::model::{Inventory, Job, JobKind, Node, Nodes, Pod, PodPhase, State, Status};
 use crate::observe::first_error::first_error;
-use crate::observe::{peers, workloads};
+use crate::observe::{peers, starts, workloads};
 use crate::render::PodRules;
 use crate::view::text::count;
 
@@ -130,6 +132,7 @@ pub(crate) async fn found(
         events.extend(connection.node_events(node).await.unwrap_or_default());
     }
     let own_place = own_place?;
+    let is_single = own_place.is_some();
     let place = place.or(own_place.as_ref()).expect("a place is given or read");
     let unplaced = unplaced?;
     let is_read = unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
@@ -177,6 +180,13 @@ pub(crate) async fn found(
         let (words, faults) = join(last_words(connection, &job), peers::faults(context, connection, &job)).await;
         (facts.last_words, facts.faults) = (words.unwrap_or_default(), faults?);
         answer = diagnose(&facts);
+    }
+    // For many jobs at once the past would be read many times over.
+    if let (true, true, Some(pod)) = (is_single, waits_for_room(&answer), &facts.pending) {
+        let may_run = |node: &&Node| pod.rules.off_selector(node).is_none() && pod.rules.not_tolerated(node).is_none();
+        let nodes: BTreeSet<String> = place.nodes.all().iter().filter(may_run).map(|node| node.name.clone()).collect();
+        let waited = pod.created_at.map_or(0.0, |at| facts.now.duration_since(at).as_secs_f64());
+        answer.start = starts::forecast(context, connection, job.gpus().0, &nodes, waited).await?;
     }
     drop(facts);
     Ok(Found { subject, job, answer })

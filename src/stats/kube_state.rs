@@ -36,9 +36,46 @@ pub fn requests(seconds: i64) -> String {
 /// Pods that requested devices at some time, each once.
 #[must_use]
 pub fn holders(seconds: i64) -> String {
-    let labels = "namespace,pod,exported_namespace,exported_pod";
     let selector = format!("kube_pod_container_resource_requests{{resource=~\"{}\"}}", resources());
-    format!("group by ({labels}) (last_over_time({selector}{}))", window(seconds))
+    format!("group by ({OF_POD}) (last_over_time({selector}{}))", window(seconds))
+}
+
+/// Labels that tell one pod from another.
+const OF_POD: &str = "namespace,pod,exported_namespace,exported_pod";
+
+/// What is known of the starts of pods that requested devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfStart {
+    /// Unix seconds.
+    Created,
+    /// Unix seconds at which it got a node.
+    Placed,
+    /// Devices of all containers.
+    Requested,
+    /// With the label `node`.
+    Place,
+    /// With the labels `owner_kind` and `owner_name`.
+    Owner,
+}
+
+/// Returns one series for each pod that requested devices at some time of these seconds.
+#[must_use]
+pub fn starts(what: OfStart, seconds: i64) -> String {
+    let of = |labels: &str, metric: &str| {
+        let last = format!("max by ({OF_POD}{labels}) (last_over_time({metric}{}))", window(seconds));
+        format!("{last} and on ({OF_POD}) {}", holders(seconds))
+    };
+    match what {
+        OfStart::Created => of("", "kube_pod_created"),
+        OfStart::Placed => of("", "kube_pod_status_scheduled_time"),
+        OfStart::Place => of(",node", "kube_pod_info{node!=\"\"}"),
+        OfStart::Owner => of(",owner_kind,owner_name,owner_is_controller", "kube_pod_owner"),
+        OfStart::Requested => {
+            let selector = format!("kube_pod_container_resource_requests{{resource=~\"{}\"}}", resources());
+            let each = format!("max by ({OF_POD},container,resource) (last_over_time({selector}{}))", window(seconds));
+            format!("sum by ({OF_POD}) ({each})")
+        }
+    }
 }
 
 /// Devices that namespaces may request now.
@@ -182,6 +219,10 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let mut queries = vec![requests(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
+        queries.extend(
+            [OfStart::Created, OfStart::Placed, OfStart::Requested, OfStart::Place, OfStart::Owner]
+                .map(|what| starts(what, 604_800)),
+        );
         use About::*;
         for what in [PhasesEver, Phases, Places, Owners, Labels, Annotations, ReplicaSets, Jobs] {
             queries.push(about(what, &["a.b-0", "c"], "pod", 3600));

@@ -22,5 +22,6 @@ pub(crate) mod progress;
 pub mod query;
 pub(crate) mod score;
 pub(crate) mod scored;
+pub(crate) mod starts;
 pub(crate) mod training;
 pub(crate) mod usage;

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use super::start::{StartItem, start_item, start_text};
 use super::text::{clean, count};
 use crate::model::fit::{Fit, FitVerdict, NodeGroup};
+use crate::model::start::StartForecast;
 
 /// Names of nodes that a line shows.
 const SHOWN: usize = 4;
@@ -23,6 +25,8 @@ pub(crate) struct FitItem<'a> {
     gpus_per_pod: u64,
     nodes: Vec<GroupItem<'a>>,
     reasons: &'a [String],
+    /// `null` for one that fits or never will, and without a history.
+    start: Option<StartItem>,
     not_evaluated: &'a [String],
 }
 
@@ -42,6 +46,8 @@ pub(crate) struct FitRow {
     pub namespace: String,
     pub kind: &'static str,
     pub fit: Fit,
+    /// When it would start.
+    pub start: Option<StartForecast>,
 }
 
 #[must_use]
@@ -59,7 +65,7 @@ fn word(verdict: FitVerdict) -> &'static str {
 }
 
 fn item(row: &FitRow) -> FitItem<'_> {
-    let FitRow { name, namespace, kind, fit } = row;
+    let FitRow { name, namespace, kind, fit, start } = row;
     FitItem {
         name,
         namespace,
@@ -70,6 +76,7 @@ fn item(row: &FitRow) -> FitItem<'_> {
         gpus_per_pod: fit.gpus_per_pod,
         nodes: fit.groups.iter().map(group_item).collect(),
         reasons: &fit.reasons,
+        start: start.as_ref().map(start_item),
         not_evaluated: &fit.not_evaluated,
     }
 }
@@ -83,7 +90,7 @@ pub(crate) fn text(rows: &[FitRow]) -> String {
     rows.iter().map(one).collect()
 }
 
-fn one(FitRow { name, namespace, kind, fit }: &FitRow) -> String {
+fn one(FitRow { name, namespace, kind, fit, start }: &FitRow) -> String {
     let size = match fit.gpus_per_pod {
         0 => count(fit.pods, "pod"),
         gpus => format!("{} × {}", count(fit.pods, "pod"), count(gpus, "GPU")),
@@ -114,6 +121,7 @@ fn one(FitRow { name, namespace, kind, fit }: &FitRow) -> String {
         };
         line(&format!("{}: {what} ({})", count(group.nodes.len() as u64, "node"), names.join(", ")));
     }
+    start.iter().for_each(|start| line(&start_text(start)));
     fit.not_evaluated.iter().for_each(|what| line(&format!("not evaluated: {}", clean(what))));
     text
 }

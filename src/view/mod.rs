@@ -49,6 +49,7 @@ pub(crate) mod scaled;
 pub(crate) mod score;
 pub(crate) mod secret;
 pub(crate) mod snapshot;
+pub(crate) mod start;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::TextStyle;
+use super::start::{StartItem, start_item, start_text};
 use super::text::{age, clean, count, span, wrapped};
 use crate::diagnosis::{Answer, Cause, HolderTime};
 
@@ -23,6 +24,8 @@ pub(crate) struct WhyItem<'a> {
     since: Option<Timestamp>,
     sentence: String,
     causes: Vec<CauseItem>,
+    /// `null` for one that does not wait for room, and without a history.
+    start: Option<StartItem>,
     not_evaluated: &'a [String],
     coverage: CoverageItem,
 }
@@ -107,6 +110,7 @@ pub(crate) fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
         since: answer.since,
         sentence: cut(&answer.sentence),
         causes: answer.causes.iter().map(cause_item).collect(),
+        start: answer.start.as_ref().map(start_item),
         not_evaluated: &answer.not_evaluated,
         coverage: CoverageItem { nodes: answer.coverage.nodes, events: answer.coverage.events },
     };
@@ -194,6 +198,9 @@ pub(crate) fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String 
                 text.push_str(&format!("      {}\n", clean(command)));
             }
         }
+    }
+    if let Some(start) = &answer.start {
+        line(&mut text, 2, &start_text(start));
     }
     if !answer.not_evaluated.is_empty() {
         line(&mut text, 2, &format!("not evaluated: {}", answer.not_evaluated.join(", ")));

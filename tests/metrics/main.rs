@@ -16,6 +16,7 @@ mod past;
 #[path = "../runner/mod.rs"]
 mod runner;
 mod score;
+mod starts;
 mod support;
 mod terms;
 mod watch;

@@ -8,6 +8,7 @@ use crate::deploy::fit::fit;
 use crate::deploy::planned::{Planned, planned};
 use crate::error::Error;
 use crate::model::fit::FitVerdict;
+use crate::observe::starts;
 use crate::view::fit::{FitRow, items, text};
 use crate::view::{Format, document};
 
@@ -20,11 +21,17 @@ pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error
     }
     let mut rows = Vec::new();
     for plan in plans {
+        let fit = fit(&plan, &connection).await?;
+        let start = match fit.verdict {
+            FitVerdict::NotNow => starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0).await?,
+            _ => None,
+        };
         rows.push(FitRow {
             name: plan.input.document.name().to_owned(),
             namespace: plan.target.namespace.clone(),
             kind: plan.input.document.kind(),
-            fit: fit(&plan, &connection).await?,
+            fit,
+            start,
         });
     }
     context.terminal.print(&document(format, &items(&rows)).unwrap_or_else(|| text(&rows)))?;

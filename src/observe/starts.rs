@@ -1,0 +1,52 @@
+//! Reads how long similar jobs waited, for `why` and `fit` of a job that waits.
+
+use std::collections::BTreeSet;
+
+use futures::future::{join, join3};
+
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::Error;
+use crate::model::start::StartForecast;
+use crate::observe::metrics::OptionalMetrics;
+use crate::stats::kube_state::{self, OfStart};
+use crate::stats::starts::{self, StartSeries};
+
+/// Days of history that are looked at.
+const DAYS: i64 = 7;
+
+/// Tells when a job of so many devices starts, which may run on these nodes and has waited so many seconds. `None` where no history
+/// tells of any start.
+pub(crate) async fn forecast(
+    context: &Context,
+    connection: &Connection,
+    gpus: u64,
+    nodes: &BTreeSet<String>,
+    waited: f64,
+) -> Result<Option<StartForecast>, Error> {
+    if gpus == 0 || nodes.is_empty() {
+        return Ok(None);
+    }
+    let cells = OptionalMetrics::new(context, connection);
+    let read = cells.optional(async |prometheus| {
+        let ask = async |what| prometheus.now(&kube_state::starts(what, DAYS * 86_400)).await;
+        let times = join(ask(OfStart::Created), ask(OfStart::Placed));
+        let (times, requested, (places, owners)) =
+            join3(times, ask(OfStart::Requested), join(ask(OfStart::Place), ask(OfStart::Owner))).await;
+        Ok((times.0?, times.1?, requested?, places?, owners?))
+    });
+    let Some((created, placed, requested, places, owners)) = read.await? else { return Ok(None) };
+    let answers = StartSeries { created: &created, placed: &placed, requested: &requested, places: &places, owners: &owners };
+    let past = starts::past(answers);
+    if past.is_empty() {
+        return Ok(None);
+    }
+    let similar = starts::similar(&past, gpus, nodes);
+    let longer = similar.iter().filter(|start| start.waited > waited).count();
+    let found = starts::forecast(&similar, waited);
+    Ok(Some(StartForecast {
+        quantiles: found.map(|found| (found.p10, found.p50, found.p90)),
+        similar: longer as u64,
+        days: DAYS,
+    }))
+}

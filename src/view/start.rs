@@ -1,0 +1,41 @@
+//! Renders when a waiting job starts.
+
+use jiff::SignedDuration;
+use serde::Serialize;
+
+use super::text::{count, span};
+use crate::model::start::StartForecast;
+
+/// How long it still takes; numbers are `null` where too few similar starts are known.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StartItem {
+    p10_seconds: Option<f64>,
+    p50_seconds: Option<f64>,
+    p90_seconds: Option<f64>,
+    similar_starts: u64,
+    days: i64,
+}
+
+#[must_use]
+pub(crate) fn start_item(start: &StartForecast) -> StartItem {
+    let at = |pick: fn((f64, f64, f64)) -> f64| start.quantiles.map(|all| pick(all).round());
+    StartItem {
+        p10_seconds: at(|all| all.0),
+        p50_seconds: at(|all| all.1),
+        p90_seconds: at(|all| all.2),
+        similar_starts: start.similar,
+        days: start.days,
+    }
+}
+
+/// Says it in one line.
+#[must_use]
+pub(crate) fn start_text(start: &StartForecast) -> String {
+    let from = format!("{} within {}", count(start.similar, "similar start"), count(start.days.unsigned_abs(), "day"));
+    let time = |seconds: f64| span(SignedDuration::from_secs(seconds as i64));
+    match start.quantiles {
+        Some((_, half, most)) => format!("start: P50 {}, P90 {}, from {from}", time(half), time(most)),
+        None => format!("start: unknown, {from} are too few"),
+    }
+}

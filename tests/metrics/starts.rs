@@ -1,0 +1,103 @@
+//! When a waiting job starts, from a history of starts whose every wait is known.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::nodes::{in_pool, node};
+use serde_json::{Value, json};
+
+use crate::past::{Written, ask, store};
+use crate::support::{A100, GPU, cluster, gpuctl, run};
+
+/// Pods of the past: nineteen of eight GPUs that waited 1,000 to 19,000 s, and others that are not similar.
+fn history(now: i64) -> Vec<Written> {
+    let mut written = Vec::new();
+    let mut start = |name: String, node: &str, gpus: u64, waited: i64| {
+        let created = now - 5 * 86_400;
+        let id = format!("namespace=\"starting\",pod=\"{name}\",uid=\"{name}\"");
+        let mut put = |series: String, value: i64| {
+            // Ten minutes of its life, in the begin of which it waits; a scrape every half minute would say no more.
+            for at in [0, 300, 600] {
+                written.push(Written { series: series.clone(), at, value: value.to_string() });
+            }
+        };
+        put(format!("kube_pod_created{{{id}}}"), created);
+        put(format!("kube_pod_status_scheduled_time{{{id}}}"), created + waited);
+        put(format!("kube_pod_info{{{id},node=\"{node}\"}}"), 1);
+        put(format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"{name}\",owner_is_controller=\"true\"}}"), 1);
+        put(
+            format!(
+                "kube_pod_container_resource_requests{{{id},container=\"main\",node=\"{node}\",resource=\"nvidia_com_gpu\"}}"
+            ),
+            gpus as i64,
+        );
+    };
+    for number in 1..=19 {
+        start(format!("same-{number}"), "starting-0", 8, number * 1000);
+    }
+    for number in 1..=5 {
+        start(format!("small-{number}"), "starting-0", 1, 50_000);
+        start(format!("elsewhere-{number}"), "another", 8, 70_000);
+    }
+    written
+}
+
+#[test]
+fn a_waiting_job_is_told_how_long_similar_ones_waited() {
+    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
+    let prometheus = store("starting", history(now), now - 5 * 86_400 + 20_000);
+    let admin = cluster().kubectl(Persona::Admin);
+    admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "starting"}}));
+    cluster().add_nodes(&[in_pool(node("starting-0", Some(A100), &[(GPU, 8)]), "starting")]);
+    let train = |name: &str, gpus: u64| {
+        format!(
+            "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [sleep, '1']}}\nresources: {{pool: starting, gpu: {gpus}}}\n"
+        )
+    };
+    let with = |arguments: &[&str], input: &str| {
+        let mut command = gpuctl(cluster(), Persona::Admin);
+        command.args(["--prometheus", &prometheus, "-n", "starting"]).args(arguments);
+        run(command, input)
+    };
+    with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &train("holder", 8)).ok();
+    // Places 2, 10 and 18 of nineteen.
+    let fit = with(&["fit", "-f", "-", "-o", "json"], &train("next", 8)).exits(8).json();
+    let own = fit.get("items").map_or(&fit, |items| &items[0]);
+    let own = if own.is_array() { &own[0] } else { own };
+    assert_eq!(
+        own["start"],
+        json!({"p10Seconds": 2000.0, "p50Seconds": 10_000.0, "p90Seconds": 18_000.0, "similarStarts": 19, "days": 7}),
+        "{fit:#}"
+    );
+    let told = with(&["fit", "-f", "-"], &train("next", 8)).exits(8).out;
+    assert!(told.contains("start: P50 2h, P90 5h, from 19 similar starts within 7 days"), "{told}");
+    with(&["create", "-f", "-", "--allow-pending"], &(train("next", 8) + "---\n" + &train("little", 1))).ok();
+    let why = |name: &str| -> Value {
+        ask(&prometheus, &PathBuf::from("/nonexistent"), &["-n", "starting", "why", name, "-o", "json"]).ok().json()
+    };
+    let next = why("next");
+    let half = next["start"]["p50Seconds"].as_f64().unwrap_or_else(|| panic!("{next:#}"));
+    assert!((9_800.0..=10_000.0).contains(&half), "what it has waited is taken off: {half}");
+    assert_eq!(
+        why("little")["start"],
+        json!({"p10Seconds": null, "p50Seconds": null, "p90Seconds": null, "similarStarts": 5, "days": 7})
+    );
+    let told = with(&["why", "little"], "").ok().out;
+    assert!(told.contains("start: unknown, 5 similar starts within 7 days are too few"), "{told}");
+    assert_eq!(why("holder")["start"], Value::Null);
+    assert_eq!(
+        crate::runner::run(
+            {
+                let mut command = gpuctl(cluster(), Persona::Admin);
+                command.args(["-n", "starting", "why", "next", "-o", "json"]);
+                command
+            },
+            ""
+        )
+        .ok()
+        .json()["start"],
+        Value::Null,
+        "without a Prometheus nothing is told"
+    );
+}
