@@ -44,10 +44,10 @@ impl Context {
     }
 
     /// Refuses to wait for changes where a bundle answers: they never come.
-    pub(crate) fn must_change(&self) -> Result<(), Error> {
+    pub(crate) fn must_change(&self, hint: &str) -> Result<(), Error> {
         let Some(bundle) = &self.access.bundle else { return Ok(()) };
         let error = Error::new(ErrorName::NotInBundle, format!("the bundle is of {} and does not change", bundle.at));
-        Err(error.hint("omit `--watch`"))
+        Err(error.hint(hint))
     }
 
     /// Connects to the API server.

@@ -67,6 +67,9 @@ pub fn run() -> ExitCode {
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
         return refused(&Error::usage("`-n` and `-A` cannot be used together").hint("omit one"), &words);
     }
+    if let Some(flag) = beside_replay(&cli) {
+        return refused(&Error::usage(format!("`--replay` and `{flag}` cannot be used together")).hint("omit one"), &words);
+    }
     let bundle = match cli.global.replay.as_deref().map(Bundle::read).transpose() {
         Ok(bundle) => bundle.map(Arc::new),
         Err(error) => return refused(&Error::usage(error).hint("`gpuctl doctor --bundle FILE` writes one"), &words),
@@ -84,6 +87,18 @@ pub fn run() -> ExitCode {
             ExitCode::from(error.kind.exit_code())
         }
     }
+}
+
+/// Returns a flag that leads to a cluster or a Prometheus although a bundle is to answer.
+fn beside_replay(cli: &Cli) -> Option<&'static str> {
+    cli.global.replay.as_ref()?;
+    let given = [
+        ("--kubeconfig", cli.global.kubeconfig.is_some()),
+        ("--context", cli.global.context.is_some()),
+        ("--as", cli.global.impersonate.is_some()),
+        ("--prometheus", cli.metrics.prometheus.is_some()),
+    ];
+    given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
 }
 
 /// Help and version are data; everything else is wrong usage.

@@ -1,5 +1,5 @@
-//! A bundle: what the cluster and Prometheus answered at one moment, in one file, so that reading commands answer from it elsewhere.
-//! Knows neither connections nor commands: others ask it, and it tells what it was asked in vain.
+//! A bundle: what the cluster and Prometheus answered within minutes, in one file, so that reading commands answer from it elsewhere.
+//! Knows neither connections nor commands: others ask it, and it tells which questions it could not answer.
 
 mod redact;
 mod serve;
@@ -19,19 +19,19 @@ use serde_json::{Value, json};
 
 use crate::files::{self, FileError};
 
-/// The form of the file; another one is not read.
-const FORM: u32 = 1;
+/// The version of the file's format; another one is not read.
+const FORMAT: u32 = 1;
 /// Bytes of a bundle once it is unpacked: larger ones are refused before they fill the memory.
-const LARGEST: u64 = 4 << 30;
+const LARGEST: u64 = 1 << 30;
 
 /// Why the locks are never poisoned.
-const UNBROKEN: &str = "nobody panics while it is held";
+const NEVER_POISONED: &str = "nobody panics while it is held";
 
 /// What was captured, with secrets taken out.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Bundle {
-    form: u32,
+    format: u32,
     /// The version of gpuctl that made it.
     program: String,
     /// The moment that every answer is about.
@@ -50,8 +50,8 @@ pub(crate) struct Bundle {
     answers: Mutex<BTreeMap<Question, Kept>>,
     /// True while it is made: a query that it misses is answered by no series, so that one run of a command tells most of its queries.
     #[serde(skip)]
-    is_open: AtomicBool,
-    /// What was asked and is not here.
+    is_being_made: AtomicBool,
+    /// Questions that it could not answer.
     #[serde(skip)]
     missed: Mutex<BTreeSet<Question>>,
 }
@@ -127,7 +127,7 @@ impl Bundle {
     #[must_use]
     pub(crate) fn new(at: Timestamp, cluster: String, server: String, namespace: String) -> Self {
         Self {
-            form: FORM,
+            format: FORMAT,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             at,
             cluster,
@@ -136,21 +136,31 @@ impl Bundle {
             prometheus: None,
             lists: BTreeMap::new(),
             answers: Mutex::default(),
-            is_open: AtomicBool::new(true),
+            is_being_made: AtomicBool::new(true),
             missed: Mutex::default(),
         }
     }
 
     /// Keeps a collection, without its secrets.
     pub(crate) fn keep_list(&mut self, path: String, mut kept: Kept) {
+        // Of nodes it tells when their labels were written; of others it is only long.
+        if !path.ends_with("/nodes") {
+            let items = kept.body.get_mut("items").and_then(Value::as_array_mut);
+            let metadata = items.into_iter().flatten().filter_map(|item| item.get_mut("metadata")?.as_object_mut());
+            metadata.for_each(|metadata| drop(metadata.shift_remove("managedFields")));
+        }
         redact::redact(&mut kept.body);
         self.lists.insert(path, kept);
     }
 
     /// Keeps a single answer, without its secrets.
     pub(crate) fn keep(&self, question: Question, mut kept: Kept) {
+        if matches!(&question, Question::Get(path) if path.contains("/configmaps") && !path.contains("/namespaces/gpuctl-system/"))
+        {
+            redact::hide_files(&mut kept.body);
+        }
         redact::redact(&mut kept.body);
-        self.answers.lock().expect(UNBROKEN).insert(question, kept);
+        self.answers.lock().expect(NEVER_POISONED).insert(question, kept);
     }
 
     /// Returns the objects of a collection that was kept.
@@ -159,16 +169,29 @@ impl Bundle {
         self.lists.get(path).and_then(|kept| kept.body["items"].as_array()).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns the pods of all namespaces, or of the own one where only that may be read.
+    #[must_use]
+    pub(crate) fn pods(&self) -> Vec<&Value> {
+        self.of_namespaces("/api/v1", "pods")
+    }
+
+    /// Returns the objects of a kind in all namespaces, or in the own one.
+    #[must_use]
+    pub(crate) fn of_namespaces(&self, api: &str, plural: &str) -> Vec<&Value> {
+        let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
+        self.items(&format!("{api}/{plural}")).iter().chain(self.items(&own)).collect()
+    }
+
     /// Returns a single answer.
     #[must_use]
     pub(crate) fn answer(&self, question: &Question) -> Option<Kept> {
-        self.answers.lock().expect(UNBROKEN).get(question).cloned()
+        self.answers.lock().expect(NEVER_POISONED).get(question).cloned()
     }
 
-    /// Returns what was asked in vain since the last call.
+    /// Returns the questions that it could not answer since the last call.
     #[must_use]
     pub(crate) fn take_missed(&self) -> BTreeSet<Question> {
-        std::mem::take(&mut *self.missed.lock().expect(UNBROKEN))
+        std::mem::take(&mut *self.missed.lock().expect(NEVER_POISONED))
     }
 
     fn miss(&self, question: Question) -> NotInBundle {
@@ -179,7 +202,7 @@ impl Bundle {
                 .collect::<Vec<_>>()
                 .join(", "),
         };
-        self.missed.lock().expect(UNBROKEN).insert(question);
+        self.missed.lock().expect(NEVER_POISONED).insert(question);
         NotInBundle { what }
     }
 
@@ -190,7 +213,7 @@ impl Bundle {
             Some(kept) => Ok((kept.code, kept.body.to_string())),
             None => {
                 let missing = self.miss(question);
-                if !self.is_open.load(Ordering::Relaxed) {
+                if !self.is_being_made.load(Ordering::Relaxed) {
                     return Err(missing);
                 }
                 let kind = if path.contains("query_range") { "matrix" } else { "vector" };
@@ -201,7 +224,7 @@ impl Bundle {
 
     /// Ends the making: from now on a query that it misses is an error.
     pub(crate) fn close(&self) {
-        self.is_open.store(false, Ordering::Relaxed);
+        self.is_being_made.store(false, Ordering::Relaxed);
     }
 
     /// Reads a file.
@@ -210,14 +233,17 @@ impl Bundle {
         let bytes = files::bytes_of(path)?;
         let mut text = Vec::new();
         GzDecoder::new(bytes.as_slice())
-            .take(LARGEST)
+            .take(LARGEST + 1)
             .read_to_end(&mut text)
             .map_err(|error| not(format!("it cannot be unpacked: {error}")))?;
+        if text.len() as u64 > LARGEST {
+            return Err(not("it is larger than 1 GiB".to_owned()));
+        }
         let head: Value = serde_json::from_slice(&text).map_err(|error| not(error.to_string()))?;
-        match head["form"].as_u64() {
-            Some(form) if form == u64::from(FORM) => serde_json::from_value(head).map_err(|error| not(error.to_string())),
-            Some(other) => Err(not(format!("it has form {other}, and this program reads form {FORM}"))),
-            None => Err(not("it does not say its form".to_owned())),
+        match head["format"].as_u64() {
+            Some(format) if format == u64::from(FORMAT) => serde_json::from_value(head).map_err(|error| not(error.to_string())),
+            Some(other) => Err(not(format!("it has format {other}, and this program reads format {FORMAT}"))),
+            None => Err(not("it does not say its format".to_owned())),
         }
     }
 

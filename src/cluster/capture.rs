@@ -45,9 +45,11 @@ const OWN_CONFIG: &str = "/api/v1/namespaces/gpuctl-system/configmaps";
 const AT_ONCE: usize = 4;
 /// Lines of a log that are kept.
 const LINES: &str = "200";
+/// Bytes of a log that are kept.
+const BYTES: &str = "1000000";
 
 impl Connection {
-    /// Reads discovery and all collections into a bundle. Returns collections that may not be read.
+    /// Reads discovery and all collections into a bundle. Returns collections that were not read, each with the reason.
     pub(crate) async fn capture(&self, bundle: &mut Bundle) -> Result<Vec<String>, Failure> {
         let version = self.kept("/version").await?;
         bundle.keep(Question::Get("/version".to_owned()), version);
@@ -72,8 +74,8 @@ impl Connection {
             let plurals = COLLECTIONS.iter().find(|(name, _)| *name == group).map_or(&[][..], |(_, plurals)| plurals);
             wanted.extend(collections(path, &kept.body, |one| plurals.iter().any(|plural| one["name"] == *plural)));
         }
-        let mut refused = self.read_lists(wanted, bundle).await?;
-        let owners = owners(bundle.items("/api/v1/pods"));
+        let mut unread = self.read_lists(wanted, bundle).await;
+        let owners = owners(&bundle.pods());
         let mut wanted = BTreeMap::new();
         for (path, kept) in &resources {
             let api = path.trim_start_matches("/apis/").trim_start_matches("/api/");
@@ -81,39 +83,45 @@ impl Connection {
             wanted.extend(collections(path, &kept.body, owns));
         }
         wanted.retain(|path, _| bundle.items(path).is_empty());
-        refused.extend(self.read_lists(wanted, bundle).await?);
+        unread.extend(self.read_lists(wanted, bundle).await);
         for (path, kept) in resources {
             bundle.keep(Question::Get(path), kept);
         }
-        Ok(refused)
+        Ok(unread)
     }
 
     /// Reads collections, of which each is namespaced or not. Who may not read all namespaces reads the own one.
-    async fn read_lists(&self, wanted: BTreeMap<String, bool>, bundle: &mut Bundle) -> Result<Vec<String>, Failure> {
+    async fn read_lists(&self, wanted: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
         let read = stream::iter(wanted).map(|(path, namespaced)| async move {
-            let kept = self.whole(&path).await?;
-            let own = if kept.code == 403 && namespaced {
-                let (api, plural) = path.rsplit_once('/').expect("a collection is below an API");
-                let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
-                Some((own.clone(), self.whole(&own).await?))
-            } else {
-                None
+            let kept = self.whole(&path).await;
+            let own = match &kept {
+                Ok(Kept { code: 403, .. }) if namespaced => {
+                    let (api, plural) = path.rsplit_once('/').expect("a collection is below an API");
+                    let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
+                    let kept = self.whole(&own).await;
+                    Some((own, kept))
+                }
+                _ => None,
             };
-            Ok::<_, Failure>((path, kept, own))
+            std::iter::once((path, kept)).chain(own).collect::<Vec<_>>()
         });
-        let mut refused = Vec::new();
+        let mut unread = Vec::new();
         let mut read = read.buffered(AT_ONCE);
         while let Some(found) = read.next().await {
-            let (path, kept, own) = found?;
-            if kept.code != 200 {
-                refused.push(path.clone());
-            }
-            bundle.keep_list(path, kept);
-            if let Some((path, kept)) = own {
-                bundle.keep_list(path, kept);
+            for (path, kept) in found {
+                match kept {
+                    // One collection that cannot be read is no reason to keep nothing.
+                    Err(failure) => unread.push(format!("{path}: {failure}")),
+                    Ok(kept) => {
+                        if kept.code != 200 {
+                            unread.push(format!("{path}: {}", kept.code));
+                        }
+                        bundle.keep_list(path, kept);
+                    }
+                }
             }
         }
-        Ok(refused)
+        unread
     }
 
     /// Reads all pages of a collection; a refusal is an answer too.
@@ -149,8 +157,11 @@ impl Connection {
                 answered(sent.and_then(|answer| answer.json::<Value>(self.server()))).map(Some)
             }
             Question::Log(path) => {
-                let path =
-                    format!("{path}&{}", with_query("", &[("timestamps", "true"), ("tailLines", LINES)]).trim_start_matches('?'));
+                let path = format!(
+                    "{path}&{}",
+                    with_query("", &[("timestamps", "true"), ("tailLines", LINES), ("limitBytes", BYTES)])
+                        .trim_start_matches('?')
+                );
                 let mut text = String::new();
                 let read = self.stream(&path, true, |line| {
                     text.push_str(&String::from_utf8_lossy(line));
@@ -180,16 +191,16 @@ fn collections<'a>(
 }
 
 /// API and kind of everything that owns a pod.
-fn owners(pods: &[Value]) -> BTreeSet<(String, String)> {
+fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
     let references = pods.iter().filter_map(|pod| pod["metadata"]["ownerReferences"].as_array()).flatten();
     references.filter_map(|one| Some((one["apiVersion"].as_str()?.to_owned(), one["kind"].as_str()?.to_owned()))).collect()
 }
 
-/// Turns refusals of the server into answers, and leaves what broke.
+/// Turns refusals of the server into answers. What may pass, such as an overloaded server, is no answer.
 fn answered(read: Result<Value, Failure>) -> Result<Kept, Failure> {
     match read {
         Ok(body) => Ok(Kept { code: 200, body }),
-        Err(Failure::Api { code, reason, message, .. }) => {
+        Err(Failure::Api { code, reason, message, .. }) if matches!(code, 403 | 404 | 405 | 410) => {
             let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
             Ok(Kept { code, body })
         }

@@ -97,6 +97,10 @@ impl Connection {
     /// Gets new credentials after the server refused the present ones: tokens of a plugin live for minutes, following a
     /// log may take days. `refused` tells since when those had been in use. False when they are as new as can be.
     pub(super) async fn renew(&self, refused: Instant) -> Result<bool, Failure> {
+        // A bundle has no credentials, and must never lead to a cluster.
+        if self.access.bundle.is_some() {
+            return Ok(false);
+        }
         // Requests that run side by side are refused side by side; one of them renews for all.
         let _alone = self.renewing.lock().await;
         let since = self.clients.borrow().since;

@@ -20,7 +20,7 @@ impl TryOutcome {
     #[must_use]
     pub(super) fn of(failure: &Failure) -> Self {
         match failure {
-            // A bundle does not get fuller.
+            // Asking a bundle again gives the same answer.
             Failure::NotInBundle(_) => Self::Status(404, None),
             other => other.code().map_or(Self::Broken, |code| Self::Status(code, None)),
         }

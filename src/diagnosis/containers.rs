@@ -86,7 +86,8 @@ fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
         Some(end) => format!("{who} ended again and again ({} restarts), last with {}", container.restarts, dead::in_words(end)),
         None => format!("{who} ends again and again"),
     };
-    let logs = facts.logs(pod, true);
+    // Of a container that has not begun again, the last run is the present one.
+    let logs = facts.logs(pod, container.terminated.is_none());
     let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
     let why = end.map(|end| dead::of_end(facts, pod, end));
     std::iter::once(crash).chain(why).collect()

@@ -108,7 +108,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
 /// What a kubelet will start again ended a moment ago.
 fn restarted(pod: &Pod) -> Option<String> {
     let ended = |container: &super::job::Container| Some((container.restarts, container.terminated.as_ref()?.code));
-    let (restarts, code) = pod.containers.iter().filter(|one| one.restarts > 0).find_map(ended)?;
+    let (restarts, code) = pod.containers.iter().filter(|one| one.restarts > 0).filter_map(ended).find(|(_, code)| *code != 0)?;
     Some(format!("{} ended with exit code {code}, {restarts} restarts", pod.name))
 }
 

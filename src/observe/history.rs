@@ -50,6 +50,11 @@ pub(crate) fn clusters(named: Option<&str>, all: bool, context: &Context) -> Res
         let error = Error::usage("`--all-contexts` cannot be combined with one Prometheus address for all");
         return Err(error.hint("omit the address: Prometheus is found in each cluster"));
     }
+    if let (Some(bundle), Some(name)) = (&context.access.bundle, named)
+        && *name != bundle.cluster
+    {
+        return Err(Error::usage(format!("the bundle is of cluster {}, not of {name}", bundle.cluster)));
+    }
     let (contexts, current) = Connection::contexts(&context.access)?;
     let of = |name: &String| (name.clone(), Access { context: Some(name.clone()), ..context.access.clone() });
     if all {
@@ -117,6 +122,15 @@ impl<'c> ClusterHistory<'c> {
         let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
         let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
+    }
+
+    /// Reads who held what, without what the devices did.
+    pub(crate) async fn pods(&self, start: UnixSeconds, end: UnixSeconds) -> Result<AllocationHistory, Error> {
+        let seconds = (end - start).max(1);
+        let capacity = async { Ok::<_, Error>(self.prometheus.at(&kube_state::capacity(seconds), end).await?) };
+        let (witness, capacity) = try_join(self.ask_about_pods(seconds, end, HistoryScope::default()), capacity).await?;
+        let stretch = Stretch { start: start.millis(), end: end.millis() };
+        Ok(AllocationHistory::of(&Witness { capacity, ..witness }, stretch, &self.nodes.shared))
     }
 
     /// Nodes of pods that are no holders: an exporter may call its host by its own pod's name.

@@ -2,6 +2,7 @@
 //! with what the API server says. It renders nothing.
 
 pub(crate) mod at_time;
+pub(crate) mod blame;
 pub(crate) mod checks;
 pub(crate) mod curves;
 pub(crate) mod drain;

@@ -258,7 +258,7 @@ pub(crate) async fn fetch(address: &PrometheusAddress, question: QueryRequest) -
     Prometheus::straight_to(address, LONG)?.relay(&path).await
 }
 
-/// Longer than anybody waits.
+/// As good as no limit.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// Servers and proxies take this much in a URL.

@@ -2,6 +2,7 @@
 
 pub(crate) mod ai_question;
 pub(crate) mod allocations;
+pub(crate) mod blame;
 pub(crate) mod collectors;
 pub(crate) mod device_numbers;
 pub(crate) mod devices;

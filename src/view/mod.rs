@@ -2,6 +2,7 @@
 //! breaks no script.
 
 pub(crate) mod at_time;
+pub(crate) mod blame;
 pub(crate) mod changes;
 pub(crate) mod chart;
 pub(crate) mod claims;

@@ -48,7 +48,7 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
     let live = scene.until(&nodes[..4], |answer| answer["items"][0]["gpuUtilization"].as_f64() == Some(72.0));
     let path = file("taped.gpuctl", "");
     let told = scene.gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"]).ok().json();
-    assert_eq!((&told["forbidden"], &told["prometheus"]), (&json!([]), &json!(scene.prometheus)));
+    assert_eq!((&told["unread"], &told["prometheus"]), (&json!([]), &json!(scene.prometheus)));
 
     let offline = |arguments: &[&str]| still(replay(&path, arguments).ok().json());
     assert_eq!(offline(&nodes), still(live));
@@ -77,6 +77,10 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
     replay(&path, &["stats", "cluster", "--start", "9d"]).exits(6).says("the bundle does not hold the answer to");
     replay(&path, &["get", "jobs", "-w"]).exits(6).says("does not change");
     replay(&path, &["delete", "job", "taped-run"]).exits(1).says("a bundle cannot be changed");
+    replay(&path, &["logs", "taped-run", "-f"]).exits(6).says("omit `--follow`");
+    replay(&path, &["exec", "taped-run", "--", "true"]).exits(6).says("does not change");
+    replay(&path, &["--context", "prod", "get", "jobs"]).exits(2).says("cannot be used together");
+    replay(&path, &["stats", "cluster", "--cluster", "prod"]).exits(2).says("the bundle is of cluster");
     replay(&path, &["get", "jobs", "nope"]).exits(4);
     replay(Path::new("/nonexistent.gpuctl"), &["get", "jobs"]).exits(2).says("gpuctl doctor --bundle FILE");
 

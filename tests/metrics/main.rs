@@ -2,6 +2,7 @@
 //! control plane that says who holds what. Each statistic is compared with arithmetic that is written out here.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
+mod blame;
 mod bundle;
 mod devices;
 mod dialects;

@@ -17,7 +17,8 @@ use crate::model::selector::Selector;
   gpuctl get node gpu-a-01
   gpuctl get nodes --pool training-pool --status active
   gpuctl get nodes --gpu-type a100-80g -o json
-  gpuctl get nodes --label nvidia.com/gpu-type")]
+  gpuctl get nodes --label nvidia.com/gpu-type
+  gpuctl get nodes --blame 30d")]
 pub(crate) struct GetNodes {
     /// Nodes [default: all]
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::node_names))]
@@ -43,6 +44,9 @@ pub(crate) struct GetNodes {
     /// Show the nodes at a time in the past, from Prometheus: RFC 3339, Unix seconds, a span before now such as 2h
     #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "sort_by", "page", "page_size", "watch"])]
     pub at: Option<String>,
+    /// Show on which nodes jobs failed first, per hour of use, since this time: RFC 3339, Unix seconds, a span before now such as 30d
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["names", "selector", "pool", "gpu_type", "status", "gpu_detail", "label", "at", "sort_by", "watch"])]
+    pub blame: Option<String>,
     #[command(flatten)]
     pub list: ListArgs<NodeSortKey>,
 }

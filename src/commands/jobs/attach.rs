@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::inside::session::{Wants, within};
 
 pub(crate) async fn run(args: &Attach, context: &Context) -> Result<ExitCode, Error> {
+    context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.note("Ctrl-C detaches; the job continues");
     // The containers of jobs have neither a terminal nor stdin that could be joined.
     within(&args.target.name, args.target.choice(), None, Wants { stdin: false, tty: false }, context).await

@@ -46,6 +46,7 @@ fn remote(text: &str) -> Option<(&str, &str)> {
 }
 
 pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
+    context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.set_format(args.output.into());
     let (job, path, download) = match (remote(&args.from), remote(&args.to)) {
         (Some((job, path)), None) => (job, path, true),

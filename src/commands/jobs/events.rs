@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
     let wanted = Wanted { kind: Some(job.kind), ..Wanted::one(&job.namespace, &job.name) };
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     if args.watch {
-        context.must_change()?;
+        context.must_change("omit `--watch`")?;
     }
     let mut seen = BTreeSet::new();
     let mut first = true;

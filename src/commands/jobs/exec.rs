@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::inside::session::{SHELL, Wants, within};
 
 pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Error> {
+    context.must_change("omit `--replay` to reach the cluster")?;
     let shell = args.command.is_empty();
     let command = if shell { SHELL.map(ToOwned::to_owned).to_vec() } else { args.command.clone() };
     let person = context.terminal.in_is_terminal();

@@ -26,6 +26,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     let connection = context.connect().await?;
     let job = lookup::job(&connection, &args.name, Purpose::Read).await?;
     if args.follow {
+        context.must_change("omit `--follow`")?;
         return follow(args, &connection, &job, context).await;
     }
     let pods = chosen(args, &job)?;

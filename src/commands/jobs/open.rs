@@ -18,6 +18,7 @@ use crate::view::opened::{self, Opened};
 use crate::view::{document, text};
 
 pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Error> {
+    context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = lookup::job(&connection, &args.name, Purpose::Change).await?;

@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::lookup;
 use crate::model::gpu::is_type_label;
 use crate::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
-use crate::observe::at_time;
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{OF_DEVICES, OF_NODES, OptionalMetrics};
 use crate::observe::nodes::warn_of;
 use crate::observe::watch::METRICS_STEP;
+use crate::observe::{at_time, blame};
 use crate::stats::dialect::Quantity;
 use crate::view::coverage::Coverage;
 use crate::view::{Format, labels, node_table, nodes};
@@ -26,6 +26,9 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     context.terminal.set_format(options.format);
     if let Some(at) = &args.at {
         return at_time::nodes(at, &options, context).await;
+    }
+    if let Some(since) = &args.blame {
+        return blame::nodes(since, &options, context).await;
     }
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);

@@ -24,8 +24,12 @@ use crate::view::{Format, document, score as view};
 impl ScoreArgs {
     /// Reads the environment and the config file as they are now.
     pub(crate) fn settings(&self, context: &Context) -> Result<Settings, Error> {
-        let settings = Settings::of(&self.scoring, &self.telling, self.watch.flatten(), &context.config()?)?;
+        let mut settings = Settings::of(&self.scoring, &self.telling, self.watch.flatten(), &context.config()?)?;
         context.terminal.set_talk(settings.talk);
+        if context.access.bundle.is_some() {
+            // Nobody is told of what was, least of all a system that acts on it.
+            (settings.ai, settings.notify, settings.control) = (None, None, None);
+        }
         Ok(settings)
     }
 
@@ -80,7 +84,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     context.terminal.set_format(args.output.into());
     let settings = args.settings(context)?;
     if args.watch.is_some() {
-        context.must_change()?;
+        context.must_change("omit `--watch`")?;
         return watch::run(args, settings, context).await;
     }
     let mut analysis = analyze(&settings, context, &Cell::default()).await?;

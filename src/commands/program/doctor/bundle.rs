@@ -22,9 +22,10 @@ use crate::view::text::count;
 use crate::view::{Format, document};
 
 /// Commands that a bundle answers, as they are typed.
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 33] = [
     "get jobs -A",
     "get jobs -A -o wide",
+    "get jobs --mine",
     "get nodes",
     "get nodes -o wide",
     "get pools",
@@ -42,6 +43,7 @@ const COMMANDS: [&str; 31] = [
     "get workloads -o wide",
     "get workloads -o json",
     "get node-labels --all",
+    "auth check",
     "free",
     "why --all",
     "top nodes",
@@ -70,8 +72,8 @@ struct Written<'a> {
     file: String,
     bytes: u64,
     captured_at: jiff::Timestamp,
-    /// Paths that may not be read, so that a replay says the same.
-    forbidden: &'a [String],
+    /// Collections that were not read, with the reason.
+    unread: &'a [String],
     /// `null` without a Prometheus.
     prometheus: Option<&'a str>,
 }
@@ -85,7 +87,7 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
     let (_, current) = Connection::contexts(&context.access)?;
     let cluster = context.access.context.clone().or(current).unwrap_or_else(|| "in-cluster".to_owned());
     let mut bundle = Bundle::new(context.now(), cluster, connection.server().to_owned(), connection.namespace.clone());
-    let forbidden = connection.capture(&mut bundle).await?;
+    let unread = connection.capture(&mut bundle).await?;
     let prometheus = match metrics::find(context, &connection, context.access.request_timeout).await {
         Ok(prometheus) => Some(prometheus),
         Err(error) => {
@@ -103,14 +105,14 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
     let bytes = crate::files::bytes_of(file).map_or(0, |bytes| bytes.len() as u64);
     let server = bundle.prometheus.as_deref();
     let written =
-        Written { file: file.display().to_string(), bytes, captured_at: bundle.at, forbidden: &forbidden, prometheus: server };
+        Written { file: file.display().to_string(), bytes, captured_at: bundle.at, unread: &unread, prometheus: server };
     let text = || {
         let mut text = format!(
-            "{} written, {} KiB, without secrets; addresses, names and log lines are in it\n",
+            "{} written, {} KiB; known forms of secrets are redacted, names, addresses and log lines are in it\n",
             file.display(),
             bytes.div_ceil(1024)
         );
-        forbidden.iter().for_each(|path| text.push_str(&format!("forbidden: {path}\n")));
+        unread.iter().for_each(|path| text.push_str(&format!("not read: {path}\n")));
         text
     };
     context.terminal.print(&document(format, &written).unwrap_or_else(text))?;
@@ -160,7 +162,7 @@ async fn fill(
     }
     progress.finish_and_clear();
     bundle.close();
-    Ok(failed.len())
+    Ok(failed.len() + pending.len())
 }
 
 /// Runs one command on what is kept so far; only what it missed matters.
@@ -182,13 +184,15 @@ async fn fetch(question: &Question, connection: &Connection, prometheus: Option<
     }
 }
 
-/// Jobs of gpuctl, the newest pods first, as `NAMESPACE/NAME`.
+/// Jobs of gpuctl, the newest first, as `NAMESPACE/NAME`; those that wait in a queue have no pods yet.
 fn jobs(bundle: &Bundle) -> Vec<String> {
-    let mut pods: Vec<_> = bundle.items("/api/v1/pods").iter().collect();
-    pods.sort_by_key(|pod| std::cmp::Reverse(pod["metadata"]["creationTimestamp"].as_str()));
+    const KINDS: [(&str, &str); 4] =
+        [("/apis/batch/v1", "jobs"), ("/apis/apps/v1", "deployments"), ("/apis/apps/v1", "statefulsets"), ("/api/v1", "pods")];
+    let mut objects: Vec<_> = KINDS.iter().flat_map(|(api, plural)| bundle.of_namespaces(api, plural)).collect();
+    objects.sort_by_key(|one| std::cmp::Reverse(one["metadata"]["creationTimestamp"].as_str()));
     let mut found = Vec::new();
-    for pod in pods {
-        let metadata = &pod["metadata"];
+    for one in objects {
+        let metadata = &one["metadata"];
         let (Some(namespace), Some(job)) = (metadata["namespace"].as_str(), metadata["labels"][JOB].as_str()) else { continue };
         let name = format!("{namespace}/{job}");
         if !found.contains(&name) {

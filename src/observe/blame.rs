@@ -1,0 +1,64 @@
+//! Answers `get nodes --blame`: reads a history of pods hour by hour and says on which nodes jobs failed first.
+
+use std::process::ExitCode;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::history::{ClusterHistory, clusters, pieces};
+use super::list::{self, ListOptions, Listing, Round};
+use super::metrics::tell_warnings;
+use super::times;
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::{Error, ErrorName};
+use crate::stats::blame::BlameLedger;
+use crate::view::blame as view;
+
+/// Hours that are read at the same time.
+const AT_ONCE: usize = 4;
+
+/// Prints the nodes with the failures of this span before now.
+pub(crate) async fn nodes(since: &str, options: &ListOptions, context: &Context) -> Result<ExitCode, Error> {
+    let (start, end) = times::past(Some(since), None, context.now())?;
+    let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
+    let connection = Connection::open(&access).await?;
+    let past = ClusterHistory::of(cluster, context, &connection).await?;
+    let pieces = pieces(start, end);
+    let bar = context.terminal.progress(pieces.len() as u64, "hours");
+    let read = stream::iter(pieces).map(|(from, to)| past.pods(from, to)).buffered(AT_ONCE);
+    let (mut ledger, mut without, mut hours) = (BlameLedger::default(), 0, 0_u64);
+    let mut read = std::pin::pin!(read);
+    while let Some(seen) = read.try_next().await? {
+        bar.inc(1);
+        hours += 1;
+        without += u64::from(seen.looks() == 0);
+        ledger.add(&seen);
+    }
+    bar.finish_and_clear();
+    tell_warnings(context, &past.prometheus);
+    if without == hours {
+        let error = Error::new(
+            ErrorName::NoHistory,
+            format!("Prometheus at {} has no data about pods of that time", past.prometheus.server),
+        );
+        return Err(error.hint("it must have scraped kube-state-metrics then"));
+    }
+    if without > 0 {
+        context.terminal.warn(&format!("{without} of {hours} hours have no kube-state-metrics data and are left out"));
+    }
+    let found = ledger.nodes();
+    list::run(options, context, async |_: Round<'_>| {
+        let rows = options.page.of(found.clone());
+        let names = rows.iter().map(|one| one.node.clone()).collect();
+        let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
+        let answer = view::BlameList {
+            total: found.len(),
+            items: view::items(&rows),
+            from: start.timestamp(),
+            to: end.timestamp(),
+            hours_without_data: without,
+        };
+        Ok(Listing::new(options, &answer, "items", names, table).none("no node held GPUs then"))
+    })
+    .await
+}
