@@ -768,3 +768,16 @@ fn a_server_that_does_not_answer_a_stream_is_given_up() {
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
+
+#[test]
+fn a_clock_that_differs_is_told() {
+    let server = Server::start("clock", |asked, _| match asked.contains("/version") {
+        true => Answer::Headers(200, "Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n", json!({"gitVersion": "v1.36.0"})),
+        false => empty_list(),
+    });
+    let report: Value = serde_json::from_str(&server.gpuctl(&["--prometheus", "none", "doctor", "-o", "json"]).out).unwrap();
+    let clock =
+        report["checks"].as_array().unwrap().iter().find(|one| one["check"] == "clock").unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!(clock["status"], "warn");
+    assert!(clock["message"].as_str().unwrap().contains("s ahead of that of the API server"), "{clock}");
+}

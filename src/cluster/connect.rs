@@ -2,12 +2,13 @@
 //!
 //! Note: one configuration makes two clients, one whose requests time out, one for streams that may stay silent.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
@@ -52,6 +53,8 @@ pub(crate) struct Connection {
     pub(super) server: String,
     pub(super) request_timeout: Duration,
     pub(super) warnings: RefCell<BTreeSet<String>>,
+    /// What the server's clock said in its last answer, to a second.
+    pub(super) server_time: Cell<Option<Timestamp>>,
     /// The namespace to work in: `-n`, else the context's, else `default`.
     pub namespace: String,
     /// True when `-n` named it.
@@ -75,6 +78,7 @@ impl Connection {
                 server: bundle.server.clone(),
                 request_timeout: access.request_timeout,
                 warnings: RefCell::default(),
+                server_time: Cell::default(),
                 namespace: access.namespace.clone().unwrap_or_else(|| bundle.namespace.clone()),
                 namespace_is_explicit: access.namespace.is_some(),
             });
@@ -89,6 +93,7 @@ impl Connection {
             server,
             request_timeout: access.request_timeout,
             warnings: RefCell::default(),
+            server_time: Cell::default(),
             namespace,
             namespace_is_explicit: access.namespace.is_some(),
         })
@@ -134,6 +139,12 @@ impl Connection {
     #[must_use]
     pub(crate) fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Returns the time that the server's last answer told, to a second.
+    #[must_use]
+    pub(crate) fn server_time(&self) -> Option<Timestamp> {
+        self.server_time.get()
     }
 
     /// Returns the version of the API server.

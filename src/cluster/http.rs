@@ -191,6 +191,10 @@ impl Connection {
             (TryOutcome::of(&failure), failure)
         })?;
         self.note_warnings(&response);
+        let date = response.headers().get(header::DATE).and_then(|value| value.to_str().ok());
+        if let Some(time) = date.and_then(|text| jiff::fmt::rfc2822::parse(text).ok()) {
+            self.server_time.set(Some(time.timestamp()));
+        }
         let code = response.status().as_u16();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let media =

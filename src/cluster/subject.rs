@@ -10,9 +10,8 @@ use serde_json::Value;
 use super::decode::{ListPage, WirePod};
 use super::jobs::WireOwner;
 use super::owner::{OwnerKind, PodOwner};
-use super::{Connection, Failure, requests, unless_forbidden};
-use crate::model::capacity::Amounts;
-use crate::model::{Job, Pod, PodPhase};
+use super::{Connection, Failure, unless_forbidden};
+use crate::model::{ClaimState, Job, Pod, PodPhase};
 
 /// A pod that has no node, as far as placing it needs it.
 pub(crate) struct UnplacedPod {
@@ -21,31 +20,6 @@ pub(crate) struct UnplacedPod {
     pub spec: Option<Value>,
     pub created_at: Option<Timestamp>,
     pub nominated: Option<String>,
-}
-
-/// A pod that a drain of its node would end.
-pub(crate) struct PodOnNode {
-    pub namespace: String,
-    pub name: String,
-    pub gpus: u64,
-    pub since: Option<Timestamp>,
-    pub spec: Value,
-    pub requests: Amounts,
-}
-
-/// What a volume claim says of itself.
-pub(crate) struct ClaimReading {
-    pub bound: bool,
-    pub class: Option<String>,
-    /// `None` where the class may not be read.
-    pub class_exists: Option<bool>,
-    pub with_first_pod: bool,
-}
-
-/// When a holder of devices began, and when it must end.
-pub(crate) struct HolderReading {
-    pub since: Option<Timestamp>,
-    pub ends_by: Option<Timestamp>,
 }
 
 impl Connection {
@@ -88,32 +62,6 @@ impl Connection {
         Ok(self.explained(of_pods(namespace, name, pods)).await)
     }
 
-    /// Returns the pods on a node that have not ended, daemons and the kubelet's own left out.
-    pub(crate) async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
-        let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
-        let mut found = Vec::new();
-        self.list("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
-            let whole: ListPage<Value> = serde_json::from_slice(page)?;
-            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
-            for (pod, mut whole) in page.items.iter().zip(whole.items) {
-                let stays = pod.metadata.controller().is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
-                if !stays {
-                    found.push(PodOnNode {
-                        namespace: pod.metadata.namespace.to_string(),
-                        name: pod.metadata.name.to_string(),
-                        gpus: pod.spec.devices(),
-                        since: pod.status.start_time,
-                        requests: requests(&whole),
-                        spec: whole["spec"].take(),
-                    });
-                }
-            }
-            Ok(())
-        })
-        .await?;
-        Ok(found)
-    }
-
     async fn pods_where(&self, namespace: &str, wanted: impl Fn(&WirePod<'_>) -> bool) -> Result<Vec<Pod>, Failure> {
         let mut pods = Vec::new();
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &[], |page| {
@@ -147,25 +95,31 @@ impl Connection {
         Ok(Some(UnplacedPod { nominated, spec: Some(found["spec"].take()), ..unread() }))
     }
 
-    /// Reads a volume claim; `Ok(None)` when there is none.
-    pub(crate) async fn claim_reading(&self, namespace: &str, name: &str) -> Result<Option<ClaimReading>, Failure> {
+    /// Reads what a volume claim waits for.
+    pub(crate) async fn claim_state(&self, namespace: &str, name: &str) -> ClaimState {
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
-        let Some(claim) = self.find::<Value>(&path).await? else { return Ok(None) };
+        let claim = match self.find::<Value>(&path).await {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return ClaimState::Missing,
+            Err(_) => return ClaimState::Unreadable,
+        };
+        if claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound") {
+            return ClaimState::Bound;
+        }
         let class = claim.pointer("/spec/storageClassName").and_then(Value::as_str).filter(|class| !class.is_empty());
-        let bound = claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound");
-        let mut reading = ClaimReading { bound, class: class.map(ToOwned::to_owned), class_exists: None, with_first_pod: false };
-        if let Some(class) = class.filter(|_| !bound) {
+        let (mut class_exists, mut with_first_pod) = (None, false);
+        if let Some(class) = class {
             let path = format!("/apis/storage.k8s.io/v1/storageclasses/{class}");
             if let Ok(found) = self.find::<Value>(&path).await {
-                reading.class_exists = Some(found.is_some());
-                reading.with_first_pod = found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
+                class_exists = Some(found.is_some());
+                with_first_pod = found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
             }
         }
-        Ok(Some(reading))
+        ClaimState::Unbound { class: class.map(ToOwned::to_owned), class_exists, with_first_pod }
     }
 
     /// Reads when a Job began, and when its deadline ends it; of other holders only the pod tells.
-    pub(crate) async fn holder_reading(&self, namespace: &str, name: &str) -> HolderReading {
+    pub(crate) async fn begin_and_deadline(&self, namespace: &str, name: &str) -> (Option<Timestamp>, Option<Timestamp>) {
         let (job, pod) = (OwnerKind::Job.path(namespace, name), format!("/api/v1/namespaces/{namespace}/pods/{name}"));
         let (job, pod) = join(self.find::<Value>(&job), self.find::<Value>(&pod)).await;
         let found = job.ok().flatten().or(pod.ok().flatten()).unwrap_or_default();
@@ -173,7 +127,7 @@ impl Connection {
         let seconds =
             DEADLINES.iter().find_map(|pointer| found.pointer(pointer).and_then(Value::as_i64)).or_else(|| supervised(&found));
         let ends_by = since.zip(seconds).and_then(|(since, seconds)| Timestamp::from_second(since.as_second() + seconds).ok());
-        HolderReading { since, ends_by }
+        (since, ends_by)
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::answer::HolderTime;
 use crate::model::capacity::Amounts;
 use crate::model::room::Room;
-use crate::model::{Event, Job, Node, Nodes, Pod, QuotaUse};
+use crate::model::{ClaimState, Event, Job, Node, Nodes, Pod, QuotaUse};
 use crate::render::PodRules;
 use crate::stats::history::Trace;
 use crate::stats::peers::PeerReport;
@@ -114,21 +114,6 @@ pub(crate) struct PendingPod {
 pub(crate) struct ClaimFact {
     pub name: String,
     pub state: ClaimState,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ClaimState {
-    Bound,
-    Missing,
-    /// Waits for a volume.
-    Unbound {
-        class: Option<String>,
-        /// `Some(false)`: there is no such class; `None`: may not be read.
-        class_exists: Option<bool>,
-        /// It is bound when its first pod is placed.
-        with_first_pod: bool,
-    },
-    Unreadable,
 }
 
 /// Seconds for which the API server keeps events unless it is told otherwise (kube-apiserver, `--event-ttl`).

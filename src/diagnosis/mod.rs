@@ -20,7 +20,7 @@ mod tests;
 mod waiting;
 
 pub(crate) use answer::{Answer, Cause, Coverage, HolderTime, Situation};
-pub(crate) use facts::{ClaimFact, ClaimState, Facts, LastWord, PendingPod, RunningFacts, Subject};
+pub(crate) use facts::{ClaimFact, Facts, LastWord, PendingPod, RunningFacts, Subject};
 pub(crate) use nodes::{insufficient, keeps_off};
 
 use crate::model::{Job, State, Status};

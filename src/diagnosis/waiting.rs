@@ -1,10 +1,10 @@
 //! Why a job waits: a queue, a refusal, no room, or containers that do not start; in the order in which a pod comes to life.
 
 use super::answer::Cause;
-use super::facts::{ClaimState, Facts};
+use super::facts::Facts;
 use super::{containers, dead, placement, queued, refused};
 use crate::model::capacity::Amounts;
-use crate::model::{Event, Pod, PodPhase, State, quantity};
+use crate::model::{ClaimState, Event, Pod, PodPhase, State, quantity};
 
 /// Seconds that a scheduler takes to look at a new pod, at the most.
 const LOOKED_AT_WITHIN: i64 = 20;

@@ -23,3 +23,19 @@ pub(crate) struct Claim {
     pub last_used: Option<Timestamp>,
     pub created_at: Option<Timestamp>,
 }
+
+/// What a claim that a pod mounts waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimState {
+    Bound,
+    Missing,
+    /// Waits for a volume.
+    Unbound {
+        class: Option<String>,
+        /// `Some(false)`: there is no such class; `None`: may not be read.
+        class_exists: Option<bool>,
+        /// It is bound when its first pod is placed.
+        with_first_pod: bool,
+    },
+    Unreadable,
+}

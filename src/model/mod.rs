@@ -35,7 +35,7 @@ mod training;
 pub(crate) mod units;
 pub(crate) mod workload;
 
-pub(crate) use claim::Claim;
+pub(crate) use claim::{Claim, ClaimState};
 pub(crate) use device::DeviceId;
 pub(crate) use forest::Forest;
 pub use gpu::GpuType;

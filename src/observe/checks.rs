@@ -4,20 +4,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join3};
+use jiff::Timestamp;
 
 use crate::cluster::{Connection, InventorySnapshot};
 use crate::context::Context;
 use crate::model::gpu_stack::{NodeMetrics, broken, has_gpus};
-use crate::model::{Inventory, NodeDetails, Readings};
+use crate::model::{Inventory, NodeDetails, Reading, Readings};
 use crate::observe::metrics::{OF_DEVICES, OptionalMetrics};
 use crate::prometheus::Prometheus;
 use crate::stats::query;
 use crate::view::health::{Check, CheckStatus};
+use crate::view::text::count;
 
 /// Seconds without a sample after which a device's metrics are gone.
 const STALE: f64 = 300.0;
 /// Samples of five minutes below which short jobs are hardly seen.
 const FEW_SAMPLES: f64 = 5.0;
+/// Seconds by which clocks may differ: one is told to a second, and requests take time.
+const CLOCKS_DIFFER: i64 = 5;
+/// Days of history that commands look at without being asked for more.
+const DAYS_NEEDED: f64 = 7.0;
+/// Names of nodes that a line shows.
+const SHOWN: usize = 4;
 /// Labels that tell a node's driver.
 const DRIVERS: [&str; 2] = ["nvidia.com/cuda.driver-version.full", "amd.com/gpu.driver-version"];
 
@@ -25,8 +33,9 @@ const DRIVERS: [&str; 2] = ["nvidia.com/cuda.driver-version.full", "amd.com/gpu.
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Check> {
     let cells = OptionalMetrics::new(context, connection);
     let stock = cells.stock(&OF_DEVICES);
-    let store = cells.optional(async |prometheus| Ok(of_store(prometheus).await));
-    let (stock, stack, (store, queueing)) = join3(stock, connection.gpu_stack(), join(store, connection.served_queueing())).await;
+    let store = cells.optional(async |prometheus| Ok(of_store(prometheus, context.now()).await));
+    let served = join(connection.served_queueing(), connection.served());
+    let (stock, stack, (store, (queueing, served))) = join3(stock, connection.gpu_stack(), join(store, served)).await;
     let mut found = Vec::new();
     match stock {
         Err(error) => found
@@ -54,6 +63,7 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Ch
                 "gpu-stack",
                 format!("{well} of {} nodes with GPUs are complete{metrics}", hosts.len()),
             ));
+            found.extend(readings.iter().flat_map(of_families));
             found.extend(of_siblings(&stock.inventory));
         }
     }
@@ -63,7 +73,56 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Ch
         let told = if names.is_empty() { "none is served".to_owned() } else { names.join(", ") };
         found.push(Check::new(CheckStatus::Ok, "queues", told));
     }
+    if let Ok(served) = served {
+        found.push(match served.custom_metrics {
+            Some(metrics) => Check::new(
+                CheckStatus::Ok,
+                "autoscaling",
+                format!("{} of pods are served", count(metrics.len() as u64, "metric")),
+            ),
+            None => Check::new(
+                CheckStatus::Ok,
+                "autoscaling",
+                "no metrics of pods are served: services cannot scale by GPU use".to_owned(),
+            )
+            .fix("gpuctl doctor --adapter-rules"),
+        });
+    }
     found
+}
+
+/// Compares this machine's clock with another one, whose time is known to a second.
+pub(crate) fn of_clock(whose: &str, theirs: Option<Timestamp>, now: Timestamp) -> Option<Check> {
+    let differs = now.duration_since(theirs?).as_secs();
+    if differs.abs() <= CLOCKS_DIFFER {
+        return None;
+    }
+    let side = if differs < 0 { "behind" } else { "ahead of" };
+    let told = format!("this machine's clock is {} s {side} that of {whose}: ages and windows of time are wrong", differs.abs());
+    Some(Check::new(CheckStatus::Warn, "clock", told).fix("synchronize the clock, such as by NTP"))
+}
+
+/// Names what exporters of some nodes do not tell although those of others do.
+fn of_families(readings: &Readings) -> Vec<Check> {
+    type Family = (&'static str, fn(&Reading) -> bool);
+    const FAMILIES: [Family; 4] = [
+        ("utilization", |device| device.utilization.is_some()),
+        ("memory", |device| device.memory_used.is_some()),
+        ("power", |device| device.power.is_some()),
+        ("temperature", |device| device.temperature.is_some()),
+    ];
+    let nodes: BTreeSet<&str> = readings.devices.iter().map(|device| device.node.as_str()).collect();
+    let without = |(name, has): Family| {
+        let told: BTreeSet<&str> =
+            readings.devices.iter().filter(|device| has(device)).map(|device| device.node.as_str()).collect();
+        let silent: Vec<&str> = nodes.difference(&told).copied().collect();
+        let shown = silent.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+        let more = if silent.len() > SHOWN { ", …" } else { "" };
+        let message = format!("{name}: {} of {} have none ({shown}{more})", silent.len(), count(nodes.len() as u64, "node"));
+        (!silent.is_empty())
+            .then(|| Check::new(CheckStatus::Warn, "metrics", message).fix("add it to the metrics that the GPU exporter exports"))
+    };
+    FAMILIES.into_iter().filter_map(without).collect()
 }
 
 fn of_rights(stock: &InventorySnapshot) -> Option<Check> {
@@ -122,14 +181,19 @@ fn odd(hosts: &[&NodeDetails], what: &str, read: impl Fn(&NodeDetails) -> Option
 }
 
 /// Asks the store how often it scrapes, whether it knows pods, and of how many clusters it is.
-async fn of_store(prometheus: &Prometheus<'_>) -> Vec<Check> {
-    let (counted, pods, clusters) = join3(
+async fn of_store(prometheus: &Prometheus<'_>, now: Timestamp) -> Vec<Check> {
+    let own = join(prometheus.now("vector(time())"), prometheus.relay("api/v1/status/runtimeinfo"));
+    let (counted, pods, (clusters, (time, about))) = join3(
         prometheus.now(&query::samples_counted()),
         prometheus.now("count(kube_pod_info) or vector(0)"),
-        prometheus.now("count by (cluster) (kube_node_info)"),
+        join(prometheus.now("count by (cluster) (kube_node_info)"), own),
     )
     .await;
     let mut found = Vec::new();
+    let time = time.ok().and_then(|series| series.first()?.last()).map(|point| point.value);
+    let time = time.and_then(|seconds| Timestamp::from_second(seconds as i64).ok());
+    found.extend(of_clock("Prometheus", time, now));
+    found.extend(about.ok().and_then(|reply| of_retention(&reply.body)));
     let newest = |series: &crate::model::Series| series.points.last().map(|point| point.value);
     if let Some(count) = counted.ok().and_then(|series| series.iter().filter_map(newest).max_by(f64::total_cmp)) {
         let told = format!("GPUs were sampled {count:.0} times in the last five minutes");
@@ -159,4 +223,65 @@ async fn of_store(prometheus: &Prometheus<'_>) -> Vec<Check> {
         found.push(Check::new(CheckStatus::Warn, "clusters", told).fix("use a Prometheus of this cluster alone"));
     }
     found
+}
+
+/// Tells how long Prometheus keeps its samples; other stores do not say it.
+fn of_retention(body: &[u8]) -> Option<Check> {
+    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let kept = answer.pointer("/data/storageRetention")?.as_str().filter(|text| !text.is_empty())?;
+    let told = format!("samples are kept for {kept}");
+    let days = kept.split(' ').next().and_then(days);
+    Some(match days {
+        Some(days) if days < DAYS_NEEDED => {
+            let told = format!("{told}; `eff` and the forecast of starts look back {DAYS_NEEDED:.0} days");
+            Check::new(CheckStatus::Warn, "retention", told)
+                .fix("start Prometheus with --storage.tsdb.retention.time=15d or more")
+        }
+        _ => Check::new(CheckStatus::Ok, "retention", told),
+    })
+}
+
+/// Reads a duration of Prometheus, such as `15d` or `1w2d`, in days.
+fn days(text: &str) -> Option<f64> {
+    let (mut days, mut rest) = (0.0, text);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|digits| *digits > 0)?;
+        let (number, unit) = rest.split_at(digits);
+        let end = unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len());
+        let of_day = match &unit[..end] {
+            "y" => 365.0,
+            "w" => 7.0,
+            "d" => 1.0,
+            "h" => 1.0 / 24.0,
+            "m" => 1.0 / 1440.0,
+            "s" => 1.0 / 86_400.0,
+            _ => return None,
+        };
+        days += number.parse::<f64>().ok()? * of_day;
+        rest = &unit[end..];
+    }
+    Some(days)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retention_is_read_as_prometheus_writes_it() {
+        assert_eq!((days("15d"), days("1w2d"), days("36h")), (Some(15.0), Some(9.0), Some(1.5)));
+        assert_eq!((days("d"), days("15"), days("x5d")), (None, None, None));
+        let of = |text: &str| of_retention(format!("{{\"data\":{{\"storageRetention\":\"{text}\"}}}}").as_bytes());
+        assert_eq!(of("15d or 10GiB").unwrap().status, CheckStatus::Ok);
+        assert_eq!(of("6h").unwrap().status, CheckStatus::Warn);
+        assert!(of("").is_none() && of_retention(b"{}").is_none());
+    }
+
+    #[test]
+    fn clocks_may_differ_by_a_request() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert!(of_clock("X", None, at(0)).is_none() && of_clock("X", Some(at(100)), at(105)).is_none());
+        assert!(of_clock("X", Some(at(100)), at(40)).unwrap().message.contains("60 s behind that of X"));
+        assert!(of_clock("X", Some(at(40)), at(100)).unwrap().message.contains("60 s ahead of that of X"));
+    }
 }

@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt};
 use crate::cluster::{Connection, LogQuery, requests, unless_forbidden};
 use crate::context::Context;
 use crate::diagnosis::{
-    Answer, ClaimFact, ClaimState, Facts, HolderTime, LastWord, PendingPod, Situation, Subject, diagnose, waits_for_room,
+    Answer, ClaimFact, Facts, HolderTime, LastWord, PendingPod, Situation, Subject, diagnose, waits_for_room,
 };
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
@@ -227,20 +227,12 @@ async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>>
 
 async fn times(connection: &Connection, holder: HolderTime) -> HolderTime {
     let Some((namespace, name)) = holder.name.split_once('/') else { return holder };
-    let read = connection.holder_reading(namespace, name).await;
-    HolderTime { since: read.since, ends_by: read.ends_by, ..holder }
+    let (since, ends_by) = connection.begin_and_deadline(namespace, name).await;
+    HolderTime { since, ends_by, ..holder }
 }
 
 async fn claim(connection: &Connection, namespace: &str, name: &str) -> ClaimFact {
-    let state = match connection.claim_reading(namespace, name).await {
-        Ok(None) => ClaimState::Missing,
-        Ok(Some(read)) if read.bound => ClaimState::Bound,
-        Ok(Some(read)) => {
-            ClaimState::Unbound { class: read.class, class_exists: read.class_exists, with_first_pod: read.with_first_pod }
-        }
-        Err(_) => ClaimState::Unreadable,
-    };
-    ClaimFact { name: name.to_owned(), state }
+    ClaimFact { name: name.to_owned(), state: connection.claim_state(namespace, name).await }
 }
 
 /// Finds out about every job of ours that waits or is dead, those with most GPUs first.

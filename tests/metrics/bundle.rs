@@ -2,11 +2,13 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::OnceLock;
 
+use gpuctl_sandbox::{Cluster, Options};
 use serde_json::{Value, json};
 
 use crate::runner;
-use crate::support::{Run, Scene, file, run};
+use crate::support::{Run, Scene, run};
 
 /// gpuctl on another machine: no kubeconfig, no Prometheus, only the file.
 fn replay(bundle: &Path, arguments: &[&str]) -> Run {
@@ -36,7 +38,10 @@ fn still(mut answer: Value) -> Value {
 
 #[test]
 fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
-    let scene = Scene::new("taped", 2);
+    // Alone: what both answers tell of other nodes must not change in between.
+    static ALONE: OnceLock<Cluster> = OnceLock::new();
+    let cluster = ALONE.get_or_init(|| Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}")));
+    let scene = Scene::on(cluster, "taped", 2);
     let pods = scene.train("taped-run", 2, 4);
     let secret = "hf_CANARYCANARYCANARYCANARY";
     let yaml = format!(
@@ -46,7 +51,7 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
     scene.load(&pods[0], |_, gpu| gpu.utilization = 72.0);
     let nodes = ["get", "nodes", "--pool", "taped", "-o", "json"];
     let live = scene.until(&nodes[..4], |answer| answer["items"][0]["gpuUtilization"].as_f64() == Some(72.0));
-    let path = file("taped.gpuctl", "");
+    let path = cluster.folder().join("taped.gpuctl");
     let told = scene.gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"]).ok().json();
     assert_eq!((&told["unread"], &told["prometheus"]), (&json!([]), &json!(scene.prometheus)));
 

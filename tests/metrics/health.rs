@@ -16,6 +16,8 @@ fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
     scene.exporter.change(|fleet| {
         for gpu in &mut fleet.gpus {
             (gpu.utilization, gpu.celsius) = (0.0, 40.0);
+            // What an exporter that has no power meter says.
+            gpu.watts = if gpu.node == "unwell-1" { f64::NAN } else { gpu.watts };
             match (gpu.node.as_str(), gpu.index) {
                 ("unwell-0", 3) => gpu.utilization = 80.0,
                 ("unwell-1", 5) => gpu.celsius = 94.0,
@@ -53,4 +55,11 @@ fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
     assert!(dark["message"].as_str().unwrap().contains("its GPUs have no metrics"), "{dark}");
     assert!(checks.iter().all(|one| one["node"] != "unwell-0"), "{report:#}");
     assert!(checks.iter().any(|one| one["check"] == "scrapes"), "{report:#}");
+    let told = |check: &str| -> Vec<&str> {
+        checks.iter().filter(|one| one["check"] == check).map(|one| one["message"].as_str().unwrap()).collect()
+    };
+    assert_eq!(told("metrics"), ["power: 1 of 2 nodes have none (unwell-1)"], "{report:#}");
+    assert_eq!(told("retention"), ["samples are kept for 15d"], "{report:#}");
+    assert_eq!(told("autoscaling"), ["no metrics of pods are served: services cannot scale by GPU use"], "{report:#}");
+    assert!(told("clock").is_empty(), "both are on this machine");
 }

@@ -47,12 +47,13 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
             match connection.version().await {
                 Err(failure) => failed = Some(failure.into()),
                 Ok(version) => {
+                    found.extend(checks::of_clock("the API server", connection.server_time(), context.now()));
                     (cluster.connected, cluster.version) = (true, Some(version));
                     cluster.seconds = Some(milliseconds(begun));
                 }
             }
             if cluster.connected {
-                found = checks::checks(context, &connection).await;
+                found.extend(checks::checks(context, &connection).await);
             }
             if !named {
                 ask(&mut prometheus, metrics::find(context, &connection, context.access.request_timeout)).await;

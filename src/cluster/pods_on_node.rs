@@ -1,0 +1,46 @@
+//! Reads the pods that a drain of a node would end.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::decode::{ListPage, WirePod};
+use super::{Connection, Failure, requests};
+use crate::model::capacity::Amounts;
+
+/// A pod that a drain of its node would end.
+pub(crate) struct PodOnNode {
+    pub namespace: String,
+    pub name: String,
+    pub gpus: u64,
+    pub since: Option<Timestamp>,
+    pub spec: Value,
+    pub requests: Amounts,
+}
+
+impl Connection {
+    /// Returns the pods on a node that have not ended, daemons and the kubelet's own left out.
+    pub(crate) async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
+        let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
+        let mut found = Vec::new();
+        self.list("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
+            let whole: ListPage<Value> = serde_json::from_slice(page)?;
+            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
+            for (pod, mut whole) in page.items.iter().zip(whole.items) {
+                let stays = pod.metadata.controller().is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
+                if !stays {
+                    found.push(PodOnNode {
+                        namespace: pod.metadata.namespace.to_string(),
+                        name: pod.metadata.name.to_string(),
+                        gpus: pod.spec.devices(),
+                        since: pod.status.start_time,
+                        requests: requests(&whole),
+                        spec: whole["spec"].take(),
+                    });
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(found)
+    }
+}
