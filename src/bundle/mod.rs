@@ -213,13 +213,17 @@ impl Bundle {
             Some(kept) => Ok((kept.code, kept.body.to_string())),
             None => {
                 let missing = self.miss(question);
-                if !self.is_being_made.load(Ordering::Relaxed) {
+                if !self.is_being_made() {
                     return Err(missing);
                 }
                 let kind = if path.contains("query_range") { "matrix" } else { "vector" };
                 Ok((200, json!({"status": "success", "data": {"resultType": kind, "result": []}}).to_string()))
             }
         }
+    }
+
+    fn is_being_made(&self) -> bool {
+        self.is_being_made.load(Ordering::Relaxed)
     }
 
     /// Ends the making: from now on a query that it misses is an error.

@@ -162,6 +162,8 @@ async fn fill(
     }
     progress.finish_and_clear();
     bundle.close();
+    failed.iter().for_each(|question| context.terminal.detail(&format!("not answered: {}", String::from(question.clone()))));
+    pending.iter().for_each(|command| context.terminal.detail(&format!("not complete: gpuctl {command}")));
     Ok(failed.len() + pending.len())
 }
 
