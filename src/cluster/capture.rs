@@ -1,5 +1,5 @@
 //! Reads what goes into a bundle: every collection that gpuctl reads, whole, and single answers that were asked for. Secrets are never
-//! read, and of ConfigMaps only gpuctl's own.
+//! read, and of ConfigMaps that are not gpuctl's own only the names of their files are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -19,7 +19,7 @@ pub(crate) struct Doctor {
     /// Print rules for prometheus-adapter that serve GPU utilization and memory to autoscaling
     #[arg(long, conflicts_with = "output")]
     pub adapter_rules: bool,
-    /// Write what reading commands ask for into one file, without secrets; --replay FILE answers from it
+    /// Write what reading commands ask for into one file, known forms of secrets redacted; --replay FILE answers from it
     #[arg(long, value_name = "FILE", conflicts_with = "adapter_rules")]
     pub bundle: Option<std::path::PathBuf>,
     /// Output format
