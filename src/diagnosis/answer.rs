@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::causes::CAUSES;
 use crate::model::start::StartForecast;
 use crate::model::{State, Status};
+use crate::stats::stacks::StackGroup;
 
 /// What is the matter with a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub(crate) struct Answer {
     pub causes: Vec<Cause>,
     /// When it starts, for one that waits for room.
     pub start: Option<StartForecast>,
+    /// Where its ranks stand, when they were asked.
+    pub stacks: Vec<StackGroup>,
     pub not_evaluated: Vec<String>,
     pub coverage: Coverage,
 }
@@ -75,7 +78,7 @@ pub(crate) struct Cause {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
     pub what: String,
-    /// `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`.
+    /// `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`, `ras`, `stacks`.
     pub seen_in: &'static str,
     pub at: Option<Timestamp>,
 }

@@ -74,6 +74,8 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("deleted", "it was deleted"),
     ("retries-exhausted", "every retry failed"),
     ("sidecar-running", "its command has ended and another container keeps the pod"),
+    ("rank-missing", "a process of it does not answer the others"),
+    ("data-stall", "a rank waits for data, and the others wait for it"),
     ("collective-hang", "its GPUs wait in a collective for a rank"),
     ("node-frozen", "a node stopped answering while it ran"),
     ("silent", "it logs nothing and its GPUs do nothing"),

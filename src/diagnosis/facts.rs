@@ -10,6 +10,8 @@ use crate::render::PodRules;
 use crate::stats::history::Trace;
 use crate::stats::peers::PeerReport;
 use crate::stats::progress::Cadence;
+use crate::stats::ras::RasReport;
+use crate::stats::stacks::StackGroup;
 
 /// What was asked about.
 #[derive(Clone, Debug)]
@@ -40,15 +42,28 @@ pub(crate) struct Facts<'f> {
     pub holders: Vec<HolderTime>,
     /// Errors that devices of the pod that ended first told around its end: (device, XID).
     pub faults: Vec<(String, u32)>,
-    /// Of a job that runs, where metrics are to be had.
+    /// Of a job that runs.
     pub running: Option<RunningFacts>,
     /// What the logs of the pods that ended tell of their end.
     pub last_words: Vec<LastWord>,
+    /// What its ranks told when they were asked.
+    pub asked: RankAnswers,
+}
+
+/// What ranks tell themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RankAnswers {
+    pub ras: Option<RasReport>,
+    /// Where they stand; empty when nobody asked.
+    pub stacks: Vec<StackGroup>,
+    /// What was asked and not answered, and why.
+    pub silent: Vec<String>,
 }
 
 /// What is known of a job that runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunningFacts {
+    /// Of its devices; empty where no metrics tell.
     pub traces: Vec<Trace>,
     pub report: PeerReport,
     /// When it told its last step, and how long a step takes.

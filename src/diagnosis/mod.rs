@@ -11,6 +11,7 @@ mod facts;
 mod nodes;
 mod placement;
 mod queued;
+mod ranks;
 mod refused;
 mod running;
 mod scheduler;
@@ -20,7 +21,7 @@ mod tests;
 mod waiting;
 
 pub(crate) use answer::{Answer, Cause, Coverage, HolderTime, Situation};
-pub(crate) use facts::{ClaimFact, Facts, LastWord, PendingPod, RunningFacts, Subject};
+pub(crate) use facts::{ClaimFact, Facts, LastWord, PendingPod, RankAnswers, RunningFacts, Subject};
 pub(crate) use nodes::{insufficient, keeps_off};
 
 use crate::model::{Job, State, Status};
@@ -64,7 +65,9 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
     if unsure {
         answer.causes.iter_mut().flat_map(|cause| &mut cause.helps).for_each(|help| help.proven = false);
     }
-    if state.status == Status::Running && facts.running.is_none() {
+    answer.not_evaluated.extend(facts.asked.silent.iter().cloned());
+    answer.stacks.clone_from(&facts.asked.stacks);
+    if state.status == Status::Running && facts.running.as_ref().is_none_or(|running| running.traces.is_empty()) {
         answer.not_evaluated.push("what its GPUs do: no metrics".to_owned());
     }
     answer.coverage = Coverage { nodes: facts.known_nodes(), events: facts.events_word() };

@@ -2,6 +2,7 @@
 
 use super::answer::{Cause, Situation};
 use super::facts::{Facts, RunningFacts};
+use super::ranks;
 use crate::model::{Job, JobKind};
 use crate::stats::dialect::Quantity;
 use crate::stats::history::Trace;
@@ -18,6 +19,12 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
         let step = running.cadence.as_ref().map_or(0.0, |cadence| cadence.seconds);
         format!("no step for {seconds:.0} s; a step takes {step:.0} s")
     });
+    if facts.job.kind == JobKind::Training
+        && !moves
+        && let Some(missing) = ranks::missing(facts)
+    {
+        return Some((Situation::Stuck, vec![with(ranks::with_ranks(facts, missing), silence)]));
+    }
     // A service spins while it waits for requests, and nobody waits for its steps.
     if facts.job.kind == JobKind::Training && !moves && report.sampled > 1 {
         let faulty = report.silent_nodes.first().filter(|_| stalled.is_some());
@@ -28,7 +35,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
             return Some((Situation::Stuck, vec![with(cause, silence)]));
         }
         if stalled.is_some() && report.spinning.len() * 2 > report.sampled {
-            return Some((Situation::Stuck, vec![with(hang(facts, running), silence)]));
+            return Some((Situation::Stuck, vec![with(ranks::with_ranks(facts, hang(facts, running)), silence)]));
         }
         if stalled.is_some() && report.idle.len() == report.sampled {
             let told = format!("its {} GPUs do nothing, and it logs no further step", report.sampled);
@@ -38,6 +45,12 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
                 vec![with(Cause::new("silent", told, "prometheus").helps("see where it stands", Some(look)), silence)],
             ));
         }
+    }
+    if facts.job.kind == JobKind::Training
+        && stalled.is_some()
+        && let Some(cause) = ranks::standstill(facts)
+    {
+        return Some((Situation::Stuck, vec![with(cause, silence)]));
     }
     let slow: Vec<Cause> = report.deviations.iter().filter_map(|one| slower(facts.job, running, one)).collect();
     (!slow.is_empty()).then_some((Situation::Slow, slow))
@@ -56,8 +69,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     let told =
         format!("{} of {} GPUs show full utilization{watts}: they wait in a collective", report.spinning.len(), report.sampled);
     let Some(device) = running.waited_for() else {
-        let stacks = format!("gpuctl exec {} --rank 0 -- py-spy dump --pid 1", facts.full_name());
-        return Cause::new("collective-hang", told, "prometheus").helps("see where a rank stands", Some(stacks));
+        return Cause::new("collective-hang", told, "prometheus").helps("see where its ranks stand", Some(stacks(facts)));
     };
     let (who, place) = rank_of(facts.job, &running.traces[device]);
     let mut cause = Cause::new("collective-hang", format!("{told} for {who}"), "prometheus");
@@ -68,9 +80,14 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     if let Some((at, line)) = &running.last_line {
         cause = cause.and(format!("its log ends with «{}»", line.trim()), "logs").at(*at);
     }
-    let rank = running.traces[device].pods.iter().find_map(|(_, pod)| facts.job.pods.iter().find(|one| one.name == *pod)?.rank);
-    let stacks = format!("gpuctl exec {} --rank {} -- py-spy dump --pid 1", facts.full_name(), rank.unwrap_or(0));
-    cause.helps("see where it stands", Some(stacks))
+    if facts.asked.stacks.is_empty() { cause.helps("see where its ranks stand", Some(stacks(facts))) } else { cause }
+}
+
+/// Returns the command that asks the ranks.
+fn stacks(facts: &Facts<'_>) -> String {
+    let (job, subject) = (facts.job, facts.subject);
+    let name = if subject.ours { facts.full_name() } else { format!("{}/{}/{}", job.namespace, subject.kind, job.name) };
+    format!("gpuctl why {name} --stacks")
 }
 
 fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {

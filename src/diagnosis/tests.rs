@@ -3,10 +3,12 @@
 use super::*;
 use crate::model::{Container, ContainerEnd, Nodes, Pod, PodPhase, QueuePosition, QueueVerdict};
 
-fn told(job: &Job) -> Vec<&'static str> {
+const NOW: &str = "2026-01-31T12:00:00Z";
+
+fn answered(job: &Job, running: Option<RunningFacts>, asked: RankAnswers) -> Answer {
     let subject = Subject { kind: "training".to_owned(), ours: true };
-    let facts = Facts {
-        now: "2026-01-31T12:00:00Z".parse().unwrap(),
+    diagnose(&Facts {
+        now: NOW.parse().unwrap(),
         subject: &subject,
         job,
         events: Some(&[]),
@@ -17,10 +19,14 @@ fn told(job: &Job) -> Vec<&'static str> {
         quotas: Vec::new(),
         holders: Vec::new(),
         faults: Vec::new(),
-        running: None,
+        running,
         last_words: Vec::new(),
-    };
-    let answer = diagnose(&facts);
+        asked,
+    })
+}
+
+fn told(job: &Job) -> Vec<&'static str> {
+    let answer = answered(job, None, RankAnswers::default());
     let sum: f64 = answer.causes.iter().map(|cause| cause.weight).sum();
     assert!(answer.causes.is_empty() || (0.97..1.03).contains(&sum), "{sum}");
     answer.causes.iter().map(|cause| cause.word).collect()
@@ -109,4 +115,42 @@ fn what_runs_or_is_over_has_no_cause() {
     assert_eq!(told(&Job { conditions: done, ..job(Vec::new()) }), Vec::<&str>::new());
     assert_eq!(told(&Job { deleting: true, ..job(Vec::new()) }), ["deleted"]);
     assert_eq!(told(&Job { suspended: true, ..job(Vec::new()) }), ["paused"]);
+}
+
+/// A training whose log stands still: what its ranks tell decides which of them the others wait for.
+#[test]
+fn ranks_tell_what_they_wait_for() {
+    use crate::stats::progress::Cadence;
+    use crate::stats::ras::read;
+    use crate::stats::stacks::StackGroup;
+    let told = |silent_for: i64, asked: RankAnswers| {
+        let last = NOW.parse::<jiff::Timestamp>().unwrap() - jiff::SignedDuration::from_secs(silent_for);
+        let running = RunningFacts { cadence: Some(Cadence { last, seconds: 9.0 }), ..RunningFacts::default() };
+        let pod = Pod { phase: PodPhase::Running, ready: true, node: Some("n".into()), ..Pod::default() };
+        let job = Job { kind: crate::model::JobKind::Training, ..job(vec![pod]) };
+        let answer = answered(&job, Some(running), asked);
+        (answer.situation, answer.causes.first().map(|cause| cause.word), answer.sentence)
+    };
+    let group = |ranks: &[&str], frame: &str| StackGroup {
+        ranks: ranks.iter().map(|rank| (*rank).to_owned()).collect(),
+        frames: vec![frame.to_owned()],
+    };
+    let stacks = |odd: &str| RankAnswers {
+        stacks: vec![group(&["rank 0", "rank 2"], "all_reduce (c10d.py:25)"), group(&["rank 1"], odd)],
+        ..RankAnswers::default()
+    };
+    let data = told(1080, stacks("_next_data (dataloader.py:630)"));
+    assert_eq!((data.0, data.1), (Situation::Stuck, Some("data-stall")));
+    assert_eq!(data.2, "t hangs: 2 of 3 processes wait in a collective, and rank 1 waits for data");
+    assert_eq!(told(1080, stacks("save (checkpoint.py:3)")).1, Some("collective-hang"));
+    // One that goes on waits in collectives all the time.
+    assert_eq!(told(5, stacks("save (checkpoint.py:3)")).0, Situation::Fine);
+    let ras =
+        |text: &str| RankAnswers { ras: read(&format!("NCCL version 2.27.3 compiled\n\n{text}")), ..RankAnswers::default() };
+    let behind = "#0-0 (1b) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  7 ranks have launched up to \
+                  operation 64\n  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1\n";
+    assert_eq!(told(1080, ras(behind)).1, Some("collective-hang"));
+    assert_eq!(told(5, ras(behind)).0, Situation::Fine, "some are always behind while ranks communicate");
+    let dead = "DEAD\n  1 job process is considered dead\n  Process 34 on node 10.0.0.1 managing GPU 5\n";
+    assert_eq!(told(1080, ras(dead)).1, Some("rank-missing"));
 }

@@ -18,6 +18,7 @@ pub(crate) mod peers;
 pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod queues;
+pub(crate) mod ranks;
 pub(crate) mod starts;
 pub(crate) mod times;
 pub(crate) mod training_telemetry;

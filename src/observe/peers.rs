@@ -21,7 +21,7 @@ const POINTS: i64 = 40;
 /// Lines of a log in which steps are looked for.
 const LINES: u32 = 200;
 
-/// Returns what is known of a job that runs; `None` where no metrics tell.
+/// Returns what is known of a job that runs; `None` for one without a pod that holds devices.
 pub(crate) async fn running(context: &Context, connection: &Connection, job: &Job) -> Result<Option<RunningFacts>, Error> {
     let holding: Vec<&str> = job.pods.iter().filter(|pod| pod.holds()).map(|pod| pod.name.as_str()).collect();
     if holding.is_empty() {
@@ -37,7 +37,7 @@ pub(crate) async fn running(context: &Context, connection: &Connection, job: &Jo
     let asked = query::gauges(&peers::READ, Some(&pods));
     let answer = cells.optional(async |prometheus| Ok(prometheus.range(&asked, window).await?));
     let (answer, lines) = futures::future::join(answer, tail_of(connection, job, None, LINES)).await;
-    let Some(series) = answer? else { return Ok(None) };
+    let series = answer?.unwrap_or_default();
     let traces = history::read(&series, &ApiFacts::default(), &lifetimes(job)).traces;
     let report = peers::compare(&traces, end.millis());
     let cadence = progress::cadence(lines.iter().filter_map(|line| Some((line.at?, line.text.as_str()))));

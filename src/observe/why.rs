@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt};
 use crate::cluster::{Connection, LogQuery, requests, unless_forbidden};
 use crate::context::Context;
 use crate::diagnosis::{
-    Answer, ClaimFact, Facts, HolderTime, LastWord, PendingPod, Situation, Subject, diagnose, waits_for_room,
+    Answer, ClaimFact, Facts, HolderTime, LastWord, PendingPod, RankAnswers, Situation, Subject, diagnose, waits_for_room,
 };
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
@@ -17,6 +17,7 @@ use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::room::Room;
 use crate::model::{Inventory, Job, JobKind, Node, Nodes, Pod, PodPhase, State, Status};
 use crate::observe::first_error::first_error;
+use crate::observe::ranks::{self, Questions};
 use crate::observe::{peers, starts, workloads};
 use crate::render::PodRules;
 use crate::view::text::count;
@@ -109,6 +110,7 @@ pub(crate) async fn found(
     subject: Subject,
     job: Job,
     place: Option<&Place>,
+    questions: Questions,
     context: &Context,
 ) -> Result<Found, Error> {
     let waits = job.pods.iter().any(|pod| pod.node.is_none() && !pod.ended());
@@ -151,7 +153,12 @@ pub(crate) async fn found(
             name: pod.name,
         }
     });
-    let running = if State::of(&job).status == Status::Running { peers::running(context, connection, &job).await? } else { None };
+    let (running, asked) = if State::of(&job).status == Status::Running {
+        join(peers::running(context, connection, &job), ranks::asked(connection, &job, questions)).await
+    } else {
+        (Ok(None), RankAnswers::default())
+    };
+    let running = running?;
     let names: BTreeSet<&str> = pending.iter().flat_map(|pod| pod.rules.volume_claims()).collect();
     let claims = join_all(names.into_iter().map(|name| claim(connection, &job.namespace, name))).await;
     let mut facts = Facts {
@@ -169,6 +176,7 @@ pub(crate) async fn found(
         faults: Vec::new(),
         running,
         last_words: Vec::new(),
+        asked,
     };
     let mut answer = diagnose(&facts);
     let held: Vec<HolderTime> = answer.causes.iter().flat_map(|cause| cause.holders.clone()).collect();
@@ -240,7 +248,7 @@ pub(crate) async fn all(connection: &Connection, jobs: Vec<Job>, context: &Conte
     let place = Place::of(connection).await?;
     let read = jobs.into_iter().map(|job| {
         let subject = Subject { kind: job.kind.word().to_owned(), ours: true };
-        found(connection, subject, job, Some(&place), context)
+        found(connection, subject, job, Some(&place), Questions::default(), context)
     });
     let answers: Vec<Result<Found, Error>> = stream::iter(read).buffered(AT_ONCE).collect().await;
     let mut found = Vec::new();

@@ -7,11 +7,14 @@ use super::TextStyle;
 use super::start::{StartItem, start_item, start_text};
 use super::text::{age, clean, count, span, wrapped};
 use crate::diagnosis::{Answer, Cause, HolderTime};
+use crate::stats::stacks::StackGroup;
 
 /// Bytes of one answer in JSON, so that hundreds of them can be read at once; less the indentation that a list adds.
 const LARGEST: usize = 1800;
 /// Bytes of one text in JSON.
 const LONGEST: usize = 240;
+/// Places at which ranks stand that JSON tells.
+const STACKS: usize = 3;
 
 /// The answer of `why -o json`.
 #[derive(Serialize)]
@@ -26,6 +29,8 @@ pub(crate) struct WhyItem<'a> {
     causes: Vec<CauseItem>,
     /// `null` for one that does not wait for room, and without a history.
     start: Option<StartItem>,
+    /// Ranks that stand in the same place; `null` when they were not asked: `--stacks`.
+    stacks: Option<Vec<StackItem>>,
     not_evaluated: &'a [String],
     coverage: CoverageItem,
 }
@@ -39,6 +44,15 @@ struct CauseItem {
     evidence: Vec<EvidenceItem>,
     holders: Vec<HolderItem>,
     helps: Vec<HelpItem>,
+}
+
+#[derive(Serialize)]
+struct StackItem {
+    processes: usize,
+    /// The first of them.
+    first: String,
+    /// From the inside to the outside.
+    place: String,
 }
 
 #[derive(Serialize)]
@@ -111,6 +125,7 @@ pub(crate) fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
         sentence: cut(&answer.sentence),
         causes: answer.causes.iter().map(cause_item).collect(),
         start: answer.start.as_ref().map(start_item),
+        stacks: (!answer.stacks.is_empty()).then(|| answer.stacks.iter().take(STACKS).map(stack_item).collect()),
         not_evaluated: &answer.not_evaluated,
         coverage: CoverageItem { nodes: answer.coverage.nodes, events: answer.coverage.events },
     };
@@ -159,6 +174,11 @@ fn cause_item(cause: &Cause) -> CauseItem {
     }
 }
 
+fn stack_item(group: &StackGroup) -> StackItem {
+    let first = group.ranks.first().map_or(String::new(), |rank| cut(rank));
+    StackItem { processes: group.ranks.len(), first, place: cut(&group.line()) }
+}
+
 fn holder_item(holder: &HolderTime) -> HolderItem {
     let (namespace, name) = holder.name.split_once('/').unwrap_or(("", &holder.name));
     HolderItem {
@@ -198,6 +218,13 @@ pub(crate) fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String 
                 text.push_str(&format!("      {}\n", clean(command)));
             }
         }
+    }
+    // The causes tell them already where they matter.
+    let told = answer.causes.iter().flat_map(|cause| &cause.evidence).any(|evidence| evidence.seen_in == "stacks");
+    for group in answer.stacks.iter().filter(|_| !told) {
+        let more = group.ranks.len().saturating_sub(1);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        line(&mut text, 2, &format!("{}{more}: {}", group.ranks.first().map_or("", String::as_str), group.line()));
     }
     if let Some(start) = &answer.start {
         line(&mut text, 2, &start_text(start));

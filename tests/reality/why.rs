@@ -61,6 +61,58 @@ fn what_a_real_kubelet_says_is_understood() {
     scene.admin.run(&["delete", "pods", "--all", "-n", scene.name, "--force", "--grace-period=0", "--wait=false"]);
 }
 
+/// A recorded transcript of RAS at its port, through a real kubelet's port-forward; recorded stacks by exec. Nobody here has NCCL.
+#[test]
+fn ranks_are_asked_themselves() {
+    let scene = Scene::new("real-why-asked");
+    let transcript = "NCCL version 2.27.3 compiled with CUDA 12.9\\n\\nErrors\\n======\\n\\nDEAD\\n  1 job process is considered dead\\n  Process 3487984 on \
+                      node 172.16.64.213 managing GPU 5\\n\\n#0-0 (cf264af53edbe986) INCOMPLETE\\n  The missing rank: 21\\n";
+    let dump = |place: &str| {
+        format!("Process 9: python3 train.py\\n\\nThread 9 (active): \\\"MainThread\\\"\\n    {place}\\n    main (train.py:9)\\n")
+    };
+    let (waits, loads) =
+        (dump("all_reduce (torch/distributed/c10d.py:25)"), dump("_next_data (torch/utils/data/dataloader.py:630)"));
+    // What runs as Python is a shell with another name: the stacks are recorded ones.
+    let script = format!(
+        "printf '{transcript}' > /tmp/ras.txt; ras /tmp/ras.txt & \
+         if [ $JOB_COMPLETION_INDEX = 0 ]; then printf \"{waits}\" > /tmp/dump; else printf \"{loads}\" > /tmp/dump; fi; \
+         mkdir -p /usr/local/bin; printf '#!/bin/sh\\ncat /tmp/dump\\n' > /usr/local/bin/py-spy; chmod +x /usr/local/bin/py-spy; \
+         cp $(command -v bash) /tmp/python3; /tmp/python3 -c 'sleep 600; true'"
+    );
+    scene.train("asked", &script, "resources: {pool: real, gpu: 1, node_count: 2}\njob: {name: asked, retries: 0}");
+    scene.until("asked", "running", None);
+    let answer = eventually("both ranks answer", || {
+        let answer = scene.gpuctl(&["why", "asked", "--ras", "--stacks", "-o", "json"]).ok().json();
+        if answer["stacks"].as_array().is_some_and(|groups| groups.len() == 2) && answer["situation"] == "stuck" {
+            Ok(answer)
+        } else {
+            Err(answer)
+        }
+    });
+    assert_eq!(answer["causes"][0]["cause"], "rank-missing", "{answer:#}");
+    assert!(
+        answer["sentence"].as_str().unwrap().contains("process 3487984 on 172.16.64.213 (GPU 5) has been given up"),
+        "{answer:#}"
+    );
+    assert_eq!(
+        answer["stacks"][0],
+        json!({"processes": 1, "first": "rank 0", "place": "all_reduce (c10d.py:25) ← main (train.py:9)"})
+    );
+    let plain = pod(&scene, "plain", "sleep 600", &json!({"resources": {"limits": {"nvidia.com/gpu": "1"}}}), &json!({}));
+    scene.admin.apply(&plain);
+    let told = eventually("nothing answers in a plain pod", || {
+        let answer = scene.gpuctl(&["why", "pod/plain", "--ras", "--stacks", "-o", "json"]).ok().json();
+        let told = answer["notEvaluated"].to_string();
+        if told.contains("RAS of NCCL: plain") && told.contains("stack of plain: neither py-spy nor gdb") {
+            Ok(told)
+        } else {
+            Err(answer)
+        }
+    });
+    assert!(!told.contains("rank"), "{told}");
+    scene.admin.run(&["delete", "pods", "--all", "-n", scene.name, "--force", "--grace-period=0", "--wait=false"]);
+}
+
 /// The rank that failed first is named with its line, and its peer as what followed.
 #[test]
 fn the_first_of_two_ranks_is_the_cause() {

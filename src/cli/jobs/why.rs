@@ -16,6 +16,7 @@ use crate::cli::candidates;
   gpuctl why llama3-8b
   gpuctl why team-a/llama3-8b -o json
   gpuctl why deployment/web          a workload that gpuctl did not make
+  gpuctl why llama3-8b --stacks      where each rank of a training that hangs stands
   gpuctl why --all                   every job that waits or died")]
 pub(crate) struct Why {
     /// Job, pod or workload, as NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME
@@ -24,6 +25,14 @@ pub(crate) struct Why {
     /// Every job that waits or died, those with most GPUs first
     #[arg(long)]
     pub all: bool,
+    /// Ask NCCL (2.24 and later) in the job which of its ranks answer: one question to port 28028 of a pod
+    ///
+    /// RAS collects from every rank for some seconds. It is meant for jobs that run; one that is crashing may be disturbed by it.
+    #[arg(long, conflicts_with = "all")]
+    pub ras: bool,
+    /// Read where each rank stands, with py-spy or gdb of its image; this stops each process for a moment
+    #[arg(long, conflicts_with = "all")]
+    pub stacks: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::diagnosis::Situation;
 use crate::error::Error;
 use crate::model::{Job, State, Status};
+use crate::observe::ranks::Questions;
 use crate::observe::why::{self, Found};
 use crate::view::why::{WhyList, WhyRow, item, lines, text};
 use crate::view::{Format, document};
@@ -15,10 +16,14 @@ use crate::view::{Format, document};
 pub(crate) async fn run(args: &Why, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
+    let questions = Questions { ras: args.ras, stacks: args.stacks };
+    if questions.ras || questions.stacks {
+        context.must_change("omit `--ras` and `--stacks`")?;
+    }
     let connection = context.connect().await?;
     let Some(name) = &args.name else { return all(&connection, format, context).await };
     let (subject, job) = why::subject(&connection, name).await?;
-    let found = why::found(&connection, subject, job, None, context).await?;
+    let found = why::found(&connection, subject, job, None, questions, context).await?;
     let row = row(&found);
     let answer = document(format, &item(&row));
     context.terminal.print(&answer.unwrap_or_else(|| text(&row, context.terminal.look(), context.now())))?;

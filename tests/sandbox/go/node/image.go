@@ -17,7 +17,7 @@ import (
 )
 
 // Programs of this machine that the toolbox image holds, with the libraries that they need.
-var tools = strings.Fields("sh bash cat chmod cp cut date dd df env false grep head id ls mkdir mktemp mv rm sed seq sha256sum sleep stat tail tar test touch tr true wc")
+var tools = strings.Fields("sh bash cat chmod cp cut date dd df env false grep head id ls mkdir mktemp mv readlink rm sed seq sha256sum sleep stat tail tar test touch tr true wc")
 
 // writeImages makes the archives that `ctr images import` reads: `pause.tar` and `toolbox.tar`, and the latter once more as
 // images of notebooks have it, for a user who is not root.
@@ -29,7 +29,7 @@ func writeImages(folder, toolbox string) {
 	pack(filepath.Join(folder, "pause.tar"), pause, alone.bytes(), "", []string{"/pause"})
 
 	layer := newLayer()
-	for _, name := range []string{"pause", "train", "serve"} {
+	for _, name := range []string{"pause", "train", "serve", "ras"} {
 		layer.link("usr/local/bin/"+name, "toolbox")
 	}
 	layer.file("usr/local/bin/toolbox", binary, 0o755)

@@ -1,12 +1,14 @@
 // The programs in the sandbox's images that no machine brings along: the container that holds a pod's namespaces, a small real
-// training and a small server. One static binary that acts by the name it is called by.
+// training, a small server and one that replays NCCL's RAS. One static binary that acts by the name it is called by.
 package main
 
 import (
+	"bufio"
 	"flag"
 	"fmt"
 	"log"
 	"math/rand"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -25,8 +27,10 @@ func main() {
 		train()
 	case "serve":
 		serve()
+	case "ras":
+		ras()
 	default:
-		log.Fatalf("toolbox: call it as pause, train or serve, not as %s", os.Args[0])
+		log.Fatalf("toolbox: call it as pause, train, serve or ras, not as %s", os.Args[0])
 	}
 }
 
@@ -123,6 +127,29 @@ func restore(file string) (step int, slope, offset float64) {
 		log.Fatalf("%s is no checkpoint: %v", file, err)
 	}
 	return step, slope, offset
+}
+
+// ras answers as NCCL's RAS subsystem did once: with the transcript in a file, to the one question that it knows.
+func ras() {
+	transcript, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:28028")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			log.Fatal(err)
+		}
+		question, _ := bufio.NewReader(connection).ReadString('\n')
+		if question == "verbose status\n" {
+			_, _ = connection.Write(transcript)
+		}
+		_ = connection.Close()
+	}
 }
 
 // serve answers at a port. Its health is that of the file /tmp/unhealthy: there or not.

@@ -1,0 +1,82 @@
+//! What the ranks of a job told themselves: NCCL's RAS subsystem, and the stacks of their processes. It names the rank that the others
+//! wait for where the metrics do not, and adds to what they tell.
+
+use super::answer::Cause;
+use super::facts::{Facts, RankAnswers};
+use crate::stats::stacks::StackGroup;
+
+/// Ranks that a line names.
+const NAMED: usize = 4;
+
+/// Returns the processes that RAS does not reach.
+#[must_use]
+pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
+    let report = facts.asked.ras.as_ref()?;
+    let first = report.missing.first()?;
+    let more = if report.missing.len() > 1 { format!(" and {} more", report.missing.len() - 1) } else { String::new() };
+    let state = if report.is_dead { "has been given up" } else { "does not answer" };
+    let told = format!("process {} on {} (GPU {}){more} {state}, says NCCL", first.process, first.node, first.gpus);
+    let mut cause = Cause::new("rank-missing", told, "ras");
+    if !report.missing_ranks.is_empty() {
+        let ranks: Vec<String> = report.missing_ranks.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = report.missing_ranks.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        cause = cause.and(format!("rank {}{more} of its communicator is missing", ranks.join(", ")), "ras");
+    }
+    Some(cause.helps("see what it said last", Some(format!("gpuctl logs {} --first-error", facts.full_name()))))
+}
+
+/// Returns why a job without progress stands still, as far as its ranks tell.
+#[must_use]
+pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
+    let RankAnswers { stacks, ras, .. } = &facts.asked;
+    let ranks = || stacks.iter().map(|group| group.ranks.len()).sum::<usize>();
+    let told = match stacks.as_slice() {
+        [first, rest @ ..] if !rest.is_empty() && first.in_collective() => {
+            let odd = &rest[0];
+            let word = if odd.waits_for_data() { "data-stall" } else { "collective-hang" };
+            let who = named(odd);
+            let what = if word == "data-stall" { "waits for data" } else { "stands elsewhere" };
+            let told = format!("{} of {} processes wait in a collective, and {who} {what}", first.ranks.len(), ranks());
+            Some(Cause::new(word, told, "stacks"))
+        }
+        [first, ..] if first.waits_for_data() => {
+            Some(Cause::new("data-stall", format!("{} of {} processes wait for data", first.ranks.len(), ranks()), "stacks"))
+        }
+        _ => None,
+    };
+    let behind = ras.as_ref().and_then(|report| report.behind.first());
+    let found = told.or_else(|| {
+        let one = behind?;
+        let process = &one.process;
+        let told = format!(
+            "rank {} of its communicator (process {} on {}) has launched {} operations, others {}",
+            one.rank, process.process, process.node, one.operations, one.most
+        );
+        Some(Cause::new("collective-hang", told, "ras"))
+    })?;
+    Some(with_ranks(facts, found))
+}
+
+/// Adds what the ranks told to a cause that was found in another way.
+#[must_use]
+pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
+    for group in facts.asked.stacks.iter().rev() {
+        cause = cause.and(format!("{}: {}", named(group), group.line()), "stacks");
+    }
+    let behind = facts.asked.ras.iter().flat_map(|report| &report.behind).take(NAMED);
+    for one in behind.filter(|_| cause.evidence.first().is_none_or(|first| first.seen_in != "ras")).collect::<Vec<_>>() {
+        let told =
+            format!("rank {} of its communicator has launched {} operations, others {}", one.rank, one.operations, one.most);
+        cause = cause.and(told, "ras");
+    }
+    cause
+}
+
+fn named(group: &StackGroup) -> String {
+    match group.ranks.as_slice() {
+        [one] => one.clone(),
+        several if several.len() <= NAMED => several.join(", "),
+        several => format!("{} and {} more", several[0], several.len() - 1),
+    }
+}
