@@ -10,7 +10,7 @@ use crate::deploy::possible::Surroundings;
 use crate::diagnosis::insufficient;
 use crate::error::Error;
 use crate::model::capacity::{Amounts, lacking, pods_held};
-use crate::model::fit::{Fit, FitVerdict, NodeGroup};
+use crate::model::fit::{Domain, Fit, FitVerdict, NodeGroup};
 use crate::model::gpu::is_device;
 use crate::model::room::Room;
 use crate::model::{Node, Nodes};
@@ -25,8 +25,8 @@ struct NodeVerdict {
     ever: u64,
 }
 
-/// Judges one job that is not there yet.
-pub(crate) async fn fit(plan: &Plan, connection: &Connection) -> Result<Fit, Error> {
+/// Judges one job that is not there yet; with `by` it has to fit into one value of this label of nodes.
+pub(crate) async fn fit(plan: &Plan, by: Option<&str>, connection: &Connection) -> Result<Fit, Error> {
     let mut around = Surroundings::new(connection);
     around.add(plan);
     let found = around.check(plan).await;
@@ -39,6 +39,9 @@ pub(crate) async fn fit(plan: &Plan, connection: &Connection) -> Result<Fit, Err
         Nodes::Published(_) | Nodes::Hidden => None,
     };
     let mut answer = judged(&pod, &wanted, pods, plan.target.nodes.all(), room.as_ref());
+    if let Some(label) = by {
+        within(&mut answer, label, plan.target.nodes.all(), |nodes| judged(&pod, &wanted, pods, nodes, room.as_ref()));
+    }
     if answer.verdict == FitVerdict::Never && !matches!(plan.target.nodes, Nodes::Listed(_)) {
         // What was published may be old.
         answer.verdict = FitVerdict::Unknown;
@@ -90,9 +93,40 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         pods_now: room.map(|_| now.min(pods)),
         gpus_per_pod: 0,
         groups: groups.into_values().collect(),
+        domains: Vec::new(),
         reasons: Vec::new(),
         not_evaluated: missing.into_iter().map(ToOwned::to_owned).collect(),
     }
+}
+
+/// Judges each value of a label by itself; the best of them decides.
+fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node]) -> Fit) {
+    let mut parts: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
+    for node in nodes {
+        if let Some(value) = node.labels.get(label) {
+            parts.entry(value).or_default().push(node.clone());
+        }
+    }
+    let mut judged: Vec<(Domain, Fit)> = parts
+        .into_iter()
+        .map(|(value, nodes)| {
+            let fit = judge(&nodes);
+            let (verdict, pods_now) = (fit.verdict, fit.pods_now);
+            (Domain { value: value.to_owned(), verdict, pods_now, nodes: nodes.len() }, fit)
+        })
+        .collect();
+    judged.sort_by_key(|(domain, _)| (domain.verdict, std::cmp::Reverse(domain.pods_now)));
+    match judged.first() {
+        Some((domain, best)) => {
+            (answer.verdict, answer.pods_now) = (domain.verdict, domain.pods_now);
+            answer.not_evaluated.clone_from(&best.not_evaluated);
+        }
+        None => {
+            (answer.verdict, answer.pods_now) = (FitVerdict::Unknown, None);
+            answer.not_evaluated = vec![format!("domains: no node that you may list has the label {label}")];
+        }
+    }
+    answer.domains = judged.into_iter().map(|(domain, _)| domain).collect();
 }
 
 fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>) -> NodeVerdict {
@@ -150,8 +184,8 @@ mod tests {
         let mut cordoned = node("b");
         cordoned.schedulable = false;
         let nodes = [node("a"), cordoned, node("c")];
-        let free = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000), ("cpu".to_owned(), 96_000)]);
-        let free = [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free(gpus)));
+        let free_of = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000), ("cpu".to_owned(), 96_000)]);
+        let free = [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
         let room = Room { free: free.into(), ..Room::default() };
         let wanted = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
         let pod = PodRules::of(&json!({"containers": []}));
@@ -162,6 +196,28 @@ mod tests {
         let causes: Vec<_> =
             verdict(2, 3).groups.into_iter().map(|group| (group.cause, group.nodes.len(), group.pods_now)).collect();
         assert_eq!(causes, [(None, 1, 2), (Some("cordoned"), 1, 0), (Some("insufficient-gpu"), 1, 0)]);
+        // Five and eight free in one rack, four in the other: three pods of three fit in the first alone.
+        let racked = |name: &str, rack: &str| {
+            let mut node = node(name);
+            node.labels.insert("rack".to_owned(), rack.to_owned());
+            node
+        };
+        let racks = [racked("a", "r1"), racked("b", "r1"), racked("c", "r2"), node("d")];
+        let in_rack = |pods, label: &str| {
+            let free = [("a", 5), ("b", 8), ("c", 4), ("d", 8)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
+            let room = Room { free: free.into(), ..Room::default() };
+            let judge = |nodes: &[Node]| judged(&pod, &wanted(3), pods, nodes, Some(&room));
+            let mut fit = judge(&racks);
+            within(&mut fit, label, &racks, judge);
+            let domains: Vec<_> =
+                fit.domains.iter().map(|one| (one.value.clone(), one.verdict, one.pods_now, one.nodes)).collect();
+            (fit.verdict, fit.pods_now, domains)
+        };
+        let (r1, r2) = ("r1".to_owned(), "r2".to_owned());
+        assert_eq!(in_rack(3, "rack"), (Now, Some(3), vec![(r1.clone(), Now, Some(3), 2), (r2.clone(), Never, Some(1), 1)]));
+        // When nobody else uses them the racks hold 2 + 2 and 2 pods, so five have to be spread.
+        assert_eq!(in_rack(5, "rack").0, Never);
+        assert_eq!(in_rack(1, "row").0, Unknown, "no node has this label");
         assert_eq!(judged(&pod, &wanted(1), 1, &nodes, None).verdict, Unknown);
         assert_eq!(judged(&pod, &wanted(9), 1, &nodes, None).verdict, Never);
         assert_eq!(judged(&pod, &wanted(1), 1, &[], Some(&room)).verdict, Unknown);

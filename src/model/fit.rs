@@ -13,6 +13,8 @@ pub(crate) struct Fit {
     pub gpus_per_pod: u64,
     /// Nodes by what keeps a further pod off them, those with room first.
     pub groups: Vec<NodeGroup>,
+    /// By the label that the nodes are told apart by, those that take most pods first; none without a label.
+    pub domains: Vec<Domain>,
     /// Why it cannot be submitted, or waits for something that is not a node.
     pub reasons: Vec<String>,
     /// What the verdict leaves out.
@@ -41,6 +43,16 @@ pub(crate) enum FitVerdict {
     NotNow,
     Unknown,
     Never,
+}
+
+/// Nodes with one value of a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Domain {
+    pub value: String,
+    pub verdict: FitVerdict,
+    /// `None` where it is not known what is free.
+    pub pods_now: Option<u64>,
+    pub nodes: usize,
 }
 
 /// Nodes on which the same thing binds.

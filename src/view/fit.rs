@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::start::{StartItem, start_item, start_text};
 use super::text::{clean, count};
-use crate::model::fit::{Fit, FitVerdict, NodeGroup};
+use crate::model::fit::{Domain, Fit, FitVerdict, NodeGroup};
 use crate::model::start::StartForecast;
 
 /// Names of nodes that a line shows.
@@ -24,6 +24,8 @@ pub(crate) struct FitItem<'a> {
     pods_now: Option<u64>,
     gpus_per_pod: u64,
     nodes: Vec<GroupItem<'a>>,
+    /// `null` without `--by`.
+    domains: Option<Vec<DomainItem<'a>>>,
     reasons: &'a [String],
     /// `null` for one that fits or never will, and without a history.
     start: Option<StartItem>,
@@ -38,6 +40,16 @@ struct GroupItem<'a> {
     detail: Option<&'a str>,
     names: &'a [String],
     pods_now: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DomainItem<'a> {
+    value: &'a str,
+    verdict: &'static str,
+    /// `null` where it is not known what is free.
+    pods_now: Option<u64>,
+    nodes: usize,
 }
 
 /// A job with its answer.
@@ -75,6 +87,7 @@ fn item(row: &FitRow) -> FitItem<'_> {
         pods_now: fit.pods_now,
         gpus_per_pod: fit.gpus_per_pod,
         nodes: fit.groups.iter().map(group_item).collect(),
+        domains: (!fit.domains.is_empty()).then(|| fit.domains.iter().map(domain_item).collect()),
         reasons: &fit.reasons,
         start: start.as_ref().map(start_item),
         not_evaluated: &fit.not_evaluated,
@@ -85,12 +98,17 @@ fn group_item(group: &NodeGroup) -> GroupItem<'_> {
     GroupItem { cause: group.cause, detail: group.detail.as_deref(), names: &group.nodes, pods_now: group.pods_now }
 }
 
-#[must_use]
-pub(crate) fn text(rows: &[FitRow]) -> String {
-    rows.iter().map(one).collect()
+fn domain_item(domain: &Domain) -> DomainItem<'_> {
+    DomainItem { value: &domain.value, verdict: word(domain.verdict), pods_now: domain.pods_now, nodes: domain.nodes }
 }
 
-fn one(FitRow { name, namespace, kind, fit, start }: &FitRow) -> String {
+/// `by` is the label of the domains.
+#[must_use]
+pub(crate) fn text(rows: &[FitRow], by: &str) -> String {
+    rows.iter().map(|row| one(row, by)).collect()
+}
+
+fn one(FitRow { name, namespace, kind, fit, start }: &FitRow, by: &str) -> String {
     let size = match fit.gpus_per_pod {
         0 => count(fit.pods, "pod"),
         gpus => format!("{} × {}", count(fit.pods, "pod"), count(gpus, "GPU")),
@@ -104,12 +122,22 @@ fn one(FitRow { name, namespace, kind, fit, start }: &FitRow) -> String {
             format!("not now: {now} of {} fit{more}", count(fit.pods, "pod"))
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
+        (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => format!("never within one {by}"),
         (FitVerdict::Never, _) => "never here".to_owned(),
         (FitVerdict::Unknown, _) => "not known".to_owned(),
     };
     let mut text = format!("{kind}/{} in {}: {verdict} ({size})\n", clean(name), clean(namespace));
     let mut line = |what: &str| text.push_str(&format!("  {what}\n"));
     fit.reasons.iter().for_each(|reason| line(&clean(reason)));
+    for domain in fit.domains.iter().take(SHOWN) {
+        let now = domain.pods_now.map_or_else(|| "not known".to_owned(), |now| format!("{now} of {}", count(fit.pods, "pod")));
+        let never = if domain.verdict == FitVerdict::Never { ", never all" } else { "" };
+        line(&format!("{by}={}: {now}{never} ({})", clean(&domain.value), count(domain.nodes as u64, "node")));
+    }
+    let more = fit.domains.len().saturating_sub(SHOWN);
+    if more > 0 {
+        line(&format!("{more} more values of {by}"));
+    }
     for group in &fit.groups {
         let mut names: Vec<String> = group.nodes.iter().take(SHOWN).map(|name| clean(name).into_owned()).collect();
         let more = group.nodes.len().saturating_sub(SHOWN);

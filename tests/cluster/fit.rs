@@ -142,7 +142,10 @@ fn what_binds_is_told() {
     let gpus = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "binding");
     let mut cordoned = gpus("binding-b");
     cordoned["spec"] = json!({"unschedulable": true});
-    cluster().add_nodes(&[gpus("binding-a"), cordoned]);
+    cordoned["metadata"]["labels"]["rack"] = json!("r2");
+    let mut first = gpus("binding-a");
+    first["metadata"]["labels"]["rack"] = json!("r1");
+    cluster().add_nodes(&[first, cordoned]);
     let job = |resources: &str, more: &str| {
         format!(
             "kind: training\nversion: v0.1\njob: {{name: big}}\nenvironment: {{image: busybox, command: [train]}}\n\
@@ -154,6 +157,16 @@ fn what_binds_is_told() {
     let expected = "training/big in binding: not now: 1 of 2 pods fit, 8 more GPUs needed (2 pods × 8 GPUs)\n  \
                     1 node: room for 1 pod (binding-a)\n  1 node: cordoned (binding-b)\n";
     assert!(told.starts_with(expected), "{told}");
+    let within =
+        |resources: &str, code: i32| scene.gpuctl_with(&["fit", "-f", "-", "--by", "rack"], &job(resources, "")).exits(code).out;
+    let told = within("gpu: 8, node_count: 2", 9);
+    assert!(told.starts_with("training/big in binding: never within one rack (2 pods × 8 GPUs)\n"), "{told}");
+    assert!(
+        told.contains("\n  rack=r1: 1 of 2 pods, never all (1 node)\n  rack=r2: 0 of 2 pods, never all (1 node)\n"),
+        "{told}"
+    );
+    let told = within("gpu: 4, node_count: 2", 0);
+    assert!(told.contains("\n  rack=r1: 2 of 2 pods (1 node)\n"), "{told}");
     assert!(fit(&job("gpu: 8", ""), 0).starts_with("training/big in binding: fits now (1 pod × 8 GPUs)\n"));
     assert!(fit(&job("gpu: 9", ""), 9).starts_with("training/big in binding: never here (1 pod × 9 GPUs)\n"));
     let spread = "pod: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}\n";

@@ -16,7 +16,8 @@ use crate::spec::Override;
 
 Examples:
   gpuctl fit -f job.yaml
-  gpuctl fit -f job.yaml --set resources.gpu=4 -o json"
+  gpuctl fit -f job.yaml --set resources.gpu=4 -o json
+  gpuctl fit -f job.yaml --by topology.kubernetes.io/zone"
 )]
 pub(crate) struct Fit {
     /// File, folder of *.yaml files, or - for stdin; may be repeated
@@ -25,6 +26,9 @@ pub(crate) struct Fit {
     /// Change a field of every document first, as resources.gpu=4; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = Override::parse)]
     pub sets: Vec<Override>,
+    /// Tell the nodes apart by this label: the job has to fit into one value of it
+    #[arg(long, value_name = "LABEL")]
+    pub by: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error
     }
     let mut rows = Vec::new();
     for plan in plans {
-        let fit = fit(&plan, &connection).await?;
+        let fit = fit(&plan, args.by.as_deref(), &connection).await?;
         let start = match fit.verdict {
             FitVerdict::NotNow => starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0).await?,
             _ => None,
@@ -34,7 +34,9 @@ pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error
             start,
         });
     }
-    context.terminal.print(&document(format, &items(&rows)).unwrap_or_else(|| text(&rows)))?;
+    context
+        .terminal
+        .print(&document(format, &items(&rows)).unwrap_or_else(|| text(&rows, args.by.as_deref().unwrap_or_default())))?;
     let worst = rows.iter().map(|row| row.fit.verdict).max().unwrap_or(FitVerdict::Now);
     Ok(ExitCode::from(match worst {
         FitVerdict::Now => 0,
