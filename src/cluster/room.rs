@@ -1,6 +1,7 @@
 //! Computes the free resources of nodes, which jobs hold them and which pods wait, from one list of the pods that have not ended. It
 //! also computes what a pod that is not created yet requests.
 
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
 
 use super::decode::{ListPage, PodSpec, WirePod};
@@ -9,7 +10,7 @@ use super::{Connection, Failure};
 use crate::model::Node;
 use crate::model::capacity::Amounts;
 use crate::model::labels::JOB;
-use crate::model::room::{Room, WaitingPod};
+use crate::model::room::{PlacedPod, Room, WaitingPod};
 
 /// Returns what the scheduler counts for a pod; nothing when the pod cannot be read.
 pub(crate) fn requests(pod: &Value) -> Amounts {
@@ -18,6 +19,15 @@ pub(crate) fn requests(pod: &Value) -> Amounts {
 }
 
 impl Connection {
+    /// Returns the priority of a class and whether its pods preempt others; `None` where it is not there or may not be read.
+    pub(crate) async fn priority_class(&self, name: &str) -> Result<Option<PriorityClass>, Failure> {
+        match self.get::<PriorityClass>(&format!("/apis/scheduling.k8s.io/v1/priorityclasses/{name}")).await {
+            Ok(class) => Ok(Some(class)),
+            Err(failure) if failure.is_forbidden() || failure.code() == Some(404) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Returns the room on `nodes`. `None` when the user may not see all pods.
     pub(crate) async fn room(&self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
         let free = nodes.iter().map(|node| (node.name.clone(), node.now())).collect();
@@ -59,6 +69,16 @@ fn take(room: &mut Room, pod: &WirePod<'_>) {
     }
     if devices > 0 {
         *room.held.entry(node.to_owned()).or_default().entry(holder.clone()).or_default() += devices;
+    }
+    // What is ending gives way to nobody.
+    if pod.metadata.deletion_timestamp.is_none() {
+        room.placed.entry(node.to_owned()).or_default().push(PlacedPod {
+            holder: holder.clone(),
+            priority: pod.spec.priority,
+            devices,
+            amounts: amounts.clone(),
+            started_at: pod.status.start_time,
+        });
     }
     let machine = room.machine.entry(node.to_owned()).or_default().entry(holder).or_default();
     for (resource, amount) in amounts.into_iter().filter(|(resource, _)| MACHINE.contains(&resource.as_str())) {

@@ -13,6 +13,7 @@ use crate::model::capacity::{Amounts, lacking, pods_held};
 use crate::model::fit::{Domain, Fit, FitVerdict, NodeGroup};
 use crate::model::gpu::is_device;
 use crate::model::room::Room;
+use crate::model::victims::{Victim, victims};
 use crate::model::{Node, Nodes};
 use crate::render::{PodRules, pods_in_all};
 
@@ -46,6 +47,9 @@ pub(crate) async fn fit(plan: &Plan, by: Option<&str>, connection: &Connection) 
         // What was published may be old.
         answer.verdict = FitVerdict::Unknown;
         answer.not_evaluated.push("nodes as they are now: you may not list them".to_owned());
+    }
+    if let (FitVerdict::NotNow, None, Some(room)) = (answer.verdict, by, &room) {
+        answer.victims = ended(&pod, &wanted, pods, plan, room, connection).await?;
     }
     answer.gpus_per_pod = u64::try_from(gpus_per_pod).unwrap_or(0);
     answer.not_evaluated.extend(beyond(plan, &pod));
@@ -94,9 +98,37 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         gpus_per_pod: 0,
         groups: groups.into_values().collect(),
         domains: Vec::new(),
+        victims: None,
         reasons: Vec::new(),
         not_evaluated: missing.into_iter().map(ToOwned::to_owned).collect(),
     }
+}
+
+/// Returns who would be ended for it; `None` for a job that preempts nobody.
+async fn ended(
+    pod: &PodRules,
+    wanted: &Amounts,
+    pods: u64,
+    plan: &Plan,
+    room: &Room,
+    connection: &Connection,
+) -> Result<Option<Vec<Victim>>, Error> {
+    let spec = &plan.rendered.probe.body["spec"];
+    // Schedulers of gangs and queues choose whom they end in ways of their own.
+    let others = plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
+    let never = others || spec["preemptionPolicy"] == "Never" || !pod.beyond_nodes().is_empty();
+    let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else { return Ok(None) };
+    let Some(class) = connection.priority_class(class).await? else { return Ok(None) };
+    if class.preemption_policy.as_deref() == Some("Never") {
+        return Ok(None);
+    }
+    let open = |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none() && node.schedulable;
+    let load = |node: &Node| {
+        let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
+        Some((node.name.clone(), (room.free.get(&node.name)?.clone(), placed)))
+    };
+    let nodes = plan.target.nodes.all().iter().filter(open).filter_map(load).collect();
+    Ok(victims(wanted, i64::from(class.value), pods, nodes))
 }
 
 /// Judges each value of a label by itself; the best of them decides.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::victims::Victim;
+
 /// The answer for one job.
 #[derive(Clone, Debug)]
 pub(crate) struct Fit {
@@ -15,6 +17,8 @@ pub(crate) struct Fit {
     pub groups: Vec<NodeGroup>,
     /// By the label that the nodes are told apart by, those that take most pods first; none without a label.
     pub domains: Vec<Domain>,
+    /// Pods that the scheduler would end to place it; `None` where it ends none, or where that is not known.
+    pub victims: Option<Vec<Victim>>,
     /// Why it cannot be submitted, or waits for something that is not a node.
     pub reasons: Vec<String>,
     /// What the verdict leaves out.

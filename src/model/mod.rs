@@ -33,6 +33,7 @@ pub(crate) mod state;
 pub(crate) mod time;
 mod training;
 pub(crate) mod units;
+pub(crate) mod victims;
 pub(crate) mod workload;
 
 pub(crate) use claim::{Claim, ClaimState};

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use super::capacity::Amounts;
 
 /// Free resources of nodes, and who holds their devices.
@@ -13,8 +15,21 @@ pub(crate) struct Room {
     pub held: BTreeMap<String, BTreeMap<String, u64>>,
     /// CPU and memory in use, in the same way, in thousandths.
     pub machine: BTreeMap<String, BTreeMap<String, Amounts>>,
+    /// Pods that have a node, by node.
+    pub placed: BTreeMap<String, Vec<PlacedPod>>,
     /// Pods that have no node.
     pub waiting: Vec<WaitingPod>,
+}
+
+/// A pod that has a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PlacedPod {
+    /// NAMESPACE/NAME, as of holders.
+    pub holder: String,
+    pub priority: i64,
+    pub devices: u64,
+    pub amounts: Amounts,
+    pub started_at: Option<Timestamp>,
 }
 
 /// A pod that has no node yet.

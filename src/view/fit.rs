@@ -6,6 +6,7 @@ use super::start::{StartItem, start_item, start_text};
 use super::text::{clean, count};
 use crate::model::fit::{Domain, Fit, FitVerdict, NodeGroup};
 use crate::model::start::StartForecast;
+use crate::model::victims::Victim;
 
 /// Names of nodes that a line shows.
 const SHOWN: usize = 4;
@@ -26,6 +27,8 @@ pub(crate) struct FitItem<'a> {
     nodes: Vec<GroupItem<'a>>,
     /// `null` without `--by`.
     domains: Option<Vec<DomainItem<'a>>>,
+    /// `null` where nobody is ended for it, or that is not known.
+    victims: Option<Vec<VictimItem<'a>>>,
     reasons: &'a [String],
     /// `null` for one that fits or never will, and without a history.
     start: Option<StartItem>,
@@ -50,6 +53,15 @@ struct DomainItem<'a> {
     /// `null` where it is not known what is free.
     pods_now: Option<u64>,
     nodes: usize,
+}
+
+#[derive(Serialize)]
+struct VictimItem<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    priority: i64,
+    gpus: u64,
+    node: &'a str,
 }
 
 /// A job with its answer.
@@ -88,6 +100,7 @@ fn item(row: &FitRow) -> FitItem<'_> {
         gpus_per_pod: fit.gpus_per_pod,
         nodes: fit.groups.iter().map(group_item).collect(),
         domains: (!fit.domains.is_empty()).then(|| fit.domains.iter().map(domain_item).collect()),
+        victims: fit.victims.as_ref().map(|victims| victims.iter().map(victim_item).collect()),
         reasons: &fit.reasons,
         start: start.as_ref().map(start_item),
         not_evaluated: &fit.not_evaluated,
@@ -96,6 +109,12 @@ fn item(row: &FitRow) -> FitItem<'_> {
 
 fn group_item(group: &NodeGroup) -> GroupItem<'_> {
     GroupItem { cause: group.cause, detail: group.detail.as_deref(), names: &group.nodes, pods_now: group.pods_now }
+}
+
+fn victim_item(victim: &Victim) -> VictimItem<'_> {
+    let Victim { node, pod } = victim;
+    let (namespace, name) = pod.holder.split_once('/').unwrap_or(("", &pod.holder));
+    VictimItem { namespace, name, priority: pod.priority, gpus: pod.devices, node }
 }
 
 fn domain_item(domain: &Domain) -> DomainItem<'_> {
@@ -148,6 +167,15 @@ fn one(FitRow { name, namespace, kind, fit, start }: &FitRow, by: &str) -> Strin
             Some(cause) => format!("{cause}{detail}"),
         };
         line(&format!("{}: {what} ({})", count(group.nodes.len() as u64, "node"), names.join(", ")));
+    }
+    let victims = fit.victims.as_deref().unwrap_or_default();
+    for Victim { node, pod } in victims.iter().take(SHOWN) {
+        let what = if pod.devices > 0 { format!(": {}", count(pod.devices, "GPU")) } else { String::new() };
+        line(&format!("would end a pod of {} on {}, priority {}{what}", clean(&pod.holder), clean(node), pod.priority));
+    }
+    let more = victims.len().saturating_sub(SHOWN);
+    if more > 0 {
+        line(&format!("would end {}", count(more as u64, "more pod")));
     }
     start.iter().for_each(|start| line(&start_text(start)));
     fit.not_evaluated.iter().for_each(|what| line(&format!("not evaluated: {}", clean(what))));

@@ -180,3 +180,60 @@ fn what_binds_is_told() {
     let alice = scene.seen_by(Persona::Alice);
     alice.gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job("gpu: 1", "")).exits(1);
 }
+
+/// The scheduler ends the pod that `fit` names, and no other.
+#[test]
+fn who_gives_way_is_named_beforehand() {
+    let scene = Scene::new("giving-way");
+    cluster().add_nodes(&[in_pool(node("giving-way-a", Some(A100), &[(GPU, 8)]), "giving-way")]);
+    let class = |name: &str, value: i64, more: &Value| {
+        let mut class =
+            json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
+        class.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        scene.admin.apply(&class);
+    };
+    class("giving-way-first", 1000, &json!({}));
+    class("giving-way-polite", 1000, &json!({"preemptionPolicy": "Never"}));
+    class("giving-way-middle", 500, &json!({}));
+    let holder = |name: &str, class: Option<&str>| {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "giving-way"},
+            "spec": {"nodeSelector": {"gpuctl/pool": "giving-way"}, "tolerations": [{"operator": "Exists"}], "terminationGracePeriodSeconds": 1,
+                "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {GPU: "4"}}}]}});
+        if let Some(class) = class {
+            pod["spec"]["priorityClassName"] = json!(class);
+        }
+        scene.admin.apply(&pod);
+        scene.get_until(&["pod", name], |pod| pod["spec"]["nodeName"].is_string());
+    };
+    holder("low", None);
+    holder("middle", Some("giving-way-middle"));
+    let job = |class: &str, gpus: u32| {
+        format!(
+            "kind: training\nversion: v0.1\njob: {{name: urgent, priority: {class}, gang: none}}\n\
+             environment: {{image: busybox, command: [train]}}\nresources: {{pool: giving-way, gpu: {gpus}}}\n"
+        )
+    };
+    let fit = |class: &str, gpus: u32| {
+        scene.gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job(class, gpus)).exits(8).json()[0]["victims"].clone()
+    };
+    let low = json!({"namespace": "giving-way", "name": "low", "priority": 0, "gpus": 4, "node": "giving-way-a"});
+    assert_eq!(fit("giving-way-first", 4), json!([low]));
+    assert_eq!(fit("giving-way-first", 8).as_array().unwrap().len(), 2);
+    assert_eq!(fit("giving-way-polite", 4), Value::Null, "it preempts nobody");
+    let text = scene.gpuctl_with(&["fit", "-f", "-"], &job("giving-way-first", 4)).exits(8).out;
+    assert!(text.contains("\n  would end a pod of giving-way/low on giving-way-a, priority 0: 4 GPUs\n"), "{text}");
+    scene.gpuctl_with(&["create", "-f", "-", "--allow-pending"], &job("giving-way-first", 4)).ok();
+    let end = Instant::now() + Duration::from_secs(60);
+    let names = || -> Vec<String> {
+        let pods = items(&scene.get(&["pods"]));
+        let placed =
+            pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string() && pod["metadata"]["deletionTimestamp"].is_null());
+        placed.map(|pod| pod["metadata"]["name"].as_str().unwrap()[..3].to_owned()).collect()
+    };
+    while names() != ["mid", "urg"] && Instant::now() < end {
+        thread::sleep(Duration::from_millis(500));
+    }
+    assert_eq!(names(), ["mid", "urg"]);
+    scene.admin.run(&["delete", "jobs,pods", "--all", "-n", "giving-way", "--wait=false"]);
+    scene.admin.run(&["delete", "priorityclass", "giving-way-first", "giving-way-polite", "giving-way-middle"]);
+}

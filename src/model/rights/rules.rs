@@ -134,6 +134,7 @@ pub(crate) const FIT: &[Rule] = &[
     rule(Home, "", "configmaps", &["get"]).or("the pool's quota, and the site's defaults"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
+    rule(Cluster, "scheduling.k8s.io", "priorityclasses", &["get"]).or("who would be preempted"),
 ];
 
 pub(crate) const HOLDERS: &[Rule] = &[
