@@ -16,7 +16,7 @@ use super::http::unreadable;
 use super::nodes::NodeSpec;
 use super::{Connection, Failure};
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
-use crate::model::{Consumer, HostCondition, Inventory, Node, NodeDetails};
+use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
 
 /// An inventory, and what could not be read for it.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub(crate) struct InventorySnapshot {
     pub inventory: Inventory,
     /// Pods that have not ended; `None` when those of all namespaces may not be listed.
     pub consumers: Option<Vec<Consumer>>,
+    /// Devices of dynamic resource allocation.
+    pub devices: Vec<Device>,
     /// `pods`, `resource slices`: what the user may not list in the whole cluster.
     pub unreadable: Vec<&'static str>,
     /// Why the nodes are those that were published.
@@ -149,7 +151,7 @@ impl Connection {
         }
         let devices = devices(&slices.items, claims.as_ref().map(|claims| claims.items.as_slice()));
         let inventory = Inventory::of(hosts, consumers.as_deref(), &devices);
-        Ok(InventorySnapshot { inventory, consumers, unreadable, refused })
+        Ok(InventorySnapshot { inventory, consumers, devices, unreadable, refused })
     }
 
     /// Pods of one namespace that have not ended.

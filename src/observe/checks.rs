@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::model::gpu_stack::{NodeMetrics, broken, has_gpus};
 use crate::model::{Inventory, NodeDetails, Reading, Readings};
 use crate::observe::metrics::{OF_DEVICES, OptionalMetrics};
+use crate::observe::sharing::of_sharing;
 use crate::prometheus::Prometheus;
 use crate::stats::query;
 use crate::view::health::{Check, CheckStatus};
@@ -65,6 +66,7 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Ch
             ));
             found.extend(readings.iter().flat_map(of_families));
             found.extend(of_siblings(&stock.inventory));
+            found.extend(of_sharing(&stock.inventory, &stock.devices));
         }
     }
     found.extend(store.ok().flatten().unwrap_or_default());

@@ -19,6 +19,7 @@ pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod queues;
 pub(crate) mod ranks;
+mod sharing;
 pub(crate) mod starts;
 pub(crate) mod times;
 pub(crate) mod training_telemetry;

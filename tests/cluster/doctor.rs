@@ -29,7 +29,10 @@ fn the_first_broken_link_of_each_node_is_named() {
         one
     };
     newer["metadata"]["labels"]["nvidia.com/gpu.product"] = json!("NVIDIA-STACK-80GB");
-    cluster().add_nodes(&[unhealthy, without, untyped, newer, of_driver("stack-e"), of_driver("stack-f")]);
+    let mut divided = node("stack-g", Some(A100), &[("nvidia.com/mig-1g.10gb", 7)]);
+    divided["metadata"]["labels"]["nvidia.com/mig.config.state"] = json!("failed");
+    divided["metadata"]["annotations"] = json!({"hami.io/node-handshake": "Deleted_2026.01.31 12:00:00"});
+    cluster().add_nodes(&[divided, unhealthy, without, untyped, newer, of_driver("stack-e"), of_driver("stack-f")]);
     let fewer = json!({"status": {"allocatable": {GPU: "6"}}}).to_string();
     scene.admin.run(&["patch", "node", "stack-b", "--subresource=status", "--type=merge", "-p", &fewer]);
     let waits = json!({"startTime": "2026-01-31T10:00:00Z", "phase": "Pending", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "",
@@ -47,6 +50,11 @@ fn the_first_broken_link_of_each_node_is_named() {
     assert!(of("stack-b", "gpu-stack").starts_with("fail device-plugin: 2 of 8 GPUs are not offered"), "{report:#}");
     assert_eq!(of("stack-c", "gpu-stack"), "fail feature-discovery: no label tells the type of its GPUs");
     assert_eq!(of("stack-d", "siblings"), "warn driver 580.1, and 2 of its 3 siblings have 570.1");
+    assert_eq!(of("stack-g", "mig"), "warn the GPUs are not divided: failed");
+    assert_eq!(of("stack-g", "hami"), "warn HAMi's device plugin no longer answers its scheduler: no share is given out");
+    let checks = report["checks"].as_array().unwrap();
+    let sharing = checks.iter().find(|one| one["check"] == "sharing").unwrap();
+    assert!(sharing["message"].as_str().unwrap().contains("× mig-1g.10gb on "), "{sharing}");
     assert!(
         scene.gpuctl(&["doctor"]).ok().out.contains("      kubectl logs -n stack nvidia-driver-daemonset-stack-a"),
         "the fix is told"
@@ -54,7 +62,18 @@ fn the_first_broken_link_of_each_node_is_named() {
     // Who may see nothing learns that.
     let seen = scene.seen_by(Persona::Bob).gpuctl(&["doctor", "-o", "json"]).ok().json();
     assert!(seen["checks"].as_array().unwrap().iter().any(|one| one["status"] == "warn"), "{seen:#}");
-    scene.admin.run(&["delete", "node", "stack-a", "stack-b", "stack-c", "stack-d", "stack-e", "stack-f", "--wait=false"]);
+    scene.admin.run(&[
+        "delete",
+        "node",
+        "stack-a",
+        "stack-b",
+        "stack-c",
+        "stack-d",
+        "stack-e",
+        "stack-f",
+        "stack-g",
+        "--wait=false",
+    ]);
 }
 
 #[test]
