@@ -47,7 +47,7 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
         Status::Pending => (Situation::Waiting, waiting::causes(facts)),
         // A service of which some pods serve, or none has ended yet, may still have something to tell.
         Status::Running => match waiting::of_some(facts, &state) {
-            causes if causes.is_empty() => running::causes(facts).unwrap_or((Situation::Fine, Vec::new())),
+            causes if causes.is_empty() => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
             causes => (Situation::Waiting, causes),
         },
     };
@@ -71,7 +71,13 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
         answer.not_evaluated.push("what its GPUs do: no metrics".to_owned());
     }
     answer.coverage = Coverage { nodes: facts.known_nodes(), events: facts.events_word() };
-    answer.sentence = answer::sentence(&job.name, &state, &answer);
+    answer.sentence = match running::silence(facts) {
+        Some(silence) if answer.situation == Situation::Unknown => {
+            answer.not_evaluated.extend(facts.asked.stacks.is_empty().then(|| running::unasked(facts)));
+            format!("{} logged {silence}; nothing that was seen tells why", job.name)
+        }
+        _ => answer::sentence(&job.name, &state, &answer),
+    };
     answer
 }
 

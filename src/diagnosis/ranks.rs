@@ -30,18 +30,20 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
 #[must_use]
 pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
     let RankAnswers { stacks, ras, .. } = &facts.asked;
-    let ranks = || stacks.iter().map(|group| group.ranks.len()).sum::<usize>();
-    let told = match stacks.as_slice() {
-        [first, rest @ ..] if !rest.is_empty() && first.in_collective() => {
-            let odd = &rest[0];
+    let ranks = |groups: &[&StackGroup]| groups.iter().map(|group| group.ranks.len()).sum::<usize>();
+    let all = ranks(&stacks.iter().collect::<Vec<_>>());
+    let (waiting, others): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(|group| group.in_collective());
+    let told = match others.as_slice() {
+        // Most wait, so those elsewhere are what they wait for.
+        [odd, ..] if ranks(&waiting) > 0 && ranks(&waiting) >= ranks(&others) => {
             let word = if odd.waits_for_data() { "data-stall" } else { "collective-hang" };
             let who = named(odd);
             let what = if word == "data-stall" { "waits for data" } else { "stands elsewhere" };
-            let told = format!("{} of {} processes wait in a collective, and {who} {what}", first.ranks.len(), ranks());
+            let told = format!("{} of {all} processes wait in a collective, and {who} {what}", ranks(&waiting));
             Some(Cause::new(word, told, "stacks"))
         }
-        [first, ..] if first.waits_for_data() => {
-            Some(Cause::new("data-stall", format!("{} of {} processes wait for data", first.ranks.len(), ranks()), "stacks"))
+        [odd, ..] if odd.waits_for_data() => {
+            Some(Cause::new("data-stall", format!("{} of {all} processes wait for data", odd.ranks.len()), "stacks"))
         }
         _ => None,
     };

@@ -15,10 +15,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let stalled = running.stalled(facts.now);
     let moves = running.cadence.is_some() && stalled.is_none();
     let report = &running.report;
-    let silence = stalled.map(|seconds| {
-        let step = running.cadence.as_ref().map_or(0.0, |cadence| cadence.seconds);
-        format!("no step for {seconds:.0} s; a step takes {step:.0} s")
-    });
+    let silence = silence(facts);
     if facts.job.kind == JobKind::Training
         && !moves
         && let Some(missing) = ranks::missing(facts)
@@ -54,6 +51,26 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     }
     let slow: Vec<Cause> = report.deviations.iter().filter_map(|one| slower(facts.job, running, one)).collect();
     (!slow.is_empty()).then_some((Situation::Slow, slow))
+}
+
+/// Returns the situation of a job with nothing the matter: without a step for long it is not known to be fine.
+#[must_use]
+pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
+    if silence(facts).is_some() { Situation::Unknown } else { Situation::Fine }
+}
+
+/// Says how long a training has told no step; `None` for what goes on, or tells no steps.
+#[must_use]
+pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
+    let running = facts.running.as_ref().filter(|_| facts.job.kind == JobKind::Training)?;
+    let (seconds, cadence) = (running.stalled(facts.now)?, running.cadence.as_ref()?);
+    Some(format!("no step for {seconds:.0} s; a step takes {:.0} s", cadence.seconds))
+}
+
+/// Names what would tell more.
+#[must_use]
+pub(super) fn unasked(facts: &Facts<'_>) -> String {
+    format!("where its ranks stand: {}", stacks(facts))
 }
 
 fn with(cause: Cause, silence: Option<String>) -> Cause {

@@ -143,6 +143,25 @@ fn ranks_tell_what_they_wait_for() {
     assert_eq!((data.0, data.1), (Situation::Stuck, Some("data-stall")));
     assert_eq!(data.2, "t hangs: 2 of 3 processes wait in a collective, and rank 1 waits for data");
     assert_eq!(told(1080, stacks("save (checkpoint.py:3)")).1, Some("collective-hang"));
+    // Those that wait may do so in several places, and the odd one may be the first.
+    let spread = RankAnswers {
+        stacks: vec![
+            group(&["rank 0"], "save (checkpoint.py:3)"),
+            group(&["rank 1"], "barrier (c10d.py:40)"),
+            group(&["rank 2"], "all_reduce (c10d.py:25)"),
+        ],
+        ..RankAnswers::default()
+    };
+    assert_eq!(told(1080, spread).2, "t hangs: 2 of 3 processes wait in a collective, and rank 0 stands elsewhere");
+    // Where most stand elsewhere, nobody knows whom the one waits for.
+    let few = RankAnswers {
+        stacks: vec![group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"), group(&["rank 2"], "all_reduce (c10d.py:25)")],
+        ..RankAnswers::default()
+    };
+    let few = told(1080, few);
+    assert_eq!(few.0, Situation::Unknown);
+    assert_eq!(few.2, "t logged no step for 1080 s; a step takes 9 s; nothing that was seen tells why");
+    assert_eq!(told(1080, RankAnswers::default()).0, Situation::Unknown);
     // One that goes on waits in collectives all the time.
     assert_eq!(told(5, stacks("save (checkpoint.py:3)")).0, Situation::Fine);
     let ras =

@@ -51,6 +51,12 @@ exit $code"#;
 pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questions) -> RankAnswers {
     let mut answers = RankAnswers::default();
     let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| pod.phase == PodPhase::Running && !pod.deleting).collect();
+    if pods.len() > STACKS_READ && questions.stacks {
+        answers.silent.push(format!(
+            "stacks of {}: only {STACKS_READ} pods are asked",
+            count((pods.len() - STACKS_READ) as u64, "more pod")
+        ));
+    }
     if questions.ras {
         match ras(connection, job, &pods).await {
             Ok(report) => answers.ras = Some(report),

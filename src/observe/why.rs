@@ -156,7 +156,12 @@ pub(crate) async fn found(
     let (running, asked) = if State::of(&job).status == Status::Running {
         join(peers::running(context, connection, &job), ranks::asked(connection, &job, questions)).await
     } else {
-        (Ok(None), RankAnswers::default())
+        let silent = if questions.ras || questions.stacks {
+            vec!["its ranks: it does not run, so none was asked".to_owned()]
+        } else {
+            Vec::new()
+        };
+        (Ok(None), RankAnswers { silent, ..RankAnswers::default() })
     };
     let running = running?;
     let names: BTreeSet<&str> = pending.iter().flat_map(|pod| pod.rules.volume_claims()).collect();

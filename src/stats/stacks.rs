@@ -21,6 +21,8 @@ const DATA: [&str; 3] = ["_next_data", "_try_get_data", "torch/utils/data/"];
 const HELPERS: [&str; 2] = ["torch/utils/data/_utils/worker.py", "torch/distributed/elastic/"];
 /// Frames by which processes are compared and that are told.
 const TOLD: usize = 3;
+/// Innermost frames in which a collective is looked for.
+const INNER: usize = 6;
 
 /// The main thread of a process, the innermost frame first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +44,8 @@ pub(crate) struct StackGroup {
 impl StackGroup {
     #[must_use]
     pub(crate) fn in_collective(&self) -> bool {
-        has(&self.frames, &COLLECTIVES)
+        // Further out, a name may only tell what a program is about.
+        has(&self.frames[..self.frames.len().min(INNER)], &COLLECTIVES)
     }
 
     #[must_use]

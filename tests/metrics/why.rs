@@ -74,11 +74,11 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
     assert_eq!(sentence, "t hangs: 12 of 16 GPUs show full utilization at 90 W: they wait in a collective for rank 1");
     let evidence = stuck["causes"][0]["evidence"][1]["what"].as_str().unwrap();
     assert!(evidence.starts_with("differs: rank 1 on why-peers-") && evidence.ends_with(": 0 % utilization, 62 W"), "{evidence}");
-    // Without metrics nothing is claimed of it.
+    // Without metrics its log alone tells that it does not go on, and nothing why.
     let unknown = scene.asking("none", &["why", "t", "-o", "json"], "").ok().json();
     assert_eq!(
         (unknown["situation"].as_str(), unknown["notEvaluated"][0].as_str()),
-        (Some("fine"), Some("what its GPUs do: no metrics"))
+        (Some("unknown"), Some("what its GPUs do: no metrics"))
     );
 }
 
