@@ -34,6 +34,10 @@ const STACKS_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of one answer.
 const LARGEST: usize = 4 << 20;
 
+/// Reasons why pods did not answer that are told, and characters of one.
+const REASONS: usize = 3;
+const LONGEST: usize = 160;
+
 /// Prints the stacks of all Python processes of a container.
 const STACKS: &str = r#"tool=
 command -v py-spy >/dev/null 2>&1 && tool=py-spy || { command -v gdb >/dev/null 2>&1 && tool=gdb; }
@@ -88,11 +92,13 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
             }
         }
         answers.stacks = stacks::group(found);
-        let told = silent.into_iter().map(|(why, ranks)| match ranks.as_slice() {
+        let more = silent.len().saturating_sub(REASONS);
+        let told = silent.into_iter().take(REASONS).map(|(why, ranks)| match ranks.as_slice() {
             [one] => format!("stack of {one}: {why}"),
             several => format!("stacks of {}: {why}", count(several.len() as u64, "pod")),
         });
         answers.silent.extend(told);
+        answers.silent.extend((more > 0).then(|| format!("other stacks: {}", count(more as u64, "further reason"))));
     }
     answers
 }
@@ -161,15 +167,35 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> Result<String, S
             SessionEnd::Exit(0) | SessionEnd::Unread => Ok(text),
             SessionEnd::Broken => Err("the connection broke off".to_owned()),
             SessionEnd::Exit(code) => {
-                let errors = String::from_utf8_lossy(&errors);
-                Err(errors
-                    .lines()
-                    .rfind(|line| !line.trim().is_empty())
-                    .map_or(format!("exit code {code}"), |line| line.trim().to_owned()))
+                Err(reason(&String::from_utf8_lossy(&errors)).unwrap_or_else(|| format!("exit code {code}")))
             }
         }
     };
     tokio::time::timeout(STACKS_WITHIN, running)
         .await
         .unwrap_or_else(|_| Err(format!("no answer within {} s", STACKS_WITHIN.as_secs())))
+}
+
+/// Returns the last line of what a tool wrote to stderr, in words for a container.
+fn reason(errors: &str) -> Option<String> {
+    let last = errors.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    // It advises to use sudo.
+    if last.starts_with("Permission Denied") {
+        return Some("py-spy may not read its processes: the container lacks SYS_PTRACE".to_owned());
+    }
+    Some(last.chars().take(LONGEST).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tool_says_is_told_in_words_for_a_container() {
+        let told = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
+        assert_eq!(reason(told).unwrap(), "py-spy may not read its processes: the container lacks SYS_PTRACE");
+        assert_eq!(reason("one\n\n two \n").unwrap(), "two");
+        assert_eq!(reason(&"x".repeat(4000)).unwrap().len(), LONGEST);
+        assert_eq!(reason("\n"), None);
+    }
 }
