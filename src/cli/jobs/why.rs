@@ -16,7 +16,7 @@ use crate::cli::candidates;
   gpuctl why llama3-8b
   gpuctl why team-a/llama3-8b -o json
   gpuctl why deployment/web          a workload that gpuctl did not make
-  gpuctl why llama3-8b --stacks      where each rank of a training that hangs stands
+  gpuctl why llama3-8b --stacks      where each of its ranks stands
   gpuctl why --all                   every job that waits or died")]
 pub(crate) struct Why {
     /// Job, pod or workload, as NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME
