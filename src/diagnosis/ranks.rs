@@ -35,14 +35,14 @@ pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
     let (waiting, others): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(|group| group.in_collective());
     let told = match others.as_slice() {
         // Most wait, so those elsewhere are what they wait for.
-        [odd, ..] if ranks(&waiting) > 0 && ranks(&waiting) >= ranks(&others) => {
+        [odd, ..] if facts.asked.silent.is_empty() && ranks(&waiting) > ranks(&others) => {
             let word = if odd.waits_for_data() { "data-stall" } else { "collective-hang" };
             let who = named(odd);
             let what = if word == "data-stall" { "waits for data" } else { "stands elsewhere" };
             let told = format!("{} of {all} processes wait in a collective, and {who} {what}", ranks(&waiting));
             Some(Cause::new(word, told, "stacks"))
         }
-        [odd, ..] if odd.waits_for_data() => {
+        [odd, ..] if odd.waits_for_data() && odd.ranks.len() * 2 > all => {
             Some(Cause::new("data-stall", format!("{} of {all} processes wait for data", odd.ranks.len()), "stacks"))
         }
         _ => None,

@@ -18,6 +18,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let silence = silence(facts);
     if facts.job.kind == JobKind::Training
         && !moves
+        // A single answer without them may come too late.
+        && (stalled.is_some() || facts.asked.ras.as_ref().is_some_and(|report| report.is_dead))
         && let Some(missing) = ranks::missing(facts)
     {
         return Some((Situation::Stuck, vec![with(ranks::with_ranks(facts, missing), silence)]));

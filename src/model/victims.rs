@@ -36,7 +36,12 @@ pub(crate) fn victims(wanted: &Amounts, priority: i64, pods: u64, mut nodes: BTr
             add(free, &victim.amounts, 1);
         }
         add(free, wanted, -1);
-        placed.retain(|pod| !on_node.contains(pod));
+        // Ranks of one job may look the same.
+        for victim in &on_node {
+            if let Some(at) = placed.iter().position(|pod| pod == victim) {
+                placed.swap_remove(at);
+            }
+        }
         ended.extend(on_node.into_iter().map(|pod| Victim { node: node.clone(), pod }));
     }
     Some(ended)
@@ -113,6 +118,8 @@ mod tests {
         assert_eq!(told(4, 1000, 1, &[first.clone(), second.clone()]), pairs(&[("n2", "lowest")]));
         // Two pods: what the first took is gone.
         assert_eq!(told(4, 1000, 2, &[first.clone(), second]), pairs(&[("n2", "lowest"), ("n1", "low")]));
+        let twins = ("n4", 0, vec![pod("twin", 0, 4), pod("twin", 0, 4)]);
+        assert_eq!(told(4, 1000, 2, &[twins]), pairs(&[("n4", "twin"), ("n4", "twin")]));
         // What is free is used before anybody is ended.
         assert_eq!(told(4, 1000, 2, &[first, ("n3", 4, Vec::new())]), pairs(&[("n1", "low")]));
     }

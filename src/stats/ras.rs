@@ -55,9 +55,9 @@ const PROCESS: &str = r"(?:managed by process (?P<pid>\d+) on node (?P<node>\S+)
 
 static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     [
-        r"^Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpus>[\d,]+)".to_owned(),
-        format!(r"^Rank (?P<rank>\d+) -- GPUs? (?P<gpus>[\d,]+) {PROCESS}"),
-        format!(r"^Rank (?P<rank>\d+) has (?:launched up to operation (?P<count>\d+)|not launched any operations) -- GPUs? (?P<gpus>[\d,]+) {PROCESS}"),
+        r"^Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))?".to_owned(),
+        format!(r"^Rank (?P<rank>\d+) -- GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? {PROCESS}"),
+        format!(r"^Rank (?P<rank>\d+) has (?:launched up to operation (?P<count>\d+)|not launched any operations) -- GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? {PROCESS}"),
         r"^\d+ ranks have (?:launched up to operation (?P<count>\d+)|not launched any operations)".to_owned(),
     ]
     .map(|pattern| Regex::new(&pattern).expect("the patterns are tested"))

@@ -18,7 +18,12 @@ const COLLECTIVES: [&str; 11] = [
 /// Words of frames in which a rank waits for data.
 const DATA: [&str; 3] = ["_next_data", "_try_get_data", "torch/utils/data/"];
 /// Words of processes that only look after others: workers of data loaders, and torchrun.
-const HELPERS: [&str; 2] = ["torch/utils/data/_utils/worker.py", "torch/distributed/elastic/"];
+const HELPERS: [&str; 4] = [
+    "torch/utils/data/_utils/worker.py",
+    "torch/distributed/elastic/agent/",
+    "torch/distributed/launcher/",
+    "multiprocessing/resource_tracker.py",
+];
 /// Frames by which processes are compared and that are told.
 const TOLD: usize = 3;
 /// Innermost frames in which a collective is looked for.

@@ -124,7 +124,7 @@ fn domain_item(domain: &Domain) -> DomainItem<'_> {
 /// `by` is the label of the domains.
 #[must_use]
 pub(crate) fn text(rows: &[FitRow], by: &str) -> String {
-    rows.iter().map(|row| one(row, by)).collect()
+    rows.iter().map(|row| one(row, &clean(by))).collect()
 }
 
 fn one(FitRow { name, namespace, kind, fit, start }: &FitRow, by: &str) -> String {
