@@ -30,8 +30,9 @@ pub(crate) async fn running(context: &Context, connection: &Connection, job: &Jo
     let now = context.now();
     let end = UnixSeconds::from(now);
     let begin = job.started_at().map_or(end - WINDOW, |at| UnixSeconds::from(at).max(end - WINDOW));
-    // A job that has just begun has few samples.
-    let window = Window { start: begin, end, step: ((end - begin) / POINTS).clamp(SHORTEST_STEP, STEP) };
+    // A job that has just begun has few samples, and the newest one is at the end.
+    let step = ((end - begin) / POINTS).clamp(SHORTEST_STEP, STEP);
+    let window = Window { start: end - (end - begin) / step * step, end, step };
     let pods = Pods::named(&job.namespace, holding);
     let cells = OptionalMetrics::new(context, connection);
     let asked = query::gauges(&peers::READ, Some(&pods));

@@ -51,6 +51,8 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
     scene.load(&pods[0], |_, gpu| gpu.utilization = 72.0);
     let nodes = ["get", "nodes", "--pool", "taped", "-o", "json"];
     let live = scene.until(&nodes[..4], |answer| answer["items"][0]["gpuUtilization"].as_f64() == Some(72.0));
+    // What has just begun has no sample yet: both answers shall be of a job whose devices are known.
+    scene.until(&["why", "taped-run"], |answer| answer["notEvaluated"] == json!([]));
     let path = cluster.folder().join("taped.gpuctl");
     let told = scene.gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"]).ok().json();
     assert_eq!((&told["unread"], &told["prometheus"]), (&json!([]), &json!(scene.prometheus)));
