@@ -7,6 +7,10 @@ use crate::stats::stacks::StackGroup;
 
 /// Ranks that a line names.
 const NAMED: usize = 4;
+/// Others wait for at most one rank of so many.
+const FEW: usize = 4;
+/// Places at which ranks stand that a cause tells.
+const PLACES: usize = 4;
 
 /// Returns the processes that RAS does not reach.
 #[must_use]
@@ -23,6 +27,9 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         cause = cause.and(format!("rank {}{more} of its communicator is missing", ranks.join(", ")), "ras");
     }
+    if !facts.subject.ours {
+        return Some(cause);
+    }
     Some(cause.helps("see what it said last", Some(format!("gpuctl logs {} --first-error", facts.full_name()))))
 }
 
@@ -32,17 +39,21 @@ pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
     let RankAnswers { stacks, ras, .. } = &facts.asked;
     let ranks = |groups: &[&StackGroup]| groups.iter().map(|group| group.ranks.len()).sum::<usize>();
     let all = ranks(&stacks.iter().collect::<Vec<_>>());
-    let (waiting, others): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(|group| group.in_collective());
-    let told = match others.as_slice() {
-        // Most wait, so those elsewhere are what they wait for.
-        [odd, ..] if facts.asked.silent.is_empty() && ranks(&waiting) > ranks(&others) => {
+    let waits = |group: &&StackGroup| group.in_collective() || group.waits_for_device();
+    let (waiting, others): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(waits);
+    let odd = others.iter().find(|group| group.waits_for_data()).or(others.first());
+    // Most wait, so the few elsewhere are what they wait for. Frames of the interpreter do not tell where one stands.
+    let few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
+    let told = match odd {
+        Some(odd) if facts.asked.silent.is_empty() && few && stacks.iter().all(StackGroup::is_python) => {
             let word = if odd.waits_for_data() { "data-stall" } else { "collective-hang" };
             let who = named(odd);
             let what = if word == "data-stall" { "waits for data" } else { "stands elsewhere" };
-            let told = format!("{} of {all} processes wait in a collective, and {who} {what}", ranks(&waiting));
+            let device = if waiting.iter().all(|group| group.in_collective()) { "" } else { " or for their GPU" };
+            let told = format!("{} of {all} processes wait in a collective{device}, and {who} {what}", ranks(&waiting));
             Some(Cause::new(word, told, "stacks"))
         }
-        [odd, ..] if odd.waits_for_data() && odd.ranks.len() * 2 > all => {
+        Some(odd) if odd.waits_for_data() && odd.ranks.len() * 2 > all => {
             Some(Cause::new("data-stall", format!("{} of {all} processes wait for data", odd.ranks.len()), "stacks"))
         }
         _ => None,
@@ -63,7 +74,8 @@ pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
 /// Adds what the ranks told to a cause that was found in another way.
 #[must_use]
 pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
-    for group in facts.asked.stacks.iter().rev() {
+    // The smallest groups come first: they differ.
+    for group in facts.asked.stacks.iter().rev().take(PLACES) {
         cause = cause.and(format!("{}: {}", named(group), group.line()), "stacks");
     }
     let behind = facts.asked.ras.iter().flat_map(|report| &report.behind).take(NAMED);

@@ -153,6 +153,22 @@ fn ranks_tell_what_they_wait_for() {
         ..RankAnswers::default()
     };
     assert_eq!(told(1080, spread).2, "t hangs: 2 of 3 processes wait in a collective, and rank 0 stands elsewhere");
+    // Several elsewhere may wait for each other, and a function of the interpreter is no place.
+    let frames = |odd: &str| RankAnswers {
+        stacks: vec![group(&["0", "1", "2", "3", "4"], "all_reduce (c10d.py:25)"), group(&["5", "6"], odd)],
+        ..RankAnswers::default()
+    };
+    assert_eq!(told(1080, frames("save (checkpoint.py:3)")).0, Situation::Unknown);
+    assert_eq!(told(1080, stacks("_PyEval_EvalFrameDefault")).0, Situation::Unknown);
+    let device = RankAnswers {
+        stacks: vec![
+            group(&["rank 0", "rank 2"], "synchronize (torch/cuda/__init__.py:985)"),
+            group(&["rank 1"], "_next_data (dataloader.py:630)"),
+        ],
+        ..RankAnswers::default()
+    };
+    let device = told(1080, device).2;
+    assert_eq!(device, "t hangs: 2 of 3 processes wait in a collective or for their GPU, and rank 1 waits for data");
     // Where most stand elsewhere, nobody knows whom the one waits for.
     let few = RankAnswers {
         stacks: vec![group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"), group(&["rank 2"], "all_reduce (c10d.py:25)")],

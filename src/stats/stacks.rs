@@ -1,28 +1,36 @@
 //! Reads where the ranks of a job stand, from what `py-spy dump` or `gdb` print of their processes, and puts ranks that stand in the same
 //! place together. It knows nothing of how the ranks are asked.
 
-/// Words of frames in which a rank waits for others: collectives of torch and NCCL, and what waits for them.
-const COLLECTIVES: [&str; 11] = [
+/// Functions in which a rank waits for others, wherever they are defined.
+const COLLECTIVES: [&str; 9] = [
     "all_reduce",
     "allreduce",
     "all_gather",
     "allgather",
     "reduce_scatter",
-    "broadcast",
     "barrier",
     "all_to_all",
-    "ncclKernel",
-    "pg_nccl",
-    "cudaStreamSynchronize",
+    "batch_isend_irecv",
+    "_communicate",
 ];
+/// Words of functions below [`DISTRIBUTED`] in which a rank waits for others; elsewhere they mean other things.
+const EXCHANGES: [&str; 9] = ["reduce", "gather", "scatter", "broadcast", "barrier", "all_to_all", "send", "recv", "wait"];
+const DISTRIBUTED: &str = "torch/distributed/";
+/// Words of frames in which a rank waits for its own device, which may be in a collective.
+const DEVICE: [&str; 1] = ["synchronize (torch/cuda/"];
 /// Words of frames in which a rank waits for data.
 const DATA: [&str; 3] = ["_next_data", "_try_get_data", "torch/utils/data/"];
-/// Words of processes that only look after others: workers of data loaders, and torchrun.
-const HELPERS: [&str; 4] = [
+/// Words of processes that only look after others: workers of data loaders and compilers, and launchers.
+const HELPERS: [&str; 9] = [
     "torch/utils/data/_utils/worker.py",
     "torch/distributed/elastic/agent/",
     "torch/distributed/launcher/",
+    "join (torch/multiprocessing/spawn.py",
+    "torch/_inductor/compile_worker/",
+    "accelerate/commands/launch.py",
+    "deepspeed/launcher/",
     "multiprocessing/resource_tracker.py",
+    "multiprocessing/forkserver.py",
 ];
 /// Frames by which processes are compared and that are told.
 const TOLD: usize = 3;
@@ -49,8 +57,24 @@ pub(crate) struct StackGroup {
 impl StackGroup {
     #[must_use]
     pub(crate) fn in_collective(&self) -> bool {
-        // Further out, a name may only tell what a program is about.
-        has(&self.frames[..self.frames.len().min(INNER)], &COLLECTIVES)
+        self.inner().iter().any(|frame| is_collective(frame))
+    }
+
+    /// Returns true for ranks that wait for their device. Whether it computes or waits for others is not told.
+    #[must_use]
+    pub(crate) fn waits_for_device(&self) -> bool {
+        has(self.inner(), &DEVICE)
+    }
+
+    /// Returns true where the frames tell files of Python. What `gdb` prints tells functions of the interpreter only.
+    #[must_use]
+    pub(crate) fn is_python(&self) -> bool {
+        self.frames.iter().any(|frame| frame.contains(" ("))
+    }
+
+    /// Further out, a name may only tell what a program is about.
+    fn inner(&self) -> &[String] {
+        &self.frames[..self.frames.len().min(INNER)]
     }
 
     #[must_use]
@@ -63,6 +87,12 @@ impl StackGroup {
     pub(crate) fn line(&self) -> String {
         self.frames.iter().take(TOLD).map(|frame| short(frame)).collect::<Vec<_>>().join(" ← ")
     }
+}
+
+fn is_collective(frame: &str) -> bool {
+    let (function, place) = frame.split_once(" (").unwrap_or((frame, ""));
+    let plain = function.rsplit('.').next().unwrap_or(function);
+    COLLECTIVES.contains(&plain) || (place.starts_with(DISTRIBUTED) && EXCHANGES.iter().any(|word| plain.contains(word)))
 }
 
 fn has(frames: &[String], words: &[&str]) -> bool {
@@ -111,7 +141,8 @@ pub(crate) fn read(text: &str) -> Vec<Stack> {
 fn of_gdb(numbered: &str) -> Option<String> {
     let (_, told) = numbered.split_once(char::is_whitespace)?;
     let told = told.trim_start();
-    let function = told.split_once(" in ").map_or(told, |(_, function)| function);
+    // A frame without an address is one that was inlined.
+    let function = if told.starts_with("0x") { told.split_once(" in ")?.1 } else { told };
     Some(function.split_whitespace().next()?.to_owned())
 }
 
@@ -157,6 +188,34 @@ mod tests {
         let stacks = read(gdb);
         assert_eq!(stacks, [Stack { process: 7, frames: vec!["cudaStreamSynchronize".to_owned(), "main".to_owned()] }]);
         assert_eq!(read("py-spy: Permission Denied\n"), []);
+        let launcher = PY_SPY.replace("step (train.py:12)", "launch_command (accelerate/commands/launch.py:1198)");
+        assert_eq!(read(&launcher), []);
+    }
+
+    #[test]
+    fn waiting_is_told_by_functions_and_not_by_folders() {
+        let group = |frame: &str| StackGroup { ranks: Vec::new(), frames: vec![frame.to_owned()] };
+        for frame in [
+            "recv (torch/distributed/distributed_c10d.py:2470)",
+            "_broadcast_coalesced (torch/distributed/utils.py:12)",
+            "_communicate (megatron/core/pipeline_parallel/p2p_communication.py:300)",
+            "barrier (accelerate/state.py:7)",
+        ] {
+            assert!(group(frame).in_collective(), "{frame}");
+        }
+        for frame in [
+            "broadcast_to (numpy/lib/_stride_tricks_impl.py:2)",
+            "save (/work/barrier/all_reduce/train.py:3)",
+            "recv (multiprocessing/connection.py:250)",
+            "wait (threading.py:331)",
+        ] {
+            assert!(!group(frame).in_collective(), "{frame}");
+        }
+        let device = group("synchronize (torch/cuda/__init__.py:985)");
+        assert!(device.waits_for_device() && !device.in_collective());
+        assert!(!group("ncclAllReduce").is_python());
+        assert_eq!(of_gdb("2  0x00007f1 in ncclAllReduce () from /lib/libnccl.so").as_deref(), Some("ncclAllReduce"));
+        assert_eq!(of_gdb("3  read_in in () at a.c:1").as_deref(), Some("read_in"));
     }
 
     #[test]
@@ -170,6 +229,7 @@ mod tests {
         assert_eq!(groups.iter().map(|group| group.ranks.join(" ")).collect::<Vec<_>>(), ["rank 1 rank 2", "rank 0"]);
         assert!(groups[0].in_collective() && !groups[0].waits_for_data());
         assert!(groups[1].waits_for_data() && !groups[1].in_collective());
+        assert!(groups.iter().all(StackGroup::is_python));
         assert_eq!(groups[0].line(), "all_reduce (distributed_c10d.py:2501) ← step (train.py:12) ← <module> (train.py:40)");
     }
 }
