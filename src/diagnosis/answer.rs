@@ -45,8 +45,8 @@ pub(crate) struct Answer {
     pub causes: Vec<Cause>,
     /// When it starts, for one that waits for room.
     pub start: Option<StartForecast>,
-    /// Where its ranks stand, when they were asked.
-    pub stacks: Vec<StackGroup>,
+    /// Where its ranks stand; `None` when they were not asked.
+    pub stacks: Option<Vec<StackGroup>>,
     pub not_evaluated: Vec<String>,
     pub coverage: Coverage,
 }

@@ -54,8 +54,10 @@ pub(crate) struct Facts<'f> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RankAnswers {
     pub ras: Option<RasReport>,
-    /// Where they stand; empty when nobody asked.
-    pub stacks: Vec<StackGroup>,
+    /// Where they stand; `None` when nobody asked, or the job does not run.
+    pub stacks: Option<Vec<StackGroup>>,
+    /// Pods whose stacks are not known, or not all of them.
+    pub unread: usize,
     /// What was asked and not answered, and why.
     pub silent: Vec<String>,
 }
@@ -133,6 +135,14 @@ pub(crate) struct ClaimFact {
 
 /// Seconds for which the API server keeps events unless it is told otherwise (kube-apiserver, `--event-ttl`).
 const EVENTS_KEPT: i64 = 3600;
+
+impl RankAnswers {
+    /// Returns where the ranks stand, as far as they told.
+    #[must_use]
+    pub(super) fn places(&self) -> &[StackGroup] {
+        self.stacks.as_deref().unwrap_or_default()
+    }
+}
 
 impl Facts<'_> {
     /// Returns the name of the job as commands take it.

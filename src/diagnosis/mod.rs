@@ -73,7 +73,7 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
     answer.coverage = Coverage { nodes: facts.known_nodes(), events: facts.events_word() };
     answer.sentence = match running::silence(facts) {
         Some(silence) if answer.situation == Situation::Unknown => {
-            answer.not_evaluated.extend(facts.asked.stacks.is_empty().then(|| running::unasked(facts)));
+            answer.not_evaluated.extend(facts.asked.places().is_empty().then(|| running::unasked(facts)));
             format!("{} logged {silence}; nothing that was seen tells why", job.name)
         }
         _ => answer::sentence(&job.name, &state, &answer),

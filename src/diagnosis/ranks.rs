@@ -2,7 +2,7 @@
 //! wait for where the metrics do not, and adds to what they tell.
 
 use super::answer::Cause;
-use super::facts::{Facts, RankAnswers};
+use super::facts::Facts;
 use crate::stats::stacks::StackGroup;
 
 /// Ranks that a line names.
@@ -16,11 +16,21 @@ const PLACES: usize = 4;
 #[must_use]
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     let report = facts.asked.ras.as_ref()?;
-    let first = report.missing.first()?;
-    let more = if report.missing.len() > 1 { format!(" and {} more", report.missing.len() - 1) } else { String::new() };
-    let state = if report.is_dead { "has been given up" } else { "does not answer" };
-    let told = format!("process {} on {} (GPU {}){more} {state}, says NCCL", first.process, first.node, first.gpus);
+    let (processes, state, states) = if report.dead.is_empty() {
+        (&report.missing, "does not answer", "do not answer")
+    } else {
+        (&report.dead, "has been given up", "have been given up")
+    };
+    let first = processes.first()?;
+    let state = match processes.len() - 1 {
+        0 => state.to_owned(),
+        more => format!("and {more} more {states}"),
+    };
+    let told = format!("process {} on {} (GPU {}) {state}, says NCCL", first.process, first.node, first.gpus);
     let mut cause = Cause::new("rank-missing", told, "ras");
+    if !report.dead.is_empty() && !report.missing.is_empty() {
+        cause = cause.and(format!("{} more do not answer", report.missing.len()), "ras");
+    }
     if !report.missing_ranks.is_empty() {
         let ranks: Vec<String> = report.missing_ranks.iter().take(NAMED).map(ToString::to_string).collect();
         let more = report.missing_ranks.len().saturating_sub(NAMED);
@@ -36,7 +46,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
 /// Returns why a job without progress stands still, as far as its ranks tell.
 #[must_use]
 pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
-    let RankAnswers { stacks, ras, .. } = &facts.asked;
+    let stacks = facts.asked.places();
     let ranks = |groups: &[&StackGroup]| groups.iter().map(|group| group.ranks.len()).sum::<usize>();
     let all = ranks(&stacks.iter().collect::<Vec<_>>());
     let waits = |group: &&StackGroup| group.in_collective() || group.waits_for_device();
@@ -45,7 +55,7 @@ pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
     // Most wait, so the few elsewhere are what they wait for. Frames of the interpreter do not tell where one stands.
     let few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
     let told = match odd {
-        Some(odd) if facts.asked.silent.is_empty() && few && stacks.iter().all(StackGroup::is_python) => {
+        Some(odd) if facts.asked.unread == 0 && few && stacks.iter().all(StackGroup::is_python) => {
             let word = if odd.waits_for_data() { "data-stall" } else { "collective-hang" };
             let who = named(odd);
             let what = if word == "data-stall" { "waits for data" } else { "stands elsewhere" };
@@ -58,13 +68,16 @@ pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
         }
         _ => None,
     };
-    let behind = ras.as_ref().and_then(|report| report.behind.first());
+    let behind = facts.asked.ras.as_ref().and_then(|report| report.behind.first());
     let found = told.or_else(|| {
         let one = behind?;
-        let process = &one.process;
+        let process = one.process.as_ref().map(|process| format!(" (process {} on {})", process.process, process.node));
         let told = format!(
-            "rank {} of its communicator (process {} on {}) has launched {} operations, others {}",
-            one.rank, process.process, process.node, one.operations, one.most
+            "rank {} of its communicator{} has launched {} operations, others {}",
+            one.rank,
+            process.unwrap_or_default(),
+            one.operations,
+            one.most
         );
         Some(Cause::new("collective-hang", told, "ras"))
     })?;
@@ -75,8 +88,13 @@ pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
 #[must_use]
 pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
     // The smallest groups come first: they differ.
-    for group in facts.asked.stacks.iter().rev().take(PLACES) {
+    let places = facts.asked.places();
+    for group in places.iter().rev().take(PLACES) {
         cause = cause.and(format!("{}: {}", named(group), group.line()), "stacks");
+    }
+    if places.len() > PLACES {
+        let more = places.len() - PLACES;
+        cause = cause.and(format!("and {more} more {}", if more == 1 { "place" } else { "places" }), "stacks");
     }
     let behind = facts.asked.ras.iter().flat_map(|report| &report.behind).take(NAMED);
     for one in behind.filter(|_| cause.evidence.first().is_none_or(|first| first.seen_in != "ras")).collect::<Vec<_>>() {

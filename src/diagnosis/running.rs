@@ -18,8 +18,9 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let silence = silence(facts);
     if facts.job.kind == JobKind::Training
         && !moves
-        // A single answer without them may come too late.
-        && (stalled.is_some() || facts.asked.ras.as_ref().is_some_and(|report| report.is_dead))
+        // A single answer without them may come too late, and a process that was given up may have had no rank any more.
+        && (stalled.is_some()
+            || facts.asked.ras.as_ref().is_some_and(|report| !report.dead.is_empty() && !report.missing_ranks.is_empty()))
         && let Some(missing) = ranks::missing(facts)
     {
         return Some((Situation::Stuck, vec![with(ranks::with_ranks(facts, missing), silence)]));
@@ -99,7 +100,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     if let Some((at, line)) = &running.last_line {
         cause = cause.and(format!("its log ends with «{}»", line.trim()), "logs").at(*at);
     }
-    if facts.asked.stacks.is_empty() { cause.helps("see where its ranks stand", Some(stacks(facts))) } else { cause }
+    if facts.asked.places().is_empty() { cause.helps("see where its ranks stand", Some(stacks(facts))) } else { cause }
 }
 
 /// Returns the command that asks the ranks.

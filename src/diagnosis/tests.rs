@@ -136,7 +136,7 @@ fn ranks_tell_what_they_wait_for() {
         frames: vec![frame.to_owned()],
     };
     let stacks = |odd: &str| RankAnswers {
-        stacks: vec![group(&["rank 0", "rank 2"], "all_reduce (c10d.py:25)"), group(&["rank 1"], odd)],
+        stacks: Some(vec![group(&["rank 0", "rank 2"], "all_reduce (c10d.py:25)"), group(&["rank 1"], odd)]),
         ..RankAnswers::default()
     };
     let data = told(1080, stacks("_next_data (dataloader.py:630)"));
@@ -145,39 +145,44 @@ fn ranks_tell_what_they_wait_for() {
     assert_eq!(told(1080, stacks("save (checkpoint.py:3)")).1, Some("collective-hang"));
     // Those that wait may do so in several places, and the odd one may be the first.
     let spread = RankAnswers {
-        stacks: vec![
+        stacks: Some(vec![
             group(&["rank 0"], "save (checkpoint.py:3)"),
             group(&["rank 1"], "barrier (c10d.py:40)"),
             group(&["rank 2"], "all_reduce (c10d.py:25)"),
-        ],
+        ]),
         ..RankAnswers::default()
     };
     assert_eq!(told(1080, spread).2, "t hangs: 2 of 3 processes wait in a collective, and rank 0 stands elsewhere");
     // Several elsewhere may wait for each other, and a function of the interpreter is no place.
     let frames = |odd: &str| RankAnswers {
-        stacks: vec![group(&["0", "1", "2", "3", "4"], "all_reduce (c10d.py:25)"), group(&["5", "6"], odd)],
+        stacks: Some(vec![group(&["0", "1", "2", "3", "4"], "all_reduce (c10d.py:25)"), group(&["5", "6"], odd)]),
         ..RankAnswers::default()
     };
     assert_eq!(told(1080, frames("save (checkpoint.py:3)")).0, Situation::Unknown);
     assert_eq!(told(1080, stacks("_PyEval_EvalFrameDefault")).0, Situation::Unknown);
     let device = RankAnswers {
-        stacks: vec![
+        stacks: Some(vec![
             group(&["rank 0", "rank 2"], "synchronize (torch/cuda/__init__.py:985)"),
             group(&["rank 1"], "_next_data (dataloader.py:630)"),
-        ],
+        ]),
         ..RankAnswers::default()
     };
     let device = told(1080, device).2;
     assert_eq!(device, "t hangs: 2 of 3 processes wait in a collective or for their GPU, and rank 1 waits for data");
     // Where most stand elsewhere, nobody knows whom the one waits for.
     let few = RankAnswers {
-        stacks: vec![group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"), group(&["rank 2"], "all_reduce (c10d.py:25)")],
+        stacks: Some(vec![group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"), group(&["rank 2"], "all_reduce (c10d.py:25)")]),
         ..RankAnswers::default()
     };
     let few = told(1080, few);
     assert_eq!(few.0, Situation::Unknown);
     assert_eq!(few.2, "t logged no step for 1080 s; a step takes 9 s; nothing that was seen tells why");
     assert_eq!(told(1080, RankAnswers::default()).0, Situation::Unknown);
+    // A rank that did not tell where it stands may be the one; that NCCL did not answer changes nothing.
+    let unread = RankAnswers { unread: 1, ..stacks("save (checkpoint.py:3)") };
+    assert_eq!(told(1080, unread).0, Situation::Unknown);
+    let silent = vec!["RAS of NCCL: t-0 did not answer".to_owned()];
+    assert_eq!(told(1080, RankAnswers { silent, ..stacks("save (checkpoint.py:3)") }).1, Some("collective-hang"));
     // One that goes on waits in collectives all the time.
     assert_eq!(told(5, stacks("save (checkpoint.py:3)")).0, Situation::Fine);
     let ras =

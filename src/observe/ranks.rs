@@ -38,23 +38,36 @@ const LARGEST: usize = 4 << 20;
 const REASONS: usize = 3;
 const LONGEST: usize = 160;
 
-/// Prints the stacks of all Python processes of a container.
-const STACKS: &str = r#"tool=
+/// Prints the stacks of the Python processes of a container that are ranks: a launcher told them theirs, or they hold a GPU. Variables of
+/// debuginfod would make `gdb` download symbols.
+const STACKS: &str = r#"unset DEBUGINFOD_URLS
+tool=
 command -v py-spy >/dev/null 2>&1 && tool=py-spy || { command -v gdb >/dev/null 2>&1 && tool=gdb; }
 [ -n "$tool" ] || { echo 'neither py-spy nor gdb is in its image' >&2; exit 127; }
+within=
+command -v timeout >/dev/null 2>&1 && within='timeout 10'
 code=0
 for folder in /proc/[0-9]*; do
   process=${folder#/proc/}
-  case "$(readlink "$folder/exe" 2>/dev/null)" in *python*) ;; *) continue ;; esac
-  if [ "$tool" = py-spy ]; then py-spy dump --pid "$process" || code=$?
-  else echo "Process $process:"; gdb -p "$process" -batch -ex 'thread apply all bt 16' 2>/dev/null || code=$?; fi
+  exe=$(readlink "$folder/exe" 2>/dev/null) || continue
+  case "${exe##*/}" in python*|pypy*) ;; *) continue ;; esac
+  case "$(tr '\0' ' ' 2>/dev/null < "$folder/environ")" in
+    RANK=*|LOCAL_RANK=*|*' RANK='*|*' LOCAL_RANK='*) ;;
+    *) case "$(ls -l "$folder/fd" 2>/dev/null)" in */dev/nvidia[0-9]*|*/dev/kfd*) ;; *) continue ;; esac ;;
+  esac
+  if [ "$tool" = py-spy ]; then $within py-spy dump --pid "$process" || code=$?
+  else
+    said=$($within gdb -p "$process" -batch -ex 'thread apply all bt 16' 2>&1)
+    case "$said" in *'#0'*) echo "Process $process:"; echo "$said" ;; *) echo "$said" >&2; code=1 ;; esac
+  fi
 done
 exit $code"#;
 
 /// Asks the ranks of a job that run.
 pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questions) -> RankAnswers {
     let mut answers = RankAnswers::default();
-    let pods: Vec<&Pod> = job.current_pods().into_iter().filter(|pod| pod.phase == PodPhase::Running && !pod.deleting).collect();
+    let current = job.current_pods();
+    let pods: Vec<&Pod> = current.iter().filter(|pod| pod.phase == PodPhase::Running && !pod.deleting).copied().collect();
     if pods.len() > STACKS_READ && questions.stacks {
         answers.silent.push(format!(
             "stacks of {}: only {STACKS_READ} pods are asked",
@@ -70,28 +83,26 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
     if questions.stacks {
         let dumps = pods.iter().take(STACKS_READ).map(|pod| async move { (*pod, dump(connection, job, pod).await) });
         let dumps: Vec<_> = stream::iter(dumps).buffered(AT_ONCE).collect().await;
+        answers.unread = current.len();
         let mut found = Vec::new();
         let mut silent: Vec<(String, Vec<String>)> = Vec::new();
-        for (pod, dump) in dumps {
+        for (pod, (text, failure)) in dumps {
             let who = pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
-            let why = match dump.map(|text| stacks::read(&text)) {
-                Ok(read) if read.is_empty() => "no process of Python".to_owned(),
-                Ok(read) => {
-                    let several = read.len() > 1;
-                    let name = |stack: &stacks::Stack| {
-                        if several { format!("{who} (process {})", stack.process) } else { who.clone() }
-                    };
-                    found.extend(read.into_iter().map(|stack| (name(&stack), stack)));
-                    continue;
-                }
-                Err(why) => why,
+            let read = stacks::read(&text);
+            let (is_empty, several) = (read.is_empty(), read.len() > 1);
+            let name = |stack: &stacks::Stack| if several { format!("{who} (process {})", stack.process) } else { who.clone() };
+            found.extend(read.into_iter().map(|stack| (name(&stack), stack)));
+            let Some(why) = failure.or_else(|| is_empty.then(|| "no Python process that is a rank or holds a GPU".to_owned()))
+            else {
+                answers.unread -= 1;
+                continue;
             };
             match silent.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, ranks)) => ranks.push(who),
                 None => silent.push((why, vec![who])),
             }
         }
-        answers.stacks = stacks::group(found);
+        answers.stacks = Some(stacks::group(found));
         let more = silent.len().saturating_sub(REASONS);
         let told = silent.into_iter().take(REASONS).map(|(why, ranks)| match ranks.as_slice() {
             [one] => format!("stack of {one}: {why}"),
@@ -103,9 +114,10 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
     answers
 }
 
-/// Asks the first pod that answers.
+/// Asks the first pod that answers and reaches most processes; else the one that reaches most of those asked is believed.
 async fn ras(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<ras::RasReport, String> {
     let mut last = "no pod of it runs".to_owned();
+    let mut best: Option<ras::RasReport> = None;
     for pod in pods.iter().take(RAS_TRIED) {
         let asking = connection.beside_pod(&job.namespace, &pod.name, RAS_PORT, question);
         let answer = match tokio::time::timeout(RAS_WITHIN, asking).await {
@@ -120,12 +132,17 @@ async fn ras(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<ras::R
             }
         };
         match answer.as_deref().map(ras::read) {
-            Ok(Some(report)) => return Ok(report),
+            Ok(Some(report)) if report.reaches_most() => return Ok(report),
+            Ok(Some(report)) => {
+                if best.as_ref().is_none_or(|known| report.unreached() < known.unreached()) {
+                    best = Some(report);
+                }
+            }
             Ok(None) => last = format!("{} answers at port {RAS_PORT}, and not as NCCL 2.24 or later does", pod.name),
             Err(error) => last = format!("{}: {error}", pod.name),
         }
     }
-    Err(last)
+    best.ok_or(last)
 }
 
 /// Sends the question and reads to the end of the answer.
@@ -137,8 +154,8 @@ async fn question(address: String) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Returns what the tool in a container prints; else why there is nothing.
-async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> Result<String, String> {
+/// Returns what the tool in a container printed, and why it is not everything.
+async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<String>) {
     let command = ["sh", "-c", STACKS].map(ToOwned::to_owned);
     let call = ExecRequest {
         namespace: &job.namespace,
@@ -148,42 +165,40 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> Result<String, S
         stdin: false,
         tty: false,
     };
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
     let running = async {
         let session = connection.start(&call).await.map_err(|failure| failure.to_string())?;
         let (_sender, input) = mpsc::channel(1);
-        let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let end = session
-            .run(input, |stream, bytes| {
-                let kept = if stream == SessionStream::Err { &mut errors } else { &mut out };
-                kept.extend_from_slice(bytes);
-                out.len() + errors.len() < LARGEST
-            })
-            .await;
-        let text = String::from_utf8_lossy(&out).into_owned();
-        match end {
-            // One process that cannot be read leaves the others.
-            SessionEnd::Exit(_) | SessionEnd::Unread if !text.trim().is_empty() => Ok(text),
-            SessionEnd::Refused(told) => Err(told),
-            SessionEnd::Exit(0) | SessionEnd::Unread => Ok(text),
-            SessionEnd::Broken => Err("the connection broke off".to_owned()),
-            SessionEnd::Exit(code) => {
-                Err(reason(&String::from_utf8_lossy(&errors)).unwrap_or_else(|| format!("exit code {code}")))
-            }
-        }
+        let end = session.run(input, |stream, bytes| {
+            let kept = if stream == SessionStream::Err { &mut errors } else { &mut out };
+            kept.extend_from_slice(bytes);
+            out.len() + errors.len() < LARGEST
+        });
+        Ok::<SessionEnd, String>(end.await)
     };
-    tokio::time::timeout(STACKS_WITHIN, running)
-        .await
-        .unwrap_or_else(|_| Err(format!("no answer within {} s", STACKS_WITHIN.as_secs())))
+    let end = tokio::time::timeout(STACKS_WITHIN, running).await;
+    let failure = match end {
+        Ok(Ok(SessionEnd::Exit(0))) => None,
+        Ok(Ok(SessionEnd::Exit(code))) => {
+            Some(reason(&String::from_utf8_lossy(&errors)).unwrap_or_else(|| format!("exit code {code}")))
+        }
+        Ok(Ok(SessionEnd::Unread)) => Some(format!("more than {} MiB of them", LARGEST >> 20)),
+        Ok(Ok(SessionEnd::Broken)) => Some("the connection broke off".to_owned()),
+        Ok(Ok(SessionEnd::Refused(told)) | Err(told)) => Some(told.chars().take(LONGEST).collect()),
+        Err(_) => Some(format!("no answer within {} s", STACKS_WITHIN.as_secs())),
+    };
+    (String::from_utf8_lossy(&out).into_owned(), failure)
 }
 
-/// Returns the last line of what a tool wrote to stderr, in words for a container.
+/// Returns what a tool wrote to stderr, in words for a container: that it may not look, else its last line.
 fn reason(errors: &str) -> Option<String> {
-    let last = errors.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-    // It advises to use sudo.
-    if last.starts_with("Permission Denied") {
-        return Some("py-spy may not read its processes: the container lacks SYS_PTRACE".to_owned());
+    const DENIED: [&str; 3] = ["permission denied", "operation not permitted", "ptrace"];
+    let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
+    // Their advice is to use sudo.
+    if lines.clone().any(|line| DENIED.iter().any(|word| line.to_ascii_lowercase().contains(word))) {
+        return Some("its processes may not be read: the container lacks SYS_PTRACE".to_owned());
     }
-    Some(last.chars().take(LONGEST).collect())
+    lines.next_back().map(|last| last.chars().take(LONGEST).collect())
 }
 
 #[cfg(test)]
@@ -193,7 +208,9 @@ mod tests {
     #[test]
     fn what_a_tool_says_is_told_in_words_for_a_container() {
         let told = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
-        assert_eq!(reason(told).unwrap(), "py-spy may not read its processes: the container lacks SYS_PTRACE");
+        let denied = "its processes may not be read: the container lacks SYS_PTRACE";
+        assert_eq!(reason(told).unwrap(), denied);
+        assert_eq!(reason("Could not attach to process.\nptrace: Operation not permitted.\nNo stack.\n").unwrap(), denied);
         assert_eq!(reason("one\n\n two \n").unwrap(), "two");
         assert_eq!(reason(&"x".repeat(4000)).unwrap().len(), LONGEST);
         assert_eq!(reason("\n"), None);

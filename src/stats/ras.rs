@@ -12,14 +12,30 @@ use regex::{Captures, Regex};
 pub(crate) struct RasReport {
     /// `2.27.3`
     pub version: String,
-    /// Processes that do not answer.
+    /// Processes of the job; `None` where the summary tells none.
+    pub processes: Option<u64>,
+    /// Processes that RAS has given up, after a minute of trying.
+    pub dead: Vec<RasProcess>,
+    /// Further processes that do not answer.
     pub missing: Vec<RasProcess>,
-    /// Ranks of a communicator of which nothing is known, in its own count.
+    /// Ranks of which nothing is known, of the first communicator that lacks some, in its own count.
     pub missing_ranks: Vec<u32>,
-    /// True where RAS has given a process up, after a minute of trying.
-    pub is_dead: bool,
     /// Ranks that have launched fewer operations than others. While ranks communicate, a few are always behind.
     pub behind: Vec<RankBehind>,
+}
+
+impl RasReport {
+    /// Returns how many processes RAS does not reach.
+    #[must_use]
+    pub(crate) fn unreached(&self) -> usize {
+        self.dead.len() + self.missing.len()
+    }
+
+    /// Returns false where the process that was asked may itself be the one that is cut off.
+    #[must_use]
+    pub(crate) fn reaches_most(&self) -> bool {
+        self.processes.is_none_or(|all| (self.unreached() as u64) * 2 < all)
+    }
 }
 
 /// A process, as RAS names it.
@@ -39,7 +55,8 @@ pub(crate) struct RankBehind {
     pub operations: u64,
     /// The most that a rank of its communicator has launched.
     pub most: u64,
-    pub process: RasProcess,
+    /// `None` where RAS has lost it.
+    pub process: Option<RasProcess>,
 }
 
 /// What the lines below a heading are about.
@@ -51,13 +68,15 @@ enum Section {
     Other,
 }
 
-const PROCESS: &str = r"(?:managed by process (?P<pid>\d+) on node (?P<node>\S+))";
+/// The end of a line about a rank; `[process information not found]` is one without a process.
+const OF_RANK: &str =
+    r" -- (?:GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? managed by process (?P<pid>\d+) on node (?P<node>\S+))?";
 
 static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     [
         r"^Process (?P<pid>\d+) on node (?P<node>\S+) managing GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))?".to_owned(),
-        format!(r"^Rank (?P<rank>\d+) -- GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? {PROCESS}"),
-        format!(r"^Rank (?P<rank>\d+) has (?:launched up to operation (?P<count>\d+)|not launched any operations) -- GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? {PROCESS}"),
+        format!(r"^Rank (?P<rank>\d+){OF_RANK}"),
+        format!(r"^Rank (?P<rank>\d+) has (?:launched up to operation (?P<count>\d+)|not launched any operations){OF_RANK}"),
         r"^\d+ ranks have (?:launched up to operation (?P<count>\d+)|not launched any operations)".to_owned(),
     ]
     .map(|pattern| Regex::new(&pattern).expect("the patterns are tested"))
@@ -71,29 +90,40 @@ pub(crate) fn read(text: &str) -> Option<RasReport> {
     let mut section = Section::Other;
     let (mut count, mut most) = (0, 0);
     let mut counted: Vec<RankBehind> = Vec::new();
+    let (mut after_total, mut incomplete) = (false, 0);
     let [process, rank, one, several] = &*LINES;
     for line in text.lines() {
         let told = line.trim();
+        // Below a heading of five columns: nodes, processes per node, GPUs per process, processes, GPUs.
+        if std::mem::replace(&mut after_total, told.starts_with("(total)")) {
+            report.processes = told.split_whitespace().nth(3).and_then(|number| number.parse().ok());
+        }
         if !line.starts_with(' ') && !told.is_empty() {
             report.behind.extend(settled(&mut counted, most));
             (count, most) = (0, 0);
             section = match told {
                 "DEAD" => Section::Dead,
                 "INCOMPLETE" => Section::Missing,
-                _ if told.starts_with('#') && told.ends_with(" INCOMPLETE") => Section::Missing,
+                _ if told.starts_with('#') && told.ends_with(" INCOMPLETE") => {
+                    incomplete += 1;
+                    Section::Missing
+                }
                 _ => Section::Other,
             };
-            report.is_dead |= section == Section::Dead;
         } else if told.starts_with("Communicator ranks have different") {
             report.behind.extend(settled(&mut counted, most));
             (count, most) = (0, 0);
             section = if told.ends_with("operation counts") { Section::Counts } else { Section::Other };
         } else if let Some(found) = process.captures(told) {
-            let process = process_of(&found);
-            if matches!(section, Section::Dead | Section::Missing) && !report.missing.contains(&process) {
-                report.missing.push(process);
+            let list = match section {
+                Section::Dead => Some(&mut report.dead),
+                Section::Missing => Some(&mut report.missing),
+                _ => None,
+            };
+            if let Some((list, process)) = list.zip(process_of(&found)).filter(|(list, process)| !list.contains(process)) {
+                list.push(process);
             }
-        } else if let Some(ranks) = told.strip_prefix("The missing rank") {
+        } else if let Some(ranks) = told.strip_prefix("The missing rank").filter(|_| incomplete == 1) {
             let ranks = ranks.trim_start_matches(['s', ':']).split([',', ' ']);
             report.missing_ranks.extend(ranks.filter_map(|rank| rank.parse::<u32>().ok()));
         } else if let Some(found) = one.captures(told).filter(|_| section == Section::Counts) {
@@ -108,12 +138,14 @@ pub(crate) fn read(text: &str) -> Option<RasReport> {
                 Section::Counts => {
                     counted.push(RankBehind { rank, operations: count, most: 0, process: process_of(&found) });
                 }
-                Section::Missing => report.missing_ranks.push(rank),
+                // Another communicator counts its ranks in another way.
+                Section::Missing if incomplete == 1 => report.missing_ranks.push(rank),
                 _ => {}
             }
         }
     }
     report.behind.extend(settled(&mut counted, most));
+    report.missing.retain(|process| !report.dead.contains(process));
     report.missing_ranks.sort_unstable();
     report.missing_ranks.dedup();
     Some(report)
@@ -132,9 +164,9 @@ fn rank_number(found: &Captures<'_>) -> Option<u32> {
     found.name("rank")?.as_str().parse().ok()
 }
 
-fn process_of(found: &Captures<'_>) -> RasProcess {
-    let text = |name| found.name(name).map_or(String::new(), |text| text.as_str().to_owned());
-    RasProcess { process: number(found, "pid"), node: text("node"), gpus: text("gpus") }
+fn process_of(found: &Captures<'_>) -> Option<RasProcess> {
+    let text = |name| Some(found.name(name)?.as_str().to_owned());
+    Some(RasProcess { process: text("pid")?.parse().ok()?, node: text("node")?, gpus: text("gpus")? })
 }
 
 #[cfg(test)]
@@ -170,7 +202,21 @@ mod tests {
             "INCOMPLETE\n  Missing communicator data from 1 job process",
             "DEAD\n  1 job process is considered dead (unreachable via the RAS network)",
         );
-        assert_eq!(read(&dead), Some(RasReport { is_dead: true, ..expected }));
+        let given_up = RasReport { dead: expected.missing.clone(), missing: Vec::new(), ..expected.clone() };
+        assert_eq!(read(&dead), Some(given_up.clone()));
+        // What has been given up does not answer either, and the number that NVML has for a device is not its name.
+        let both = dead.replace("managing GPU 5", "managing GPU 5 (NVML 3)").replace(
+            "#0-0",
+            "INCOMPLETE\n  Missing communicator data from 1 job process\n  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n#0-0",
+        );
+        assert_eq!(read(&both), Some(given_up));
+        let second = format!("{stopped}#1-0 (78db921d1c117b4a) INCOMPLETE\n  The missing ranks: 2, 5\n");
+        assert_eq!(read(&second).unwrap().missing_ranks, [21], "the ranks of another communicator are others");
+        let summary = "Job summary\n===========\n\n  Nodes  Processes         GPUs  Processes     GPUs\n(total)   per node  per \
+                       process    (total)  (total)\n      4        7-8            1         2       31\n\n";
+        let cut_off = read(&stopped.replace("Errors\n", &format!("{summary}Errors\n"))).unwrap();
+        assert_eq!((cut_off.processes, cut_off.reaches_most()), (Some(2), false));
+        assert!(read(&stopped).unwrap().reaches_most());
         let verbose = stopped.replace("  The missing rank: 21", "  Rank 7 -- GPU 3 managed by process 3748990 on node node1");
         assert_eq!(read(&verbose).unwrap().missing_ranks, [7]);
     }
@@ -187,11 +233,17 @@ mod tests {
         );
         let behind = read(&text).unwrap().behind;
         let told: Vec<(u32, u64, u64, &str)> =
-            behind.iter().map(|one| (one.rank, one.operations, one.most, one.process.node.as_str())).collect();
+            behind.iter().map(|one| (one.rank, one.operations, one.most, one.process.as_ref().unwrap().node.as_str())).collect();
         assert_eq!(told, [(0, 6649, 6650, "172.16.64.210"), (2, 6649, 6650, "172.16.64.210"), (7, 60, 64, "node1")]);
         // The one that is ahead of all others is not behind.
         let ahead = text.replace("operation 60 --", "operation 70 --");
         assert_eq!(read(&ahead).unwrap().behind.len(), 2);
+        // A rank counts where its process is not known.
+        let lost = text.replace(
+            "operation 60 -- GPU 3 managed by process 1650386 on node node1",
+            "operation 60 -- [process information not found]",
+        );
+        assert_eq!(read(&lost).unwrap().behind[2], RankBehind { rank: 7, operations: 60, most: 64, process: None });
     }
 
     #[test]

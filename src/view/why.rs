@@ -29,9 +29,9 @@ pub(crate) struct WhyItem<'a> {
     causes: Vec<CauseItem>,
     /// `null` for one that does not wait for room, and without a history.
     start: Option<StartItem>,
-    /// Ranks that stand in the same place; `null` when they were not asked: `--stacks`.
+    /// Ranks that stand in the same place, empty when none told; `null` when they were not asked: `--stacks`.
     stacks: Option<Vec<StackItem>>,
-    not_evaluated: &'a [String],
+    not_evaluated: Vec<String>,
     coverage: CoverageItem,
 }
 
@@ -125,16 +125,17 @@ pub(crate) fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
         sentence: cut(&answer.sentence),
         causes: answer.causes.iter().map(cause_item).collect(),
         start: answer.start.as_ref().map(start_item),
-        stacks: (!answer.stacks.is_empty()).then(|| answer.stacks.iter().take(STACKS).map(stack_item).collect()),
-        not_evaluated: &answer.not_evaluated,
+        stacks: answer.stacks.as_ref().map(|groups| groups.iter().take(STACKS).map(stack_item).collect()),
+        not_evaluated: answer.not_evaluated.iter().map(|text| cut(text)).collect(),
         coverage: CoverageItem { nodes: answer.coverage.nodes, events: answer.coverage.events },
     };
-    while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST && shorten(&mut item.causes) {}
+    while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST && shorten(&mut item) {}
     item
 }
 
 /// Leaves out one thing; false when only the first cause with one evidence is left.
-fn shorten(causes: &mut Vec<CauseItem>) -> bool {
+fn shorten(item: &mut WhyItem<'_>) -> bool {
+    let causes = &mut item.causes;
     let long = causes.iter_mut().rev().find(|cause| cause.evidence.len() + cause.holders.len() + cause.helps.len() > 1);
     if let Some(cause) = long {
         if cause.evidence.len() > 1 {
@@ -150,7 +151,7 @@ fn shorten(causes: &mut Vec<CauseItem>) -> bool {
         causes.pop();
         return true;
     }
-    false
+    item.stacks.as_mut().is_some_and(|stacks| stacks.pop().is_some()) || item.not_evaluated.pop().is_some()
 }
 
 fn cause_item(cause: &Cause) -> CauseItem {
@@ -221,7 +222,7 @@ pub(crate) fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String 
     }
     // The causes tell them already where they matter.
     let told = answer.causes.iter().flat_map(|cause| &cause.evidence).any(|evidence| evidence.seen_in == "stacks");
-    for group in answer.stacks.iter().filter(|_| !told) {
+    for group in answer.stacks.iter().flatten().filter(|_| !told) {
         let more = group.ranks.len().saturating_sub(1);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         line(&mut text, 2, &format!("{}{more}: {}", group.ranks.first().map_or("", String::as_str), group.line()));
@@ -254,4 +255,34 @@ pub(crate) fn lines(rows: &[WhyRow<'_>], look: TextStyle) -> String {
             format!("{}\n", wrapped(&line, 2, look).trim_end())
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However much there is to tell, the situation, the sentence and the first cause stay.
+    #[test]
+    fn an_answer_keeps_within_its_bytes() {
+        let long = "x".repeat(4000);
+        let cause = |word| Cause::new(word, long.clone(), "logs").and(long.clone(), "logs").helps(long.clone(), None);
+        let group = StackGroup { ranks: vec![long.clone()], frames: vec![long.clone()] };
+        let answer = Answer {
+            situation: crate::diagnosis::Situation::Stuck,
+            sentence: long.clone(),
+            causes: vec![cause("collective-hang"), cause("data-stall")],
+            stacks: Some(vec![group; 9]),
+            not_evaluated: vec![long.clone(); 40],
+            ..Answer::default()
+        };
+        let row = WhyRow { name: "t", namespace: "team-a", kind: "training", answer: &answer };
+        let whole = serde_json::to_string_pretty(&item(&row)).unwrap();
+        assert!(whole.len() < LARGEST, "{} bytes", whole.len());
+        let told = serde_json::to_value(item(&row)).unwrap();
+        assert_eq!((&told["situation"], &told["causes"][0]["cause"]), (&"stuck".into(), &"collective-hang".into()));
+        let unasked = WhyRow { answer: &Answer::default(), ..row };
+        let asked = Answer { stacks: Some(Vec::new()), ..Answer::default() };
+        assert!(serde_json::to_value(item(&unasked)).unwrap()["stacks"].is_null());
+        assert_eq!(serde_json::to_value(item(&WhyRow { answer: &asked, ..row })).unwrap()["stacks"], serde_json::json!([]));
+    }
 }

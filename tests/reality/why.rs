@@ -77,7 +77,7 @@ fn ranks_are_asked_themselves() {
         "printf '{transcript}' > /tmp/ras.txt; ras /tmp/ras.txt & \
          if [ $JOB_COMPLETION_INDEX = 0 ]; then printf \"{waits}\" > /tmp/dump; else printf \"{loads}\" > /tmp/dump; fi; \
          mkdir -p /usr/local/bin; printf '#!/bin/sh\\ncat /tmp/dump\\n' > /usr/local/bin/py-spy; chmod +x /usr/local/bin/py-spy; \
-         cp $(command -v bash) /tmp/python3; /tmp/python3 -c 'sleep 600; true'"
+         cp $(command -v bash) /tmp/python3; RANK=$JOB_COMPLETION_INDEX /tmp/python3 -c 'sleep 600; true'"
     );
     scene.train("asked", &script, "resources: {pool: real, gpu: 1, node_count: 2}\njob: {name: asked, retries: 0}");
     scene.until("asked", "running", None);

@@ -25,7 +25,7 @@ pub(crate) struct Why {
     /// Every job that waits or died, those with most GPUs first
     #[arg(long)]
     pub all: bool,
-    /// Ask NCCL (2.24 and later) in the job which of its ranks answer: one question to port 28028 of a pod
+    /// Ask NCCL (2.24 and later) in the job which of its ranks answer: a question to port 28028 of a pod, of three at most
     ///
     /// RAS collects from every rank for some seconds. It is meant for jobs that run; one that is crashing may be disturbed by it.
     #[arg(long, conflicts_with = "all")]
