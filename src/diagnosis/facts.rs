@@ -134,7 +134,7 @@ pub(crate) struct ClaimFact {
 }
 
 /// Seconds for which the API server keeps events unless it is told otherwise (kube-apiserver, `--event-ttl`).
-const EVENTS_KEPT: i64 = 3600;
+pub(super) const EVENTS_KEPT: i64 = 3600;
 
 impl RankAnswers {
     /// Returns where the ranks stand, as far as they told.

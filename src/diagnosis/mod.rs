@@ -7,6 +7,7 @@ mod candidates;
 mod causes;
 mod containers;
 mod dead;
+mod deleted;
 mod facts;
 mod nodes;
 mod placement;
@@ -21,6 +22,7 @@ mod tests;
 mod waiting;
 
 pub(crate) use answer::{Answer, Cause, Coverage, HolderTime, Situation};
+pub(crate) use deleted::{Memory, remembered};
 pub(crate) use facts::{ClaimFact, Facts, LastWord, PendingPod, RankAnswers, RunningFacts, Subject};
 pub(crate) use nodes::{insufficient, keeps_off};
 

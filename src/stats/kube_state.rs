@@ -147,6 +147,30 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     }
 }
 
+/// Pods that a Job of this name owned at some time of these seconds, and the pod of this name.
+#[must_use]
+pub fn owned(name: &str, seconds: i64) -> String {
+    let (window, own) = (window(seconds), quoted(name));
+    let all = [format!("owner_kind=\"Job\",owner_name={own}"), format!("pod={own}"), format!("exported_pod={own}")];
+    all.map(|matcher| format!("last_over_time(kube_pod_owner{{{matcher}}}{window})")).join(" or ")
+}
+
+/// How these pods began and ended, by the label that holds their name: only what holds, or is a time in Unix seconds.
+#[must_use]
+pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
+    const OF: &str = "created|info|completion_time|status_phase|status_reason|container_status_terminated_reason";
+    let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
+    let names = quoted(&names.join("|"));
+    format!("last_over_time({{__name__=~\"kube_pod_({OF})\",{label}=~{names}}}{}) > 0", window(seconds))
+}
+
+/// How Jobs of this name began and ended, as [`ends`].
+#[must_use]
+pub fn job_ends(name: &str, seconds: i64) -> String {
+    let (window, own) = (window(seconds), quoted(name));
+    format!("last_over_time({{__name__=~\"kube_job_(created|complete|failed|status_failed)\",job_name={own}}}{window}) > 0")
+}
+
 /// Returns where a series has what kube-state-metrics calls `namespace` and `pod`: under that name, or as `exported_…` where the
 /// scrape put its own label in its place.
 #[must_use]
@@ -219,6 +243,7 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let mut queries = vec![requests(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
+        queries.extend([owned("a.b", 60), ends(&["a.b-0", "c"], "exported_pod", 60), job_ends("a.b", 60)]);
         queries.extend(
             [OfStart::Created, OfStart::Placed, OfStart::Requested, OfStart::Place, OfStart::Owner]
                 .map(|what| starts(what, 604_800)),

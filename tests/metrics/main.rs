@@ -4,6 +4,7 @@
 
 mod blame;
 mod bundle;
+mod deleted;
 mod devices;
 mod dialects;
 mod faults;

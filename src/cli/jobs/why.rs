@@ -10,7 +10,8 @@ use crate::cli::candidates;
 ///
 /// Looks at the job, its pods, events, queue, quotas and volumes, and compares its pods with every node as the scheduler does; of a job that
 /// runs it compares what its GPUs did in the last ten minutes. The first
-/// cause is the one whose removal alone would change most. What cannot be told from what is seen is `unknown`. docs/why.md explains each cause.
+/// cause is the one whose removal alone would change most. What cannot be told from what is seen is `unknown`. Of a job
+/// that is deleted it tells what kube-state-metrics kept in Prometheus. docs/why.md explains each cause.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl why llama3-8b

@@ -6,8 +6,9 @@ use crate::cli::jobs::why::Why;
 use crate::cluster::{Connection, Wanted};
 use crate::context::Context;
 use crate::diagnosis::Situation;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::model::{Job, State, Status};
+use crate::observe::deleted;
 use crate::observe::ranks::Questions;
 use crate::observe::why::{self, Found};
 use crate::view::why::{WhyList, WhyRow, item, lines, text};
@@ -22,8 +23,11 @@ pub(crate) async fn run(args: &Why, context: &Context) -> Result<ExitCode, Error
     }
     let connection = context.connect().await?;
     let Some(name) = &args.name else { return all(&connection, format, context).await };
-    let (subject, job) = why::subject(&connection, name).await?;
-    let found = why::found(&connection, subject, job, None, questions, context).await?;
+    let found = match why::subject(&connection, name).await {
+        Ok((subject, job)) => why::found(&connection, subject, job, None, questions, context).await?,
+        Err(error) if error.kind == ErrorKind::NotFound => deleted::found(context, &connection, name).await.ok_or(error)?,
+        Err(error) => return Err(error),
+    };
     let row = row(&found);
     let answer = document(format, &item(&row));
     context.terminal.print(&answer.unwrap_or_else(|| text(&row, context.terminal.look(), context.now())))?;
