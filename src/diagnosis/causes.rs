@@ -82,6 +82,9 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("clock-throttled", "a GPU runs at a lower clock than its peers"),
     ("thermal", "a GPU is throttled because it is hot"),
     ("power-capped", "a GPU is throttled by its power limit"),
+    ("link-errors", "a link of a GPU repeats transfers"),
+    ("nic", "a network port of a node is down, or its link fails"),
+    ("cpu-starved", "its CPU limit holds a rank up, and its GPUs wait"),
     ("straggler", "a rank is slower than its peers"),
 ];
 

@@ -7,6 +7,7 @@ use crate::model::capacity::Amounts;
 use crate::model::room::Room;
 use crate::model::{ClaimState, Event, Job, Node, Nodes, Pod, QuotaUse};
 use crate::render::PodRules;
+use crate::stats::bottlenecks::Bottlenecks;
 use crate::stats::history::Trace;
 use crate::stats::peers::PeerReport;
 use crate::stats::progress::Cadence;
@@ -68,6 +69,8 @@ pub(crate) struct RunningFacts {
     /// Of its devices; empty where no metrics tell.
     pub traces: Vec<Trace>,
     pub report: PeerReport,
+    /// `None` where nobody answered.
+    pub bottlenecks: Option<Bottlenecks>,
     /// When it told its last step, and how long a step takes.
     pub cadence: Option<Cadence>,
     /// The last line of the rank that differs: (when, text).

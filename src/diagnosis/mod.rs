@@ -2,6 +2,7 @@
 //! sends no request itself. Where the facts do not decide, it names no cause, or all possible ones with the same weight. docs/why.md explains the words of the causes.
 
 mod answer;
+mod bottlenecks;
 mod by_words;
 mod candidates;
 mod causes;
@@ -71,6 +72,9 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
     answer.stacks.clone_from(&facts.asked.stacks);
     if state.status == Status::Running && facts.running.as_ref().is_none_or(|running| running.traces.is_empty()) {
         answer.not_evaluated.push("what its GPUs do: no metrics".to_owned());
+    }
+    if facts.running.as_ref().is_some_and(|running| running.bottlenecks.is_none() && !running.traces.is_empty()) {
+        answer.not_evaluated.push("links, network ports and CPU limits: Prometheus did not answer".to_owned());
     }
     answer.coverage = Coverage { nodes: facts.known_nodes(), events: facts.events_word() };
     answer.sentence = match running::silence(facts) {

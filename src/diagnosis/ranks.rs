@@ -3,6 +3,8 @@
 
 use super::answer::Cause;
 use super::facts::Facts;
+use crate::model::Job;
+use crate::stats::history::Trace;
 use crate::stats::stacks::StackGroup;
 
 /// Ranks that a line names.
@@ -111,4 +113,14 @@ fn named(group: &StackGroup) -> String {
         several if several.len() <= NAMED => several.join(", "),
         several => format!("{} and {} more", several[0], several.len() - 1),
     }
+}
+
+/// Returns «rank 12» and `gpu-b-07/gpu-3`.
+pub(super) fn rank_of(job: &Job, trace: &Trace) -> (String, String) {
+    let pod = trace.pods.iter().find_map(|(_, pod)| job.pods.iter().find(|one| one.name == *pod));
+    let who = match pod {
+        Some(pod) => pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}")),
+        None => "a pod".to_owned(),
+    };
+    (who, format!("{}/{}", trace.node, trace.id()))
 }

@@ -2,10 +2,9 @@
 
 use super::answer::{Cause, Situation};
 use super::facts::{Facts, RunningFacts};
-use super::ranks;
+use super::{bottlenecks, ranks};
 use crate::model::{Job, JobKind};
 use crate::stats::dialect::Quantity;
-use crate::stats::history::Trace;
 use crate::stats::peers::{Deviation, ThrottleReason, throttled_by};
 
 /// Returns what is the matter with a job that runs; `None` when nothing is.
@@ -52,7 +51,10 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     {
         return Some((Situation::Stuck, vec![with(cause, silence)]));
     }
-    let slow: Vec<Cause> = report.deviations.iter().filter_map(|one| slower(facts.job, running, one)).collect();
+    let mut slow: Vec<Cause> = report.deviations.iter().filter_map(|one| slower(facts.job, running, one)).collect();
+    // They explain why one differs.
+    let before = slow.iter().position(|cause| cause.word == "straggler").unwrap_or(slow.len());
+    slow.splice(before..before, bottlenecks::causes(facts, running));
     (!slow.is_empty()).then_some((Situation::Slow, slow))
 }
 
@@ -91,7 +93,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     let Some(device) = running.waited_for() else {
         return Cause::new("collective-hang", told, "prometheus").helps("see where its ranks stand", Some(stacks(facts)));
     };
-    let (who, place) = rank_of(facts.job, &running.traces[device]);
+    let (who, place) = ranks::rank_of(facts.job, &running.traces[device]);
     let mut cause = Cause::new("collective-hang", format!("{told} for {who}"), "prometheus");
     let last = |quantity| running.traces[device].curve(quantity).last().map(|point| point.value);
     let numbers = [(last(Quantity::Utilization), "% utilization"), (last(Quantity::Power), "W")];
@@ -112,7 +114,7 @@ fn stacks(facts: &Facts<'_>) -> String {
 
 fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
     let trace = &running.traces[one.device];
-    let (who, place) = rank_of(job, trace);
+    let (who, place) = ranks::rank_of(job, trace);
     let percent = (one.value / one.peers.max(f64::MIN_POSITIVE) - 1.0) * 100.0;
     let (name, unit) = match one.quantity {
         Quantity::Clock => ("SM clock", "MHz"),
@@ -138,14 +140,4 @@ fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
         None => ("clock-throttled", ""),
     };
     Some(Cause::new(word, format!("{who} on {place}: {numbers}{why}"), "prometheus").helps("see its node", describe))
-}
-
-/// Returns «rank 12» and `gpu-b-07/gpu-3`.
-fn rank_of(job: &Job, trace: &Trace) -> (String, String) {
-    let pod = trace.pods.iter().find_map(|(_, pod)| job.pods.iter().find(|one| one.name == *pod));
-    let who = match pod {
-        Some(pod) => pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}")),
-        None => "a pod".to_owned(),
-    };
-    (who, format!("{}/{}", trace.node, trace.id()))
 }

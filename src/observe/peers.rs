@@ -1,5 +1,9 @@
 //! Reads what the devices of one job did lately and when it told its last step, for `why` of a job that runs.
 
+use std::collections::BTreeMap;
+
+use futures::future::join;
+
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::diagnosis::RunningFacts;
@@ -11,7 +15,7 @@ use crate::observe::progress::tail_of;
 use crate::prometheus::Window;
 use crate::stats::identity::{ApiFacts, IdentityReader};
 use crate::stats::query::{self, Pods};
-use crate::stats::{history, peers, progress};
+use crate::stats::{bottlenecks, history, peers, progress};
 
 /// Seconds that are looked at, and between two samples.
 const WINDOW: i64 = 600;
@@ -36,19 +40,32 @@ pub(crate) async fn running(context: &Context, connection: &Connection, job: &Jo
     let pods = Pods::named(&job.namespace, holding);
     let cells = OptionalMetrics::new(context, connection);
     let asked = query::gauges(&peers::READ, Some(&pods));
-    let answer = cells.optional(async |prometheus| Ok(prometheus.range(&asked, window).await?));
-    let (answer, lines) = futures::future::join(answer, tail_of(connection, job, None, LINES)).await;
-    let series = answer?.unwrap_or_default();
+    let nodes = names_of_nodes(job);
+    let beside = bottlenecks::query(&pods, &nodes);
+    let answer = cells.optional(async |prometheus| {
+        let (series, beside) = join(prometheus.range(&asked, window), prometheus.now(&beside)).await;
+        Ok((series?, beside.ok().map(|answer| bottlenecks::read(&answer, &nodes))))
+    });
+    let (answer, lines) = join(answer, tail_of(connection, job, None, LINES)).await;
+    let (series, bottlenecks) = answer?.unwrap_or_default();
     let traces = history::read(&series, &ApiFacts::default(), &lifetimes(job)).traces;
     let report = peers::compare(&traces, end.millis());
     let cadence = progress::cadence(lines.iter().filter_map(|line| Some((line.at?, line.text.as_str()))));
-    let mut facts = RunningFacts { traces, report, cadence, last_line: None };
+    let mut facts = RunningFacts { traces, report, bottlenecks, cadence, last_line: None };
     let odd = facts.waited_for().and_then(|device| facts.traces[device].pods.iter().next().cloned());
     if let Some((_, pod)) = odd {
         let last = tail_of(connection, job, Some(&pod), 1).await.pop();
         facts.last_line = last.map(|line| (line.at, line.text));
     }
     Ok(Some(facts))
+}
+
+/// Returns the nodes of the job by their names and addresses.
+fn names_of_nodes(job: &Job) -> BTreeMap<String, String> {
+    let named = job.pods.iter().filter(|pod| pod.holds()).filter_map(|pod| Some((pod.node.clone()?, pod.host_ip.clone())));
+    named
+        .flat_map(|(node, address)| address.map(|address| (address, node.clone())).into_iter().chain([(node.clone(), node)]))
+        .collect()
 }
 
 /// Seconds around an end in which a device's error may have caused it.

@@ -3,6 +3,7 @@
 pub(crate) mod ai_question;
 pub(crate) mod allocations;
 pub(crate) mod blame;
+pub(crate) mod bottlenecks;
 pub(crate) mod collectors;
 pub(crate) mod device_numbers;
 pub(crate) mod devices;

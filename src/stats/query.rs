@@ -75,7 +75,7 @@ fn names(quantities: &[Quantity]) -> Vec<&'static str> {
 }
 
 /// Labels that are read, for `by`.
-fn keys() -> String {
+pub(super) fn keys() -> String {
     labels().collect::<Vec<_>>().join(",")
 }
 

@@ -108,3 +108,70 @@ fn a_device_that_failed_is_the_cause_of_the_end() {
     let help = &dead["causes"][0]["helps"][0]["command"];
     assert_eq!(help, "gpuctl apply -f FILE --set resources.exclude_nodes=why-fault-0 --replace");
 }
+
+/// Each of the three is told alone, with the rank or the node that it is about.
+#[test]
+fn what_holds_a_rank_up_beside_its_gpus_is_named() {
+    let scene = Scene::new("why-beside", 2);
+    let pods = scene.train("t", 4, 4);
+    pods.iter().for_each(|pod| scene.load(pod, |_, gpu| (gpu.utilization, gpu.watts, gpu.limit_watts) = (60.0, 330.0, 400.0)));
+    let gpus = scene.gpus();
+    let bad = gpus.iter().find(|gpu| gpu.pods.iter().any(|(_, pod, _)| *pod == pods[1])).unwrap().clone();
+    let replays = |of_bad: u32| {
+        let mut text = String::new();
+        for gpu in &gpus {
+            let Some((namespace, pod, container)) = gpu.pods.first() else { continue };
+            let value = if gpu.uuid == bad.uuid { of_bad } else { 3 };
+            let _ = writeln!(
+                text,
+                "DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{gpu=\"{}\",UUID=\"{}\",Hostname=\"{}\",container=\"{container}\",namespace=\"{namespace}\",pod=\"{pod}\"}} {value}",
+                gpu.index, gpu.uuid, gpu.node
+            );
+        }
+        text
+    };
+    let slices = |round: u32| {
+        let mut text = String::new();
+        for (rank, pod) in pods.iter().enumerate() {
+            let labels = format!("namespace=\"why-beside\",pod=\"{pod}\",container=\"main\"");
+            let stopped = if rank == 3 { 90 * round } else { 10 * round };
+            let _ = writeln!(
+                text,
+                "container_cpu_cfs_periods_total{{{labels}}} {}\ncontainer_cpu_cfs_throttled_periods_total{{{labels}}} {stopped}",
+                100 * round
+            );
+        }
+        text
+    };
+    let ports = |of_first: u32| {
+        let state = |node: &str, value: u32| {
+            format!("node_infiniband_state_id{{node=\"{node}\",device=\"mlx5_0\",port=\"1\"}} {value}\n")
+        };
+        format!("{}{}", state("why-beside-0", of_first), state("why-beside-1", 4))
+    };
+    let cause = |round: &dyn Fn(u32) -> String, word: &str| {
+        let end = Instant::now() + Duration::from_secs(100);
+        let mut at = 0;
+        loop {
+            at += 1;
+            scene.exporter.change(|fleet| fleet.extra = round(at));
+            let answer = scene.gpuctl(&["why", "t", "-o", "json"]).ok().json();
+            if answer["causes"][0]["cause"] == word {
+                assert_eq!(answer["situation"], "slow", "{answer:#}");
+                return answer["sentence"].as_str().unwrap().to_owned();
+            }
+            assert!(Instant::now() < end, "never {word}: {answer:#}");
+            thread::sleep(Duration::from_secs(3));
+        }
+    };
+    let told = cause(&slices, "cpu-starved");
+    assert!(told.contains("stopped rank 3 in 90 % of the time slices of ten minutes, and its GPUs are at"), "{told}");
+    let told = cause(&|round| replays(500 * round), "link-errors");
+    let place = format!("rank 1 on {}/gpu-{}: ", bad.node, bad.index);
+    assert!(told.contains(&place) && told.ends_with("PCIe replays within ten minutes"), "{told}");
+    // Of two nodes nobody knows which port is meant to be down.
+    scene.exporter.change(|fleet| fleet.extra = ports(1));
+    thread::sleep(Duration::from_secs(8));
+    let answer = scene.gpuctl(&["why", "t", "-o", "json"]).ok().json();
+    assert!(!answer.to_string().contains("mlx5_0"), "{answer:#}");
+}
