@@ -106,6 +106,14 @@ impl WorkloadStatus<'_> {
     }
 }
 
+/// What Workloads say, by the UID of what owns them.
+#[derive(Default)]
+struct Verdicts {
+    of_owners: HashMap<String, Option<QueueVerdict>>,
+    /// NAMESPACE/NAME.
+    names: HashMap<String, String>,
+}
+
 impl Connection {
     /// Sets what Kueue says of the jobs that wait in its queues. Where Workloads may not be read nothing is set.
     pub(super) async fn explain_queues(&self, jobs: &mut [Job]) {
@@ -113,33 +121,32 @@ impl Connection {
         let namespaces: BTreeSet<&str> = waiting.map(|job| job.namespace.as_str()).collect();
         let Some(first) = namespaces.first() else { return };
         let namespace = (namespaces.len() == 1).then_some(*first);
-        let Ok(Some(mut verdicts)) = self.verdicts(namespace).await else { return };
-        let names: HashMap<String, String> =
-            jobs.iter().map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))).collect();
+        let Ok(Some(Verdicts { mut of_owners, mut names })) = self.verdicts(namespace).await else { return };
+        names.extend(jobs.iter().map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))));
         for job in jobs.iter_mut().filter(|job| job.waits_in_queue()) {
             // Workloads of services are owned by their pods.
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
-            job.queue_verdict = owners.find_map(|uid| verdicts.remove(uid).flatten()).map(|verdict| named(verdict, &names));
+            job.queue_verdict = owners.find_map(|uid| of_owners.remove(uid).flatten()).map(|verdict| named(verdict, &names));
         }
         self.place_in_queues(jobs).await;
     }
 
-    /// Returns the verdicts by the UID of what owns the Workloads; `None` where Kueue serves none.
-    async fn verdicts(&self, namespace: Option<&str>) -> Result<Option<HashMap<String, Option<QueueVerdict>>>, Failure> {
+    /// Returns the verdicts of all Workloads; `None` where Kueue serves none.
+    async fn verdicts(&self, namespace: Option<&str>) -> Result<Option<Verdicts>, Failure> {
         let Some(version) = self.kueue_version().await? else { return Ok(None) };
         let path = match namespace {
             Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/workloads"),
             None => format!("/apis/{version}/workloads"),
         };
-        let mut verdicts = HashMap::new();
+        let mut verdicts = Verdicts::default();
         self.list(&path, &[], |page| {
             let page: ListPage<WireWorkload<'_>> = serde_json::from_slice(page)?;
             for workload in &page.items {
-                let owner = workload.metadata.controller().map(|owner| owner.uid.clone());
+                let Some(owner) = workload.metadata.controller() else { continue };
                 // Of a service with a Workload for each replica, the one that waits counts.
-                let Some(owner) = owner else { continue };
                 let verdict = workload.status.verdict(workload.spec.active);
-                let known = verdicts.entry(owner).or_insert(None);
+                verdicts.names.insert(owner.uid.clone(), format!("{}/{}", workload.metadata.namespace, owner.name));
+                let known = verdicts.of_owners.entry(owner.uid.clone()).or_insert(None);
                 *known = known.take().or(verdict);
             }
             Ok(())
@@ -209,11 +216,14 @@ impl Connection {
     }
 }
 
-/// Adds the names of jobs whose UIDs the message tells.
+/// Puts the name of a job where the message tells its UID: `a workload (UID: …, JobUID: …)`.
 fn named(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
     let found = names.iter().find(|(uid, _)| !uid.is_empty() && verdict.message.contains(&format!("JobUID: {uid}")));
-    let Some((_, name)) = found else { return verdict };
-    QueueVerdict { message: format!("{} (job {name})", verdict.message), ..verdict }
+    let Some((uid, name)) = found else { return verdict };
+    let Some((before, after)) = verdict.message.split_once(&format!("JobUID: {uid}")) else { return verdict };
+    let before = before.rsplit_once('(').map_or(before, |(before, _)| before);
+    let after = after.split_once(')').map_or(after, |(_, after)| after);
+    QueueVerdict { message: format!("{before}(job {name}){after}"), ..verdict }
 }
 
 #[cfg(test)]
@@ -252,7 +262,10 @@ mod tests {
         assert_eq!(verdict(&reserved), told("AdmissionChecks", "quota is reserved; admission follows"));
         assert_eq!(verdict(&json!([yes("QuotaReserved", "x", ""), yes("Admitted", "x", "")])), None);
         assert_eq!(verdict(&json!([])).unwrap().0, "Pending");
-        let one = QueueVerdict { reason: String::new(), message: "JobUID: b".to_owned() };
-        assert_eq!(named(one, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message, "JobUID: b (job x/y)");
+        let one = QueueVerdict { reason: String::new(), message: preempted.to_owned() };
+        assert_eq!(
+            named(one, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message,
+            "Preempted to accommodate a workload (job x/y) due to prioritization in the ClusterQueue"
+        );
     }
 }

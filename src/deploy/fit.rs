@@ -131,7 +131,7 @@ async fn ended(
     Ok(victims(wanted, i64::from(class.value), pods, nodes))
 }
 
-/// Judges each value of a label by itself; the best of them decides.
+/// Judges each value of a label by itself; the best of them decides, and what binds is told of its nodes.
 fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node]) -> Fit) {
     let mut parts: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
     for node in nodes {
@@ -152,6 +152,7 @@ fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node])
         Some((domain, best)) => {
             (answer.verdict, answer.pods_now) = (domain.verdict, domain.pods_now);
             answer.not_evaluated.clone_from(&best.not_evaluated);
+            answer.groups.clone_from(&best.groups);
         }
         None => {
             (answer.verdict, answer.pods_now) = (FitVerdict::Unknown, None);
@@ -243,10 +244,11 @@ mod tests {
             within(&mut fit, label, &racks, judge);
             let domains: Vec<_> =
                 fit.domains.iter().map(|one| (one.value.clone(), one.verdict, one.pods_now, one.nodes)).collect();
-            (fit.verdict, fit.pods_now, domains)
+            let nodes: usize = fit.groups.iter().map(|group| group.nodes.len()).sum();
+            (fit.verdict, fit.pods_now, domains, nodes)
         };
         let (r1, r2) = ("r1".to_owned(), "r2".to_owned());
-        assert_eq!(in_rack(3, "rack"), (Now, Some(3), vec![(r1.clone(), Now, Some(3), 2), (r2.clone(), Never, Some(1), 1)]));
+        assert_eq!(in_rack(3, "rack"), (Now, Some(3), vec![(r1.clone(), Now, Some(3), 2), (r2.clone(), Never, Some(1), 1)], 2));
         // When nobody else uses them the racks hold 2 + 2 and 2 pods, so five have to be spread.
         assert_eq!(in_rack(5, "rack").0, Never);
         assert_eq!(in_rack(1, "row").0, Unknown, "no node has this label");

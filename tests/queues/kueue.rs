@@ -26,6 +26,14 @@ fn queued(scene: &Scene, name: &str, reason: &str, words: &str) -> Value {
     })
 }
 
+/// The first cause of `why`, and its sentence.
+fn why(scene: &Scene, name: &str) -> (String, String) {
+    let answer = scene.gpuctl(&["why", name, "-o", "json"], "").ok().json();
+    assert_eq!(answer["situation"], "waiting", "{answer:#}");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&answer["causes"][0]["cause"]), text(&answer["sentence"]))
+}
+
 #[test]
 fn jobs_in_kueue_s_queues() {
     let scene = Scene::new(&Options { with_kueue: true, ..Options::default() });
@@ -176,10 +184,15 @@ fn waiting_says_what_is_missing(scene: &Scene) {
     assert!(!second.err.contains("queue"), "{}", second.err);
     let job = queued(scene, "second", "Pending", "insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed");
     assert_eq!(job["queue"], "research");
+    let (cause, sentence) = why(scene, "second");
+    assert_eq!(cause, "queue-quota", "{sentence}");
+    assert!(sentence.contains("second waits: queue research: ") && sentence.contains("8 more needed"), "{sentence}");
     // Kueue orders by whole seconds.
     thread::sleep(Duration::from_millis(1100));
     scene.create(&training("large", "", "gpu: 8, node_count: 2"));
     queued(scene, "large", "Pending", "maximum capacity");
+    assert_eq!(why(scene, "large").0, "never-fits");
+    a_job_of_others_in_a_queue_that_is_not_there(scene);
     places_in_the_queue_are_told(scene);
     queues_are_listed_and_described(scene);
     what_is_held_is_measured(scene);
@@ -191,6 +204,24 @@ fn waiting_says_what_is_missing(scene: &Scene) {
         .gpuctl(&["create", "-f", "-"], &misspelt)
         .exits(4)
         .says("queue `reserch` does not exist in namespace `default`; Kueue has research");
+}
+
+fn a_job_of_others_in_a_queue_that_is_not_there(scene: &Scene) {
+    let container = json!({"name": "main", "image": "busybox", "command": ["true"],
+        "resources": {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}});
+    scene.admin.apply(&json!({"apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "theirs", "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": "nowhere"}},
+        "spec": {"suspend": true, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}}));
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (cause, sentence) = why(scene, "job/theirs");
+        if cause == "queue-missing" {
+            break;
+        }
+        assert!(Instant::now() < end, "{cause}: {sentence}");
+        thread::sleep(Duration::from_millis(500));
+    }
+    scene.admin.run(&["delete", "job", "theirs", "-n", "default"]);
 }
 
 fn places_in_the_queue_are_told(scene: &Scene) {
@@ -282,6 +313,8 @@ fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
     scene.create(&training("urgent", ", priority: high", "gpu: 8"));
     scene.running("urgent");
     let job = queued(scene, "first", "Preempted", "Preempted to accommodate");
+    let (_, sentence) = why(scene, "first");
+    assert!(sentence.contains("Preempted to accommodate") && sentence.contains("(job default/urgent)"), "{sentence}");
     assert!(job["message"].as_str().unwrap().contains("(job default/urgent)"), "{job:#}");
     let told = scene.gpuctl(&["get", "queues", "--preemptions", "-o", "json"], "").ok().json();
     let first = &told["items"][0];
@@ -370,5 +403,6 @@ fn a_queue_that_is_stopped_is_named(scene: &Scene) {
     scene.admin.run(&["patch", "clusterqueue", "science", "--type=merge", "-p", stop]);
     scene.create(&training("late", "", "gpu: 1"));
     queued(scene, "late", "Inadmissible", "ClusterQueue science is inactive");
+    assert_eq!(why(scene, "late").0, "queue-inactive");
     scene.gpuctl(&["delete", "job", "late", "--force"], "").ok();
 }

@@ -23,7 +23,10 @@ pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error
     for plan in plans {
         let fit = fit(&plan, args.by.as_deref(), &connection).await?;
         let start = match fit.verdict {
-            FitVerdict::NotNow => starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0).await?,
+            // Starts of the past were not bound to one value of a label.
+            FitVerdict::NotNow if args.by.is_none() => {
+                starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0).await?
+            }
             _ => None,
         };
         rows.push(FitRow {
