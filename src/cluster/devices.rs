@@ -36,7 +36,7 @@ impl Connection {
         Ok(Some(Claimed::default()))
     }
 
-    async fn optional_of(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
+    pub(super) async fn optional_of(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
         let mut found = Vec::new();
         let listed = self
             .list(path, &[], |page| {

@@ -15,7 +15,7 @@ use crate::render::Rendered;
 
 /// Versions of `scheduling.k8s.io` whose PodGroup has `schedulingPolicy.gang.minCount`, the newest first. Source:
 /// k8s.io/api 0.36.3 and 0.37.0.
-const POD_GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
+pub(super) const POD_GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
 
 /// Longest time to wait for the end of a group whose pods are gone.
 const GROUP_WITHIN: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use super::nodes::MACHINE;
 use super::{Connection, Failure};
 use crate::model::Node;
 use crate::model::capacity::Amounts;
-use crate::model::labels::JOB;
+use crate::model::labels::{JOB, POOL_LABEL};
 use crate::model::room::{PlacedPod, Room, WaitingPod};
 
 /// Returns what the scheduler counts for a pod; nothing when the pod cannot be read.
@@ -57,7 +57,10 @@ fn take(room: &mut Room, pod: &WirePod<'_>) {
     let node = pod.spec.node_name.as_ref();
     if node.is_empty() {
         let nominated = Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
-        room.waiting.push(WaitingPod { holder, priority: pod.spec.priority, devices, nominated });
+        let mut selector = pod.spec.node_selector.clone();
+        // A job of ours asks for its pool by affinity.
+        selector.extend(pod.metadata.labels.get(POOL_LABEL).map(|pool| (POOL_LABEL.to_owned(), pool.clone())));
+        room.waiting.push(WaitingPod { holder, priority: pod.spec.priority, devices, nominated, selector });
         return;
     }
     let Some(free) = room.free.get_mut(node) else { return };

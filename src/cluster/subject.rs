@@ -11,7 +11,9 @@ use super::decode::{ListPage, WirePod};
 use super::jobs::WireOwner;
 use super::owner::{OwnerKind, PodOwner};
 use super::{Connection, Failure, unless_forbidden};
-use crate::model::{ClaimState, Job, Pod, PodPhase};
+use crate::model::labels::KUEUE_QUEUE;
+use crate::model::workload::OwnerObject;
+use crate::model::{ClaimState, GroupVerdict, Job, Pod, PodPhase};
 
 /// A pod that has no node, as far as placing it needs it.
 pub(crate) struct UnplacedPod {
@@ -20,6 +22,8 @@ pub(crate) struct UnplacedPod {
     pub spec: Option<Value>,
     pub created_at: Option<Timestamp>,
     pub nominated: Option<String>,
+    /// What the scheduler of gangs says of its group.
+    pub group: Option<GroupVerdict>,
 }
 
 impl Connection {
@@ -56,10 +60,15 @@ impl Connection {
         Ok(None)
     }
 
-    /// Returns pods with these names, as a job. What their owner says of itself is not known.
-    pub(crate) async fn pods_as_job(&self, namespace: &str, name: &str, names: &BTreeSet<String>) -> Result<Job, Failure> {
-        let pods = self.pods_where(namespace, |pod| names.contains(pod.metadata.name.as_ref())).await?;
-        Ok(self.explained(of_pods(namespace, name, pods)).await)
+    /// Returns pods with these names as a job, with what the object that owns them says of itself.
+    pub(crate) async fn pods_as_job(&self, owner: &OwnerObject, names: &BTreeSet<String>) -> Result<Job, Failure> {
+        let pods = self.pods_where(&owner.namespace, |pod| names.contains(pod.metadata.name.as_ref()));
+        let (pods, object) = join(pods, self.owner_object(owner)).await;
+        let mut job = of_pods(&owner.namespace, &owner.name, pods?);
+        if let Some(object) = object {
+            told_by(&object, &mut job);
+        }
+        Ok(self.explained(job).await)
     }
 
     async fn pods_where(&self, namespace: &str, wanted: impl Fn(&WirePod<'_>) -> bool) -> Result<Vec<Pod>, Failure> {
@@ -87,12 +96,14 @@ impl Connection {
         let waits = |pod: &&Pod| pod.node.is_none() && !pod.ended() && !pod.deleting;
         let Some(pod) = job.current_pods().into_iter().find(waits) else { return Ok(None) };
         let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
-        let unread = || UnplacedPod { name: pod.name.clone(), created_at: pod.created_at, nominated: None, spec: None };
+        let unread =
+            || UnplacedPod { name: pod.name.clone(), created_at: pod.created_at, nominated: None, spec: None, group: None };
         let Some(found) = unless_forbidden(self.find::<Value>(&path).await)? else { return Ok(Some(unread())) };
         let Some(mut found) = found else { return Ok(None) };
         let nominated = found.pointer("/status/nominatedNodeName").and_then(Value::as_str);
         let nominated = nominated.filter(|node| !node.is_empty()).map(ToOwned::to_owned);
-        Ok(Some(UnplacedPod { nominated, spec: Some(found["spec"].take()), ..unread() }))
+        let group = self.group_verdict(&job.namespace, &found).await;
+        Ok(Some(UnplacedPod { nominated, group, spec: Some(found["spec"].take()), ..unread() }))
     }
 
     /// Reads what a volume claim waits for.
@@ -117,29 +128,27 @@ impl Connection {
         }
         ClaimState::Unbound { class: class.map(ToOwned::to_owned), class_exists, with_first_pod }
     }
-
-    /// Reads when a Job began, and when its deadline ends it; of other holders only the pod tells.
-    pub(crate) async fn begin_and_deadline(&self, namespace: &str, name: &str) -> (Option<Timestamp>, Option<Timestamp>) {
-        let (job, pod) = (OwnerKind::Job.path(namespace, name), format!("/api/v1/namespaces/{namespace}/pods/{name}"));
-        let (job, pod) = join(self.find::<Value>(&job), self.find::<Value>(&pod)).await;
-        let found = job.ok().flatten().or(pod.ok().flatten()).unwrap_or_default();
-        let since = found.pointer("/status/startTime").and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
-        let seconds =
-            DEADLINES.iter().find_map(|pointer| found.pointer(pointer).and_then(Value::as_i64)).or_else(|| supervised(&found));
-        let ends_by = since.zip(seconds).and_then(|(since, seconds)| Timestamp::from_second(since.as_second() + seconds).ok());
-        (since, ends_by)
-    }
 }
 
-/// Where Jobs and pods keep how many seconds they may run.
-const DEADLINES: [&str; 2] = ["/spec/activeDeadlineSeconds", "/spec/template/spec/activeDeadlineSeconds"];
-
-/// Returns the seconds that our supervisor of ranks gives a job.
-fn supervised(job: &Value) -> Option<i64> {
-    let words = job.pointer("/spec/template/spec/containers/0/command")?.as_array()?;
-    let at = words.iter().position(|word| word == "--max-runtime")?;
-    let seconds: f64 = words.get(at + 1)?.as_str()?.parse().ok()?;
-    (0.0..1e9).contains(&seconds).then_some(seconds.round() as i64)
+/// Takes over what a custom object says of itself: that it is suspended, which queue holds it, how it ended.
+fn told_by(object: &Value, job: &mut Job) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    job.uid = text(&object["metadata"]["uid"]);
+    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
+    job.labels = labels.map(|(key, value)| (key.clone(), text(value))).collect();
+    job.queue = job.labels.get(KUEUE_QUEUE).cloned();
+    job.queued = job.queue.is_some();
+    // JobSets and Jobs have it in their specification, Kubeflow's jobs one level down.
+    job.suspended = ["/spec/suspend", "/spec/runPolicy/suspend"].iter().any(|field| object.pointer(field) == Some(&true.into()));
+    for condition in object["status"]["conditions"].as_array().into_iter().flatten().filter(|one| one["status"] == "True") {
+        let kind = match condition["type"].as_str().unwrap_or_default() {
+            "Completed" | "Succeeded" | "Complete" => "Complete",
+            "Failed" => "Failed",
+            _ => continue,
+        };
+        job.finished_at = condition["lastTransitionTime"].as_str().and_then(|at| at.parse().ok()).or(job.finished_at);
+        job.conditions.insert(kind.to_owned(), (text(&condition["reason"]), text(&condition["message"])));
+    }
 }
 
 /// Makes a job of pods alone: what they all did is what became of it.

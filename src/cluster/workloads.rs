@@ -1,19 +1,18 @@
-//! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by following owner references,
-//! each kind found by discovery.
+//! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by following owner
+//! references (`custom_owners.rs`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
-use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::model::labels::{KUEUE_QUEUE, PAUSED};
 use crate::model::workload::{OwnerObject, QUEUED, Standing, WorkPod};
 use crate::model::{Forest, GpuCount};
 
+use super::custom_owners::{Reference, reference};
 use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
 use super::{Connection, Failure};
 
@@ -36,11 +35,6 @@ const LISTED: [(&str, &str, &str); 6] = [
     ("batch/v1", "jobs", "Job"),
     ("batch/v1", "cronjobs", "CronJob"),
 ];
-
-/// Owners that are read at the same time.
-const AT_ONCE: usize = 16;
-/// References that are followed up.
-const HIGHEST: usize = 8;
 
 #[derive(Deserialize)]
 struct WireObject<'a> {
@@ -105,16 +99,6 @@ struct OwnedPod<'a> {
     spec: PodSpec<'a>,
     #[serde(borrow, default)]
     status: PodStatus<'a>,
-}
-
-/// A reference to an owner that is not known yet.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Reference {
-    api_version: String,
-    kind: String,
-    namespace: String,
-    name: String,
-    uid: String,
 }
 
 impl Connection {
@@ -199,124 +183,6 @@ impl Connection {
         })
         .await
     }
-
-    /// Reads the owners that no list had, then theirs. One that cannot be read stays what its reference says: nobody's
-    /// broken object hides those of the others.
-    async fn follow_up(&self, references: BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
-        let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
-        let mut next = references;
-        for _ in 0..HIGHEST {
-            next.retain(|reference| !owners.contains_key(&reference.uid));
-            if next.is_empty() {
-                return;
-            }
-            let versions: BTreeSet<String> = next.iter().map(|reference| reference.api_version.clone()).collect();
-            let unknown = versions.into_iter().filter(|version| !plurals.keys().any(|(known, _)| known == version));
-            for (version, found) in join_all(unknown.map(|version| self.kinds_of(version))).await {
-                plurals.extend(found.into_iter().map(|(kind, plural)| ((version.clone(), kind), plural)));
-                // A version that is not served has no kinds, and is not asked for again.
-                plurals.insert((version, String::new()), None);
-            }
-            let asked = next.iter().map(|reference| {
-                let kind = (reference.api_version.clone(), reference.kind.clone());
-                let plural = plurals.get(&kind).cloned().flatten();
-                async move { self.object(reference, plural.as_deref()).await }
-            });
-            let found: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
-            let mut above = BTreeSet::new();
-            for (owner, parent) in found {
-                above.extend(parent);
-                owners.insert(owner.uid.clone(), owner);
-            }
-            next = above;
-        }
-    }
-
-    /// Returns the plural names of a version's kinds; none where the version is not served or may not be seen.
-    async fn kinds_of(&self, version: String) -> (String, BTreeMap<String, Option<String>>) {
-        let root = if version.contains('/') { "/apis" } else { "/api" };
-        let found = if is_plain(&version) { self.find::<Value>(&format!("{root}/{version}")).await } else { Ok(None) };
-        let list = found.ok().flatten().unwrap_or_default();
-        let kinds = list["resources"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|one| Some((one["kind"].as_str()?, one["name"].as_str()?, one["namespaced"].as_bool()?)))
-            .filter(|(_, plural, _)| !plural.contains('/'))
-            .map(|(kind, plural, namespaced)| (kind.to_owned(), namespaced.then(|| plural.to_owned())))
-            .collect();
-        (version, kinds)
-    }
-
-    /// Returns an owner and the reference to its own.
-    async fn object(&self, reference: &Reference, plural: Option<&str>) -> (OwnerObject, Option<Reference>) {
-        let Reference { api_version, kind, namespace, name, uid } = reference;
-        let told = || OwnerObject {
-            api_version: api_version.clone(),
-            kind: kind.clone(),
-            namespace: namespace.clone(),
-            name: name.clone(),
-            uid: uid.clone(),
-            ..OwnerObject::default()
-        };
-        let Some(plural) = plural.filter(|_| is_plain(name)) else { return (told(), None) };
-        let root = if api_version.contains('/') { "/apis" } else { "/api" };
-        let path = format!("{root}/{api_version}/namespaces/{namespace}/{plural}/{name}");
-        let found = self.find::<Value>(&path).await.ok().flatten();
-        // Another object of that name may have taken its place.
-        let Some(found) = found.filter(|found| found["metadata"]["uid"] == *uid) else { return (told(), None) };
-        let parent = found["metadata"]["ownerReferences"].as_array().and_then(|owners| {
-            let owner = owners.iter().find(|owner| owner["controller"] == true).or_else(|| owners.first())?;
-            let text = |key: &str| owner[key].as_str().map(ToOwned::to_owned);
-            Some(Reference {
-                api_version: text("apiVersion")?,
-                kind: text("kind")?,
-                namespace: namespace.clone(),
-                name: text("name")?,
-                uid: text("uid")?,
-            })
-        });
-        let time = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse().ok());
-        let owner = OwnerObject {
-            parent: parent.as_ref().map(|parent| parent.uid.clone()),
-            created_at: time("/metadata/creationTimestamp"),
-            started_at: time("/status/startTime"),
-            ended_at: time("/status/completionTime").or_else(|| time("/status/finishedAt")),
-            verdict: verdict(&found["status"]),
-            ..told()
-        };
-        (owner, parent)
-    }
-}
-
-/// Returns true for what can stand in a path as it is: references are anybody's words.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'/' | b'_')) && !text.contains("..")
-}
-
-/// Returns how a custom object says that it has ended: by a condition, or by a phase under one of several names.
-fn verdict(status: &Value) -> Option<Standing> {
-    let word = |text: &str| match text.to_ascii_lowercase().as_str() {
-        "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),
-        "failed" | "error" | "aborted" => Some(Standing::Failed),
-        _ => None,
-    };
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let holds = conditions.filter(|condition| condition["status"] == "True").filter_map(|condition| condition["type"].as_str());
-    let phases = ["/phase", "/state/phase", "/jobStatus"].iter().filter_map(|pointer| status.pointer(pointer)?.as_str());
-    holds.chain(phases).find_map(word)
-}
-
-/// Returns the controller of an object. A pod that a kubelet runs by itself is owned by its node, which is no workload.
-fn reference(metadata: &ObjectMetadata<'_>) -> Option<Reference> {
-    let owner = metadata.controller()?;
-    (owner.kind != "Node").then(|| Reference {
-        api_version: owner.api_version.clone(),
-        kind: owner.kind.clone(),
-        namespace: metadata.namespace.to_string(),
-        name: owner.name.clone(),
-        uid: owner.uid.clone(),
-    })
 }
 
 impl WireObject<'_> {

@@ -4,16 +4,19 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::cluster::{Connection, requests};
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::possible::Surroundings;
 use crate::diagnosis::insufficient;
 use crate::error::Error;
 use crate::model::capacity::{Amounts, lacking, pods_held};
+use crate::model::device_demand::{DeviceClaims, device_class};
 use crate::model::fit::{Domain, Fit, FitVerdict, NodeGroup};
 use crate::model::gpu::is_device;
 use crate::model::room::Room;
-use crate::model::victims::{Victim, victims};
+use crate::model::victims::{NodeLoad, Victim, victims};
 use crate::model::{Node, Nodes};
 use crate::render::{PodRules, pods_in_all};
 
@@ -33,26 +36,41 @@ pub(crate) async fn fit(plan: &Plan, by: Option<&str>, connection: &Connection) 
     let found = around.check(plan).await;
     let pods = job(&plan.input).map_or(1, |job| u64::from(pods_in_all(job)));
     let pod = PodRules::of(&plan.rendered.probe.body["spec"]);
-    let wanted = requests(&plan.rendered.probe.body);
-    let gpus_per_pod = wanted.iter().filter(|(resource, _)| is_device(resource)).map(|(_, milli)| milli / 1000).sum::<i128>();
-    let room = match &plan.target.nodes {
+    let mut wanted = requests(&plan.rendered.probe.body);
+    let mut room = match &plan.target.nodes {
         Nodes::Listed(nodes) => connection.room(nodes).await?,
         Nodes::Published(_) | Nodes::Hidden => None,
     };
-    let mut answer = judged(&pod, &wanted, pods, plan.target.nodes.all(), room.as_ref());
+    let own: Vec<&Value> = plan.rendered.objects.iter().map(|object| &object.body).collect();
+    let spec = &plan.rendered.probe.body["spec"];
+    let devices = connection.device_claims(&plan.target.namespace, spec, &own).await?;
+    let mut nodes = plan.target.nodes.all().to_vec();
+    devices.add_to(&mut wanted, &mut nodes, room.as_mut());
+    let is_gpu = |resource: &str| is_device(resource) || device_class(resource).is_some();
+    let gpus_per_pod = wanted.iter().filter(|(resource, _)| is_gpu(resource)).map(|(_, milli)| milli / 1000).sum::<i128>();
+    let mut answer = judged(&pod, &wanted, pods, &nodes, room.as_ref());
     if let Some(label) = by {
-        within(&mut answer, label, plan.target.nodes.all(), |nodes| judged(&pod, &wanted, pods, nodes, room.as_ref()));
+        within(&mut answer, label, &nodes, |nodes| judged(&pod, &wanted, pods, nodes, room.as_ref()));
     }
     if answer.verdict == FitVerdict::Never && !matches!(plan.target.nodes, Nodes::Listed(_)) {
         // What was published may be old.
         answer.verdict = FitVerdict::Unknown;
         answer.not_evaluated.push("nodes as they are now: you may not list them".to_owned());
     }
-    if let (FitVerdict::NotNow, None, Some(room)) = (answer.verdict, by, &room) {
-        answer.victims = ended(&pod, &wanted, pods, plan, room, connection).await?;
+    if let DeviceClaims::ClassMissing(class) = &devices {
+        answer.verdict = FitVerdict::Never;
+        answer.reasons.push(format!("device class `{class}` does not exist"));
+    }
+    // Who holds devices that are claimed is not known here.
+    let claims_nothing = matches!(devices, DeviceClaims::None);
+    if let (FitVerdict::NotNow, None, true, Some(room)) = (answer.verdict, by, claims_nothing, &room) {
+        let nodes = load(&pod, plan, room);
+        answer.victims = ended(&pod, &wanted, pods, plan, nodes.clone(), connection).await?;
+        let open: Vec<&Node> = plan.target.nodes.all().iter().filter(|node| nodes.contains_key(&node.name)).collect();
+        answer.room_by = if room.has_rivals("", &open) { None } else { connection.room_by(&wanted, pods, &nodes).await };
     }
     answer.gpus_per_pod = u64::try_from(gpus_per_pod).unwrap_or(0);
-    answer.not_evaluated.extend(beyond(plan, &pod));
+    answer.not_evaluated.extend(beyond(plan, &pod, &devices));
     if !answer.not_evaluated.is_empty() && answer.verdict == FitVerdict::Now {
         answer.verdict = FitVerdict::Unknown;
     }
@@ -99,6 +117,7 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         groups: groups.into_values().collect(),
         domains: Vec::new(),
         victims: None,
+        room_by: None,
         reasons: Vec::new(),
         not_evaluated: missing.into_iter().map(ToOwned::to_owned).collect(),
     }
@@ -110,25 +129,29 @@ async fn ended(
     wanted: &Amounts,
     pods: u64,
     plan: &Plan,
-    room: &Room,
+    nodes: BTreeMap<String, NodeLoad>,
     connection: &Connection,
 ) -> Result<Option<Vec<Victim>>, Error> {
     let spec = &plan.rendered.probe.body["spec"];
     // Schedulers of gangs and queues choose whom they end in ways of their own.
     let others = plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
-    let never = others || spec["preemptionPolicy"] == "Never" || !pod.beyond_nodes().is_empty();
+    let never = others || spec["preemptionPolicy"] == "Never" || !pod.beyond_nodes(&DeviceClaims::None).is_empty();
     let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else { return Ok(None) };
     let Some(class) = connection.priority_class(class).await? else { return Ok(None) };
     if class.preemption_policy.as_deref() == Some("Never") {
         return Ok(None);
     }
+    Ok(victims(wanted, i64::from(class.value), pods, nodes))
+}
+
+/// Returns the nodes on which its pods may run, with who is there.
+fn load(pod: &PodRules, plan: &Plan, room: &Room) -> BTreeMap<String, NodeLoad> {
     let open = |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none() && node.schedulable;
     let load = |node: &Node| {
         let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
         Some((node.name.clone(), (room.free.get(&node.name)?.clone(), placed)))
     };
-    let nodes = plan.target.nodes.all().iter().filter(open).filter_map(load).collect();
-    Ok(victims(wanted, i64::from(class.value), pods, nodes))
+    plan.target.nodes.all().iter().filter(open).filter_map(load).collect()
 }
 
 /// Judges each value of a label by itself; the best of them decides, and what binds is told of its nodes.
@@ -188,10 +211,10 @@ fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>
 }
 
 /// Returns what decides beside nodes and is not compared here.
-fn beyond(plan: &Plan, pod: &PodRules) -> Vec<String> {
+fn beyond(plan: &Plan, pod: &PodRules, devices: &DeviceClaims) -> Vec<String> {
     let queue = job(&plan.input).and_then(|job| job.queue.as_ref());
     let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
-    pod.beyond_nodes().into_iter().map(ToOwned::to_owned).chain(queue).collect()
+    pod.beyond_nodes(devices).into_iter().chain(queue).collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::model::room::Room;
 
 /// Returns true for the causes that less load on a node would remove.
 pub(super) fn is_shortage(word: &str) -> bool {
-    word.starts_with("insufficient")
+    word.starts_with("insufficient") || word == "device-claim"
 }
 
 /// A node that has the labels, with what else keeps the pod off it.

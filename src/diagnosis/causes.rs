@@ -20,6 +20,7 @@ pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("pod-affinity", "it must run beside, or apart from, other pods"),
     ("host-port", "the port of the node that it wants is taken"),
     ("device-claim", "no node has the devices that it claims (dynamic resource allocation)"),
+    ("device-taint", "the devices that it claims are tainted (dynamic resource allocation)"),
     ("node-starting", "an autoscaler brings a node"),
     ("quota", "a ResourceQuota of the namespace is used up"),
     ("limit-range", "a LimitRange of the namespace refuses its pods"),

@@ -37,7 +37,7 @@ const NAMES: [(i32, &str); 11] = [
 ];
 
 /// Reasons of a Job whose retries are used up.
-const EXHAUSTED: [&str; 3] = ["BackoffLimitExceeded", "MaxFailedIndexesExceeded", "FailedIndexes"];
+const EXHAUSTED: [&str; 4] = ["BackoffLimitExceeded", "MaxFailedIndexesExceeded", "FailedIndexes", "ReachedMaxRestarts"];
 
 /// Returns what ended the job, the first cause of the first end first.
 #[must_use]
@@ -67,6 +67,10 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let mut cause = of_pod(facts, first);
     if let Some(peers) = peers(&ended, &present, first) {
         cause = cause.and(peers, "pod");
+    }
+    // The pods of a workload of others belong to objects of its own, which it sums up.
+    if let Some((_, message)) = condition.filter(|(_, message)| !facts.subject.ours && !message.is_empty()) {
+        cause = cause.and(message.clone(), "job");
     }
     for line in &facts.last_words {
         cause = cause.and(line.text.clone(), "logs").at(line.at);

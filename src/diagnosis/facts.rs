@@ -4,8 +4,9 @@ use jiff::Timestamp;
 
 use super::answer::HolderTime;
 use crate::model::capacity::Amounts;
+use crate::model::device_demand::DeviceClaims;
 use crate::model::room::Room;
-use crate::model::{ClaimState, Event, Job, Node, Nodes, Pod, QuotaUse};
+use crate::model::{ClaimState, Event, GroupVerdict, Job, Node, Nodes, Pod, Queue, QuotaUse};
 use crate::render::PodRules;
 use crate::stats::bottlenecks::Bottlenecks;
 use crate::stats::history::Trace;
@@ -37,8 +38,12 @@ pub(crate) struct Facts<'f> {
     pub room: Option<&'f Room>,
     /// Volume claims of the pending pod, or of the job.
     pub claims: Vec<ClaimFact>,
+    /// What the pending pod claims of devices.
+    pub devices: DeviceClaims,
     /// Of the namespace; empty where they may not be listed.
     pub quotas: Vec<QuotaUse>,
+    /// Its queue, where that is one of Volcano's, whose scheduler tells only that the pods are not placed.
+    pub queue: Option<Queue>,
     /// When the holders of what it waits for began and must end, by NAMESPACE/NAME.
     pub holders: Vec<HolderTime>,
     /// Errors that devices of the pod that ended first told around its end: (device, XID).
@@ -127,6 +132,8 @@ pub(crate) struct PendingPod {
     pub unscheduled: Option<(String, String)>,
     /// How many pods must find room together.
     pub together: u64,
+    /// What the scheduler of gangs says of its group.
+    pub group: Option<GroupVerdict>,
 }
 
 /// A volume claim that a pod mounts.

@@ -9,6 +9,7 @@ mod causes;
 mod containers;
 mod dead;
 mod deleted;
+mod devices;
 mod facts;
 mod nodes;
 mod placement;
@@ -59,7 +60,7 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
         answer.situation = Situation::Unknown;
     }
     if let Some(pending) = &facts.pending {
-        answer.not_evaluated = pending.rules.beyond_nodes().into_iter().map(ToOwned::to_owned).collect();
+        answer.not_evaluated = pending.rules.beyond_nodes(&facts.devices);
     }
     // One pod of several that finds room is not the job, and what is not evaluated may keep it off.
     let unsure = !answer.not_evaluated.is_empty()

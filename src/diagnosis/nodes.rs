@@ -2,6 +2,7 @@
 
 use crate::model::Node;
 use crate::model::capacity::{Amounts, lacking};
+use crate::model::device_demand::device_class;
 use crate::model::gpu::is_device;
 use crate::render::PodRules;
 
@@ -46,6 +47,7 @@ pub(crate) fn insufficient(resource: &str) -> &'static str {
         "ephemeral-storage" => "insufficient-storage",
         "pods" => "insufficient-pods",
         resource if is_device(resource) => "insufficient-gpu",
+        resource if device_class(resource).is_some() => "device-claim",
         _ => "insufficient-device",
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::answer::Cause;
 use super::by_words::{by_words, is_beyond, of_words};
 use super::candidates::{Candidate, Counted, candidate, counted, is_shortage};
+use super::devices;
 use super::facts::{Facts, PendingPod};
 use super::nodes::keeps_off;
 use super::refused::set;
@@ -21,6 +22,9 @@ use crate::model::{GpuType, Node};
 pub(super) fn causes(facts: &Facts<'_>, pending: &PendingPod) -> Vec<Cause> {
     let told = pending.unscheduled.as_ref().map_or("", |(_, message)| message.as_str());
     let said = reasons(told);
+    if let Some(cause) = devices::missing(facts) {
+        return vec![cause];
+    }
     match (facts.listed(), facts.room) {
         (Some(nodes), Some(room)) if !nodes.is_empty() => by_nodes(facts, pending, nodes, room, &said),
         _ => by_words(facts, pending, &said),
@@ -38,12 +42,15 @@ fn by_nodes(facts: &Facts<'_>, pending: &PendingPod, nodes: &[Node], room: &Room
     if candidates.is_empty() {
         return vec![too_large(facts, pending, &labelled)];
     }
-    let takes: u64 = candidates.iter().filter(|one| one.obstacles.is_empty()).map(|one| one.takes).fold(0, u64::saturating_add);
+    // A node that takes some pods of a gang still lacks room for more of them.
+    let open = |one: &&&Candidate<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
+    let takes: u64 = candidates.iter().filter(open).map(|one| one.takes).fold(0, u64::saturating_add);
     if takes >= pending.together {
         return beyond(pending, said);
     }
     let mut found = counted(&candidates);
-    if let Some(reason) = said.iter().find(|reason| is_beyond(reason.word)) {
+    let known = |word: &str| found.iter().any(|one| one.word == word);
+    if let Some(reason) = said.iter().find(|reason| is_beyond(reason.word) && !known(reason.word)) {
         // These filters come last: the nodes that they rule out passed all others.
         let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         found.push(Counted { word: reason.word, detail: None, alone: nodes, nodes });
@@ -77,7 +84,10 @@ fn of_obstacle(
     let nodes = Some(on.len() as u64);
     let cause = match obstacle.word {
         "insufficient-gpu" => gpus(facts, pending, &on, candidates, room),
-        word if is_shortage(word) => machine(facts, pending, obstacle, &on, room),
+        "device-claim" if obstacle.detail.is_some() => {
+            devices::shortage(facts, pending, obstacle.detail.as_deref().unwrap_or_default(), &on)
+        }
+        word if is_shortage(word) && word != "device-claim" => machine(facts, pending, obstacle, &on, room),
         "cordoned" => {
             let cause = Cause::new("cordoned", format!("{} cordoned", are(&names)), "inventory");
             let best = on.iter().find(|one| one.obstacles.len() == 1).or(on.first());

@@ -8,10 +8,12 @@ use super::facts::{Facts, PendingPod};
 use super::nodes::keeps_off;
 use super::refused::set;
 use crate::model::capacity::{Amounts, lacking, pods_held};
+use crate::model::device_demand::device_class;
 use crate::model::gpu::is_device;
 use crate::model::labels::POOL_LABEL;
 use crate::model::quantity;
 use crate::model::room::Room;
+use crate::model::victims::victims;
 
 /// Holders and nodes that one cause names.
 const NAMED: usize = 3;
@@ -76,11 +78,31 @@ pub(super) fn gpus(
                 .proven(format!("with gpu: {most} it fits on {nodes} now"), Some(set(facts, &format!("resources.gpu={most}"))));
         }
     }
+    if let Some(told) = lower(pending, on, room) {
+        let text = "ask whoever runs them to pause them, or take a PriorityClass that preempts";
+        cause = cause.and(told, "inventory").helps(text, Some("kubectl get priorityclasses".to_owned()));
+    }
     match elsewhere(facts, pending, room) {
         Some((text, command)) => cause.proven(text, Some(command)),
         None if fragmented => cause.helps("see which pods to move", Some(format!("gpuctl free --slots {wanted}"))),
         None => cause,
     }
+}
+
+/// Names pods of lower priority that hold enough, where the pod's own class preempts nobody; otherwise the scheduler ends them itself.
+fn lower(pending: &PendingPod, on: &[&Candidate<'_>], room: &Room) -> Option<String> {
+    if pending.rules.preempts() {
+        return None;
+    }
+    let open = on.iter().filter(|one| one.obstacles.iter().all(|(word, _)| is_shortage(word)));
+    let load =
+        open.map(|one| (one.node.name.clone(), (one.free.clone(), room.placed.get(&one.node.name).cloned().unwrap_or_default())));
+    let ended = victims(&pending.requests, pending.rules.priority(), pending.together, load.collect())?;
+    let mut names: Vec<&str> = ended.iter().map(|victim| victim.pod.holder.as_str()).collect();
+    names.dedup();
+    let more = if names.len() > NAMED { format!(" and {} more", names.len() - NAMED) } else { String::new() };
+    let first = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| format!("of lower priority there: {first}{more}; its PriorityClass preempts nobody"))
 }
 
 fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
@@ -152,14 +174,15 @@ pub(super) fn too_large(facts: &Facts<'_>, pending: &PendingPod, labelled: &[&Ca
     let short = labelled.iter().flat_map(|one| lacking(&pending.requests, &one.node.most())).next().unwrap_or_default();
     let most = labelled.iter().map(|one| one.node.most().get(&short).copied().unwrap_or(0)).max().unwrap_or(0);
     let wanted = pending.requests.get(&short).copied().unwrap_or(0);
-    let told = format!(
-        "{} of {short} per pod, and the largest node that qualifies has {}",
-        amount(&short, wanted),
-        amount(&short, most)
-    );
+    if device_class(&short).is_some() && most == 0 {
+        return super::devices::shortage(facts, pending, &short, labelled);
+    }
+    let what = device_class(&short).map_or_else(|| short.clone(), |class| format!("device class {class}"));
+    let told =
+        format!("{} of {what} per pod, and the largest node that qualifies has {}", amount(&short, wanted), amount(&short, most));
     let cause = Cause { nodes: Some(labelled.len() as u64), ..Cause::new("never-fits", told, "inventory") };
     match short.as_str() {
-        short if is_device(short) && most > 0 => {
+        short if (is_device(short) || device_class(short).is_some()) && most > 0 => {
             let text = format!("ask for {} per node, and for more nodes", most / 1000);
             cause.helps(text, Some(set(facts, &format!("resources.gpu={}", most / 1000))))
         }

@@ -1,13 +1,17 @@
 //! Why a job waits: a queue, a refusal, no room, or containers that do not start; in the order in which a pod comes to life.
 
-use super::answer::Cause;
+use super::answer::{Cause, Evidence};
 use super::facts::Facts;
 use super::{containers, dead, placement, queued, refused};
 use crate::model::capacity::Amounts;
-use crate::model::{ClaimState, Event, Pod, PodPhase, State, quantity};
+use crate::model::{ClaimState, Event, GroupVerdict, Pod, PodPhase, State, quantity};
 
 /// Seconds that a scheduler takes to look at a new pod, at the most.
 const LOOKED_AT_WITHIN: i64 = 20;
+/// What Volcano's scheduler says of the pods of a gang (pkg/scheduler/plugins/gang).
+const GROUP_NOT_READY: &str = "pod group is not ready";
+/// Reasons of KAI for a group whose queue may not have more (pkg/apis/scheduling/v2alpha2).
+const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
 /// Seconds within which a node that an autoscaler announced is usually there.
 const NODE_COMES_WITHIN: i64 = 900;
 /// What autoscalers say of a pod: cluster-autoscaler and Karpenter.
@@ -25,15 +29,16 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
     let (told, command) = if job.kind.serves() {
         (
             format!("{} has 0 replicas", facts.subject.kind),
-            format!("kubectl scale {}/{} -n {} --replicas 1", facts.subject.kind, job.name, job.namespace),
+            Some(format!("kubectl scale {}/{} -n {} --replicas 1", facts.subject.kind, job.name, job.namespace)),
         )
     } else {
-        (
-            "it is suspended (spec.suspend)".to_owned(),
-            format!("kubectl patch job {} -n {} --type merge -p '{{\"spec\":{{\"suspend\":false}}}}'", job.name, job.namespace),
-        )
+        let kind = &facts.subject.kind;
+        let patch = "--type merge -p '{\"spec\":{\"suspend\":false}}'";
+        let command = format!("kubectl patch {kind} {} -n {} {patch}", job.name, job.namespace);
+        // Other kinds have their switch elsewhere.
+        ("it is suspended".to_owned(), Some(command).filter(|_| matches!(kind.as_str(), "job" | "jobset")))
     };
-    Cause::new("suspended", told, "job").helps("let it go on", Some(command))
+    Cause::new("suspended", told, "job").helps("let it go on", command)
 }
 
 /// Returns why a job waits.
@@ -95,12 +100,17 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         let told = format!("{} is held back by the scheduling gate {}", pending.name, gates.join(", "));
         return vec![Cause::new("scheduling-gate", told, "pod").helps("whatever set the gate must remove it", None)];
     }
+    let queue = volcano(facts);
     if pending.unscheduled.is_none() {
         let age = pending.created_at.map_or(0, |at| facts.now.as_second() - at.as_second());
         let scheduler = pending.rules.scheduler();
         // Schedulers of queues and gangs set no condition while the pod's group waits.
         if age < LOOKED_AT_WITHIN || pending.together > 1 || facts.job.queue.is_some() {
-            return Vec::new();
+            let mut found: Vec<Cause> = queue.into_iter().collect();
+            if let Some(group) = &pending.group {
+                grouped(group, &mut found);
+            }
+            return found;
         }
         let told =
             format!("scheduler {scheduler} has not looked at {} in {age} s: it does not run, or is far behind", pending.name);
@@ -114,7 +124,16 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     let mut found = claims(facts);
     // A claim that waits for its first pod does not hold the pod up.
     if found.is_empty() {
-        found = placement::causes(facts, pending);
+        found = queue.into_iter().chain(placement::causes(facts, pending)).collect();
+    }
+    let said = pending.unscheduled.as_ref().map_or("", |(_, message)| message.as_str());
+    match &pending.group {
+        Some(group) => grouped(group, &mut found),
+        None if found.is_empty() && said.starts_with(GROUP_NOT_READY) => {
+            let told = format!("Volcano places its pods together or not at all, and not all fit: {said}");
+            found.push(Cause::new("gang-incomplete", told, "scheduler"));
+        }
+        None => {}
     }
     if let Some(event) = scaling_up(facts, &pending.name) {
         let told = format!("an autoscaler brings a node: {}", event.message);
@@ -122,6 +141,39 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         found.insert(0, starting);
     }
     found
+}
+
+/// Adds what the scheduler of its gang says: a cause of its own, or evidence for the first one.
+fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
+    let told = format!("{} says of its group: {}", group.scheduler, group.message);
+    if OVER_QUOTA.contains(&group.reason.as_str()) {
+        found.insert(0, Cause::new("queue-quota", told, "queue"));
+    } else if let Some(first) = found.first_mut() {
+        // The last lines go first where the answer has to be short.
+        first.evidence.insert(1.min(first.evidence.len()), Evidence { what: told, seen_in: "queue", at: None });
+    } else {
+        found.push(Cause::new("gang-incomplete", told, "queue"));
+    }
+}
+
+/// Returns what its queue of Volcano leaves too little for, where it is a queue of Volcano.
+fn volcano(facts: &Facts<'_>) -> Option<Cause> {
+    let (queue, job) = (facts.queue.as_ref()?, facts.job);
+    let name = &queue.name;
+    let look = || Some(format!("gpuctl describe queue {name} -n {}", job.namespace));
+    if !queue.active {
+        let told = format!("queue {name} of Volcano is not open");
+        return Some(Cause::new("queue-inactive", told, "queue").helps("whoever runs the queues must open it", look()));
+    }
+    let wanted = job.gpus().0.saturating_sub(job.gpus_held().0);
+    let (quota, used) = (queue.quota?.0, queue.used?.0);
+    if wanted > quota {
+        let told = format!("queue {name} of Volcano may use {quota} GPUs, and the job asks for {wanted}");
+        return Some(Cause::new("never-fits", told, "queue").helps("ask for less, or for a larger quota", look()));
+    }
+    let told = format!("queue {name} of Volcano uses {used} of {quota} GPUs, and the job asks for {wanted}");
+    let cause = Cause::new("queue-quota", told, "queue").helps("others in the queue must end, or the quota must grow", look());
+    (used + wanted > quota).then_some(cause)
 }
 
 /// Returns the event by which an autoscaler said that it brings a node for the pod, unless that is long ago or it gave up.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+
 use super::victims::Victim;
 
 /// The answer for one job.
@@ -19,6 +21,8 @@ pub(crate) struct Fit {
     pub domains: Vec<Domain>,
     /// Pods that the scheduler would end to place it; `None` where it ends none, or where that is not known.
     pub victims: Option<Vec<Victim>>,
+    /// When deadlines of those that run make room for all pods; `None` where they do not, or where others wait as well.
+    pub room_by: Option<Timestamp>,
     /// Why it cannot be submitted, or waits for something that is not a node.
     pub reasons: Vec<String>,
     /// What the verdict leaves out.
@@ -35,7 +39,8 @@ impl Fit {
     /// Returns the nodes on which its pods may run once there is room.
     #[must_use]
     pub(crate) fn possible(&self) -> BTreeSet<String> {
-        let is_possible = |group: &&NodeGroup| group.cause.is_none_or(|cause| cause.starts_with("insufficient"));
+        let is_possible =
+            |group: &&NodeGroup| group.cause.is_none_or(|cause| cause.starts_with("insufficient") || cause == "device-claim");
         self.groups.iter().filter(is_possible).flat_map(|group| group.nodes.iter().cloned()).collect()
     }
 }

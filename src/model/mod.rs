@@ -3,6 +3,7 @@
 pub(crate) mod capacity;
 mod claim;
 pub(crate) mod device;
+pub(crate) mod device_demand;
 pub(crate) mod drain;
 pub(crate) mod fingerprint;
 pub(crate) mod fit;
@@ -46,7 +47,7 @@ pub(crate) use job::{Container, ContainerEnd, Event, Job, JobKind, OWN_CONTAINER
 pub use node::{ClaimableDevices, Node, Nodes, Taint};
 pub(crate) use pool::{Noted, Notes, PoolDefinition};
 pub use queue::{Gang, GangWish, QueueSystem};
-pub(crate) use queue::{Preemption, Queue, QueuePosition, QueueVerdict};
+pub(crate) use queue::{GroupVerdict, Preemption, Queue, QueuePosition, QueueVerdict};
 pub(crate) use quota::QuotaUse;
 pub(crate) use reading::{Figures, Reading, Readings};
 pub use series::{Point, Series};

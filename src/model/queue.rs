@@ -166,3 +166,13 @@ pub(crate) struct Preemption {
     pub admitted_again: Option<bool>,
     pub message: String,
 }
+
+/// What a scheduler of gangs says of a group of pods that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupVerdict {
+    /// `Kubernetes`, `Volcano`, `KAI`, `scheduler-plugins`.
+    pub scheduler: &'static str,
+    /// A CamelCase word of the scheduler's own.
+    pub reason: String,
+    pub message: String,
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::capacity::Amounts;
+use super::node::Node;
 
 /// Free resources of nodes, and who holds their devices.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,8 @@ pub(crate) struct WaitingPod {
     pub devices: u64,
     /// The node that is being freed for it.
     pub nominated: Option<String>,
+    /// Labels that its node must have.
+    pub selector: BTreeMap<String, String>,
 }
 
 impl Room {
@@ -54,6 +57,14 @@ impl Room {
         let mut held: Vec<(String, u64)> = held.into_iter().map(|(holder, devices)| (holder.to_owned(), devices)).collect();
         held.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         held
+    }
+
+    /// Returns whether others than this holder wait for devices and may get some on one of these nodes, as far as their selectors tell.
+    #[must_use]
+    pub(crate) fn has_rivals(&self, own: &str, nodes: &[&Node]) -> bool {
+        let may_run = |pod: &WaitingPod, node: &Node| pod.selector.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+        let rival = |pod: &WaitingPod| pod.devices > 0 && pod.holder != own && nodes.iter().any(|node| may_run(pod, node));
+        self.waiting.iter().any(rival)
     }
 
     /// Returns who requests most of CPU or memory on these nodes.

@@ -16,7 +16,7 @@ pub(crate) struct Victim {
 }
 
 /// A node with what is free on it and who is there.
-type NodeLoad = (Amounts, Vec<PlacedPod>);
+pub(crate) type NodeLoad = (Amounts, Vec<PlacedPod>);
 
 /// Returns the pods that give way to so many pods of this priority; `None` where even then there is no room for all.
 #[must_use]
@@ -73,7 +73,7 @@ fn on_node(wanted: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option
     Some(ended)
 }
 
-fn add(free: &mut Amounts, amounts: &Amounts, times: i128) {
+pub(super) fn add(free: &mut Amounts, amounts: &Amounts, times: i128) {
     for (resource, amount) in amounts {
         if let Some(left) = free.get_mut(resource) {
             *left += amount * times;

@@ -48,5 +48,6 @@ pub(crate) async fn forecast(
         quantiles: found.map(|found| (found.p10, found.p50, found.p90)),
         similar: longer as u64,
         days: DAYS,
+        latest: None,
     }))
 }

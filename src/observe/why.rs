@@ -13,9 +13,12 @@ use crate::diagnosis::{
 };
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup::{self, Purpose};
+use crate::model::capacity::Amounts;
+use crate::model::device_demand::DeviceClaims;
 use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::room::Room;
-use crate::model::{Inventory, Job, JobKind, Node, Nodes, Pod, PodPhase, State, Status};
+use crate::model::start::StartForecast;
+use crate::model::{Inventory, Job, JobKind, Node, Nodes, Pod, PodPhase, Queue, QueueSystem, State, Status};
 use crate::observe::first_error::first_error;
 use crate::observe::ranks::{self, Questions};
 use crate::observe::{peers, starts, workloads};
@@ -43,6 +46,17 @@ impl Place {
             Nodes::Published(_) | Nodes::Hidden => None,
         };
         Ok(Self { nodes, room })
+    }
+
+    /// Returns the same place with what is offered of the devices that a pod claims, and adds them to its requests; `None` where it claims none.
+    fn with_devices(&self, devices: &DeviceClaims, requests: &mut Amounts) -> Option<Self> {
+        let Nodes::Listed(nodes) = &self.nodes else { return None };
+        if !matches!(devices, DeviceClaims::Compared(_)) {
+            return None;
+        }
+        let (mut nodes, mut room) = (nodes.clone(), self.room.clone());
+        devices.add_to(requests, &mut nodes, room.as_mut());
+        Some(Self { nodes: Nodes::Listed(nodes), room })
     }
 
     /// Knows the nodes alone: for a job whose pods all have one.
@@ -95,7 +109,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     let found = owners.forest.workloads(&Inventory::default());
     let Ok(workload) = workloads::named(&found, text) else { return Err(missing) };
     let pods: BTreeSet<String> = workload.pods.iter().map(|pod| pod.name.clone()).collect();
-    let job = connection.pods_as_job(&workload.top.namespace, &workload.top.name, &pods).await?;
+    let job = connection.pods_as_job(&workload.top, &pods).await?;
     Ok((Subject { kind: workload.top.kind.to_ascii_lowercase(), ours: false }, job))
 }
 
@@ -137,12 +151,19 @@ pub(crate) async fn found(
     let is_single = own_place.is_some();
     let place = place.or(own_place.as_ref()).expect("a place is given or read");
     let unplaced = unplaced?;
+    let spec = unplaced.as_ref().and_then(|pod| pod.spec.as_ref());
+    let devices = match spec.filter(|_| matches!(place.nodes, Nodes::Listed(_))) {
+        Some(spec) => connection.device_claims(&job.namespace, spec, &[]).await?,
+        None => DeviceClaims::None,
+    };
     let is_read = unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
-    let pending = unplaced.map(|pod| {
+    let mut pending = unplaced.map(|pod| {
         let of_model = job.pods.iter().find(|one| one.name == pod.name);
         let spec = pod.spec.unwrap_or_default();
         let whole = serde_json::json!({"spec": spec});
-        let grouped = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
+        // Volcano makes a group of the pods of a Job.
+        let grouped = spec["schedulingGroup"].is_object() || spec["schedulerName"] == "volcano";
+        let grouped = grouped && job.kind == JobKind::Training;
         PendingPod {
             created_at: pod.created_at,
             rules: PodRules::of(&spec),
@@ -151,8 +172,11 @@ pub(crate) async fn found(
             unscheduled: of_model.and_then(|one| one.unscheduled.clone()),
             together: if grouped { u64::from(job.pods_wanted) } else { 1 },
             name: pod.name,
+            group: pod.group,
         }
     });
+    let with_devices = pending.as_mut().and_then(|pending| place.with_devices(&devices, &mut pending.requests));
+    let place = with_devices.as_ref().unwrap_or(place);
     let (running, asked) = if State::of(&job).status == Status::Running {
         join(peers::running(context, connection, &job), ranks::asked(connection, &job, questions)).await
     } else {
@@ -164,6 +188,7 @@ pub(crate) async fn found(
         (Ok(None), RankAnswers { silent, ..RankAnswers::default() })
     };
     let running = running?;
+    let queue = if waits { queue_of_volcano(connection, &job).await } else { None };
     let names: BTreeSet<&str> = pending.iter().flat_map(|pod| pod.rules.volume_claims()).collect();
     let claims = join_all(names.into_iter().map(|name| claim(connection, &job.namespace, name))).await;
     let mut facts = Facts {
@@ -176,7 +201,9 @@ pub(crate) async fn found(
         // What a pod asks for that may not be read cannot be compared with what is free.
         room: place.room.as_ref().filter(|_| is_read),
         claims,
+        devices,
         quotas,
+        queue,
         holders: Vec::new(),
         faults: Vec::new(),
         running,
@@ -196,13 +223,43 @@ pub(crate) async fn found(
     }
     // For many jobs at once the past would be read many times over.
     if let (true, true, Some(pod)) = (is_single, waits_for_room(&answer), &facts.pending) {
-        let may_run = |node: &&Node| pod.rules.off_selector(node).is_none() && pod.rules.not_tolerated(node).is_none();
-        let nodes: BTreeSet<String> = place.nodes.all().iter().filter(may_run).map(|node| node.name.clone()).collect();
-        let waited = pod.created_at.map_or(0.0, |at| facts.now.duration_since(at).as_secs_f64());
-        answer.start = starts::forecast(context, connection, job.gpus().0, &nodes, waited).await?;
+        answer.start = start(context, connection, &facts, pod, place).await?;
     }
     drop(facts);
     Ok(Found { subject, job, answer })
+}
+
+/// Tells when the job starts, by what the past and the deadlines of those that run say.
+async fn start(
+    context: &Context,
+    connection: &Connection,
+    facts: &Facts<'_>,
+    pod: &PendingPod,
+    place: &Place,
+) -> Result<Option<StartForecast>, Error> {
+    let may_run = |node: &&Node| pod.rules.off_selector(node).is_none() && pod.rules.not_tolerated(node).is_none();
+    let nodes: Vec<&Node> = place.nodes.all().iter().filter(may_run).collect();
+    let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).collect();
+    let waited = pod.created_at.map_or(0.0, |at| facts.now.duration_since(at).as_secs_f64());
+    let past = starts::forecast(context, connection, facts.job.gpus().0, &names, waited).await?;
+    // What others that wait take of the room is not known.
+    let Some(room) = place.room.as_ref().filter(|room| !room.has_rivals(&facts.full_name(), &nodes)) else { return Ok(past) };
+    let open = nodes.into_iter().filter(|node| node.schedulable);
+    let load = open.filter_map(|node| {
+        let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
+        Some((node.name.clone(), (room.free.get(&node.name)?.clone(), placed)))
+    });
+    let alive = facts.job.current_pods().into_iter().filter(|pod| pod.node.is_none() && !pod.ended()).count() as u64;
+    let room_by = connection.room_by(&pod.requests, alive.max(pod.together), &load.collect()).await;
+    Ok(StartForecast::bounded(past, room_by, facts.now))
+}
+
+/// Returns the queue of a job that Volcano schedules; `None` also where it may not be read.
+async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
+    let name = job.queue.as_deref().filter(|_| !job.queued)?;
+    let served = connection.served_queueing().await.ok()?;
+    let (queues, _) = connection.queues(&served, Some(&job.namespace)).await.ok()?;
+    queues.into_iter().find(|queue| queue.system == QueueSystem::Volcano && queue.name == name)
 }
 
 /// Returns the node of a container that was killed and not by a limit of its own: the node may have run out of memory.

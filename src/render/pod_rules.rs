@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodS
 use serde_json::Value;
 
 use super::tolerations::tolerates;
+use crate::model::device_demand::DeviceClaims;
 use crate::model::{Node, Taint};
 
 /// The taint that says what `spec.unschedulable` says.
@@ -102,6 +103,12 @@ impl PodRules {
         i64::from(self.spec.priority.unwrap_or(0))
     }
 
+    /// Returns whether the scheduler ends pods of lower priority for it.
+    #[must_use]
+    pub(crate) fn preempts(&self) -> bool {
+        self.spec.preemption_policy.as_deref() != Some("Never")
+    }
+
     /// Returns the volume claims that it mounts.
     #[must_use]
     pub(crate) fn volume_claims(&self) -> Vec<&str> {
@@ -109,15 +116,17 @@ impl PodRules {
         volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str())).collect()
     }
 
-    /// Returns what decides beside the nodes themselves.
+    /// Returns what decides beside the nodes themselves and the devices that were compared.
     #[must_use]
-    pub(crate) fn beyond_nodes(&self) -> Vec<&'static str> {
+    pub(crate) fn beyond_nodes(&self, devices: &DeviceClaims) -> Vec<String> {
         let spec = &self.spec;
         let mut found = Vec::new();
-        let mut add = |there: bool, what| found.extend(there.then_some(what));
+        if let DeviceClaims::NotEvaluated(why) = devices {
+            found.push(why.clone());
+        }
+        let mut add = |there: bool, what: &str| found.extend(there.then(|| what.to_owned()));
         let volumes = spec.volumes.as_deref().unwrap_or_default();
         add(volumes.iter().any(|volume| volume.persistent_volume_claim.is_some()), "where its volumes can be mounted");
-        add(spec.resource_claims.is_some(), "device claims (dynamic resource allocation)");
         let affinity = spec.affinity.as_ref();
         let beside = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
         let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());

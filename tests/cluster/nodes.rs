@@ -210,6 +210,10 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: i, command: [sleep, '1']}}\n{resources}\n"
         )
     };
+    // `fit` tells the same: one is free of three.
+    for (gpus, code) in [(1, 0), (2, 8), (3, 8), (4, 9)] {
+        scene.gpuctl_with(&["fit", "-f", "-"], &job("asked", gpus)).exits(code);
+    }
     scene.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &job("claims", 1)).ok();
     let template = scene.get(&["resourceclaimtemplate", "-l", "gpuctl/job=claims"])["items"][0].clone();
     assert_eq!(
@@ -225,6 +229,10 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
     // The next one waits, and `apply` of an unchanged file changes nothing.
     scene.gpuctl_with(&["create", "-f", "-"], &job("waits", 2)).ok();
     scene.until("waits", "pending", Some("Unschedulable"));
+    assert_eq!(
+        scene.gpuctl(&["why", "waits", "-o", "json"]).ok().json()["sentence"],
+        "waits waits: 2 of device class gpu.nvidia.com on one node; dra-0 has 0 of 3 free"
+    );
     assert_eq!(scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &job("waits", 2)).ok().json()["action"], "unchanged");
     scene.gpuctl(&["delete", "job", "claims", "waits"]).ok();
     scene.get_until(&["resourceclaimtemplates"], |list| list["items"].as_array().is_some_and(|items| items.len() == 1));

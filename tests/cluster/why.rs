@@ -69,7 +69,7 @@ fn advice_that_is_called_proven_places_the_pods() {
 #[test]
 fn a_person_reads_who_holds_what_and_pastes_commands() {
     let scene = Scene::with_nodes("reads", 1);
-    scene.create("first", "job: {name: NAME, max_runtime: 2h}\nresources: {pool: POOL, gpu: 6}");
+    scene.create("first", "job: {name: NAME, max_runtime: 2h, retries: 0}\nresources: {pool: POOL, gpu: 6}");
     scene.until("first", "running", None);
     scene.create("second", "resources: {pool: POOL, gpu: 4}");
     scene.until("second", "pending", Some("Unschedulable"));
@@ -99,4 +99,49 @@ fn a_person_reads_who_holds_what_and_pastes_commands() {
     assert_eq!(run(nowhere, "").exits(6).out, "");
     // Who may see nothing of the namespace is refused.
     scene.seen_by(Persona::Bob).gpuctl(&["why", "second"]).exits(5);
+}
+
+#[test]
+fn a_workload_of_others_says_itself_why_it_stands() {
+    let scene = Scene::with_nodes("jobsets", 1);
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    scene.admin.apply(&json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "jobsets.jobset.x-k8s.io"},
+        "spec": {"group": "jobset.x-k8s.io", "scope": "Namespaced", "names": {"kind": "JobSet", "plural": "jobsets", "singular": "jobset"},
+            "versions": [{"name": "v1alpha2", "served": true, "storage": true, "schema": schema}]}}));
+    scene.admin.run(&["wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io"]);
+    let set = |name: &str, rest: Value| {
+        let mut object = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": name, "namespace": "jobsets"}});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        scene.admin.apply(&object);
+        let owner = scene.get(&["jobset", name])["metadata"]["uid"].clone();
+        json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": name, "uid": owner, "controller": true}])
+    };
+    let job = |owner: &Value, suspend: bool, annotations: Value| {
+        let limits = json!({"limits": {GPU: "1"}});
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("{}-workers", owner[0]["name"].as_str().unwrap()),
+            "namespace": "jobsets", "ownerReferences": owner}, "spec": {"suspend": suspend, "backoffLimit": 0, "template": {
+            "metadata": {"annotations": annotations}, "spec": {"restartPolicy": "Never", "nodeSelector": {"gpuctl/pool": "jobsets"},
+            "containers": [{"name": "main", "image": "busybox", "resources": limits}]}}}})
+    };
+    let rests = set("rests", json!({"spec": {"suspend": true}}));
+    scene.admin.apply(&job(&rests, true, json!({})));
+    let told = scene.gpuctl(&["why", "jobset/rests", "-o", "json"]).ok().json();
+    assert_eq!((&told["situation"], &told["causes"][0]["cause"]), (&json!("waiting"), &json!("suspended")), "{told:#}");
+    let command = told["causes"][0]["helps"][0]["command"].as_str().unwrap();
+    assert!(command.starts_with("kubectl patch jobset rests -n jobsets "), "{command}");
+    let message = "jobset failed due to reaching max number of restarts";
+    let failed = json!([{"type": "Failed", "status": "True", "reason": "ReachedMaxRestarts", "message": message}]);
+    let ends = set("ends", json!({"status": {"conditions": failed}}));
+    let end =
+        json!({"exitCode": 3, "reason": "Error", "startedAt": "2026-01-31T10:00:00Z", "finishedAt": "2026-01-31T10:51:00Z"});
+    let status = json!({"phase": "Failed", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false,
+        "restartCount": 0, "state": {"terminated": end}}]});
+    scene.admin.apply(&job(&ends, false, json!({"sandbox/status": status.to_string()})));
+    scene.get_until(&["pods"], |list| {
+        list["items"].as_array().is_some_and(|pods| pods.iter().any(|pod| pod["status"]["phase"] == "Failed"))
+    });
+    let told = scene.gpuctl(&["why", "jobset/ends", "-o", "json"]).ok().json();
+    assert_eq!((&told["situation"], &told["causes"][0]["cause"]), (&json!("dead"), &json!("exit-code")), "{told:#}");
+    assert_eq!(told["causes"][0]["evidence"][1]["what"], message, "{told:#}");
 }

@@ -67,7 +67,7 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
     let own = if own.is_array() { &own[0] } else { own };
     assert_eq!(
         own["start"],
-        json!({"p10Seconds": 2000.0, "p50Seconds": 10_000.0, "p90Seconds": 18_000.0, "similarStarts": 19, "days": 7}),
+        json!({"p10Seconds": 2000.0, "p50Seconds": 10_000.0, "p90Seconds": 18_000.0, "similarStarts": 19, "days": 7, "latestSeconds": null}),
         "{fit:#}"
     );
     let told = with(&["fit", "-f", "-"], &train("next", 8)).exits(8).out;
@@ -81,7 +81,7 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
     assert!((9_800.0..=10_000.0).contains(&half), "what it has waited is taken off: {half}");
     assert_eq!(
         why("little")["start"],
-        json!({"p10Seconds": null, "p50Seconds": null, "p90Seconds": null, "similarStarts": 5, "days": 7})
+        json!({"p10Seconds": null, "p50Seconds": null, "p90Seconds": null, "similarStarts": 5, "days": 7, "latestSeconds": null})
     );
     let told = with(&["why", "little"], "").ok().out;
     assert!(told.contains("start: unknown, 5 similar starts within 7 days are too few"), "{told}");
@@ -100,4 +100,41 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
         Value::Null,
         "without a Prometheus nothing is told"
     );
+}
+
+#[test]
+fn deadlines_of_those_that_run_bound_the_wait() {
+    let admin = cluster().kubectl(Persona::Admin);
+    admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bounded"}}));
+    cluster().add_nodes(&[in_pool(node("bounded-0", Some(A100), &[(GPU, 8)]), "bounded")]);
+    let train = |name: &str, gpus: u64, more: &str| {
+        format!(
+            "kind: training\nversion: v0.1\njob: {{name: {name}{more}}}\nenvironment: {{image: busybox, command: [sleep, '1']}}\nresources: {{pool: bounded, gpu: {gpus}}}\n"
+        )
+    };
+    let with = |arguments: &[&str], input: &str| {
+        let mut command = gpuctl(cluster(), Persona::Admin);
+        command.args(["--prometheus", "none", "-n", "bounded"]).args(arguments);
+        run(command, input)
+    };
+    // Four GPUs until an hour from now, two for two tries of an hour each, two without an end.
+    for (name, gpus, more) in
+        [("hour", 4, ", max_runtime: 1h, retries: 0"), ("tries", 2, ", max_runtime: 1h, retries: 1"), ("open", 2, "")]
+    {
+        with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &train(name, gpus, more)).ok();
+    }
+    let latest = |gpus: u64| {
+        let fit = with(&["fit", "-f", "-", "-o", "json"], &train("next", gpus, "")).exits(8).json();
+        let own = if fit.is_array() { fit[0].clone() } else { fit };
+        own["start"]["latestSeconds"].as_f64()
+    };
+    let within = |seconds: Option<f64>, most: f64| seconds.is_some_and(|seconds| (most - 120.0..=most).contains(&seconds));
+    assert!(within(latest(4), 3600.0), "{:?}", latest(4));
+    assert!(within(latest(6), 7200.0), "{:?}", latest(6));
+    assert_eq!(latest(8), None, "one of the holders has no end");
+    with(&["create", "-f", "-", "--allow-pending"], &train("next", 4, "")).ok();
+    let told = with(&["why", "next"], "").ok().out;
+    assert!(told.contains("start: within 59m at the latest, by deadlines of jobs that run"), "{told}");
+    // Another job that waits for the same node may come first.
+    assert_eq!(latest(4), None);
 }

@@ -56,6 +56,11 @@ fn a_queue_holds_back_what_exceeds_it(scene: &Scene) {
     }
     let second = scene.job("second");
     assert_eq!((&second["status"], &second["queue"], &second["gpuHeld"]), (&json!("pending"), &json!("research"), &json!(0)));
+    let why = scene.gpuctl(&["why", "second", "-o", "json"], "").ok().json();
+    assert_eq!(
+        (&why["causes"][0]["cause"], why["sentence"].as_str().unwrap()),
+        (&json!("queue-quota"), "second waits: queue research of Volcano uses 8 of 8 GPUs, and the job asks for 8")
+    );
     let queues = scene.gpuctl(&["get", "queues", "-o", "json"], "").ok().json();
     let research = queues["items"].as_array().unwrap().iter().find(|one| one["name"] == "research").cloned().unwrap();
     assert_eq!((&research["system"], &research["gpuQuota"], &research["gpuUsed"]), (&json!("volcano"), &json!(8), &json!(8)));
@@ -92,6 +97,31 @@ fn two_that_compete_never_share(scene: &Scene) {
     }
     let (winner, loser) = if placed(scene, "one") == RANKS { ("one", "two") } else { ("two", "one") };
     assert_eq!(scene.job(loser)["gpuHeld"], 0);
+    let why = |name: &str| scene.gpuctl(&["why", name, "-o", "json"], "").ok().json();
+    assert_eq!(
+        why(loser)["sentence"],
+        format!("{loser} waits: queue large of Volcano uses 64 of 96 GPUs, and the job asks for 64")
+    );
+    // A queue without a limit: 32 GPUs are free.
+    scene.gpuctl(&["create", "-f", "-", "--allow-pending"], &training("wide", ", gang: volcano", 1, 40)).ok();
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let answer = why("wide");
+        let causes = answer["causes"].as_array().unwrap();
+        let told = |cause: &serde_json::Value| cause["evidence"][0]["what"].as_str().unwrap_or_default().to_owned();
+        let gang = causes.iter().find(|cause| cause["cause"] == "gang-incomplete").map(told);
+        // Volcano says so itself after its next look at the group.
+        let told = causes.iter().flat_map(|cause| cause["evidence"].as_array().unwrap());
+        let mut said =
+            told.map(|one| one["what"].as_str().unwrap()).filter(|what| what.starts_with("Volcano says of its group: "));
+        if gang.as_deref() == Some("32 of 40 pods fit now, and they are placed together or not at all") && said.next().is_some() {
+            assert_eq!(causes[0]["cause"], "insufficient-gpu", "{answer:#}");
+            break;
+        }
+        assert!(Instant::now() < end, "{answer:#}");
+        thread::sleep(Duration::from_millis(500));
+    }
+    scene.gpuctl(&["delete", "job", "wide", "--force"], "").ok();
     scene.gpuctl(&["delete", "job", winner, "--force"], "").ok();
     scene.until(loser, |job| job["status"] == "running");
 }

@@ -69,6 +69,30 @@ pub fn setups() -> Vec<Setup> {
         with(pod(0), json!({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "devices"}]})),
         json!({"resources": {"claims": [{"name": "gpu"}]}}),
     );
+    // Classes as the vendor's driver makes them, with devices of their own.
+    let driver = format!("gpu.{NS}.example.com");
+    let whole =
+        json!([{"cel": {"expression": format!("device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'")}}]);
+    let served_class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": format!("{NS}.example.com")}, "spec": {"selectors": whole}});
+    let two = |class: &str| {
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "devices"},
+            "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": class, "count": 2}}]}}}})
+    };
+    let slice = |taint: Value| {
+        let device = |index: usize| {
+            let taints = if index == 0 { json!([]) } else { taint.clone() };
+            json!({"name": format!("gpu-{index}"), "attributes": {"type": {"string": "gpu"}}, "taints": taints})
+        };
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": format!("{NS}-0")}, "spec": {
+            "driver": driver, "nodeName": format!("{NS}-0"), "pool": {"name": format!("{NS}-0"), "generation": 1, "resourceSliceCount": 1},
+            "devices": [device(0), device(1), device(2)]}})
+    };
+    let own = format!("{NS}.example.com");
+    let broken = json!([{"key": "example.com/broken", "value": "ecc", "effect": "NoSchedule"}]);
+    let class_holder = || {
+        let pod = with(claims.clone(), json!({"nodeSelector": {"scenario": NS}}));
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "holder"}, "spec": pod})
+    };
     let silent = |index| {
         let mut one = holder(index, &held(8));
         one["metadata"]["annotations"] = json!({"sandbox/silent": "yes"});
@@ -166,7 +190,21 @@ pub fn setups() -> Vec<Setup> {
         new("spread over two hosts of one", "topology-spread").nodes([gpus(0)]).objects([job(2, with(pod(1), spread))]),
         new("beside nobody", "pod-affinity").nodes([gpus(0)]).objects([job(1, with(pod(1), beside))]),
         new("a port that is taken", "host-port").nodes([gpus(0)]).before([port_holder()]).objects([job(1, port(1))]),
-        new("devices that nobody has", "device-claim").nodes([gpus(0)]).before([class, claim]).objects([job(1, claims)]),
+        new("devices that nobody has", "device-claim").nodes([gpus(0)]).before([class, claim]).objects([job(1, claims.clone())]),
+        new("devices that another pod claims", "device-claim")
+            .nodes([gpus(0)])
+            .before([served_class.clone(), slice(json!([])), two(&own), class_holder()])
+            .objects([job(1, claims.clone())]),
+        new("devices that are tainted", "device-taint")
+            .nodes([gpus(0)])
+            .before([served_class.clone(), slice(broken), two(&own)])
+            .objects([job(1, claims.clone())])
+            .without_nodes("device-claim"),
+        new("a class of devices that does not exist", "device-claim")
+            .nodes([gpus(0)])
+            .before([two("nobody.example.com")])
+            .objects([job(1, claims.clone())])
+            .without_nodes("unknown"),
         new("a victim that does not end", "preemption-pending")
             .nodes([gpus(0)])
             .before([silent(0), urgent])

@@ -42,6 +42,31 @@ fn dead_webhook() -> Value {
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}]})
 }
 
+/// A group of KAI's whose queue may have no more, with its pod. Stands in for KAI's scheduler and definition.
+fn kai() -> Setup {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "podgroups.scheduling.run.ai"},
+        "spec": {"group": "scheduling.run.ai", "scope": "Namespaced", "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
+            "versions": [{"name": "v2alpha2", "served": true, "storage": true, "schema": schema}]}});
+    let told = "queue research would exceed its limit of 8 GPUs";
+    let group = json!({"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "pg-train"},
+        "spec": {"queue": "research", "minMember": 1},
+        "status": {"schedulingConditions": [{"type": "UnschedulableOnNodePool", "status": "True", "nodePool": "default",
+            "reasons": [{"reason": "OverLimit", "message": told}]}]}});
+    let waits = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": {"pod-group-name": "pg-train"}},
+        "spec": with(pod(1), json!({"schedulerName": "kai-scheduler"}))});
+    Setup::new("rules", "a queue of KAI at its limit", "queue-quota")
+        .nodes([gpus(0)])
+        .before([definition])
+        .objects([group, waits])
+        .act(&["patch", "pod", "train", "--subresource=status", "-p", KAI_WAITS])
+        .without_nodes("unknown")
+}
+
+const KAI_WAITS: &str = r#"{"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+    "message": "resources were not found"}]}}"#;
+
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("rules", title, truth).nodes([gpus(0)]);
     let on_host = with(pod(1), json!({"volumes": [{"name": "host", "hostPath": {"path": "/data"}}]}));
@@ -60,6 +85,7 @@ pub fn setups() -> Vec<Setup> {
             "provisioner": "example.com/nobody", "volumeBindingMode": mode})
     };
     vec![
+        kai(),
         new("GPUs of the quota are used", "quota")
             .before([quota(json!({"requests.nvidia.com/gpu": "4"})), holder(0, &json!({GPU: "4"}))])
             .objects([job(1, pod(1))]),

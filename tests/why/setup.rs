@@ -114,8 +114,14 @@ impl Setup {
         self.nodes.iter_mut().for_each(own);
         self.before.iter_mut().chain(&mut self.objects).for_each(|object| {
             own(object);
-            let cluster_wide =
-                ["PersistentVolume", "StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+            let cluster_wide = [
+                "PersistentVolume",
+                "StorageClass",
+                "ValidatingAdmissionPolicy",
+                "ValidatingAdmissionPolicyBinding",
+                "ResourceSlice",
+                "CustomResourceDefinition",
+            ];
             let kind = object["kind"].as_str().unwrap_or_default().to_owned();
             if !cluster_wide.contains(&kind.as_str())
                 && !kind.ends_with("WebhookConfiguration")

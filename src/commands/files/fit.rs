@@ -8,6 +8,7 @@ use crate::deploy::fit::fit;
 use crate::deploy::planned::{Planned, planned};
 use crate::error::Error;
 use crate::model::fit::FitVerdict;
+use crate::model::start::StartForecast;
 use crate::observe::starts;
 use crate::view::fit::{FitRow, items, text};
 use crate::view::{Format, document};
@@ -25,7 +26,8 @@ pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error
         let start = match fit.verdict {
             // Starts of the past were not bound to one value of a label.
             FitVerdict::NotNow if args.by.is_none() => {
-                starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0).await?
+                let past = starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0).await?;
+                StartForecast::bounded(past, fit.room_by, context.now())
             }
             _ => None,
         };

@@ -116,6 +116,14 @@ pub(crate) const EXPLAIN: &[Rule] = &[
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("volumes that are not there yet"),
     rule(Cluster, "storage.k8s.io", "storageclasses", &["get"]).or("storage classes"),
     rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices of dynamic allocation"),
+    rule(Namespace, "resource.k8s.io", "resourceclaimtemplates", &["get"]).or("devices of dynamic allocation"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("what schedulers say of a gang"),
+    rule(Namespace, "scheduling.volcano.sh", "podgroups", &["get"]).or("what schedulers say of a gang"),
+    rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("what schedulers say of a gang"),
 ];
 
 /// What draining a node would do.
@@ -135,6 +143,11 @@ pub(crate) const FIT: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", &["get"]).or("who would be preempted"),
+    rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices of dynamic allocation"),
 ];
 
 pub(crate) const HOLDERS: &[Rule] = &[

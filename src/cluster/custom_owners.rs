@@ -1,0 +1,160 @@
+//! Follows owner references to objects that are in no list: custom kinds, each found by discovery and read one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use futures::stream::{self, StreamExt};
+use serde_json::Value;
+
+use super::Connection;
+use super::decode::ObjectMetadata;
+use crate::model::workload::{OwnerObject, Standing};
+
+/// Owners that are read at the same time.
+const AT_ONCE: usize = 16;
+/// References that are followed up.
+const HIGHEST: usize = 8;
+
+/// A reference to an owner that is not known yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Reference {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+impl Reference {
+    fn told(&self) -> OwnerObject {
+        let Self { api_version, kind, namespace, name, uid } = self.clone();
+        OwnerObject { api_version, kind, namespace, name, uid, ..OwnerObject::default() }
+    }
+}
+
+impl Connection {
+    /// Reads the owners that no list had, then theirs. One that cannot be read stays what its reference says: nobody's
+    /// broken object hides those of the others.
+    pub(super) async fn follow_up(&self, references: BTreeSet<Reference>, owners: &mut BTreeMap<String, OwnerObject>) {
+        let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
+        let mut next = references;
+        for _ in 0..HIGHEST {
+            next.retain(|reference| !owners.contains_key(&reference.uid));
+            if next.is_empty() {
+                return;
+            }
+            let versions: BTreeSet<String> = next.iter().map(|reference| reference.api_version.clone()).collect();
+            let unknown = versions.into_iter().filter(|version| !plurals.keys().any(|(known, _)| known == version));
+            for (version, found) in join_all(unknown.map(|version| self.kinds_of(version))).await {
+                plurals.extend(found.into_iter().map(|(kind, plural)| ((version.clone(), kind), plural)));
+                // A version that is not served has no kinds, and is not asked for again.
+                plurals.insert((version, String::new()), None);
+            }
+            let asked = next.iter().map(|reference| {
+                let kind = (reference.api_version.clone(), reference.kind.clone());
+                let plural = plurals.get(&kind).cloned().flatten();
+                async move { self.object(reference, plural.as_deref()).await }
+            });
+            let found: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+            let mut above = BTreeSet::new();
+            for (owner, parent) in found {
+                above.extend(parent);
+                owners.insert(owner.uid.clone(), owner);
+            }
+            next = above;
+        }
+    }
+
+    /// Returns the plural names of a version's kinds; none where the version is not served or may not be seen.
+    async fn kinds_of(&self, version: String) -> (String, BTreeMap<String, Option<String>>) {
+        let root = root_of(&version);
+        let found = if is_plain(&version) { self.find::<Value>(&format!("{root}/{version}")).await } else { Ok(None) };
+        let list = found.ok().flatten().unwrap_or_default();
+        let kinds = list["resources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| Some((one["kind"].as_str()?, one["name"].as_str()?, one["namespaced"].as_bool()?)))
+            .filter(|(_, plural, _)| !plural.contains('/'))
+            .map(|(kind, plural, namespaced)| (kind.to_owned(), namespaced.then(|| plural.to_owned())))
+            .collect();
+        (version, kinds)
+    }
+
+    /// Returns an object as it is now; `None` where it may not be read or another one has taken its name.
+    async fn custom(&self, owner: &OwnerObject, plural: &str) -> Option<Value> {
+        let OwnerObject { api_version, namespace, name, uid, .. } = owner;
+        let path = format!("{}/{api_version}/namespaces/{namespace}/{plural}/{name}", root_of(api_version));
+        let found = if is_plain(name) { self.find::<Value>(&path).await.ok().flatten() } else { None };
+        found.filter(|found| found["metadata"]["uid"] == **uid)
+    }
+
+    /// Returns a custom object by what is known of it.
+    pub(super) async fn owner_object(&self, owner: &OwnerObject) -> Option<Value> {
+        let (_, kinds) = self.kinds_of(owner.api_version.clone()).await;
+        self.custom(owner, kinds.get(&owner.kind)?.as_deref()?).await
+    }
+
+    /// Returns an owner and the reference to its own.
+    async fn object(&self, reference: &Reference, plural: Option<&str>) -> (OwnerObject, Option<Reference>) {
+        let namespace = &reference.namespace;
+        let told = || reference.told();
+        let Some(plural) = plural else { return (told(), None) };
+        let Some(found) = self.custom(&told(), plural).await else { return (told(), None) };
+        let parent = found["metadata"]["ownerReferences"].as_array().and_then(|owners| {
+            let owner = owners.iter().find(|owner| owner["controller"] == true).or_else(|| owners.first())?;
+            let text = |key: &str| owner[key].as_str().map(ToOwned::to_owned);
+            Some(Reference {
+                api_version: text("apiVersion")?,
+                kind: text("kind")?,
+                namespace: namespace.clone(),
+                name: text("name")?,
+                uid: text("uid")?,
+            })
+        });
+        let time = |pointer: &str| found.pointer(pointer).and_then(Value::as_str).and_then(|text| text.parse().ok());
+        let owner = OwnerObject {
+            parent: parent.as_ref().map(|parent| parent.uid.clone()),
+            created_at: time("/metadata/creationTimestamp"),
+            started_at: time("/status/startTime"),
+            ended_at: time("/status/completionTime").or_else(|| time("/status/finishedAt")),
+            verdict: verdict(&found["status"]),
+            ..told()
+        };
+        (owner, parent)
+    }
+}
+
+fn root_of(version: &str) -> &'static str {
+    if version.contains('/') { "/apis" } else { "/api" }
+}
+
+/// Returns true for what can stand in a path as it is: references are anybody's words.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'/' | b'_')) && !text.contains("..")
+}
+
+/// Returns how a custom object says that it has ended: by a condition, or by a phase under one of several names.
+fn verdict(status: &Value) -> Option<Standing> {
+    let word = |text: &str| match text.to_ascii_lowercase().as_str() {
+        "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),
+        "failed" | "error" | "aborted" => Some(Standing::Failed),
+        _ => None,
+    };
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let holds = conditions.filter(|condition| condition["status"] == "True").filter_map(|condition| condition["type"].as_str());
+    let phases = ["/phase", "/state/phase", "/jobStatus"].iter().filter_map(|pointer| status.pointer(pointer)?.as_str());
+    holds.chain(phases).find_map(word)
+}
+
+/// Returns the controller of an object. A pod that a kubelet runs by itself is owned by its node, which is no workload.
+pub(super) fn reference(metadata: &ObjectMetadata<'_>) -> Option<Reference> {
+    let owner = metadata.controller()?;
+    (owner.kind != "Node").then(|| Reference {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        namespace: metadata.namespace.to_string(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+    })
+}
