@@ -74,7 +74,7 @@ fn main() {
         thread::sleep(Duration::from_secs(3));
     };
     println!("{} nodes, {} GPUs, {RANKS} ranks: {}\n", NODES, NODES * 8, answer["sentence"]);
-    for arguments in [&["why", "llm"][..], &["why", "--all"], &["free"], &["get", "nodes"]] {
+    for arguments in [&["why", "llm"][..], &["why", "--all"], &["free"]] {
         let mut times: Vec<Duration> = (0..RUNS)
             .map(|_| {
                 let start = Instant::now();

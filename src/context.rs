@@ -32,7 +32,7 @@ pub(crate) struct Context {
 impl Context {
     #[must_use]
     pub(crate) fn new(terminal: Terminal, access: Access, flags: MetricsFlags, require_metrics: bool) -> Self {
-        let metrics = RefCell::new(MetricsSource::resolve(&flags).map_err(Error::usage));
+        let metrics = RefCell::new(MetricsSource::resolve(&flags, || context_of(&access)).map_err(Error::usage));
         Self { terminal, access, require_metrics, all_namespaces: false, metrics, flags, unknown_keys_told: Cell::new(false) }
     }
 
@@ -66,9 +66,25 @@ impl Context {
         Ok(source)
     }
 
+    /// Returns where metrics of a cluster come from, which may be another one than the context's own.
+    pub(crate) fn metrics_of(&self, connection: &Connection) -> Result<MetricsSource, Error> {
+        let own = self.metrics()?;
+        match connection.context() {
+            Some(name) if self.access.context.as_deref() != Some(name) => {
+                MetricsSource::resolve(&self.flags, || Some(name.to_owned())).map_err(Error::usage)
+            }
+            _ => Ok(own),
+        }
+    }
+
+    /// Returns whether one address of Prometheus is meant for every cluster.
+    pub(crate) fn has_one_address(&self) -> Result<bool, Error> {
+        Ok(MetricsSource::resolve(&self.flags, || None).map_err(Error::usage)?.url.is_some())
+    }
+
     /// Reads the environment and the config file as they are now.
     pub(crate) fn config(&self) -> Result<Config, Error> {
-        Config::read(self.flags.config.as_deref()).map_err(Error::usage)
+        Config::read(self.flags.config.as_deref(), || context_of(&self.access)).map_err(Error::usage)
     }
 
     /// Returns the config file that `--config` names.
@@ -86,14 +102,14 @@ impl Context {
     /// Reads files with tokens again, because those are replaced while a program runs. A file that cannot be read leaves the
     /// credentials as they were.
     pub(crate) fn renew_credentials(&self) {
-        if let Ok(source) = MetricsSource::resolve(&self.flags) {
+        if let Ok(source) = MetricsSource::resolve(&self.flags, || context_of(&self.access)) {
             *self.metrics.borrow_mut() = Ok(source);
         }
     }
 
     /// Resolves the metrics source again, after the config file has changed.
     pub(crate) fn read_again(&self) -> Result<(), Error> {
-        let source = MetricsSource::resolve(&self.flags).map_err(Error::usage)?;
+        let source = MetricsSource::resolve(&self.flags, || context_of(&self.access)).map_err(Error::usage)?;
         self.unknown_keys_told.set(false);
         *self.metrics.borrow_mut() = Ok(source);
         Ok(())
@@ -105,4 +121,9 @@ impl Context {
     pub(crate) fn now(&self) -> Timestamp {
         self.access.bundle.as_ref().map_or_else(Timestamp::now, |bundle| bundle.at)
     }
+}
+
+/// Returns the context of the kubeconfig that is meant.
+fn context_of(access: &Access) -> Option<String> {
+    access.context.clone().or_else(|| Connection::contexts(access).ok()?.1)
 }

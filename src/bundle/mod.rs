@@ -44,6 +44,9 @@ pub(crate) struct Bundle {
     pub namespace: String,
     /// How Prometheus is called; `None` when there was none.
     pub prometheus: Option<String>,
+    /// Labels that narrow its queries to this cluster, with their values.
+    #[serde(default)]
+    pub matchers: Vec<(String, String)>,
     /// Collections, by their path without parameters.
     lists: BTreeMap<String, Kept>,
     /// Single answers. Questions that commands missed are answered later, while clients hold the bundle.
@@ -134,6 +137,7 @@ impl Bundle {
             server,
             namespace,
             prometheus: None,
+            matchers: Vec::new(),
             lists: BTreeMap::new(),
             answers: Mutex::default(),
             is_being_made: AtomicBool::new(true),

@@ -135,6 +135,12 @@ impl Connection {
         Ok((kubeconfig.contexts.into_iter().map(|context| context.name).collect(), kubeconfig.current_context))
     }
 
+    /// Returns the context that was named; `None` for the kubeconfig's own.
+    #[must_use]
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.access.context.as_deref()
+    }
+
     /// Returns where the API server is.
     #[must_use]
     pub(crate) fn server(&self) -> &str {

@@ -32,6 +32,7 @@ mod outage_retry;
 mod owned_objects;
 mod owner;
 mod pod_group;
+mod pod_uids;
 mod pods_on_node;
 mod pools;
 mod preemptions;

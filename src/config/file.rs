@@ -28,6 +28,29 @@ impl ConfigFile {
         Ok(Self { content, path: Some(path) })
     }
 
+    /// Returns the file as it is for one context of the kubeconfig: what `contexts.NAME.prometheus` says comes first.
+    #[must_use]
+    pub(crate) fn for_context(mut self, context: impl FnOnce() -> Option<String>) -> Self {
+        if !self.content[CONTEXTS].is_object() {
+            return self;
+        }
+        let Some(own) = context().and_then(|name| self.content[CONTEXTS][name]["prometheus"].as_object().cloned()) else {
+            return self;
+        };
+        if !self.content["prometheus"].is_object() {
+            self.content["prometheus"] = serde_json::json!({});
+        }
+        // Another address has credentials of its own.
+        if own.contains_key("url") {
+            self.content["prometheus"]
+                .as_object_mut()
+                .expect("it was made one")
+                .retain(|key, _| !OF_ADDRESS.contains(&key.as_str()));
+        }
+        own.into_iter().for_each(|(key, value)| self.content["prometheus"][key] = value);
+        self
+    }
+
     /// Returns where it is; `None` when there is none.
     #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
@@ -69,7 +92,7 @@ impl ConfigFile {
         match &self.content {
             Value::Null => {}
             Value::Object(sections) => {
-                for (section, keys) in sections {
+                for (section, keys) in sections.iter().filter(|(section, _)| *section != CONTEXTS) {
                     let of: Vec<&str> = KEYS
                         .iter()
                         .map(super::keys::SettingKey::path)
@@ -97,9 +120,24 @@ impl ConfigFile {
             }
             _ => unknown.push(format!("{place} has no keys and is not read")),
         }
+        let contexts = self.content[CONTEXTS].as_object().into_iter().flatten();
+        for (context, section, key) in contexts.flat_map(|(context, sections)| of_context(context, sections)) {
+            let known = KEYS.iter().any(|one| one.path() == ("prometheus", key.as_str()));
+            if section != "prometheus" || !known {
+                unknown.push(format!(
+                    "{place}: unknown key `{CONTEXTS}.{context}.{section}.{key}`: contexts have keys of `prometheus`"
+                ));
+            }
+        }
         unknown
     }
 }
+
+/// The section with settings of single contexts of the kubeconfig.
+const CONTEXTS: &str = "contexts";
+/// Keys that belong to the address beside which they stand.
+const OF_ADDRESS: [&str; 8] =
+    ["user", "password_file", "token_file", "token_command", "cert_file", "key_file", "ca_file", "headers"];
 
 /// Mode of a file that comes to be: it may get a key.
 const PRIVATE: u32 = 0o600;
@@ -108,6 +146,15 @@ const PRIVATE: u32 = 0o600;
 #[must_use]
 pub(crate) fn usual() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
+}
+
+/// Returns the keys of one context, as (context, section, key).
+fn of_context(context: &str, sections: &Value) -> Vec<(String, String, String)> {
+    let each = sections.as_object().into_iter().flatten();
+    let keys = each.flat_map(|(section, keys)| {
+        keys.as_object().into_iter().flat_map(|keys| keys.keys()).map(move |key| (section.clone(), key.clone()))
+    });
+    keys.map(|(section, key)| (context.to_owned(), section, key)).collect()
 }
 
 fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {

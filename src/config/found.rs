@@ -41,8 +41,9 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Self> {
-        Ok(Self { file: ConfigFile::read(named)? })
+    /// Reads the file with what it says of a context of the kubeconfig.
+    pub(crate) fn read(named: Option<&Path>, context: impl FnOnce() -> Option<String>) -> anyhow::Result<Self> {
+        Ok(Self { file: ConfigFile::read(named)?.for_context(context) })
     }
 
     /// Returns a key's value, null when nobody gives one; an error names the variable or the key that holds something else.

@@ -8,7 +8,7 @@ use super::Environment;
 use super::found::{Config, Origin};
 use super::keys::SettingKey;
 use crate::files::{bytes_of, text_of};
-use crate::prometheus::Credentials;
+use crate::prometheus::{Credentials, Matchers};
 
 /// The part of the file that is about metrics.
 const SECTION: &str = "prometheus";
@@ -22,6 +22,8 @@ pub(crate) struct MetricsFlags {
     pub authority_file: Option<PathBuf>,
     /// `NAME: VALUE` each.
     pub headers: Vec<String>,
+    /// `LABEL=VALUE` each.
+    pub matchers: Vec<String>,
 }
 
 impl MetricsFlags {
@@ -37,6 +39,10 @@ impl MetricsFlags {
             "prometheus.headers" if !self.headers.is_empty() => {
                 Some(serde_json::Value::Object(self.headers.iter().filter_map(header).collect()))
             }
+            "prometheus.matchers" if !self.matchers.is_empty() => {
+                let pair = |text: &String| text.split_once('=').map(|(label, value)| (label.to_owned(), value.into()));
+                Some(serde_json::Value::Object(self.matchers.iter().filter_map(pair).collect()))
+            }
             _ => None,
         }
     }
@@ -48,6 +54,8 @@ pub(crate) struct MetricsSource {
     /// `None`: to be found in the cluster. The word `none`: nowhere.
     pub url: Option<(String, Origin)>,
     pub credentials: Credentials,
+    /// What narrows every query to one cluster.
+    pub matchers: Matchers,
     /// What the config file has that nobody reads.
     pub unknown: Vec<String>,
 }
@@ -61,8 +69,9 @@ impl MetricsSource {
 
     /// Resolves; an error says which file or value is wrong. What lets us in goes to the address that it was given for: the
     /// file's with the file's address, the environment's with one that is named, the flags' with any.
-    pub(crate) fn resolve(flags: &MetricsFlags) -> anyhow::Result<Self> {
-        let config = Config::read(flags.config.as_deref())?;
+    /// `context` tells the context of the kubeconfig, for which the file may have settings of its own.
+    pub(crate) fn resolve(flags: &MetricsFlags, context: impl FnOnce() -> Option<String>) -> anyhow::Result<Self> {
+        let config = Config::read(flags.config.as_deref(), context)?;
         let file = &config.file;
         let variable = |name: &str| Environment::variable(name).filter(|value| !value.is_empty());
         let (named, origin) = config.find(SettingKey::named("prometheus.url"))?;
@@ -84,8 +93,13 @@ impl MetricsSource {
             own => own,
         };
         let authority = own_authority.or(of_file.authority);
+        let (token_command, identity) = (of_file.token_command, of_file.identity);
         let unknown = file.unknown();
-        Ok(Self { url, credentials: Credentials { user, token, authority, headers }, unknown })
+        let matchers = match flags.matchers.is_empty() {
+            true => Matchers::new(config.map("prometheus.matchers")?),
+            false => flags.matchers.iter().map(|text| text.parse()).collect::<Result<Matchers, _>>()?,
+        };
+        Ok(Self { url, credentials: Credentials { user, token, token_command, identity, authority, headers }, matchers, unknown })
     }
 }
 
@@ -96,10 +110,18 @@ fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials>
         return Ok(Credentials::default());
     }
     let read = |key: &str| file.file(SECTION, key).map(|path| text_of(&path).map(|text| text.trim().to_owned())).transpose();
+    let bytes = |key: &str| file.file(SECTION, key).map(|path| bytes_of(&path)).transpose();
+    let identity = match (bytes("cert_file")?, bytes("key_file")?) {
+        (Some(certificate), Some(key)) => Some([key, b"\n".to_vec(), certificate].concat()),
+        (None, None) => None,
+        _ => return Err(anyhow!("`prometheus.cert_file` and `prometheus.key_file` belong together")),
+    };
     Ok(Credentials {
+        token_command: file.text(SECTION, "token_command"),
+        identity,
         user: file.text(SECTION, "user").zip(read("password_file")?),
         token: read("token_file")?,
-        authority: file.file(SECTION, "ca_file").map(|path| bytes_of(&path)).transpose()?,
+        authority: bytes("ca_file")?,
         headers: config.map("prometheus.headers")?,
     })
 }

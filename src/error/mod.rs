@@ -205,6 +205,7 @@ impl From<QueryError> for Error {
                 .hint("set `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` disables metrics"),
             QueryError::NotInBundle(missing) => not_in_bundle(missing.to_string()),
             QueryError::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
+            QueryError::TokenCommand { cause } => new(ErrorName::PrometheusForbidden).cause(cause),
             QueryError::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
                 .hint("set another address with `--prometheus URL`; `-v` prints where it was found"),

@@ -25,7 +25,7 @@ pub(crate) async fn look<T>(at: Option<&str>, context: &Context, read: impl FnOn
     }
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection, time - BEFORE).await?;
     let (ledger, usage) = past.look(time - BEFORE, time, HistoryScope { names: true, ..HistoryScope::default() }).await?;
     tell_warnings(context, &past.prometheus);
     let unknown = |message: String| Error::new(ErrorName::NoHistory, message);

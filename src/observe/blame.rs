@@ -22,7 +22,7 @@ pub(crate) async fn nodes(since: &str, options: &ListOptions, context: &Context)
     let (start, end) = times::past(Some(since), None, context.now())?;
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let pieces = pieces(start, end);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let read = stream::iter(pieces).map(|(from, to)| past.pods(from, to)).buffered(AT_ONCE);

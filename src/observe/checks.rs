@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use crate::cluster::{Connection, InventorySnapshot};
 use crate::context::Context;
 use crate::model::gpu_stack::{NodeMetrics, broken, has_gpus};
-use crate::model::{Inventory, NodeDetails, Reading, Readings};
+use crate::model::{Inventory, NodeDetails, Reading, Readings, UnixSeconds};
 use crate::observe::metrics::{OF_DEVICES, OptionalMetrics};
 use crate::observe::sharing::of_sharing;
+use crate::observe::which_cluster::{StoreClusters, which};
 use crate::prometheus::Prometheus;
 use crate::stats::query;
 use crate::view::health::{Check, CheckStatus};
@@ -25,6 +26,8 @@ const FEW_SAMPLES: f64 = 5.0;
 const CLOCKS_DIFFER: i64 = 5;
 /// Days of history that commands look at without being asked for more.
 const DAYS_NEEDED: f64 = 7.0;
+/// Seconds in which GPUs of other clusters are looked for.
+const CLUSTERS_WITHIN: i64 = 86_400;
 /// Names of nodes that a line shows.
 const SHOWN: usize = 4;
 /// Labels that tell a node's driver.
@@ -34,7 +37,7 @@ const DRIVERS: [&str; 2] = ["nvidia.com/cuda.driver-version.full", "amd.com/gpu.
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Check> {
     let cells = OptionalMetrics::new(context, connection);
     let stock = cells.stock(&OF_DEVICES);
-    let store = cells.optional(async |prometheus| Ok(of_store(prometheus, context.now()).await));
+    let store = cells.optional(async |prometheus| Ok(of_store(prometheus, connection, context.now()).await));
     let served = join(connection.served_queueing(), connection.served());
     let (stock, stack, (store, (queueing, served))) = join3(stock, connection.gpu_stack(), join(store, served)).await;
     let mut found = Vec::new();
@@ -183,12 +186,12 @@ fn odd(hosts: &[&NodeDetails], what: &str, read: impl Fn(&NodeDetails) -> Option
 }
 
 /// Asks the store how often it scrapes, whether it knows pods, and of how many clusters it is.
-async fn of_store(prometheus: &Prometheus<'_>, now: Timestamp) -> Vec<Check> {
+async fn of_store(prometheus: &Prometheus<'_>, connection: &Connection, now: Timestamp) -> Vec<Check> {
     let own = join(prometheus.now("vector(time())"), prometheus.relay("api/v1/status/runtimeinfo"));
     let (counted, pods, (clusters, (time, about))) = join3(
         prometheus.now(&query::samples_counted()),
         prometheus.now("count(kube_pod_info) or vector(0)"),
-        join(prometheus.now("count by (cluster) (kube_node_info)"), own),
+        join(of_clusters(prometheus, connection, now), own),
     )
     .await;
     let mut found = Vec::new();
@@ -217,14 +220,32 @@ async fn of_store(prometheus: &Prometheus<'_>, now: Timestamp) -> Vec<Check> {
         )
         .fix("install kube-state-metrics and let Prometheus scrape it"),
     });
-    let clusters: BTreeSet<String> =
-        clusters.unwrap_or_default().iter().filter_map(|series| series.label("cluster").map(ToOwned::to_owned)).collect();
-    if clusters.len() > 1 {
-        let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
-        let told = format!("Prometheus has {} clusters ({}), and sums are of all of them", clusters.len(), names.join(", "));
-        found.push(Check::new(CheckStatus::Warn, "clusters", told).fix("use a Prometheus of this cluster alone"));
-    }
+    found.extend(clusters);
     found
+}
+
+/// Tells whose GPUs the store has.
+async fn of_clusters(prometheus: &Prometheus<'_>, connection: &Connection, now: Timestamp) -> Option<Check> {
+    let matchers = prometheus.matchers();
+    if !matchers.is_empty() {
+        return Some(Check::new(CheckStatus::Ok, "clusters", format!("series with {matchers} are this cluster's")));
+    }
+    let until = UnixSeconds::from(now);
+    match which(prometheus, connection, (until - CLUSTERS_WITHIN, until)).await.ok()? {
+        StoreClusters::One => None,
+        StoreClusters::Proven(matchers) => {
+            Some(Check::new(CheckStatus::Ok, "clusters", format!("of several clusters in it, {matchers} is this one")))
+        }
+        StoreClusters::Unclear { label, values } => {
+            let told = format!(
+                "Prometheus has GPUs of {} clusters ({label}: {}), and sums are refused",
+                values.len(),
+                values.join(", ")
+            );
+            let fix = format!("name it by `--match {label}=NAME` or `contexts.NAME.prometheus.matchers` of the config file");
+            Some(Check::new(CheckStatus::Fail, "clusters", told).fix(&fix))
+        }
+    }
 }
 
 /// Tells how long Prometheus keeps its samples; other stores do not say it.

@@ -7,7 +7,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::{Job, Series};
-use crate::observe::metrics;
+use crate::observe::metrics::{self, StoreUse};
 use crate::prometheus::Window;
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, History, Lifetimes};
@@ -23,7 +23,7 @@ pub(crate) async fn curves(
     window: Window,
     lifetimes: &Lifetimes,
 ) -> Result<(History, Vec<Series>), Error> {
-    let prometheus = metrics::find(context, connection, context.access.request_timeout).await?;
+    let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
     // Without a name a selector would mean series of no pod.
     if pods.names.is_empty() {
         return Ok((History::default(), Vec::new()));

@@ -13,7 +13,7 @@ use crate::diagnosis::{Memory, Subject, remembered};
 use crate::lookup;
 use crate::model::job::OWN_CONTAINER;
 use crate::model::{Job, Pod, PodPhase, Series};
-use crate::observe::metrics;
+use crate::observe::metrics::{self, StoreUse};
 use crate::observe::why::Found;
 use crate::prometheus::Prometheus;
 use crate::stats::kube_state;
@@ -29,7 +29,7 @@ pub(crate) async fn found(context: &Context, connection: &Connection, text: &str
     let namespace = namespace.unwrap_or(&connection.namespace);
     let within = WITHIN.min(context.access.request_timeout);
     let asked = async {
-        let prometheus = metrics::find(context, connection, within).await.ok()?;
+        let prometheus = metrics::find(context, connection, within, StoreUse::Devices).await.ok()?;
         read(&prometheus, namespace, name).await
     };
     let (mut memory, is_job) = tokio::time::timeout(within, asked).await.ok()??;

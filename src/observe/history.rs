@@ -10,8 +10,9 @@ use crate::cluster::{Access, Connection};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::reading::PodKey;
-use crate::model::{Series, UnixSeconds};
-use crate::observe::metrics;
+use crate::model::{NodeUsage, Series, UnixSeconds};
+use crate::observe::metrics::{self, StoreUse};
+use crate::observe::which_cluster;
 use crate::prometheus::Prometheus;
 use crate::stats::allocations::{AllocationHistory, Stretch, Witness};
 use crate::stats::dialect::Quantity;
@@ -46,7 +47,7 @@ const BESIDE: usize = 4;
 
 /// Returns which clusters are meant: the one of the context, or several.
 pub(crate) fn clusters(named: Option<&str>, all: bool, context: &Context) -> Result<Vec<(String, Access)>, Error> {
-    if all && context.metrics()?.url.is_some() {
+    if all && context.has_one_address()? {
         let error = Error::usage("`--all-contexts` cannot be combined with one Prometheus address for all");
         return Err(error.hint("omit the address: Prometheus is found in each cluster"));
     }
@@ -68,9 +69,19 @@ pub(crate) fn clusters(named: Option<&str>, all: bool, context: &Context) -> Res
 }
 
 impl<'c> ClusterHistory<'c> {
-    pub(crate) async fn of(cluster: String, context: &Context, connection: &'c Connection) -> Result<Self, Error> {
-        let found = metrics::find(context, connection, context.access.request_timeout);
-        let (prometheus, stock) = join(found, connection.stock()).await;
+    /// Finds the store, whose series since this time are of one cluster alone or can be told apart.
+    pub(crate) async fn of(
+        cluster: String,
+        context: &Context,
+        connection: &'c Connection,
+        since: UnixSeconds,
+    ) -> Result<Self, Error> {
+        let found = async {
+            let found = metrics::find(context, connection, context.access.request_timeout, StoreUse::Sums { since }).await?;
+            let told = found.now(query::NODES).await.unwrap_or_default();
+            Ok::<_, Error>((found, told))
+        };
+        let (found, stock) = join(found, connection.stock()).await;
         // Which nodes share their devices is known of the present alone, and without rights to it not at all.
         let known = stock.is_ok();
         if let Err(failure) = &stock {
@@ -83,11 +94,25 @@ impl<'c> ClusterHistory<'c> {
             .hosts
             .iter()
             .flat_map(|host| host.details.addresses.iter().map(|alias| (alias.clone(), host.name().to_owned())));
-        let (prometheus, nodes) = (prometheus?, NodeNames { shared, aliases: aliases.collect() });
+        let nodes = NodeNames { shared, aliases: aliases.collect() };
+        let (prometheus, told) = found?;
+        let told: BTreeSet<&str> = told.iter().filter_map(|series| series.label("node")).collect();
+        let own: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
+        if let Some(warning) = which_cluster::foreign(&told, &own, &prometheus.server, &cluster) {
+            context.terminal.warn(&warning);
+        }
         let shared: Vec<&String> = nodes.shared.iter().collect();
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
         let asked = context.metrics()?.credentials.fingerprint();
-        let standing = serde_json::json!([connection.server(), prometheus.server, asked, shared, aliases]).to_string();
+        let standing = serde_json::json!([
+            connection.server(),
+            prometheus.server,
+            asked,
+            shared,
+            aliases,
+            prometheus.matchers().to_string()
+        ])
+        .to_string();
         Ok(Self { cluster, prometheus, nodes, standing: (known && context.access.bundle.is_none()).then_some(standing) })
     }
 

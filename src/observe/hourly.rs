@@ -1,5 +1,6 @@
 //! Makes the hourly rows of one cluster: closed hours come from the cache, the others from Prometheus.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -124,12 +125,14 @@ pub(crate) async fn of_cluster(
     context: &Context,
 ) -> Result<Vec<HourlyRow>, Error> {
     let connection = Connection::open(access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection, first).await?;
     let cache = if no_cache { Cache::none() } else { Cache::usual() };
     let begins = (first.0..last.min(now).0).step_by(HOUR as usize).map(UnixSeconds);
     let begins: Vec<UnixSeconds> = begins.collect();
+    let begins_asked = begins.len();
     warn_of_many(&past, begins.len(), last.min(now), context).await;
     let bar = context.terminal.progress(begins.len() as u64, "hours");
+    let (asked, silent) = (Cell::new(0_usize), Cell::new(0_usize));
     let one = async |start: UnixSeconds| {
         let end = (start + HOUR).min(now);
         let closed = start + HOUR + SETTLED < now;
@@ -139,6 +142,8 @@ pub(crate) async fn of_cluster(
             return Ok(kept);
         }
         let (ledger, usage) = past.look(start, end, question.want()).await?;
+        asked.set(asked.get() + 1);
+        silent.set(silent.get() + usize::from(ledger.looks() == 0));
         let hour = Hour { cluster: &past.cluster, start: start.timestamp(), end: end.timestamp(), partial: start + HOUR > now };
         let rows = question.rows(&hour, &ledger, &usage);
         // What nobody saw may still be told by a store that was away.
@@ -155,6 +160,12 @@ pub(crate) async fn of_cluster(
     let found: Result<BTreeMap<usize, Vec<HourlyRow>>, Error> = all.try_collect().await;
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    if asked.get() == begins_asked && silent.get() == begins_asked && begins_asked > 0 {
+        context.terminal.warn(&format!(
+            "Prometheus at {} has no data about pods of this time: it must have scraped kube-state-metrics",
+            past.prometheus.server
+        ));
+    }
     let mut rows: Vec<HourlyRow> = found?.into_values().flatten().collect();
     if question.kind == RowKind::Workloads {
         let uids = uids(&connection, first + HOUR).await;

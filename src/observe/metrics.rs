@@ -10,11 +10,12 @@ use tokio::sync::OnceCell;
 
 use crate::bundle::Bundle;
 use crate::cluster::{Connection, Failure, InventorySnapshot, PrometheusService, ProxiedResponse};
-use crate::config::Origin;
+use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::model::{Figures, GpuCount, Inventory, Job, NodeUsage, Readings};
-use crate::prometheus::{self, Credentials, HttpReply, Prometheus, PrometheusAddress, QueryError, QueryRequest};
+use crate::model::{Figures, GpuCount, Inventory, Job, NodeUsage, Readings, UnixSeconds};
+use crate::observe::which_cluster::{StoreClusters, which};
+use crate::prometheus::{self, Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest};
 use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;
 use crate::stats::identity::ApiFacts;
@@ -26,28 +27,74 @@ const CELLS_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time for a Service to show what it is.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
-/// Returns the Prometheus to ask.
-pub(crate) async fn find<'c>(context: &Context, connection: &'c Connection, within: Duration) -> Result<Prometheus<'c>, Error> {
+/// What becomes of the answers of a store, which may have those of several clusters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StoreUse {
+    /// Devices are added up from this time on: those of other clusters would be in it.
+    Sums { since: UnixSeconds },
+    /// Devices are told one by one, and go by the names of nodes.
+    Devices,
+}
+
+/// Seconds within which other clusters are looked for where devices are told one by one.
+const LATELY: i64 = 3600;
+
+/// Returns the Prometheus to ask, narrowed to this cluster.
+pub(crate) async fn find<'c>(
+    context: &Context,
+    connection: &'c Connection,
+    within: Duration,
+    used: StoreUse,
+) -> Result<Prometheus<'c>, Error> {
     if let Some(bundle) = &context.access.bundle {
         return kept(bundle, within);
     }
-    match context.metrics()?.url {
-        Some(_) => named(context, within),
-        None => in_cluster(context, connection, within).await,
+    let source = context.metrics_of(connection)?;
+    let found = match source.url {
+        Some(_) => straight(context, &source, within).await?,
+        None => in_cluster(context, connection, within).await?,
+    };
+    if !source.matchers.is_empty() {
+        context.terminal.detail(&format!("every series must have {}", source.matchers));
+        return Ok(found.narrowed_to(source.matchers));
+    }
+    let until = UnixSeconds::from(context.now());
+    let since = match used {
+        StoreUse::Sums { since } => since,
+        StoreUse::Devices => until - LATELY,
+    };
+    match which(&found, connection, (since, until)).await? {
+        StoreClusters::One => Ok(found),
+        StoreClusters::Proven(matchers) => {
+            context.terminal.detail(&format!("of several clusters in it, {matchers} has this one's pods or nodes"));
+            Ok(found.narrowed_to(matchers))
+        }
+        StoreClusters::Unclear { label, values } => match used {
+            StoreUse::Sums { .. } => Err(StoreClusters::refusal(label, &values, &found.server)),
+            StoreUse::Devices => {
+                context.terminal.warn(&StoreClusters::warning(label, &values, &found.server));
+                Ok(found)
+            }
+        },
     }
 }
 
 /// Returns the Prometheus whose address was given.
-pub(crate) fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
+pub(crate) async fn named<'c>(context: &Context, within: Duration) -> Result<Prometheus<'c>, Error> {
     if let Some(bundle) = &context.access.bundle {
         return kept(bundle, within);
     }
     let source = context.metrics()?;
+    Ok(straight(context, &source, within).await?.narrowed_to(source.matchers))
+}
+
+async fn straight<'c>(context: &Context, source: &MetricsSource, within: Duration) -> Result<Prometheus<'c>, Error> {
     if source.is_off() {
         return Err(Error::new(ErrorName::MetricsOff, "metrics are disabled by `--prometheus none`"));
     }
     let Some((url, origin)) = &source.url else { return Err(QueryError::NotFound.into()) };
-    let address = PrometheusAddress::parse(url, source.credentials.clone())?;
+    let credentials = source.credentials.clone().with_token().await?;
+    let address = PrometheusAddress::parse(url, credentials)?;
     let by = if *origin == Origin::Flag { "`--prometheus`" } else { origin.word() };
     context.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), by));
     Ok(Prometheus::straight_to(&address, within)?)
@@ -56,6 +103,7 @@ pub(crate) fn named<'c>(context: &Context, within: Duration) -> Result<Prometheu
 /// Returns the Prometheus whose answers a bundle holds.
 fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Error> {
     let Some(server) = bundle.prometheus.clone() else { return Err(QueryError::NotFound.into()) };
+    let matchers = Matchers::new(bundle.matchers.clone());
     let bundle = Arc::clone(bundle);
     let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
         let path = question.form.map_or_else(|| question.path.clone(), |form| format!("{}?{form}", question.path));
@@ -65,7 +113,7 @@ fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Er
             Ok(HttpReply { code, media: "application/json".to_owned(), body: body.into() })
         })
     };
-    Ok(Prometheus::through(server, within, Box::new(ask)))
+    Ok(Prometheus::through(server, within, Box::new(ask)).narrowed_to(matchers))
 }
 
 /// A Service that may be a Prometheus, and what became of asking it.
@@ -208,7 +256,8 @@ impl<'c> OptionalMetrics<'c> {
             return Ok(None);
         }
         let within = CELLS_WITHIN.min(context.access.request_timeout);
-        let answered = async { ask(self.found.get_or_try_init(|| find(context, connection, within)).await?).await };
+        let answered =
+            async { ask(self.found.get_or_try_init(|| find(context, connection, within, StoreUse::Devices)).await?).await };
         let late = || Error::from(QueryError::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
         let answer = tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late()));
         if let Some(prometheus) = self.found.get() {

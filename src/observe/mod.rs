@@ -25,5 +25,6 @@ pub(crate) mod starts;
 pub(crate) mod times;
 pub(crate) mod training_telemetry;
 pub(crate) mod watch;
+pub(crate) mod which_cluster;
 pub(crate) mod why;
 pub(crate) mod workloads;

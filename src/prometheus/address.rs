@@ -6,7 +6,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use prometheus_http_query::Client;
 use prometheus_http_query::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use prometheus_http_query::reqwest::redirect::Policy;
-use prometheus_http_query::reqwest::{Certificate, ClientBuilder, Url};
+use prometheus_http_query::reqwest::{Certificate, ClientBuilder, Identity, Url};
 
 use super::QueryError;
 
@@ -15,6 +15,10 @@ use super::QueryError;
 pub(crate) struct Credentials {
     pub user: Option<(String, String)>,
     pub token: Option<String>,
+    /// A command that prints the token.
+    pub token_command: Option<String>,
+    /// Our own certificate and its key, in PEM.
+    pub identity: Option<Vec<u8>>,
     /// Certificates in PEM that sign the server's.
     pub authority: Option<Vec<u8>>,
     pub headers: Vec<(String, String)>,
@@ -33,14 +37,26 @@ impl Credentials {
     /// Returns true when somebody has to be let in.
     #[must_use]
     pub(crate) fn are_given(&self) -> bool {
-        self.user.is_some() || self.token.is_some() || !self.headers.is_empty()
+        self.user.is_some()
+            || self.token.is_some()
+            || self.token_command.is_some()
+            || self.identity.is_some()
+            || !self.headers.is_empty()
+    }
+
+    /// Returns the credentials with the token that the command prints, where there is one and no other token.
+    pub(crate) async fn with_token(mut self) -> Result<Self, QueryError> {
+        if let (None, Some(command)) = (&self.token, &self.token_command) {
+            self.token = Some(super::token::from_command(command).await?);
+        }
+        Ok(self)
     }
 
     /// Returns the same for the same credentials, and nothing that tells of them: whom one is let in as decides what one sees.
     #[must_use]
     pub(crate) fn fingerprint(&self) -> String {
         use aws_lc_rs::digest::{SHA256, digest};
-        let all = format!("{:?}", (&self.user, &self.token, &self.headers));
+        let all = format!("{:?}", (&self.user, &self.token, &self.token_command, &self.identity, &self.headers));
         digest(&SHA256, all.as_bytes()).as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -128,6 +144,10 @@ impl PrometheusAddress {
         if let Some(pem) = &self.credentials.authority {
             let found = Certificate::from_pem_bundle(pem).map_err(|_| bad("the file holds no certificates".to_owned()))?;
             builder = found.into_iter().fold(builder, ClientBuilder::add_root_certificate);
+        }
+        if let Some(pem) = &self.credentials.identity {
+            let own = Identity::from_pem(pem).map_err(|_| bad("the files hold no certificate with its key".to_owned()))?;
+            builder = builder.identity(own);
         }
         let client = builder.build().map_err(|error| bad(error.to_string()))?;
         Client::from(client, self.url.as_str()).map_err(|error| bad(error.to_string()))

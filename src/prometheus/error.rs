@@ -14,6 +14,8 @@ pub(crate) enum QueryError {
     NotInBundle(#[from] NotInBundle),
     #[error("`{url}` is no address of a Prometheus")]
     BadAddress { url: String, cause: String },
+    #[error("`prometheus.token_command` gave no token")]
+    TokenCommand { cause: String },
     #[error("cannot reach Prometheus at {server}")]
     Unreachable { server: String, cause: String },
     #[error("Prometheus at {server} did not answer within {seconds} s")]

@@ -3,13 +3,18 @@
 mod address;
 mod decode;
 mod error;
+mod matchers;
 mod samples;
+mod token;
 
 pub(crate) use address::{Credentials, PrometheusAddress};
 pub(crate) use error::QueryError;
+pub(crate) use matchers::Matchers;
+#[cfg(test)]
+pub(crate) use matchers::judge;
 
 use crate::model::UnixSeconds;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -54,6 +59,10 @@ pub(crate) struct Prometheus<'a> {
     pub server: String,
     timeout: Duration,
     warnings: RefCell<BTreeSet<String>>,
+    /// What narrows every query to one cluster.
+    matchers: Matchers,
+    /// Whether it returns the marks of ended series as samples; `None` before that was asked.
+    keeps_marks: Cell<Option<bool>>,
 }
 
 /// A window of time; both ends belong to it.
@@ -92,13 +101,27 @@ impl<'a> Prometheus<'a> {
     /// Asks an address directly.
     pub(crate) fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
         let road = Road::Straight(address.client()?);
-        Ok(Self { road, server: address.shown(), timeout, warnings: RefCell::default() })
+        Ok(Self {
+            road,
+            server: address.shown(),
+            timeout,
+            warnings: RefCell::default(),
+            matchers: Matchers::default(),
+            keeps_marks: Cell::default(),
+        })
     }
 
     /// Asks through a function of the caller's.
     #[must_use]
     pub(crate) fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
-        Self { road: Road::Through(ask), server, timeout, warnings: RefCell::default() }
+        Self {
+            road: Road::Through(ask),
+            server,
+            timeout,
+            warnings: RefCell::default(),
+            matchers: Matchers::default(),
+            keeps_marks: Cell::default(),
+        }
     }
 
     /// Asks for a path below the API whose parameters may be long, and returns whatever is answered.
@@ -119,6 +142,18 @@ impl<'a> Prometheus<'a> {
         self.within(async { self.straight(request.send().await.map_err(|error| self.unreachable(&error))).await }).await
     }
 
+    /// Narrows every further query to series with these labels.
+    #[must_use]
+    pub(crate) fn narrowed_to(self, matchers: Matchers) -> Self {
+        Self { matchers, ..self }
+    }
+
+    /// Returns what narrows its queries.
+    #[must_use]
+    pub(crate) fn matchers(&self) -> &Matchers {
+        &self.matchers
+    }
+
     /// Returns true when it warned of something: its answers may be partial.
     #[must_use]
     pub(crate) fn has_warned(&self) -> bool {
@@ -132,6 +167,7 @@ impl<'a> Prometheus<'a> {
 
     /// Returns the series of a query as of now, by the server's own clock.
     pub(crate) async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
+        let query = &self.matchers.narrowed(query);
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
@@ -147,6 +183,7 @@ impl<'a> Prometheus<'a> {
 
     /// Returns the series of a query at a time; of a range its samples as they were scraped.
     pub(crate) async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
+        let query = &self.matchers.narrowed(query);
         let reply = self.within(async {
             match &self.road {
                 Road::Straight(client) => {
@@ -157,11 +194,32 @@ impl<'a> Prometheus<'a> {
                 Road::Through(ask) => asked(ask, "query", &[("query", query), ("time", &time.to_string())]).await,
             }
         });
-        self.read(&reply.await?)
+        self.without_marks(self.read(&reply.await?)?).await
+    }
+
+    /// Takes away the marks of ended series, which Prometheus leaves out of ranges of samples and VictoriaMetrics returns as NaN.
+    async fn without_marks(&self, mut found: Vec<Series>) -> Result<Vec<Series>, QueryError> {
+        if !found.iter().flat_map(|series| &series.points).any(|point| point.value.is_nan()) {
+            return Ok(found);
+        }
+        if self.keeps_marks.get().is_none() {
+            // A function of MetricsQL that PromQL has not.
+            let is_victoria = match self.now("now()").await {
+                Ok(_) => true,
+                Err(QueryError::Refused { .. }) => false,
+                Err(other) => return Err(other),
+            };
+            self.keeps_marks.set(Some(is_victoria));
+        }
+        if self.keeps_marks.get() == Some(true) {
+            found.iter_mut().for_each(|series| series.points.retain(|point| !point.value.is_nan()));
+        }
+        Ok(found)
     }
 
     /// Returns the series of a query over a window, whatever its length.
     pub(crate) async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
+        let query = &self.matchers.narrowed(query);
         let pieces = stream::iter(window.pieces()).map(|piece| self.piece(query, piece)).buffered(AT_ONCE);
         let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
         Ok(joined(pieces))

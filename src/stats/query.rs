@@ -1,8 +1,8 @@
 //! Builds PromQL and quotes what goes into it. A PromQL parser reads every query in the tests.
 
-use crate::model::JobKind;
+use crate::model::{JobKind, Series};
 
-use super::dialect::{EXPORTED_POD, FATAL_XIDS, PLAIN_POD, Quantity, labels, metrics, pod_labels};
+use super::dialect::{EXPORTED_POD, FATAL_XIDS, PLAIN_POD, Quantity, labels, metrics, node_labels, pod_labels};
 use super::training::Measure;
 
 /// Returns a label's value between double quotes.
@@ -62,11 +62,48 @@ pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     format!("{{__name__=~\"{}\"}}[{seconds}s] offset 1ms", names(quantities).join("|"))
 }
 
+/// The names of the nodes that kube-state-metrics knows.
+pub const NODES: &str = "group by (node) (kube_node_info)";
+
+/// Returns the parameter by which a server selects series of GPUs.
+#[must_use]
+pub fn gpu_series() -> String {
+    let selector = format!("{{__name__=~{}}}", quoted(&names(&[Quantity::Utilization, Quantity::MemoryUsed]).join("|")));
+    form_urlencoded::Serializer::new(String::new()).append_pair("match[]", &selector).finish()
+}
+
+/// Returns the values of a label that GPUs have now.
+#[must_use]
+pub fn clusters(label: &str) -> String {
+    format!("group by ({label}) ({})", selector(&[Quantity::Utilization, Quantity::MemoryUsed], None))
+}
+
+/// Returns the values of a label under which pods with these UIDs are known.
+#[must_use]
+pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
+    let uids: Vec<String> = uids.iter().map(|uid| regex::escape(uid)).collect();
+    format!("group by ({label}) (kube_pod_info{{uid=~{}}})", quoted(&uids.join("|")))
+}
+
+/// Returns the names of the nodes whose GPUs are told, by the value of a label.
+#[must_use]
+pub fn clusters_of_nodes(label: &str) -> String {
+    let nodes: Vec<&str> = node_labels().collect();
+    format!("group by ({label},{}) ({})", nodes.join(","), selector(&[Quantity::Utilization, Quantity::MemoryUsed], None))
+}
+
+/// Returns what a series may call its node.
+pub(crate) fn nodes_of(series: &Series) -> impl Iterator<Item = &str> {
+    node_labels().filter_map(|label| series.label(label))
+}
+
 /// Returns how many samples of devices an hour has.
 #[must_use]
 pub fn samples_of_an_hour() -> String {
-    let all = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree];
-    format!("sum(count_over_time({{__name__=~\"{}\"}}[1h] offset 1ms))", names(&all).join("|"))
+    // Counts have no names, so those of two metrics of a device are alike, which a server refuses in one vector.
+    let of = |name: &str| format!("(sum(count_over_time({name}[1h] offset 1ms)) or vector(0))");
+    let all = names(&[Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree]);
+    all.into_iter().map(of).collect::<Vec<_>>().join(" + ")
 }
 
 /// Names of metrics with one of these quantities.

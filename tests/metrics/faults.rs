@@ -135,3 +135,25 @@ fn credentials_go_to_one_host_and_to_no_screen() {
     let here = seen_here.lock().unwrap().join("\n").to_lowercase();
     assert!(here.contains("x-key: canary-key") && here.contains("authorization: bearer canary-token"), "{here}");
 }
+
+#[test]
+fn a_command_gives_the_token_to_the_address_beside_it() {
+    let scene = Scene::new("commanded", 0);
+    let (url, seen) =
+        server(|_| Some((200, JSON, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#.to_owned())));
+    let config = |command: &str| {
+        let text = format!("prometheus: {{url: \"{url}\", token_command: \"{command}\"}}\n");
+        crate::support::file(&format!("commanded-{}", command.len()), &text)
+    };
+    let ask = |config: &std::path::Path| {
+        let mut command = crate::support::gpuctl(scene.cluster, gpuctl_sandbox::Persona::Admin);
+        command.env_remove("GPUCTL_PROMETHEUS").args(["--config", config.to_str().unwrap(), "-v", "get", "heatmap"]);
+        crate::support::run(command, "")
+    };
+    ask(&config("echo canary-of-command"));
+    let head = seen.lock().unwrap().join("\n").to_lowercase();
+    assert!(head.contains("authorization: bearer canary-of-command"), "{head}");
+    let failed = ask(&config("echo canary; exit 7")).says("`prometheus.token_command` gave no token").says("exit status: 7");
+    assert!(!failed.err.contains("canary"), "{}", failed.err);
+    assert_eq!(failed.code, 6);
+}

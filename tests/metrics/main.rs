@@ -4,6 +4,7 @@
 
 mod blame;
 mod bundle;
+mod clusters;
 mod deleted;
 mod devices;
 mod dialects;

@@ -18,7 +18,7 @@ const SCRAPE: i64 = 30;
 /// A number on its node, and the utilization at a second.
 type Device = (u32, fn(i64) -> f64);
 /// What a device measured: node, number, pod, second, percent.
-type Measured = (String, u32, usize, i64, f64);
+pub type Measured = (String, u32, usize, i64, f64);
 
 /// A pod as kube-state-metrics tells of it, from one second to another.
 #[derive(Clone)]
@@ -116,7 +116,7 @@ fn pods() -> Vec<Pod> {
 
 /// How the same history is told.
 #[derive(Clone, Copy, PartialEq)]
-enum Telling {
+pub enum Telling {
     Plain,
     /// Labels of the scrape clash with those of the exporters.
     Exported,
@@ -139,7 +139,7 @@ fn watts(number: u32) -> f64 {
 }
 
 /// What is written, by series. Also what a device measured, as (node, number, pod, second, value), garbage left out.
-fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
+pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
     let (mut written, mut truth) = (Vec::new(), Vec::new());
     let exported = telling == Telling::Exported;
     let (space, name) = if exported { ("exported_namespace", "exported_pod") } else { ("namespace", "pod") };

@@ -19,6 +19,9 @@ pub(crate) struct MetricsArgs {
     /// PEM file of CA certificates that verify the Prometheus server
     #[arg(long, global = true, value_name = "FILE", help_heading = "Metrics options")]
     pub prometheus_ca_file: Option<std::path::PathBuf>,
+    /// Label that every series must have, as cluster=prod, where a store has several clusters; may be repeated
+    #[arg(long = "match", global = true, value_name = "LABEL=VALUE", help_heading = "Metrics options")]
+    pub matchers: Vec<String>,
     /// Fail when metrics are unavailable, instead of leaving their cells empty
     #[arg(long, global = true, help_heading = "Metrics options")]
     pub require_metrics: bool,
@@ -37,6 +40,7 @@ impl MetricsArgs {
             token_file: self.prometheus_token_file.clone(),
             authority_file: self.prometheus_ca_file.clone(),
             headers: self.prometheus_header.clone(),
+            matchers: self.matchers.clone(),
         }
     }
 }

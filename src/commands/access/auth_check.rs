@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind};
 use crate::model::rights::{PROXY, Right, Task};
 use crate::model::{Nodes, State};
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics;
+use crate::observe::metrics::{self, StoreUse};
 use crate::render::roles;
 use crate::spec::nearest;
 use crate::verbs;
@@ -52,7 +52,7 @@ fn unknown(words: &str) -> Error {
 /// Returns why Prometheus cannot be asked; `None` when it answers, whether by its address or through the API server.
 async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
     let asked = async {
-        let prometheus = metrics::find(context, connection, context.access.request_timeout).await?;
+        let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
         Ok::<_, Error>(prometheus.now("vector(1)").await?)
     };
     asked.await.err().map(|error| error.to_string())

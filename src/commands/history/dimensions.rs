@@ -56,9 +56,9 @@ async fn pods<T>(
     context.terminal.set_format(back.output.into());
     let (cluster, access) = clusters(back.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection).await?;
     let seconds = i64::try_from(back.start.as_secs()).unwrap_or(i64::MAX).clamp(60, LONGEST);
     let end = UnixSeconds::from(context.now());
+    let past = ClusterHistory::of(cluster, context, &connection, end - seconds).await?;
     let answer = past.prometheus.at(&kube_state::holders(seconds), end).await?;
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
     let of = |name: &str| answer.iter().filter_map(|series| kube_state::label(series, name)).map(ToOwned::to_owned).collect();

@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let meant = meant(args, &connection).await;
     let seen = past.prometheus.range(&kube_state::lives(&meant.name), Window { start, end, step: STEP }).await?;
     let ours = |series: &&crate::model::Series| {

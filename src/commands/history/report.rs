@@ -82,7 +82,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let pieces = pieces(start, end);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let want = HistoryScope { power: true, names: args.by != GroupBy::Namespace, ..HistoryScope::default() };

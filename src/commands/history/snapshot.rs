@@ -22,6 +22,8 @@ const HOUR: i64 = 3600;
 
 /// Hours that are read at the same time.
 const AT_ONCE: usize = 3;
+/// Seconds in which the latest snapshot is looked for.
+const LATEST: i64 = 3600;
 
 pub(crate) async fn run(args: &SnapshotCommand, context: &Context) -> Result<ExitCode, Error> {
     match args {
@@ -35,8 +37,8 @@ async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(format);
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection).await?;
     let now = UnixSeconds::from(context.now());
+    let past = ClusterHistory::of(cluster, context, &connection, now - LATEST).await?;
     let want = HistoryScope { names: args.annotation.is_some(), ..HistoryScope::default() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let uids = uids(&connection, now).await;
@@ -86,7 +88,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection).await?;
+    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let uids = if args.details { uids(&connection, start).await } else { Uids::new() };
     let annotation = args.annotation.as_deref().map(kube_state::written);
     let details = args.details.then_some(Details { uids: &uids, annotation: annotation.as_deref() });

@@ -8,7 +8,7 @@ use crate::cli::metrics::health::GetHealth;
 use crate::context::Context;
 use crate::error::Error;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::{self, OF_DEVICES};
+use crate::observe::metrics::{self, OF_DEVICES, StoreUse};
 use crate::stats::devices;
 use crate::stats::gpu_health::{findings, growth};
 use crate::stats::identity::ApiFacts;
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let asked = async {
-        let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
+        let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
         let grown = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
         let answer = try_join(metrics::moment(&prometheus, &OF_DEVICES, None), grown).await?;
         metrics::tell_warnings(context, &prometheus);

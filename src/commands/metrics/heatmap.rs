@@ -9,7 +9,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::{Inventory, Readings};
-use crate::observe::metrics::{self, OF_DEVICES};
+use crate::observe::metrics::{self, OF_DEVICES, StoreUse};
 use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
 use crate::stats::devices;
 use crate::stats::identity::ApiFacts;
@@ -53,7 +53,7 @@ struct Seen {
 
 async fn look(connection: &Connection, warns: bool, context: &Context) -> Result<Seen, Error> {
     let moment = async {
-        let prometheus = metrics::find(context, connection, context.access.request_timeout).await?;
+        let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
         let moment = metrics::moment(&prometheus, &OF_DEVICES, None).await?;
         if warns {
             metrics::tell_warnings(context, &prometheus);

@@ -10,7 +10,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::{GpuCount, Point};
-use crate::observe::metrics::{self, OF_DEVICES};
+use crate::observe::metrics::{self, OF_DEVICES, StoreUse};
 use crate::observe::workloads::KeptObjects;
 use crate::platform;
 use crate::prometheus::Prometheus;
@@ -29,7 +29,7 @@ const PAST: i64 = 5 * 60 * 1000;
 
 pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
-    let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
+    let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
     let titles = match args.what {
         TopView::Nodes => ("NODE", "TYPE"),
         TopView::Jobs => ("JOB", "KIND"),

@@ -7,7 +7,7 @@ use futures::future::join;
 use crate::cli::metrics::training_performance::TrainingPerformance;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::metrics;
+use crate::observe::metrics::{self, StoreUse};
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use crate::stats::query;
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let exposed = async {
-        let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
+        let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
         let pods = pods_of(workload);
         let asked =
             async { if pods.names.is_empty() { Ok(Vec::new()) } else { prometheus.range(&query::exposed(&pods), window).await } };

@@ -10,7 +10,7 @@ use crate::commands::score::settings::Settings;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::UnixSeconds;
-use crate::observe::metrics::{self, OF_NODES};
+use crate::observe::metrics::{self, OF_NODES, StoreUse};
 use crate::observe::nodes;
 use crate::prometheus::Window;
 use crate::stats::devices::{self, Moment};
@@ -62,7 +62,8 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
     let (start, end) = (UnixSeconds::from(begun) - window, UnixSeconds::from(begun));
     let span = Window { start, end, step };
     let asked = async {
-        let prometheus = metrics::find(context, &connection, context.access.request_timeout).await?;
+        let prometheus =
+            metrics::find(context, &connection, context.access.request_timeout, StoreUse::Sums { since: start }).await?;
         let moment = metrics::moment(&prometheus, &OF_NODES, None).await?;
         let lookback = lookback(&moment, step);
         let series = prometheus.range(&query::recent(&QUANTITIES, lookback), span).await?;

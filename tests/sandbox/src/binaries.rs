@@ -106,6 +106,21 @@ fn volcano() -> Module {
     Module::of_tools("volcano", module!("volcano"), binaries, 7)
 }
 
+/// Stores of metrics beside Prometheus itself.
+fn stores() -> [Module; 2] {
+    [
+        Module {
+            without_c: true,
+            ..Module::of_tools("victoriametrics", module!("victoriametrics"), &[("victoria-metrics", "victoria-metrics")], 6)
+        },
+        Module {
+            // Without this tag its sidecar panics in gRPC at the first query, as its own build does not.
+            arguments: &["-tags", "slicelabels"],
+            ..Module::of_tools("thanos", module!("thanos"), &[("thanos", "thanos")], 3)
+        },
+    ]
+}
+
 fn real_node() -> [Module; 5] {
     [
         Module {
@@ -156,6 +171,8 @@ pub struct Extras {
     pub volcano: bool,
     /// LeaderWorkerSet.
     pub lws: bool,
+    /// VictoriaMetrics and Thanos.
+    pub stores: bool,
 }
 
 /// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes cold on two cores.
@@ -169,7 +186,8 @@ fn modules(extras: Extras) -> Vec<Module> {
     let adapter = extras.adapter.then(adapter).into_iter();
     let node = extras.real_node.then(real_node).into_iter().flatten();
     let queues = extras.kueue.then(kueue).into_iter().chain(extras.volcano.then(volcano)).chain(extras.lws.then(lws));
-    control_plane().into_iter().chain(adapter).chain(node).chain(queues).collect()
+    let stores = extras.stores.then(stores).into_iter().flatten();
+    control_plane().into_iter().chain(adapter).chain(node).chain(queues).chain(stores).collect()
 }
 
 /// Where the parts of the control plane are.

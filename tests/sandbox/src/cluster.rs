@@ -43,6 +43,8 @@ pub struct Options {
     pub with_lws: bool,
     /// Volcano's scheduler and controller.
     pub with_volcano: bool,
+    /// VictoriaMetrics and Thanos; [`Cluster::victoria_metrics`] and [`Cluster::thanos`] start them.
+    pub with_stores: bool,
     /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
     pub exporters: Vec<String>,
 }
@@ -129,6 +131,7 @@ impl Cluster {
             kueue: options.with_kueue,
             lws: options.with_lws,
             volcano: options.with_volcano,
+            stores: options.with_stores,
         })?;
         let mut tries = 0;
         loop {
@@ -209,6 +212,11 @@ impl Cluster {
         Kubectl::new(&self.binaries.path("kubectl"), &self.kubeconfig(persona))
     }
 
+    /// Where kube-state-metrics answers.
+    pub(crate) fn state_metrics_port(&self) -> u16 {
+        self.ports.state
+    }
+
     /// Where a part of the control plane is.
     #[must_use]
     pub fn binary(&self, name: &str) -> PathBuf {
@@ -223,9 +231,14 @@ impl Cluster {
 
     /// Starts a further Prometheus that scrapes as `scrapes` say, every second. Returns its address.
     pub fn another_prometheus(&self, name: &str, scrapes: &Value) -> Result<String> {
+        self.prometheus_with(name, &json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}))
+    }
+
+    /// Starts a further Prometheus with this configuration. Returns its address.
+    pub(crate) fn prometheus_with(&self, name: &str, configuration: &Value) -> Result<String> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let config = format!("{name}.yml");
-        self.write(&config, &json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}).to_string())?;
+        self.write(&config, &configuration.to_string())?;
         let arguments = [
             "--config.file",
             &self.file(&config),
@@ -512,7 +525,7 @@ fn taken_port(folder: &Path) -> Option<(String, String)> {
 }
 
 /// True when a Prometheus has read its blocks and answers; before that it listens and refuses.
-fn is_ready(port: u16) -> bool {
+pub(crate) fn is_ready(port: u16) -> bool {
     let ask = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;

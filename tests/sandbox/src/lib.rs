@@ -19,6 +19,7 @@ mod parts;
 mod persona;
 mod process;
 pub mod real_node;
+mod stores;
 mod volcano;
 pub mod webhook;
 

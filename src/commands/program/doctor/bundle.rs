@@ -16,7 +16,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::labels::JOB;
-use crate::observe::metrics;
+use crate::observe::metrics::{self, StoreUse};
 use crate::prometheus::Prometheus;
 use crate::view::text::count;
 use crate::view::{Format, document};
@@ -88,7 +88,7 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
     let cluster = context.access.context.clone().or(current).unwrap_or_else(|| "in-cluster".to_owned());
     let mut bundle = Bundle::new(context.now(), cluster, connection.server().to_owned(), connection.namespace.clone());
     let unread = connection.capture(&mut bundle).await?;
-    let prometheus = match metrics::find(context, &connection, context.access.request_timeout).await {
+    let prometheus = match metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await {
         Ok(prometheus) => Some(prometheus),
         Err(error) => {
             context.terminal.warn(&format!("the bundle is without metrics: {error}"));
@@ -96,6 +96,7 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
         }
     };
     bundle.prometheus = prometheus.as_ref().map(|prometheus| prometheus.server.clone());
+    bundle.matchers = prometheus.as_ref().map(|prometheus| prometheus.matchers().pairs().to_vec()).unwrap_or_default();
     let bundle = Arc::new(bundle);
     let left = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
     if left > 0 {

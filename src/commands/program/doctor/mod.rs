@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::cli::program::doctor::Doctor;
 use crate::context::Context;
 use crate::error::Error;
+use crate::observe::metrics::StoreUse;
 use crate::observe::{checks, metrics};
 use crate::prometheus::Prometheus;
 use crate::stats::query;
@@ -56,13 +57,14 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
                 found.extend(checks::checks(context, &connection).await);
             }
             if !named {
-                ask(&mut prometheus, metrics::find(context, &connection, context.access.request_timeout)).await;
+                ask(&mut prometheus, metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices))
+                    .await;
             }
         }
     }
     if named {
         // One with an address of its own is there without the cluster too.
-        ask(&mut prometheus, std::future::ready(metrics::named(context, context.access.request_timeout))).await;
+        ask(&mut prometheus, metrics::named(context, context.access.request_timeout)).await;
     }
     cluster.error = failed.as_ref().map(ToString::to_string);
     let connected = prometheus.seconds.is_some();

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn run(slow: bool, tests: &[String]) -> Result<bool> {
-    let extras = Extras { real_node: true, kueue: slow, volcano: slow, lws: slow, ..Extras::default() };
+    let extras = Extras { real_node: true, stores: true, kueue: slow, volcano: slow, lws: slow, ..Extras::default() };
     let missing = missing(extras)?;
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
@@ -54,7 +54,7 @@ fn run(slow: bool, tests: &[String]) -> Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = Command::new(cargo)
         .current_dir(root)
-        .args(["test", "--locked", "--no-fail-fast", "--test", "reality"])
+        .args(["test", "--locked", "--no-fail-fast", "--test", "reality", "--test", "stores"])
         .args(slow.then_some(["--test", "queues"]).into_iter().flatten())
         .arg("--")
         .args(slow.then_some("--include-ignored"))

@@ -1,0 +1,77 @@
+//! Stores of metrics beside Prometheus: VictoriaMetrics, which Prometheus sends its samples to, and Thanos, which reads the blocks of
+//! several Prometheus and answers for all of them.
+
+use std::net::{TcpListener, TcpStream};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::Cluster;
+use crate::cluster::is_ready;
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+impl Cluster {
+    /// Starts a VictoriaMetrics. Returns its address.
+    pub fn victoria_metrics(&self, name: &str) -> Result<String> {
+        let port = free_port()?;
+        let arguments = [
+            format!("-httpListenAddr=127.0.0.1:{port}"),
+            format!("-storageDataPath={}", self.file(&format!("{name}-data"))),
+            // Samples are seen when they are there and not half a minute later.
+            "-search.latencyOffset=0s".to_owned(),
+            "-search.disableCache=true".to_owned(),
+            "-loggerLevel=WARN".to_owned(),
+        ];
+        self.launch(name, &self.binary("victoria-metrics"), arguments.to_vec())?;
+        self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        Ok(format!("http://127.0.0.1:{port}"))
+    }
+
+    /// Starts a Prometheus that scrapes kube-state-metrics and what `scrapes` say, with these external labels, and sends its samples on.
+    /// Returns its address.
+    pub fn labelled_prometheus(&self, name: &str, labels: &Value, scrapes: &[Value], send_to: Option<&str>) -> Result<String> {
+        let state = json!({"job_name": "kube-state-metrics", "honor_labels": true,
+            "static_configs": [{"targets": [format!("127.0.0.1:{}", self.state_metrics_port())]}]});
+        let scrapes: Vec<&Value> = std::iter::once(&state).chain(scrapes).collect();
+        let mut config = json!({"global": {"scrape_interval": "1s", "external_labels": labels}, "scrape_configs": scrapes});
+        if let Some(address) = send_to {
+            config["remote_write"] =
+                json!([{"url": format!("{address}/api/v1/write"), "queue_config": {"batch_send_deadline": "1s"}}]);
+        }
+        self.prometheus_with(name, &config)
+    }
+
+    /// Starts Thanos over Prometheus that [`Cluster::labelled_prometheus`] started, as (name, address). Returns where its querier answers.
+    pub fn thanos(&self, name: &str, over: &[(&str, &str)]) -> Result<String> {
+        let program = self.binary("thanos");
+        let port = free_port()?;
+        let mut query: Vec<String> = vec![
+            "query".to_owned(),
+            format!("--http-address=127.0.0.1:{port}"),
+            format!("--grpc-address=127.0.0.1:{}", free_port()?),
+            "--query.replica-label=replica".to_owned(),
+            "--log.level=warn".to_owned(),
+        ];
+        for (prometheus, address) in over {
+            let (grpc, http) = (free_port()?, free_port()?);
+            let arguments = [
+                "sidecar".to_owned(),
+                format!("--tsdb.path={}", self.file(&format!("{prometheus}-tsdb"))),
+                format!("--prometheus.url={address}"),
+                format!("--grpc-address=127.0.0.1:{grpc}"),
+                format!("--http-address=127.0.0.1:{http}"),
+                "--log.level=warn".to_owned(),
+            ];
+            let sidecar = format!("{name}-{prometheus}");
+            self.launch(&sidecar, &program, arguments.to_vec())?;
+            self.until_ready(&sidecar, || is_ready(http))?;
+            query.push(format!("--endpoint=127.0.0.1:{grpc}"));
+        }
+        self.launch(name, &program, query)?;
+        self.until_ready(name, || is_ready(port))?;
+        Ok(format!("http://127.0.0.1:{port}"))
+    }
+}
