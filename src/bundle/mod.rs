@@ -47,6 +47,9 @@ pub(crate) struct Bundle {
     /// Labels that narrow its queries to this cluster, with their values.
     #[serde(default)]
     pub matchers: Vec<(String, String)>,
+    /// A label with the values of several clusters, where it was not known which of them is this one.
+    #[serde(default)]
+    pub unclear: Option<(String, Vec<String>)>,
     /// Collections, by their path without parameters.
     lists: BTreeMap<String, Kept>,
     /// Single answers. Questions that commands missed are answered later, while clients hold the bundle.
@@ -138,6 +141,7 @@ impl Bundle {
             namespace,
             prometheus: None,
             matchers: Vec::new(),
+            unclear: None,
             lists: BTreeMap::new(),
             answers: Mutex::default(),
             is_being_made: AtomicBool::new(true),

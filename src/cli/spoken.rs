@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::spec::nearest;
 
 /// Options before a verb that take a value of their own, and those of the verbs below. A test holds them against clap.
-const WITH_VALUE: [&str; 26] = [
+const WITH_VALUE: [&str; 27] = [
     "--kubeconfig",
     "--context",
     "-n",
@@ -22,6 +22,7 @@ const WITH_VALUE: [&str; 26] = [
     "--prometheus-header",
     "--prometheus-token-file",
     "--prometheus-ca-file",
+    "--match",
     "-f",
     "--filename",
     "-o",

@@ -12,7 +12,7 @@ use super::{Connection, Failure};
 use crate::bundle::{Bundle, Kept, Question};
 
 /// API groups with the collections that commands read; the empty group is the core.
-const COLLECTIONS: [(&str, &[&str]); 11] = [
+const COLLECTIONS: [(&str, &[&str]); 13] = [
     (
         "",
         &[
@@ -34,9 +34,11 @@ const COLLECTIONS: [(&str, &[&str]); 11] = [
     ("networking.k8s.io", &["ingresses", "ingressclasses"]),
     ("storage.k8s.io", &["storageclasses"]),
     ("scheduling.k8s.io", &["priorityclasses", "podgroups", "workloads"]),
-    ("resource.k8s.io", &["resourceclaims", "resourceslices", "deviceclasses"]),
+    ("resource.k8s.io", &["resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates", "devicetaintrules"]),
     ("kueue.x-k8s.io", &["clusterqueues", "localqueues", "workloads", "resourceflavors", "topologies"]),
     ("scheduling.volcano.sh", &["queues", "podgroups"]),
+    ("scheduling.run.ai", &["podgroups"]),
+    ("scheduling.x-k8s.io", &["podgroups"]),
     ("leaderworkerset.x-k8s.io", &["leaderworkersets"]),
 ];
 /// ConfigMaps with pools, the site's defaults and facts about nodes.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Connection;
 use super::owner::OwnerKind;
 use crate::model::capacity::Amounts;
+use crate::model::labels::{MANAGED_BY, MANAGED_BY_US};
 use crate::model::start::room_by;
 use crate::model::victims::NodeLoad;
 
@@ -29,35 +30,57 @@ impl Connection {
         let names: BTreeSet<&str> = holders.into_iter().take(ASKED).map(|(name, _)| name).collect();
         let asked = names.into_iter().map(|holder| async move {
             let (namespace, name) = holder.split_once('/')?;
-            let (_, ends_by) = self.begin_and_deadline(namespace, name).await;
-            Some((holder.to_owned(), ends_by?))
+            let pods = nodes.values().flat_map(|(_, placed)| placed).filter(|pod| pod.holder == holder);
+            let placed_at = pods.filter_map(|pod| pod.started_at).max();
+            let life = self.life(namespace, name, placed_at).await;
+            Some((holder.to_owned(), life.ends_by.filter(|_| life.is_bound)?))
         });
         let ends: BTreeMap<String, Timestamp> = stream::iter(asked).buffered(AT_ONCE).filter_map(async |one| one).collect().await;
         room_by(requests, pods, nodes, &ends)
     }
 
-    /// Reads when a Job began, and when its deadline ends it; of other holders only the pod tells.
-    pub(crate) async fn begin_and_deadline(&self, namespace: &str, name: &str) -> (Option<Timestamp>, Option<Timestamp>) {
+    /// Reads when a Job began, and when its deadline ends it; of other holders only the pod tells. `placed_at` is when the last of its
+    /// pods got its node: limits of pods count from there, and that of the Job itself from its begin.
+    pub(crate) async fn life(&self, namespace: &str, name: &str, placed_at: Option<Timestamp>) -> HolderLife {
         let (job, pod) = (OwnerKind::Job.path(namespace, name), format!("/api/v1/namespaces/{namespace}/pods/{name}"));
         let (job, pod) = join(self.find::<Value>(&job), self.find::<Value>(&pod)).await;
         let found = job.ok().flatten().or(pod.ok().flatten()).unwrap_or_default();
         let since = found.pointer("/status/startTime").and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
-        let seconds = found.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
-        let seconds = seconds.or_else(|| of_all_tries(&found)).or_else(|| supervised(&found));
-        let ends_by = since.zip(seconds).and_then(|(since, seconds)| Timestamp::from_second(since.as_second() + seconds).ok());
-        (since, ends_by)
+        let after = |from: Option<Timestamp>, seconds: Option<i64>| {
+            from.zip(seconds).and_then(|(from, seconds)| Timestamp::from_second(from.as_second().checked_add(seconds)?).ok())
+        };
+        let of_whole = after(since, found.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64));
+        let of_pods = after(placed_at, of_one_try(&found));
+        // Our supervisor counts from the moment when all ranks are there, which is later than their nodes.
+        let supervised = after(placed_at, supervised(&found));
+        let is_bound = of_whole.is_some() || of_pods.is_some();
+        HolderLife { since, ends_by: of_whole.or(of_pods).or(supervised), is_bound }
     }
 }
 
-/// Returns the seconds that all tries of a Job's pods may take together, where each try has a limit.
-fn of_all_tries(job: &Value) -> Option<i64> {
-    let retries =
-        ["/spec/backoffLimitPerIndex", "/spec/backoffLimit"].iter().find_map(|pointer| job.pointer(pointer)?.as_i64())?;
-    job.pointer("/spec/template/spec/activeDeadlineSeconds")?.as_i64()?.checked_mul(retries.saturating_add(1))
+/// When a holder of GPUs began and ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HolderLife {
+    pub since: Option<Timestamp>,
+    /// When a limit ends it.
+    pub ends_by: Option<Timestamp>,
+    /// True when it cannot last longer than that.
+    pub is_bound: bool,
+}
+
+/// Returns the seconds that each pod of a Job may run, where none is tried again and all run at once.
+fn of_one_try(job: &Value) -> Option<i64> {
+    let number = |pointer: &str| job.pointer(pointer).and_then(Value::as_i64);
+    let retries = number("/spec/backoffLimitPerIndex").or_else(|| number("/spec/backoffLimit"))?;
+    let at_once = number("/spec/parallelism").unwrap_or(1) >= number("/spec/completions").unwrap_or(1);
+    number("/spec/template/spec/activeDeadlineSeconds").filter(|_| retries == 0 && at_once)
 }
 
 /// Returns the seconds that our supervisor of ranks gives a job.
 fn supervised(job: &Value) -> Option<i64> {
+    if job["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
+        return None;
+    }
     let words = job.pointer("/spec/template/spec/containers/0/command")?.as_array()?;
     let at = words.iter().position(|word| word == "--max-runtime")?;
     let seconds: f64 = words.get(at + 1)?.as_str()?.parse().ok()?;

@@ -135,8 +135,14 @@ fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevi
         let known = newest.entry(pool(slice)).or_insert(0);
         *known = (*known).max(generation(slice));
     }
+    let is_whole = |slice: &Value| {
+        let own =
+            slices.items.iter().filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice)).count();
+        slice.pointer("/spec/pool/resourceSliceCount").and_then(Value::as_u64).is_none_or(|count| own as u64 >= count)
+    };
     let mut found = Vec::new();
     for slice in slices.items.iter().filter(|slice| newest[&pool(slice)] == generation(slice)) {
+        let is_whole = is_whole(slice);
         let ((driver, pool), node) = (pool(slice), text(slice, "/spec/nodeName"));
         for device in slice.pointer("/spec/devices").and_then(Value::as_array).into_iter().flatten() {
             let basic = if device["basic"].is_object() { &device["basic"] } else { device };
@@ -153,7 +159,7 @@ fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevi
             });
             let shares = basic["consumesCounters"].is_array() || basic["allowMultipleAllocations"] == true;
             found.push(OfferedDevice {
-                is_countable: !node.is_empty() && !shares && !rules.iter().any(is_beyond_names),
+                is_countable: !node.is_empty() && is_whole && !shares && !rules.iter().any(is_beyond_names),
                 node: node.clone(),
                 attributes: basic["attributes"].as_object().into_iter().flatten().filter_map(qualified).collect(),
                 taints: taints.collect(),
@@ -168,6 +174,10 @@ fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevi
 /// Returns whether a rule taints this device.
 fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
     let selector = &rule["spec"]["deviceSelector"];
+    // Without a selector no device is meant.
+    if !selector.is_object() {
+        return false;
+    }
     let same = |field: &str, value: &str| selector[field].as_str().is_none_or(|wanted| wanted == value);
     same("driver", driver) && same("pool", pool) && same("device", device)
 }

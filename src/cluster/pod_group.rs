@@ -30,7 +30,9 @@ impl Connection {
         }
         if let Some(name) = noted("annotations", VOLCANO_GROUP) {
             let group = find("scheduling.volcano.sh/v1beta1", name).await?;
-            return condition(&group["status"]["conditions"], &["Unschedulable", "Uninqueueable"], "True", "Volcano");
+            let said = condition(&group["status"]["conditions"], &["Unschedulable", "Uninqueueable"], "True", "Volcano");
+            let silent = GroupVerdict { scheduler: "Volcano", ..GroupVerdict::default() };
+            return Some(GroupVerdict { members: group["spec"]["minMember"].as_u64(), ..said.unwrap_or(silent) });
         }
         if let Some(name) = noted("annotations", KAI_GROUP) {
             let group = find("scheduling.run.ai/v2alpha2", name).await?;
@@ -38,8 +40,11 @@ impl Connection {
         }
         let group = find("scheduling.x-k8s.io/v1alpha1", noted("labels", COSCHEDULING_GROUP)?).await?;
         let (phase, least) = (group["status"]["phase"].as_str()?, group["spec"]["minMember"].as_u64()?);
+        if matches!(phase, "Running" | "Scheduled" | "Finished") {
+            return None;
+        }
         let message = format!("the group is {phase}; it needs {least} pods together");
-        Some(GroupVerdict { scheduler: "scheduler-plugins", reason: phase.to_owned(), message })
+        Some(GroupVerdict { scheduler: "scheduler-plugins", reason: phase.to_owned(), message, members: None })
     }
 }
 
@@ -52,7 +57,7 @@ fn condition(conditions: &Value, types: &[&str], status: &str, scheduler: &'stat
     let said = found["reasons"].as_array().and_then(|reasons| reasons.first()).unwrap_or(found);
     let text = |field: &str| said[field].as_str().unwrap_or_default().trim().to_owned();
     let (reason, message) = (text("reason"), text("message"));
-    (!message.is_empty()).then_some(GroupVerdict { scheduler, reason, message })
+    (!message.is_empty()).then_some(GroupVerdict { scheduler, reason, message, members: None })
 }
 
 #[cfg(test)]

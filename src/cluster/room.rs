@@ -60,6 +60,7 @@ fn take(room: &mut Room, pod: &WirePod<'_>) {
         let mut selector = pod.spec.node_selector.clone();
         // A job of ours asks for its pool by affinity.
         selector.extend(pod.metadata.labels.get(POOL_LABEL).map(|pool| (POOL_LABEL.to_owned(), pool.clone())));
+        let devices = devices.max(pod.spec.resource_claims.len() as u64);
         room.waiting.push(WaitingPod { holder, priority: pod.spec.priority, devices, nominated, selector });
         return;
     }

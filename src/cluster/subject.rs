@@ -24,6 +24,8 @@ pub(crate) struct UnplacedPod {
     pub nominated: Option<String>,
     /// What the scheduler of gangs says of its group.
     pub group: Option<GroupVerdict>,
+    /// True when its claims of devices were made from their templates.
+    pub claims_made: bool,
 }
 
 impl Connection {
@@ -96,14 +98,22 @@ impl Connection {
         let waits = |pod: &&Pod| pod.node.is_none() && !pod.ended() && !pod.deleting;
         let Some(pod) = job.current_pods().into_iter().find(waits) else { return Ok(None) };
         let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
-        let unread =
-            || UnplacedPod { name: pod.name.clone(), created_at: pod.created_at, nominated: None, spec: None, group: None };
+        let unread = || UnplacedPod {
+            name: pod.name.clone(),
+            created_at: pod.created_at,
+            nominated: None,
+            spec: None,
+            group: None,
+            claims_made: false,
+        };
         let Some(found) = unless_forbidden(self.find::<Value>(&path).await)? else { return Ok(Some(unread())) };
         let Some(mut found) = found else { return Ok(None) };
         let nominated = found.pointer("/status/nominatedNodeName").and_then(Value::as_str);
         let nominated = nominated.filter(|node| !node.is_empty()).map(ToOwned::to_owned);
         let group = self.group_verdict(&job.namespace, &found).await;
-        Ok(Some(UnplacedPod { nominated, group, spec: Some(found["spec"].take()), ..unread() }))
+        let claims_made =
+            found.pointer("/status/resourceClaimStatuses").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+        Ok(Some(UnplacedPod { nominated, group, claims_made, spec: Some(found["spec"].take()), ..unread() }))
     }
 
     /// Reads what a volume claim waits for.
@@ -140,15 +150,27 @@ fn told_by(object: &Value, job: &mut Job) {
     job.queued = job.queue.is_some();
     // JobSets and Jobs have it in their specification, Kubeflow's jobs one level down.
     job.suspended = ["/spec/suspend", "/spec/runPolicy/suspend"].iter().any(|field| object.pointer(field) == Some(&true.into()));
-    for condition in object["status"]["conditions"].as_array().into_iter().flatten().filter(|one| one["status"] == "True") {
-        let kind = match condition["type"].as_str().unwrap_or_default() {
-            "Completed" | "Succeeded" | "Complete" => "Complete",
-            "Failed" => "Failed",
-            _ => continue,
-        };
-        job.finished_at = condition["lastTransitionTime"].as_str().and_then(|at| at.parse().ok()).or(job.finished_at);
-        job.conditions.insert(kind.to_owned(), (text(&condition["reason"]), text(&condition["message"])));
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten().filter(|one| one["status"] == "True");
+    let mut own: Vec<(&str, &Value)> = Vec::new();
+    for condition in conditions {
+        match condition["type"].as_str().unwrap_or_default() {
+            "Failed" => own.push(("Failed", condition)),
+            "Completed" | "Succeeded" | "Complete" => own.push(("Complete", condition)),
+            _ => {}
+        }
     }
+    let failed = matches!(object.pointer("/status/phase").and_then(Value::as_str), Some("Failed" | "Error"));
+    if own.is_empty() && !failed {
+        return;
+    }
+    // The object knows better than its pods, of which some may be gone. Some kinds call a failed one completed as well.
+    job.conditions.clear();
+    let told = own.iter().find(|(kind, _)| *kind == "Failed").or(own.first()).copied();
+    let kind = if failed { "Failed" } else { told.map_or("Failed", |(kind, _)| kind) };
+    let condition = told.map(|(_, condition)| condition);
+    let of = |field: &str| condition.map(|one| text(&one[field])).unwrap_or_default();
+    job.finished_at = of("lastTransitionTime").parse().ok().or(job.finished_at);
+    job.conditions.insert(kind.to_owned(), (of("reason"), of("message")));
 }
 
 /// Makes a job of pods alone: what they all did is what became of it.

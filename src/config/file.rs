@@ -135,9 +135,9 @@ impl ConfigFile {
 
 /// The section with settings of single contexts of the kubeconfig.
 const CONTEXTS: &str = "contexts";
-/// Keys that belong to the address beside which they stand.
-const OF_ADDRESS: [&str; 8] =
-    ["user", "password_file", "token_file", "token_command", "cert_file", "key_file", "ca_file", "headers"];
+/// Keys that belong to the address beside which they stand: credentials, and which cluster is meant there.
+const OF_ADDRESS: [&str; 9] =
+    ["matchers", "user", "password_file", "token_file", "token_command", "cert_file", "key_file", "ca_file", "headers"];
 
 /// Mode of a file that comes to be: it may get a key.
 const PRIVATE: u32 = 0o600;

@@ -105,7 +105,7 @@ pub const KEYS: [SettingKey; 45] = [
     key("control.enabled", ValueKind::Switch, "false", "--control-api", "call a control system; it is still a dry run without `--execute`"),
     key("control.api_url", ValueKind::Text, "", "--control-api", "address that a low GPU is posted to"),
     key("control.timeout", ValueKind::Duration, "5", "", "longest time of one call"),
-    key("control.status", ValueKind::Word(&["low", "idle"]), "low", "--control-status", "low GPUs, idle ones among them, or idle ones alone"),
+    key("control.status", ValueKind::Word(&["low", "idle"]), "idle", "--control-status", "low GPUs, idle ones among them, or idle ones alone"),
     key("control.headers", ValueKind::Map, "", "", "headers to send to it").hidden(),
     key("notify.enabled", ValueKind::Switch, "false", "--notify", "send a message about low GPUs"),
     key("notify.url", ValueKind::Text, "", "--notify", "webhook that gets it").hidden(),

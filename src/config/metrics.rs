@@ -96,7 +96,10 @@ impl MetricsSource {
         let (token_command, identity) = (of_file.token_command, of_file.identity);
         let unknown = file.unknown();
         let matchers = match flags.matchers.is_empty() {
-            true => Matchers::new(config.map("prometheus.matchers")?),
+            true => {
+                let pairs = config.map("prometheus.matchers")?;
+                pairs.iter().map(|(label, value)| format!("{label}={value}").parse()).collect::<Result<Matchers, _>>()?
+            }
             false => flags.matchers.iter().map(|text| text.parse()).collect::<Result<Matchers, _>>()?,
         };
         Ok(Self { url, credentials: Credentials { user, token, token_command, identity, authority, headers }, matchers, unknown })

@@ -67,7 +67,9 @@ pub(crate) async fn fit(plan: &Plan, by: Option<&str>, connection: &Connection) 
         let nodes = load(&pod, plan, room);
         answer.victims = ended(&pod, &wanted, pods, plan, nodes.clone(), connection).await?;
         let open: Vec<&Node> = plan.target.nodes.all().iter().filter(|node| nodes.contains_key(&node.name)).collect();
-        answer.room_by = if room.has_rivals("", &open) { None } else { connection.room_by(&wanted, pods, &nodes).await };
+        let beyond = plan.target.gang.is_some() || !beyond(plan, &pod, &devices).is_empty();
+        answer.room_by =
+            if beyond || room.has_rivals("", &open) { None } else { connection.room_by(&wanted, pods, &nodes).await };
     }
     answer.gpus_per_pod = u64::try_from(gpus_per_pod).unwrap_or(0);
     answer.not_evaluated.extend(beyond(plan, &pod, &devices));

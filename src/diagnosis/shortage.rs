@@ -99,6 +99,7 @@ fn lower(pending: &PendingPod, on: &[&Candidate<'_>], room: &Room) -> Option<Str
         open.map(|one| (one.node.name.clone(), (one.free.clone(), room.placed.get(&one.node.name).cloned().unwrap_or_default())));
     let ended = victims(&pending.requests, pending.rules.priority(), pending.together, load.collect())?;
     let mut names: Vec<&str> = ended.iter().map(|victim| victim.pod.holder.as_str()).collect();
+    names.sort_unstable();
     names.dedup();
     let more = if names.len() > NAMED { format!(" and {} more", names.len() - NAMED) } else { String::new() };
     let first = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");

@@ -145,6 +145,9 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
 
 /// Adds what the scheduler of its gang says: a cause of its own, or evidence for the first one.
 fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
+    if group.message.is_empty() {
+        return;
+    }
     let told = format!("{} says of its group: {}", group.scheduler, group.message);
     if OVER_QUOTA.contains(&group.reason.as_str()) {
         found.insert(0, Cause::new("queue-quota", told, "queue"));

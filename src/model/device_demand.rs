@@ -92,10 +92,12 @@ impl DeviceClaims {
         if demands.is_empty() {
             return Self::None;
         }
-        let mut found = Vec::new();
+        let mut found: Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)> = Vec::new();
         for demand in demands {
-            if found.iter().any(|(other, _): &(DeviceDemand, _)| other.class == demand.class) {
-                return Self::NotEvaluated(format!("several claims of class {}", demand.class));
+            let meets_both =
+                |device: &OfferedDevice| demand.is_met_by(device) && found.iter().any(|(other, _)| other.is_met_by(device));
+            if found.iter().any(|(other, _)| other.class == demand.class) || devices.iter().any(meets_both) {
+                return Self::NotEvaluated(format!("several claims of the same devices (class {})", demand.class));
             }
             match demand.rooms(devices) {
                 Some(rooms) => found.push((demand, rooms)),
@@ -134,6 +136,12 @@ impl DeviceClaims {
 }
 
 impl DeviceDemand {
+    /// Returns true for a device that the selectors mean, as far as they are understood.
+    fn is_met_by(&self, device: &OfferedDevice) -> bool {
+        let terms: Option<Vec<Vec<Term>>> = self.selectors.iter().map(|text| terms(text)).collect();
+        terms.is_some_and(|terms| meets(&terms.concat(), device) == Some(true))
+    }
+
     /// Returns what each node offers; `None` where a selector is not understood or a device is not countable.
     fn rooms(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassRoom>> {
         let terms: Vec<Term> = self.selectors.iter().map(|text| terms(text)).collect::<Option<Vec<_>>>()?.concat();

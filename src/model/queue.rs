@@ -168,11 +168,14 @@ pub(crate) struct Preemption {
 }
 
 /// What a scheduler of gangs says of a group of pods that waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupVerdict {
     /// `Kubernetes`, `Volcano`, `KAI`, `scheduler-plugins`.
     pub scheduler: &'static str,
     /// A CamelCase word of the scheduler's own.
     pub reason: String,
+    /// Empty where it says nothing.
     pub message: String,
+    /// Pods that it places together, where it tells.
+    pub members: Option<u64>,
 }

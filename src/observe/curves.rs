@@ -23,7 +23,8 @@ pub(crate) async fn curves(
     window: Window,
     lifetimes: &Lifetimes,
 ) -> Result<(History, Vec<Series>), Error> {
-    let prometheus = metrics::find(context, connection, context.access.request_timeout, StoreUse::Devices).await?;
+    let prometheus =
+        metrics::find(context, connection, context.access.request_timeout, StoreUse::Sums { since: window.start }).await?;
     // Without a name a selector would mean series of no pod.
     if pods.names.is_empty() {
         return Ok((History::default(), Vec::new()));

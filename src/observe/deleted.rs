@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::diagnosis::{Memory, Subject, remembered};
 use crate::lookup;
 use crate::model::job::OWN_CONTAINER;
-use crate::model::{Job, Pod, PodPhase, Series};
+use crate::model::{Job, Pod, PodPhase, Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::why::Found;
 use crate::prometheus::Prometheus;
@@ -29,7 +29,10 @@ pub(crate) async fn found(context: &Context, connection: &Connection, text: &str
     let namespace = namespace.unwrap_or(&connection.namespace);
     let within = WITHIN.min(context.access.request_timeout);
     let asked = async {
-        let prometheus = metrics::find(context, connection, within, StoreUse::Devices).await.ok()?;
+        let prometheus =
+            metrics::find(context, connection, within, StoreUse::Sums { since: UnixSeconds::from(context.now()) - KEPT })
+                .await
+                .ok()?;
         read(&prometheus, namespace, name).await
     };
     let (mut memory, is_job) = tokio::time::timeout(within, asked).await.ok()??;

@@ -103,7 +103,7 @@ impl<'c> ClusterHistory<'c> {
         }
         let shared: Vec<&String> = nodes.shared.iter().collect();
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
-        let asked = context.metrics()?.credentials.fingerprint();
+        let asked = context.metrics_of(connection)?.credentials.fingerprint();
         let standing = serde_json::json!([
             connection.server(),
             prometheus.server,

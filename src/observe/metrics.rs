@@ -30,7 +30,7 @@ const PROBE_WITHIN: Duration = Duration::from_secs(4);
 /// What becomes of the answers of a store, which may have those of several clusters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreUse {
-    /// Devices are added up from this time on: those of other clusters would be in it.
+    /// Devices are added up from this time on, or are known by the names of pods: those of other clusters would be in it.
     Sums { since: UnixSeconds },
     /// Devices are told one by one, and go by the names of nodes.
     Devices,
@@ -47,7 +47,11 @@ pub(crate) async fn find<'c>(
     used: StoreUse,
 ) -> Result<Prometheus<'c>, Error> {
     if let Some(bundle) = &context.access.bundle {
-        return kept(bundle, within);
+        let found = kept(bundle, within)?;
+        return match (&bundle.unclear, used) {
+            (Some((label, values)), StoreUse::Sums { .. }) => Err(StoreClusters::refusal(label, values, &found.server)),
+            _ => Ok(found),
+        };
     }
     let source = context.metrics_of(connection)?;
     let found = match source.url {
@@ -230,12 +234,20 @@ pub(crate) struct OptionalMetrics<'c> {
     connection: &'c Connection,
     found: OnceCell<Prometheus<'c>>,
     told: Cell<bool>,
+    used: StoreUse,
 }
 
 impl<'c> OptionalMetrics<'c> {
     #[must_use]
     pub(crate) fn new(context: &'c Context, connection: &'c Connection) -> Self {
-        Self { context, connection, found: OnceCell::new(), told: Cell::new(false) }
+        Self { context, connection, found: OnceCell::new(), told: Cell::new(false), used: StoreUse::Devices }
+    }
+
+    /// Metrics that go by the names of pods or jobs, which other clusters may have as well: from a store that is not clear there are none.
+    #[must_use]
+    pub(crate) fn by_names(context: &'c Context, connection: &'c Connection, seconds: i64) -> Self {
+        let since = UnixSeconds::from(context.now()) - seconds;
+        Self { used: StoreUse::Sums { since }, ..Self::new(context, connection) }
     }
 
     /// Returns what devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
@@ -256,8 +268,7 @@ impl<'c> OptionalMetrics<'c> {
             return Ok(None);
         }
         let within = CELLS_WITHIN.min(context.access.request_timeout);
-        let answered =
-            async { ask(self.found.get_or_try_init(|| find(context, connection, within, StoreUse::Devices)).await?).await };
+        let answered = async { ask(self.found.get_or_try_init(|| find(context, connection, within, self.used)).await?).await };
         let late = || Error::from(QueryError::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
         let answer = tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late()));
         if let Some(prometheus) = self.found.get() {

@@ -38,7 +38,7 @@ pub(crate) async fn running(context: &Context, connection: &Connection, job: &Jo
     let step = ((end - begin) / POINTS).clamp(SHORTEST_STEP, STEP);
     let window = Window { start: end - (end - begin) / step * step, end, step };
     let pods = Pods::named(&job.namespace, holding);
-    let cells = OptionalMetrics::new(context, connection);
+    let cells = OptionalMetrics::by_names(context, connection, WINDOW);
     let asked = query::gauges(&peers::READ, Some(&pods));
     let nodes = names_of_nodes(job);
     let beside = bottlenecks::query(&pods, &nodes);
@@ -76,7 +76,7 @@ pub(crate) async fn faults(context: &Context, connection: &Connection, job: &Job
     let failed = job.pods.iter().filter(|pod| pod.phase == PodPhase::Failed).filter_map(|pod| Some((pod.ended_at?, pod)));
     let Some((ended, pod)) = failed.min_by_key(|(ended, _)| *ended) else { return Ok(Vec::new()) };
     let end = (UnixSeconds::from(ended) + AROUND).min(UnixSeconds::from(context.now()));
-    let cells = OptionalMetrics::new(context, connection);
+    let cells = OptionalMetrics::by_names(context, connection, WINDOW);
     let asked = query::xids(2 * AROUND);
     let Some(series) = cells.optional(async |prometheus| Ok(prometheus.at(&asked, end).await?)).await? else {
         return Ok(Vec::new());

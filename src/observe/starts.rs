@@ -27,7 +27,7 @@ pub(crate) async fn forecast(
     if gpus == 0 || nodes.is_empty() {
         return Ok(None);
     }
-    let cells = OptionalMetrics::new(context, connection);
+    let cells = OptionalMetrics::by_names(context, connection, DAYS * 86_400);
     let read = cells.optional(async |prometheus| {
         let ask = async |what| prometheus.now(&kube_state::starts(what, DAYS * 86_400)).await;
         let times = join(ask(OfStart::Created), ask(OfStart::Placed));

@@ -97,24 +97,35 @@ pub(crate) async fn which(
         let counted = query::clusters(label);
         let (kept, now) = join(texts(prometheus, &path), prometheus.now(&counted)).await;
         let mut values: BTreeSet<String> = kept?.unwrap_or_default().into_iter().collect();
+        let now = match now {
+            Err(QueryError::Unreachable { .. }) if values.is_empty() => Vec::new(),
+            other => other?,
+        };
         // Series without the label are of a cluster that is not named.
-        values.extend(now?.iter().map(|series| series.label(label).unwrap_or_default().to_owned()));
+        values.extend(now.iter().map(|series| series.label(label).unwrap_or_default().to_owned()));
         Ok((label, values))
     }));
     let values: Vec<(&'static str, BTreeSet<String>)> = values.await.into_iter().collect::<Result<_, QueryError>>()?;
     let Some((label, values)) = values.into_iter().find(|(_, values)| values.len() > 1) else { return Ok(StoreClusters::One) };
     let (pods, nodes) = join(by_pods(prometheus, connection, label), by_nodes(prometheus, connection, label)).await;
-    let proven = [pods?, nodes?].into_iter().find_map(only);
-    Ok(match proven {
-        Some(value) => StoreClusters::Proven(Matchers::new(vec![(label.to_owned(), value)])),
+    Ok(match agreed(&values, &pods?, &nodes?) {
+        Some(value) => StoreClusters::Proven(Matchers::new(vec![(label.to_owned(), value.to_owned())])),
         None => StoreClusters::Unclear { label, values: values.into_iter().collect() },
     })
 }
 
-/// Returns the only one.
-fn only(values: BTreeSet<String>) -> Option<String> {
-    let mut values = values.into_iter();
-    values.next().filter(|_| values.next().is_none())
+/// Returns the value that pods or nodes prove, where neither speaks against it. Only a value that GPUs have counts.
+fn agreed<'v>(values: &'v BTreeSet<String>, pods: &BTreeSet<String>, nodes: &BTreeSet<String>) -> Option<&'v str> {
+    let of = |told: &BTreeSet<String>| -> BTreeSet<&'v str> {
+        values.iter().filter(|value| told.contains(*value)).map(String::as_str).collect()
+    };
+    let (by_pods, by_nodes) = (of(pods), of(nodes));
+    // Pods that are told under none of the values came by another way, and prove nothing.
+    let candidates = if by_pods.is_empty() { &by_nodes } else { &by_pods };
+    let both: BTreeSet<&str> =
+        candidates.iter().copied().filter(|value| by_nodes.is_empty() || by_nodes.contains(value)).collect();
+    let mut both = both.into_iter();
+    both.next().filter(|_| both.next().is_none())
 }
 
 /// Returns the values under which kube-state-metrics tells pods of this cluster: no two clusters have a pod with the same UID.
@@ -131,7 +142,7 @@ async fn by_pods(
     Ok(found.iter().map(|series| series.label(label).unwrap_or_default().to_owned()).collect())
 }
 
-/// Returns the values under which GPUs of nodes with the names of this cluster's are told.
+/// Returns the values under which GPUs of this cluster's nodes are told, by their names, and of no others.
 async fn by_nodes(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -142,8 +153,12 @@ async fn by_nodes(
     let found = prometheus.now(&query::clusters_of_nodes(label)).await?;
     let mut values: BTreeMap<String, bool> = BTreeMap::new();
     for series in &found {
-        let is_own = query::nodes_of(series).any(|node| own.contains(node));
-        *values.entry(series.label(label).unwrap_or_default().to_owned()).or_default() |= is_own;
+        let mut nodes = query::nodes_of(series).peekable();
+        if nodes.peek().is_none() {
+            continue;
+        }
+        let is_own = nodes.any(|node| own.contains(node));
+        *values.entry(series.label(label).unwrap_or_default().to_owned()).or_insert(true) &= is_own;
     }
     Ok(values.into_iter().filter(|(_, is_own)| *is_own).map(|(value, _)| value).collect())
 }
@@ -196,6 +211,27 @@ mod tests {
         queries.extend(about.map(|what| kube_state::about(what, &["a", "b"], "pod", 600)));
         queries.push(bottlenecks::query(&pods, &BTreeMap::from([("n1".to_owned(), "n1".to_owned())])));
         queries.iter().for_each(|query| holds(query));
+    }
+
+    #[test]
+    fn a_value_is_proven_where_nothing_speaks_against_it() {
+        let set = |values: &[&str]| -> BTreeSet<String> { values.iter().map(|value| (*value).to_owned()).collect() };
+        let values = set(&["a", "b"]);
+        for (pods, nodes, expected) in [
+            (&["a"][..], &["a"][..], Some("a")),
+            (&["a"], &[], Some("a")),
+            (&[], &["b"], Some("b")),
+            // One kube-state-metrics that two servers scrape.
+            (&["a", "b"], &["a"], Some("a")),
+            (&["a", "b"], &[], None),
+            (&["a"], &["b"], None),
+            (&[], &["a", "b"], None),
+            // Pods that are told without the label.
+            (&[""], &[], None),
+            (&[""], &["a"], Some("a")),
+        ] {
+            assert_eq!(agreed(&values, &set(pods), &set(nodes)), expected, "{pods:?} {nodes:?}");
+        }
     }
 
     #[test]

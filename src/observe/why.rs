@@ -152,25 +152,37 @@ pub(crate) async fn found(
     let place = place.or(own_place.as_ref()).expect("a place is given or read");
     let unplaced = unplaced?;
     let spec = unplaced.as_ref().and_then(|pod| pod.spec.as_ref());
-    let devices = match spec.filter(|_| matches!(place.nodes, Nodes::Listed(_))) {
-        Some(spec) => connection.device_claims(&job.namespace, spec, &[]).await?,
+    let claims_made = unplaced.as_ref().is_some_and(|pod| pod.claims_made);
+    let devices = match spec.filter(|spec| spec["resourceClaims"].is_array()) {
+        Some(spec) if matches!(place.nodes, Nodes::Listed(_)) => {
+            let told = connection.device_claims(&job.namespace, spec, &[]).await;
+            told.unwrap_or_else(|failure| DeviceClaims::NotEvaluated(format!("device claims: {failure}")))
+        }
+        Some(_) => DeviceClaims::NotEvaluated("device claims: you may not list nodes".to_owned()),
         None => DeviceClaims::None,
+    };
+    // A claim that was made needs its template no more.
+    let devices = match devices {
+        DeviceClaims::TemplateMissing(_) if claims_made => {
+            DeviceClaims::NotEvaluated("device claims whose template is gone".to_owned())
+        }
+        other => other,
     };
     let is_read = unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
     let mut pending = unplaced.map(|pod| {
         let of_model = job.pods.iter().find(|one| one.name == pod.name);
         let spec = pod.spec.unwrap_or_default();
         let whole = serde_json::json!({"spec": spec});
-        // Volcano makes a group of the pods of a Job.
-        let grouped = spec["schedulingGroup"].is_object() || spec["schedulerName"] == "volcano";
-        let grouped = grouped && job.kind == JobKind::Training;
+        let grouped = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
+        // Volcano makes a group of the pods of any Job, and places so many of them together.
+        let members = pod.group.as_ref().and_then(|group| group.members);
         PendingPod {
             created_at: pod.created_at,
             rules: PodRules::of(&spec),
             requests: requests(&whole),
             nominated: pod.nominated,
             unscheduled: of_model.and_then(|one| one.unscheduled.clone()),
-            together: if grouped { u64::from(job.pods_wanted) } else { 1 },
+            together: if grouped { u64::from(job.pods_wanted) } else { members.unwrap_or(1) },
             name: pod.name,
             group: pod.group,
         }
@@ -213,7 +225,7 @@ pub(crate) async fn found(
     let mut answer = diagnose(&facts);
     let held: Vec<HolderTime> = answer.causes.iter().flat_map(|cause| cause.holders.clone()).collect();
     if !held.is_empty() {
-        facts.holders = join_all(held.into_iter().map(|holder| times(connection, holder))).await;
+        facts.holders = join_all(held.into_iter().map(|holder| times(connection, place.room.as_ref(), holder))).await;
         answer = diagnose(&facts);
     }
     if answer.situation == Situation::Dead {
@@ -223,7 +235,9 @@ pub(crate) async fn found(
     }
     // For many jobs at once the past would be read many times over.
     if let (true, true, Some(pod)) = (is_single, waits_for_room(&answer), &facts.pending) {
-        answer.start = start(context, connection, &facts, pod, place).await?;
+        // Queues, gangs and what was not compared decide as well.
+        let alone = answer.not_evaluated.is_empty() && pod.group.is_none() && job.queue.is_none();
+        answer.start = start(context, connection, &facts, pod, (place, alone)).await?;
     }
     drop(facts);
     Ok(Found { subject, job, answer })
@@ -235,7 +249,7 @@ async fn start(
     connection: &Connection,
     facts: &Facts<'_>,
     pod: &PendingPod,
-    place: &Place,
+    (place, alone): (&Place, bool),
 ) -> Result<Option<StartForecast>, Error> {
     let may_run = |node: &&Node| pod.rules.off_selector(node).is_none() && pod.rules.not_tolerated(node).is_none();
     let nodes: Vec<&Node> = place.nodes.all().iter().filter(may_run).collect();
@@ -243,7 +257,9 @@ async fn start(
     let waited = pod.created_at.map_or(0.0, |at| facts.now.duration_since(at).as_secs_f64());
     let past = starts::forecast(context, connection, facts.job.gpus().0, &names, waited).await?;
     // What others that wait take of the room is not known.
-    let Some(room) = place.room.as_ref().filter(|room| !room.has_rivals(&facts.full_name(), &nodes)) else { return Ok(past) };
+    let Some(room) = place.room.as_ref().filter(|room| alone && !room.has_rivals(&facts.full_name(), &nodes)) else {
+        return Ok(past);
+    };
     let open = nodes.into_iter().filter(|node| node.schedulable);
     let load = open.filter_map(|node| {
         let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
@@ -295,10 +311,11 @@ async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>>
     Some(words)
 }
 
-async fn times(connection: &Connection, holder: HolderTime) -> HolderTime {
+async fn times(connection: &Connection, room: Option<&Room>, holder: HolderTime) -> HolderTime {
     let Some((namespace, name)) = holder.name.split_once('/') else { return holder };
-    let (since, ends_by) = connection.begin_and_deadline(namespace, name).await;
-    HolderTime { since, ends_by, ..holder }
+    let placed = room.into_iter().flat_map(|room| room.placed.values().flatten()).filter(|pod| pod.holder == holder.name);
+    let life = connection.life(namespace, name, placed.filter_map(|pod| pod.started_at).max()).await;
+    HolderTime { since: life.since, ends_by: life.ends_by, ..holder }
 }
 
 async fn claim(connection: &Connection, namespace: &str, name: &str) -> ClaimFact {

@@ -25,6 +25,7 @@ pub mod query;
 pub(crate) mod ras;
 pub(crate) mod score;
 pub(crate) mod scored;
+pub(crate) mod serving;
 pub(crate) mod stacks;
 pub(crate) mod starts;
 pub(crate) mod training;

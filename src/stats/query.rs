@@ -65,17 +65,22 @@ pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
 /// The names of the nodes that kube-state-metrics knows.
 pub const NODES: &str = "group by (node) (kube_node_info)";
 
-/// Returns the parameter by which a server selects series of GPUs.
+/// What kube-state-metrics tells of nodes with GPUs.
+const CAPACITY: &str = r#"kube_node_status_capacity{resource=~"(nvidia|amd)_com_.*"}"#;
+
+/// Returns the parameters by which a server selects what is told of GPUs, by exporters and by kube-state-metrics.
 #[must_use]
 pub fn gpu_series() -> String {
     let selector = format!("{{__name__=~{}}}", quoted(&names(&[Quantity::Utilization, Quantity::MemoryUsed]).join("|")));
-    form_urlencoded::Serializer::new(String::new()).append_pair("match[]", &selector).finish()
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.append_pair("match[]", &selector).append_pair("match[]", CAPACITY).finish()
 }
 
 /// Returns the values of a label that GPUs have now.
 #[must_use]
 pub fn clusters(label: &str) -> String {
-    format!("group by ({label}) ({})", selector(&[Quantity::Utilization, Quantity::MemoryUsed], None))
+    let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
+    format!("group by ({label}) ({gpus} or {CAPACITY})")
 }
 
 /// Returns the values of a label under which pods with these UIDs are known.
@@ -89,7 +94,8 @@ pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
 #[must_use]
 pub fn clusters_of_nodes(label: &str) -> String {
     let nodes: Vec<&str> = node_labels().collect();
-    format!("group by ({label},{}) ({})", nodes.join(","), selector(&[Quantity::Utilization, Quantity::MemoryUsed], None))
+    let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
+    format!("group by ({label},{}) ({gpus} or {CAPACITY})", nodes.join(","))
 }
 
 /// Returns what a series may call its node.

@@ -9,6 +9,7 @@ use super::dialect::Quantity;
 use super::history::{History, Trace};
 use super::opinion::Opinion;
 use super::score::{Band, Score, Thresholds, Weights};
+use super::serving::Serving;
 
 /// A device with its score.
 #[derive(Clone, Debug)]
@@ -23,11 +24,30 @@ pub(crate) struct Scored {
     pub trace: Option<Trace>,
     /// What an AI made of it.
     pub opinion: Option<Opinion>,
+    /// What its pods told of requests; `None` for pods that serve nobody, as far as is known.
+    pub serving: Option<Serving>,
     /// True when that opinion is sure enough that somebody works there.
     pub spared: bool,
 }
 
 impl Scored {
+    /// Takes over what its pods told of requests: a server that answers is not low, and one that does not is idle, whatever its score.
+    pub(crate) fn served(&mut self, told: &BTreeMap<PodKey, Serving>) {
+        let known: Vec<Serving> = self.reading.holders.iter().filter_map(|holder| told.get(holder).copied()).collect();
+        let all_idle = known.len() == self.reading.holders.len() && known.iter().all(|one| *one == Serving::Idle);
+        self.serving = match known.as_slice() {
+            [] => None,
+            _ if known.contains(&Serving::Active) => Some(Serving::Active),
+            _ => all_idle.then_some(Serving::Idle),
+        };
+        self.score.band = match (self.serving, self.score.band) {
+            (_, Band::Unknown) => Band::Unknown,
+            (Some(Serving::Active), Band::Idle | Band::Low) => Band::Normal,
+            (Some(Serving::Idle), _) => Band::Idle,
+            (_, band) => band,
+        };
+    }
+
     /// Returns the UUID, else node and number; `None` for a device that no exporter reports.
     #[must_use]
     pub(crate) fn id(&self) -> Option<String> {
@@ -128,7 +148,7 @@ pub(crate) fn scored(
             let score = trace.as_ref().map_or_else(|| Score::unknown(expected), of);
             let whole = begin.is_some_and(|begin| begin <= rules.start.millis())
                 && trace.as_ref().is_some_and(|trace| rules.covers(trace));
-            Scored { reading, measured, score, whole, trace, opinion: None, spared: false }
+            Scored { reading, measured, score, whole, trace, opinion: None, serving: None, spared: false }
         })
         .collect();
     scored.sort_by(|a, b| {

@@ -9,6 +9,7 @@ use crate::model::{Mebibytes, Percent, Watts};
 use crate::stats::opinion::Opinion;
 use crate::stats::score::{Band, Score, TERMS};
 use crate::stats::scored::Scored;
+use crate::stats::serving::Serving;
 
 use super::coverage::{percent, rounded};
 use super::table::{Cell, Table, left, percentages, right};
@@ -39,6 +40,8 @@ pub(crate) struct ScoreItem {
     expected_samples: usize,
     device_index: Option<u32>,
     slice: Option<String>,
+    /// `idle` or `active`: what its pods told of requests; null where they serve nobody, as far as is known.
+    serving: Option<&'static str>,
 }
 
 #[must_use]
@@ -70,6 +73,7 @@ pub(crate) fn item(row: &Scored, now: Timestamp) -> ScoreItem {
         expected_samples: score.expected,
         device_index: row.measured.then_some(reading.index),
         slice: reading.slice.as_ref().map(|(profile, _)| profile.clone()),
+        serving: row.serving.map(Serving::word),
     }
 }
 

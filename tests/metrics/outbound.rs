@@ -39,7 +39,7 @@ fn score(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)]) -> Run
 fn until_certain(scene: &Scene, lows: usize) {
     let end = std::time::Instant::now() + Duration::from_secs(40);
     loop {
-        let run = score(scene, &["--control-api", "http://127.0.0.1:1/x"], &[]).ok();
+        let run = score(scene, &["--control-api", "http://127.0.0.1:1/x", "--control-status", "low"], &[]).ok();
         if run.err.matches("would post").count() == lows {
             return;
         }
@@ -57,9 +57,10 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     let url = control.url("/api/optimize?key=canary");
 
     // Without --execute nothing leaves, whatever a file says.
-    let dry = score(&scene, &["low", "--control-api", &url], &[]).ok().says("--execute posts 2 calls");
+    let dry = score(&scene, &["low", "--control-api", &url, "--control-status", "low"], &[]).ok().says("--execute posts 2 calls");
     assert_eq!(dry.err.matches("would post").count(), 2);
-    let text = format!("control: {{enabled: true, api_url: '{url}', execute: true, headers: {{X-Own: canary-2}}}}\n");
+    let text =
+        format!("control: {{enabled: true, api_url: '{url}', status: low, execute: true, headers: {{X-Own: canary-2}}}}\n");
     let config = file("control.yaml", &text);
     let config = config.to_str().unwrap();
     let dry = score(&scene, &["--config", config, "-o", "json"], &[]).ok();
@@ -67,7 +68,8 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     assert!(!dry.err.contains("canary"), "{}", dry.err);
     assert!(control.take().is_empty());
 
-    let sent = score(&scene, &["--control-api", &url, "--execute"], &[]).ok().says("posted 2 of 2 low GPUs");
+    let sent =
+        score(&scene, &["--control-api", &url, "--control-status", "low", "--execute"], &[]).ok().says("posted 2 of 2 low GPUs");
     assert!(!sent.err.contains("canary"), "what is below the host may be a secret: {}", sent.err);
     let asked = control.take();
     assert_eq!(asked.len(), 2);
@@ -84,7 +86,8 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         assert_eq!((one.line.as_str(), one.header("content-type")), ("POST /api/optimize?key=canary", Some("application/json")));
         assert!(at.len() == 20 && at.ends_with('Z'), "{at}");
     }
-    score(&scene, &["--control-api", &url, "--control-status", "idle", "--execute"], &[]).ok().says("posted 1 of 1");
+    // Without a word about it, idle ones alone.
+    score(&scene, &["--control-api", &url, "--execute"], &[]).ok().says("posted 1 of 1");
     assert_eq!(control.take()[0].json()["status"], "idle");
     // The file's headers go to the file's address, and to no other.
     score(&scene, &["--config", config, "--execute"], &[]).ok();

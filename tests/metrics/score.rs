@@ -146,3 +146,44 @@ fn a_pod_that_has_just_begun_is_not_idle_for_what_was_before_it() {
         all.len() == 2 && all.iter().all(|one| one["gpu_util"] == 95.0)
     });
 }
+
+#[test]
+fn a_server_is_judged_by_its_requests_and_not_by_its_memory() {
+    let scene = Scene::new("served", 1);
+    let (silent, busy) = (scene.train("silent", 1, 1).remove(0), scene.train("busy", 1, 1).remove(0));
+    // The first has its model in memory and is low by its score of 19; the second is idle by its score of 1.
+    for (pod, used) in [(&silent, 72_000), (&busy, 800)] {
+        scene.load(pod, |_, gpu| {
+            (gpu.utilization, gpu.memory_copy, gpu.watts) = (0.0, 0.0, 40.0);
+            (gpu.used_mib, gpu.free_mib) = (used, 80_000 - used);
+        });
+    }
+    let told = |list: &Value, pod: &str| {
+        let one = list.as_array().unwrap().iter().find(|one| one["pod"] == pod).cloned().unwrap_or_default();
+        [one["status"].clone(), one["serving"].clone()]
+    };
+    let arguments = [&["score", "results"], &SHORT[..]].concat();
+    scene.until(&arguments, |list| {
+        told(list, &silent) == [json!("low"), Value::Null] && told(list, &busy) == [json!("idle"), Value::Null]
+    });
+    let requests = |pod: &str, running: u32| {
+        let labels = format!("namespace=\"served\",pod=\"{pod}\",model_name=\"m\"");
+        format!(
+            "vllm:num_requests_running{{{labels}}} {running}\nvllm:num_requests_waiting{{{labels}}} 0\nvllm:request_success_total{{{labels}}} 41\n"
+        )
+    };
+    scene.exporter.change(|fleet| fleet.extra = requests(&silent, 0) + &requests(&busy, 1));
+    let list = scene.until(&arguments, |list| {
+        told(list, &silent) == [json!("idle"), json!("idle")] && told(list, &busy) == [json!("normal"), json!("active")]
+    });
+    near(&list.as_array().unwrap().iter().find(|one| one["pod"] == silent.as_str()).unwrap()["score"], 19.0);
+    let low = scene.json(&[&["score", "low"], &SHORT[..]].concat());
+    assert_eq!((&low["count"], &low["gpus"][0]["pod"]), (&json!(1), &json!(silent)));
+    // A server may be needed at once: it is named to nobody unless that is wished.
+    let control = |more: &[&str]| {
+        let address = ["score", "--control-api", "http://127.0.0.1:1/x"];
+        scene.asking(&scene.prometheus, &[&address[..], more, &SHORT[..]].concat(), "").ok().err
+    };
+    assert!(!control(&[]).contains("are skipped") && !control(&[]).contains("would post"), "{}", control(&[]));
+    assert!(control(&["--control-serving"]).contains("1 low GPUs are skipped"), "{}", control(&["--control-serving"]));
+}

@@ -117,10 +117,12 @@ fn deadlines_of_those_that_run_bound_the_wait() {
         command.args(["--prometheus", "none", "-n", "bounded"]).args(arguments);
         run(command, input)
     };
-    // Four GPUs until an hour from now, two for two tries of an hour each, two without an end.
-    for (name, gpus, more) in
-        [("hour", 4, ", max_runtime: 1h, retries: 0"), ("tries", 2, ", max_runtime: 1h, retries: 1"), ("open", 2, "")]
-    {
+    // Four GPUs until an hour from now, two until two hours from now, and two for who knows how many tries.
+    for (name, gpus, more) in [
+        ("hour", 4, ", max_runtime: 1h, retries: 0"),
+        ("two", 2, ", max_runtime: 2h, retries: 0"),
+        ("tries", 2, ", max_runtime: 1h, retries: 1"),
+    ] {
         with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &train(name, gpus, more)).ok();
     }
     let latest = |gpus: u64| {

@@ -64,12 +64,15 @@ pub(crate) struct OutboundArgs {
     /// Time after which a GPU that is still low is reported again
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Message options")]
     pub notify_repeat: Option<Duration>,
-    /// POST every low GPU to this URL; prints what it would post unless --execute is given
+    /// POST every idle GPU to this URL; prints what it would post unless --execute is given
     #[arg(long, value_name = "URL", value_parser = url, help_heading = "Control options")]
     pub control_api: Option<String>,
-    /// Post low GPUs (idle ones included), or only idle ones
+    /// Post low GPUs (idle ones included), or only idle ones [default: idle]
     #[arg(long, value_enum, value_name = "STATUS", help_heading = "Control options")]
     pub control_status: Option<ControlStatus>,
+    /// Also post GPUs of pods that serve requests (vLLM, SGLang, TGI, Triton)
+    #[arg(long, help_heading = "Control options")]
+    pub control_serving: bool,
     /// Really post
     #[arg(long, help_heading = "Control options")]
     pub execute: bool,

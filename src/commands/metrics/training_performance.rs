@@ -22,7 +22,8 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let exposed = async {
-        let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
+        let prometheus =
+            metrics::find(context, &connection, context.access.request_timeout, StoreUse::Sums { since: window.start }).await?;
         let pods = pods_of(workload);
         let asked =
             async { if pods.names.is_empty() { Ok(Vec::new()) } else { prometheus.range(&query::exposed(&pods), window).await } };

@@ -19,6 +19,7 @@ use crate::stats::history::{self, Lifetimes};
 use crate::stats::identity::ApiFacts;
 use crate::stats::query;
 use crate::stats::scored::{Rules, Scored, scored};
+use crate::stats::serving;
 
 /// What a score is made of.
 const QUANTITIES: [Quantity; 8] = [
@@ -66,13 +67,16 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
             metrics::find(context, &connection, context.access.request_timeout, StoreUse::Sums { since: start }).await?;
         let moment = metrics::moment(&prometheus, &OF_NODES, None).await?;
         let lookback = lookback(&moment, step);
-        let series = prometheus.range(&query::recent(&QUANTITIES, lookback), span).await?;
+        let recent = query::recent(&QUANTITIES, lookback);
+        let requests = serving::query(window);
+        let (series, requests) = join(prometheus.range(&recent, span), prometheus.at(&requests, end)).await;
+        let (series, requests) = (series?, requests?);
         metrics::tell_warnings(context, &prometheus);
         connected.set(true);
-        Ok::<_, Error>((moment, series, lookback))
+        Ok::<_, Error>((moment, series, requests, lookback))
     };
     let (asked, stock) = join(asked, connection.stock()).await;
-    let ((moment, series, lookback), stock) = (asked?, stock?);
+    let ((moment, series, requests, lookback), stock) = (asked?, stock?);
     let rules = Rules { start, end, step, lookback, weights, thresholds };
     nodes::warn_of(&stock, context);
     let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
@@ -94,6 +98,8 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
         devices.iter_mut().for_each(|device| device.reading.holders.retain(|(own, _)| own == namespace));
         devices.retain(|device| !device.reading.holders.is_empty());
     }
+    let requests = serving::read(&requests);
+    devices.iter_mut().for_each(|device| device.served(&requests));
     let at = Timestamp::from_second(begun.as_second()).unwrap_or(begun);
     let took = Duration::try_from(context.now().duration_since(begun)).unwrap_or_default();
     Ok(Analysis { devices, rules, at, took })

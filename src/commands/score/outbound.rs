@@ -142,7 +142,9 @@ pub(crate) async fn control(
 ) -> Result<(), Error> {
     let Thresholds { idle, low, .. } = analysis.rules.thresholds;
     let below = if plan.idle_alone { idle } else { low };
-    let meant = |device: &&Scored| device.is_low() && (!plan.idle_alone || device.score.band == Band::Idle);
+    // Who serves may be needed at once, however long nobody asked.
+    let serves = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
+    let meant = |device: &&Scored| device.is_low() && !serves(device) && (!plan.idle_alone || device.score.band == Band::Idle);
     let (certain, doubtful): (Vec<&Scored>, Vec<&Scored>) =
         analysis.devices.iter().filter(meant).partition(|device| device.is_certain(below));
     let shown = plan.address.shown();

@@ -42,6 +42,8 @@ pub(crate) struct ControlPlan {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
     pub idle_alone: bool,
+    /// Pods that serve requests are not spared.
+    pub with_serving: bool,
     pub timeout: Duration,
     pub execute: bool,
 }
@@ -209,6 +211,7 @@ impl OutboundArgs {
             // What lets us in goes to the address that it was given for.
             headers: if self.control_api.is_none() { set.headers } else { Vec::new() },
             idle_alone: self.control_status.map_or(set.idle_alone, |status| status == ControlStatus::Idle),
+            with_serving: self.control_serving,
             timeout: set.timeout,
             execute: self.execute,
         }))

@@ -252,6 +252,7 @@ fn scores_fit() {
         whole: measured,
         trace: None,
         opinion: None,
+        serving: None,
         spared: false,
     };
     let idle = Score {

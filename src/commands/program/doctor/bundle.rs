@@ -15,8 +15,10 @@ use crate::cli::Cli;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
+use crate::model::UnixSeconds;
 use crate::model::labels::JOB;
 use crate::observe::metrics::{self, StoreUse};
+use crate::observe::which_cluster::{StoreClusters, which};
 use crate::prometheus::Prometheus;
 use crate::view::text::count;
 use crate::view::{Format, document};
@@ -57,6 +59,8 @@ const COMMANDS: [&str; 33] = [
     "snapshot latest",
     "doctor",
 ];
+/// Seconds of the past about which a replay may be asked.
+const LONGEST: i64 = 31 * 86_400;
 /// Commands about one job.
 const OF_JOB: [&str; 7] = ["why", "describe job", "events", "logs", "get metrics job", "eff", "logs --first-error"];
 /// Jobs that are asked about one by one.
@@ -95,6 +99,23 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
             None
         }
     };
+    let mut prometheus = prometheus;
+    if let Some(found) = prometheus.take() {
+        // A replay answers about all of this time, and must add up no more than the live command.
+        let until = UnixSeconds::from(context.now());
+        let clusters = match found.matchers().is_empty() {
+            true => which(&found, &connection, (until - LONGEST, until)).await.unwrap_or(StoreClusters::One),
+            false => StoreClusters::One,
+        };
+        prometheus = Some(match clusters {
+            StoreClusters::One => found,
+            StoreClusters::Proven(matchers) => found.narrowed_to(matchers),
+            StoreClusters::Unclear { label, values } => {
+                bundle.unclear = Some((label.to_owned(), values));
+                found
+            }
+        });
+    }
     bundle.prometheus = prometheus.as_ref().map(|prometheus| prometheus.server.clone());
     bundle.matchers = prometheus.as_ref().map(|prometheus| prometheus.matchers().pairs().to_vec()).unwrap_or_default();
     let bundle = Arc::new(bundle);
