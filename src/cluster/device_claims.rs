@@ -62,10 +62,10 @@ impl Connection {
                 Err(failure) if failure.is_forbidden() => return not_evaluated("classes of devices, which you may not read"),
                 Err(failure) => return Err(failure),
             };
-            let mut of_class = selectors(&class["spec"]);
+            // The scheduler asks the class first: what it rules out, no selector of the claim has to understand.
+            let of_class = selectors(&class["spec"]);
             for demand in demands.iter_mut().filter(|demand| demand.class == name) {
-                of_class.append(&mut demand.selectors);
-                demand.selectors.clone_from(&of_class);
+                demand.selectors.splice(0..0, of_class.iter().cloned());
             }
         }
         let Some(rules) = rules? else { return not_evaluated("taints of devices, which you may not list") };

@@ -61,7 +61,7 @@ pub(crate) async fn fit(plan: &Plan, by: Option<&str>, connection: &Connection) 
         answer.verdict = FitVerdict::Never;
         answer.reasons.push(format!("device class `{class}` does not exist"));
     }
-    // Who holds devices that are claimed is not known here.
+    // Victims and deadlines are computed from what pods request; devices that are held through claims are not among that.
     let claims_nothing = matches!(devices, DeviceClaims::None);
     if let (FitVerdict::NotNow, None, true, Some(room)) = (answer.verdict, by, claims_nothing, &room) {
         let nodes = load(&pod, plan, room);

@@ -162,8 +162,9 @@ pub(crate) async fn of_cluster(
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
     if asked.get() == begins_asked && silent.get() == begins_asked && begins_asked > 0 {
         context.terminal.warn(&format!(
-            "Prometheus at {} has no data about pods of this time: it must have scraped kube-state-metrics",
-            past.prometheus.server
+            "Prometheus at {} has no data about pods of this time{}: it must have scraped kube-state-metrics",
+            past.prometheus.server,
+            past.prometheus.matchers().suffix()
         ));
     }
     let mut rows: Vec<HourlyRow> = found?.into_values().flatten().collect();

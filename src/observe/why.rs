@@ -237,7 +237,7 @@ pub(crate) async fn found(
     if let (true, true, Some(pod)) = (is_single, waits_for_room(&answer), &facts.pending) {
         // Queues, gangs and what was not compared decide as well.
         let alone = answer.not_evaluated.is_empty() && pod.group.is_none() && job.queue.is_none();
-        answer.start = start(context, connection, &facts, pod, (place, alone)).await?;
+        answer.start = start(context, connection, &facts, pod, place, alone).await?;
     }
     drop(facts);
     Ok(Found { subject, job, answer })
@@ -249,7 +249,8 @@ async fn start(
     connection: &Connection,
     facts: &Facts<'_>,
     pod: &PendingPod,
-    (place, alone): (&Place, bool),
+    place: &Place,
+    alone: bool,
 ) -> Result<Option<StartForecast>, Error> {
     let may_run = |node: &&Node| pod.rules.off_selector(node).is_none() && pod.rules.not_tolerated(node).is_none();
     let nodes: Vec<&Node> = place.nodes.all().iter().filter(may_run).collect();

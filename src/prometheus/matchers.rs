@@ -40,6 +40,12 @@ impl Matchers {
         Self(pairs)
     }
 
+    /// Returns what a message about missing data adds: ` with cluster=prod`.
+    #[must_use]
+    pub(crate) fn suffix(&self) -> String {
+        if self.is_empty() { String::new() } else { format!(" with {self}") }
+    }
+
     /// Returns the labels with their values.
     #[must_use]
     pub(crate) fn pairs(&self) -> &[(String, String)] {

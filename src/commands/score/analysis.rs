@@ -73,6 +73,12 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
         let (series, requests) = (series?, requests?);
         metrics::tell_warnings(context, &prometheus);
         connected.set(true);
+        if moment.values.is_empty() && !prometheus.matchers().is_empty() {
+            let (server, suffix) = (&prometheus.server, prometheus.matchers().suffix());
+            context
+                .terminal
+                .warn(&format!("Prometheus at {server} has no series of GPUs{suffix}: see `--match` and `prometheus.matchers`"));
+        }
         Ok::<_, Error>((moment, series, requests, lookback))
     };
     let (asked, stock) = join(asked, connection.stock()).await;
