@@ -261,6 +261,11 @@ impl PodStatus<'_> {
         starts?.into_iter().max()
     }
 
+    /// When the first of its containers began; `None` while it waits or pulls its images.
+    pub(super) fn started_at(&self) -> Option<Timestamp> {
+        self.container_statuses.iter().filter_map(ContainerStatus::started_at).min()
+    }
+
     /// Returns why a container does not start, other than that it is being created: `CrashLoopBackOff`.
     pub(super) fn trouble(&self) -> Option<String> {
         let statuses = self.container_statuses.iter().chain(&self.init_container_statuses);
@@ -289,7 +294,6 @@ impl WirePod<'_> {
         let rank = self.metadata.labels.get(index).or_else(|| self.metadata.annotations.get(index));
         let number = |key: &str| self.metadata.labels.get(key).and_then(|text| text.parse().ok());
         let unscheduled = condition("PodScheduled").filter(|condition| condition.status == "False");
-        let starts = status.container_statuses.iter().filter_map(ContainerStatus::started_at);
         let ends = status.container_statuses.iter().filter_map(|one| one.state.terminated.as_ref()?.finished_at);
         Pod {
             name: self.metadata.name.to_string(),
@@ -303,7 +307,7 @@ impl WirePod<'_> {
             phase,
             deleting: self.metadata.deletion_timestamp.is_some(),
             created_at: self.metadata.creation_timestamp,
-            started_at: starts.min(),
+            started_at: status.started_at(),
             ended_at: ends.max(),
             ready: condition("Ready").is_some_and(Condition::holds),
             gpus: GpuCount(self.spec.devices()),

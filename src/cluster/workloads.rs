@@ -248,7 +248,7 @@ impl OwnedPod<'_> {
             gpus: GpuCount(self.spec.devices()),
             container: self.spec.main_container().to_owned(),
             created_at: self.metadata.creation_timestamp,
-            started_at: self.status.start_time,
+            started_at: self.status.started_at(),
             ended_at: ends.max(),
             trouble: self.status.trouble(),
         }

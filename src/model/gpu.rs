@@ -211,6 +211,9 @@ pub(crate) const TYPE_LABELS: [&str; 7] = [
 /// How many shares the device plugin makes of each device; 1 or absent on nodes with whole ones.
 pub(crate) const REPLICAS_LABEL: &str = "nvidia.com/gpu.replicas";
 
+/// The annotation with which HAMi registers the devices of a node that it shares by memory.
+pub(crate) const HAMI_REGISTER: &str = "hami.io/node-nvidia-register";
+
 /// Those of them by which the autoscalers of clouds know their node groups.
 pub(crate) const CLOUD_TYPE_LABELS: [&str; 3] =
     ["cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name", "aliyun.accelerator/nvidia_name"];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::gpu::{SHARED_MEMORY, WHOLE, mig_profile};
+use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profile};
 use super::{Node, quantity};
 
 /// A node with all that an inventory needs of it.
@@ -72,14 +72,14 @@ impl NodeHealth {
 
 /// What one unit of a resource is on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Whole,
     Slice(String),
 }
 
 /// Returns what one unit of `resource` is on `node`; `None` for what is no GPU. Sharing multiplies what a node advertises, so its
 /// units are shares and not devices.
-pub(super) fn unit(node: &Node, resource: &str) -> Option<Unit> {
+pub(crate) fn unit(node: &Node, resource: &str) -> Option<Unit> {
     let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
     if let Some(profile) = mig_profile(resource) {
         return slice(&format!("mig-{profile}"));
@@ -97,9 +97,9 @@ pub(super) fn unit(node: &Node, resource: &str) -> Option<Unit> {
     if !WHOLE.contains(&resource) {
         return None;
     }
-    let replicas = node.labels.get("nvidia.com/gpu.replicas").and_then(|text| text.parse::<u32>().ok());
-    let shared = resource == WHOLE[0]
-        && (replicas.is_some_and(|replicas| replicas > 1) || node.annotations.contains_key("hami.io/node-nvidia-register"));
+    let replicas = node.labels.get(REPLICAS_LABEL).and_then(|text| text.parse::<u32>().ok());
+    let shared =
+        resource == WHOLE[0] && (replicas.is_some_and(|replicas| replicas > 1) || node.annotations.contains_key(HAMI_REGISTER));
     if shared {
         return slice("gpu.shared");
     }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use serde::Serialize;
+
 use super::gpu::GpuType;
 use super::host::{NodeDetails, NodeHealth, Unit, health, unit};
 use super::quantity;
@@ -46,7 +48,7 @@ pub(crate) struct Device {
 }
 
 /// Units of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Count {
     pub total: u64,
     /// `None` when the pods of all namespaces may not be listed.

@@ -17,6 +17,7 @@ pub(crate) mod job;
 pub(crate) mod labels;
 mod measured;
 pub(crate) mod node;
+pub(crate) mod part;
 pub(crate) mod pool;
 pub(crate) mod quantity;
 mod queue;

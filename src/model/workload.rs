@@ -127,11 +127,12 @@ impl Workload {
         self.held.values().copied().sum()
     }
 
-    /// Returns when its first pod began; the object's own time where no pod is left.
+    /// Returns when the first container of its pods began; the object's own time where it has ended and no pod is left, for an
+    /// object that waits says that it started, too.
     #[must_use]
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
-        let pods = self.pods.iter().filter_map(|pod| pod.started_at).min();
-        pods.into_iter().chain(self.top.started_at).min().or(self.top.created_at)
+        let containers = self.pods.iter().filter_map(|pod| pod.started_at).min();
+        containers.or(self.top.started_at.filter(|_| self.has_ended()))
     }
 
     /// Returns when it ended; `None` while it goes on, or where nothing recorded it.

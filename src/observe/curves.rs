@@ -1,37 +1,80 @@
 //! Reads the curves of the devices that some pods hold, over a window.
 
+use std::collections::BTreeMap;
+
 use futures::future::join;
 use jiff::Timestamp;
 
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
-use crate::model::{Job, Series};
+use crate::model::{Job, Pod, Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
-use crate::prometheus::Window;
+use crate::prometheus::{Prometheus, Window};
 use crate::stats::dialect::Quantity;
 use crate::stats::history::{self, History, Lifetimes};
 use crate::stats::identity::ApiFacts;
+use crate::stats::kube_state;
 use crate::stats::query::{self, Pods};
+
+/// Finds the store that has the curves since a time.
+pub(crate) async fn store<'c>(
+    context: &Context,
+    connection: &'c Connection,
+    since: UnixSeconds,
+) -> Result<Prometheus<'c>, Error> {
+    metrics::find(context, connection, context.access.request_timeout, StoreUse::Sums { since }).await
+}
+
+/// Returns when the first of some pods began since a time; `None` where nobody tells.
+pub(crate) async fn first_start(
+    prometheus: &Prometheus<'_>,
+    pods: &Pods,
+    since: UnixSeconds,
+    end: UnixSeconds,
+) -> Option<UnixSeconds> {
+    let query = kube_state::first_start(pods, (end - since).max(1));
+    let found = prometheus.at(&query, end).await.ok()?;
+    let begin = found.first()?.last()?.value;
+    #[expect(clippy::cast_possible_truncation, reason = "a time in seconds")]
+    begin.is_finite().then(|| UnixSeconds(begin as i64).max(since))
+}
+
+/// Adds the pods that objects of some kinds and names owned within the window, whether they still exist or not.
+pub(crate) async fn with_former(
+    prometheus: &Prometheus<'_>,
+    pods: Pods,
+    owners: &BTreeMap<String, Vec<String>>,
+    window: Window,
+) -> Result<Pods, Error> {
+    let mut names: Vec<String> = Some(pods.names).into_iter().filter(|names| !names.is_empty()).collect();
+    for (kind, own) in owners {
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let query = kube_state::owned_by(&pods.namespace, kind, &own, (window.end - window.start).max(1));
+        let found = prometheus.at(&query, window.end).await?;
+        names.extend(found.iter().filter_map(|series| kube_state::label(series, "pod")).map(regex::escape));
+    }
+    names.sort_unstable();
+    names.dedup();
+    Ok(Pods { names: names.join("|"), namespace: pods.namespace })
+}
 
 /// Curves of the devices of some pods, and what these expose of their work.
 pub(crate) async fn curves(
     context: &Context,
-    connection: &Connection,
+    prometheus: &Prometheus<'_>,
     quantities: &[Quantity],
     pods: &Pods,
     window: Window,
     lifetimes: &Lifetimes,
 ) -> Result<(History, Vec<Series>), Error> {
-    let prometheus =
-        metrics::find(context, connection, context.access.request_timeout, StoreUse::Sums { since: window.start }).await?;
     // Without a name a selector would mean series of no pod.
     if pods.names.is_empty() {
         return Ok((History::default(), Vec::new()));
     }
     let (gauges, exposed) = (query::gauges(quantities, Some(pods)), query::exposed(pods));
     let (series, exposed) = join(prometheus.range(&gauges, window), prometheus.range(&exposed, window)).await;
-    metrics::tell_warnings(context, &prometheus);
+    metrics::tell_warnings(context, prometheus);
     Ok((history::read(&series?, &ApiFacts::default(), lifetimes), exposed?))
 }
 
@@ -39,8 +82,9 @@ pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millisecond)
 }
 
-/// Returns when the job's pods lived, as far as the pods still exist.
+/// Returns when the job's pods lived, as far as the pods still exist. What was told of a name before its pod began was of the
+/// pod that it replaced, as long as the job existed.
 pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
-    let pods = job.pods.iter();
-    pods.map(|pod| ((job.namespace.clone(), pod.name.clone()), (milliseconds(pod.started_at.or(pod.created_at)), None))).collect()
+    let since = |own: &Pod| milliseconds(job.created_at.or(own.created_at));
+    job.pods.iter().map(|pod| ((job.namespace.clone(), pod.name.clone()), (since(pod), None))).collect()
 }

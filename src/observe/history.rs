@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, try_join, try_join3, try_join4};
 use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
 
 use crate::cluster::{Access, Connection};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::reading::PodKey;
+use crate::model::workload::OwnerObject;
 use crate::model::{NodeUsage, Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::which_cluster;
@@ -17,7 +19,10 @@ use crate::prometheus::Prometheus;
 use crate::stats::allocations::{AllocationHistory, Stretch, Witness};
 use crate::stats::dialect::Quantity;
 use crate::stats::kube_state::{self, About};
+use crate::stats::parts::NodeParts;
 use crate::stats::query;
+use crate::stats::requested;
+use crate::stats::top_owner::{LiveOwners, OwnerSeries};
 use crate::stats::usage::{NodeNames, Usage};
 
 /// A cluster whose history is read.
@@ -29,6 +34,15 @@ pub(crate) struct ClusterHistory<'c> {
     nodes: NodeNames,
     /// What answers depend on beside the question, for whoever keeps them; `None` when they are not to be kept.
     standing: Option<String>,
+    connection: &'c Connection,
+    /// Owners of what lives, read where kube-state-metrics does not tell all.
+    live: OnceCell<LiveOwners>,
+}
+
+/// What kube-state-metrics told of nodes.
+struct OfNodes {
+    capacity: Vec<Series>,
+    labels: Vec<Series>,
 }
 
 /// What is asked for beside who held what.
@@ -88,32 +102,30 @@ impl<'c> ClusterHistory<'c> {
             context.terminal.warn(&format!("nodes that share GPUs are unknown, so shares count as GPUs: {failure}"));
         }
         let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
-        let shared = inventory.hosts.iter().filter(|host| host.gpus.total == 0 && !host.slices.is_empty());
-        let shared: BTreeSet<String> = shared.map(|host| host.name().to_owned()).collect();
         let aliases = inventory
             .hosts
             .iter()
             .flat_map(|host| host.details.addresses.iter().map(|alias| (alias.clone(), host.name().to_owned())));
-        let nodes = NodeNames { shared, aliases: aliases.collect() };
+        let nodes = NodeNames { parts: NodeParts::of(inventory.hosts.iter()), aliases: aliases.collect() };
         let (prometheus, told) = found?;
         let told: BTreeSet<&str> = told.iter().filter_map(|series| series.label("node")).collect();
         let own: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
         if let Some(warning) = which_cluster::foreign(&told, &own, &prometheus.server, &cluster) {
             context.terminal.warn(&warning);
         }
-        let shared: Vec<&String> = nodes.shared.iter().collect();
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
         let asked = context.metrics_of(connection)?.credentials.fingerprint();
         let standing = serde_json::json!([
             connection.server(),
             prometheus.server,
             asked,
-            shared,
+            format!("{:?}", nodes.parts),
             aliases,
             prometheus.matchers().to_string()
         ])
         .to_string();
-        Ok(Self { cluster, prometheus, nodes, standing: (known && context.access.bundle.is_none()).then_some(standing) })
+        let standing = (known && context.access.bundle.is_none()).then_some(standing);
+        Ok(Self { cluster, prometheus, nodes, standing, connection, live: OnceCell::new() })
     }
 
     /// Returns the name under which an answer may be kept; `None` when it is not to be kept.
@@ -139,11 +151,9 @@ impl<'c> ClusterHistory<'c> {
             quantities.push(Quantity::Power);
         }
         // What is small is asked, and answered, while the samples are on their way.
-        let small = try_join(self.ask_about_pods(seconds, end, want), at(kube_state::capacity(seconds)));
-        let ((witness, capacity), devices) = try_join(small, at(query::samples(&quantities, seconds))).await?;
-        let witness = Witness { capacity, ..witness };
-        let stretch = Stretch { start: start.millis(), end: end.millis() };
-        let ledger = AllocationHistory::of(&witness, stretch, &self.nodes.shared);
+        let small = try_join(self.ask_about_pods(seconds, end, want), self.ask_about_nodes(seconds, end));
+        let ((witness, nodes), devices) = try_join(small, at(query::samples(&quantities, seconds))).await?;
+        let ledger = self.allocations(&witness, nodes, Stretch { start: start.millis(), end: end.millis() });
         let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
         let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
@@ -152,10 +162,23 @@ impl<'c> ClusterHistory<'c> {
     /// Reads who held what, without what the devices did.
     pub(crate) async fn pods(&self, start: UnixSeconds, end: UnixSeconds) -> Result<AllocationHistory, Error> {
         let seconds = (end - start).max(1);
-        let capacity = async { Ok::<_, Error>(self.prometheus.at(&kube_state::capacity(seconds), end).await?) };
-        let (witness, capacity) = try_join(self.ask_about_pods(seconds, end, HistoryScope::default()), capacity).await?;
-        let stretch = Stretch { start: start.millis(), end: end.millis() };
-        Ok(AllocationHistory::of(&Witness { capacity, ..witness }, stretch, &self.nodes.shared))
+        let pods = self.ask_about_pods(seconds, end, HistoryScope::default());
+        let (witness, nodes) = try_join(pods, self.ask_about_nodes(seconds, end)).await?;
+        Ok(self.allocations(&witness, nodes, Stretch { start: start.millis(), end: end.millis() }))
+    }
+
+    fn allocations(&self, witness: &Witness, nodes: OfNodes, stretch: Stretch) -> AllocationHistory {
+        let parts = self.nodes.parts.clone().at_the_time(&nodes.labels);
+        let nobody = LiveOwners::new();
+        let live = self.live.get().unwrap_or(&nobody);
+        AllocationHistory::of(witness, &nodes.capacity, stretch, &parts, &self.nodes.aliases, live)
+    }
+
+    /// Asks what nodes had, and what their units were.
+    async fn ask_about_nodes(&self, seconds: i64, end: UnixSeconds) -> Result<OfNodes, Error> {
+        let (capacity, labels) = (kube_state::capacity(seconds), kube_state::node_labels(seconds));
+        let (capacity, labels) = try_join(self.prometheus.at(&capacity, end), self.prometheus.at(&labels, end)).await?;
+        Ok(OfNodes { capacity, labels })
     }
 
     /// Nodes of pods that are no holders: an exporter may call its host by its own pod's name.
@@ -176,28 +199,51 @@ impl<'c> ClusterHistory<'c> {
         Ok(found.iter().filter_map(place).collect())
     }
 
-    /// Asks for everything but the capacity.
+    /// Asks for everything but the nodes.
     async fn ask_about_pods(&self, seconds: i64, end: UnixSeconds, want: HistoryScope) -> Result<Witness, Error> {
-        let requests = self.prometheus.at(&kube_state::requests(seconds), end).await?;
-        let mut witness = Witness { requests, ..Witness::default() };
-        let pods = names(&witness.requests, "pod");
+        let (requests, claimed) = (kube_state::requests(seconds), query::claimed(seconds));
+        let (requests, claimed) = try_join(self.prometheus.at(&requests, end), self.prometheus.at(&claimed, end)).await?;
+        let mut witness = Witness { requests, claimed, ..Witness::default() };
+        let mut pods = names(&witness.requests, "pod");
+        pods.extend(witness.claimed.iter().filter_map(requested::claimant).map(|(_, pod)| pod));
         let label = kube_state::label_name(&witness.requests, "pod");
         let about = |what| self.about(what, &pods, &label, seconds, end);
         let names = async |what| if want.names { about(what).await } else { Ok(Vec::new()) };
-        (witness.phases_ever, witness.owners, witness.labels, witness.annotations) =
+        (witness.phases_ever, witness.owners.pods, witness.labels, witness.annotations) =
             try_join4(about(About::PhasesEver), about(About::Owners), names(About::Labels), names(About::Annotations)).await?;
         let changed = kube_state::changed(&witness.phases_ever);
-        let owners = |kind: &str| -> BTreeSet<String> {
-            witness.owners.iter().filter_map(kube_state::owner).filter(|(own, _)| own == kind).map(|(_, name)| name).collect()
-        };
-        let (sets, jobs) = (owners("ReplicaSet"), owners("Job"));
-        (witness.phases, witness.replica_sets, witness.jobs) = try_join3(
-            self.about(About::Phases, &changed, &label, seconds, end),
+        let phases = self.about(About::Phases, &changed, &label, seconds, end);
+        let owners = self.ask_about_owners(std::mem::take(&mut witness.owners.pods), &label, seconds, end);
+        (witness.phases, witness.owners) = try_join(phases, owners).await?;
+        Ok(witness)
+    }
+
+    /// Asks who owns the owners of pods.
+    async fn ask_about_owners(
+        &self,
+        pods: Vec<Series>,
+        label: &str,
+        seconds: i64,
+        end: UnixSeconds,
+    ) -> Result<OwnerSeries, Error> {
+        let (sets, jobs) = (OwnerSeries::names(&pods, "ReplicaSet"), OwnerSeries::names(&pods, "Job"));
+        let of_sets = |series: &&Series| kube_state::owner(series).is_some_and(|(kind, _)| kind == "StatefulSet");
+        let in_sets = pods.iter().filter(of_sets).filter_map(kube_state::pod).map(|((_, name), _)| name).collect();
+        let (replica_sets, jobs, groups) = try_join3(
             self.about(About::ReplicaSets, &sets, "replicaset", seconds, end),
             self.about(About::Jobs, &jobs, "job_name", seconds, end),
+            self.about(About::Groups, &in_sets, label, seconds, end),
         )
         .await?;
-        Ok(witness)
+        let deployments = OwnerSeries::names(&replica_sets, "Deployment");
+        let deployments = self.about(About::Deployments, &deployments, "deployment", seconds, end).await?;
+        let mut owners = OwnerSeries { pods, replica_sets, jobs, deployments, custom: Vec::new(), groups };
+        if owners.has_open_ends() {
+            let custom = async { Ok::<_, Error>(self.prometheus.at(&kube_state::custom_owners(seconds), end).await?) };
+            let (custom, _) = join(custom, self.live.get_or_init(|| live_owners(self.connection))).await;
+            owners.custom = custom?;
+        }
+        Ok(owners)
     }
 
     /// Returns what is known of these pods, ReplicaSets or Jobs, by the label that holds their names.
@@ -219,6 +265,17 @@ impl<'c> ClusterHistory<'c> {
 /// Returns what all series have under a label.
 fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
     answer.iter().filter_map(|series| kube_state::label(series, label)).map(ToOwned::to_owned).collect()
+}
+
+/// Returns who owns what lives; nothing where it may not be read.
+async fn live_owners(connection: &Connection) -> LiveOwners {
+    let Ok(found) = connection.owners(None).await else { return LiveOwners::new() };
+    let owners = &found.forest.owners;
+    let of = |one: &OwnerObject| {
+        let above = owners.get(one.parent.as_ref()?)?;
+        Some(((one.namespace.clone(), one.kind.clone(), one.name.clone()), (above.kind.clone(), above.name.clone())))
+    };
+    owners.values().filter_map(of).collect()
 }
 
 /// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.

@@ -81,7 +81,7 @@ impl RowQuery<'_> {
         match self.kind {
             RowKind::Cluster => {
                 let all = sum(ledger, usage, &ledger.group(|_| true), true);
-                vec![view::of_cluster(hour, ledger.capacity, all.as_ref(), usage.dropped)]
+                vec![view::of_cluster(hour, ledger.capacity, &ledger.part_capacity(), all.as_ref(), usage.dropped)]
             }
             RowKind::Namespaces => {
                 let names: BTreeSet<&str> = ledger.tenures.iter().map(|tenure| tenure.pod.0.as_str()).collect();

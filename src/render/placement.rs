@@ -10,7 +10,7 @@ use super::affinity::{affinity, always, cloud_terms, is_in, outside_of_pools, ty
 use super::claim::{DeviceClaim, of_nodes};
 use super::tolerations::{of_driver, of_pool, tolerations, welcome};
 use super::{Refusal, Target};
-use crate::model::gpu;
+use crate::model::gpu::{self, HAMI_REGISTER};
 use crate::model::{GpuType, Node, Nodes, quantity};
 use crate::spec::{JobDocument, JobResources, Located, Share, WrittenGpuType, nearest};
 
@@ -289,7 +289,7 @@ fn share_of<'n>(wanted: &JobResources, share: &Share, nodes: &[&'n Node]) -> Opt
     if *share == Share::Fraction(1.0) {
         return None;
     }
-    let hami = with(&|node| node.annotations.contains_key("hami.io/node-nvidia-register"));
+    let hami = with(&|node| node.annotations.contains_key(HAMI_REGISTER));
     if !hami.is_empty() {
         let mut resources = count("nvidia.com/gpu", wanted.gpu.into());
         match share {

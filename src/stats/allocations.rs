@@ -4,24 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::GpuCount;
+use crate::model::part::Part;
 use crate::model::reading::PodKey;
 use crate::model::series::{Point, Series};
 
-use super::kube_state::{label, label_name, names, owner, pod};
+use super::kube_state::{label, names, pod};
+use super::parts::{NodeParts, UnitOf};
+use super::phases::{self, Phases, phase};
+use super::requested::{self, Requested};
+use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
 
 /// The window, in Unix milliseconds: its begin belongs to it, its end does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub start: i64,
     pub end: i64,
-}
-
-/// The object at the top of a pod's chain of owners.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct TopOwner {
-    pub namespace: String,
-    pub kind: String,
-    pub name: String,
 }
 
 /// A pod, for as long as it requested devices on one node.
@@ -31,8 +28,10 @@ pub(crate) struct Allocation {
     /// Empty while it waits for one.
     pub node: String,
     pub top: TopOwner,
-    /// Whole devices.
+    /// Whole devices; 0 where it requested parts.
     pub gpus: GpuCount,
+    /// Parts of devices, and how many of them; those of one kind on one node are one allocation.
+    pub part: Option<(Part, u64)>,
     /// Slots in which it requested them: pending or running.
     pub requested: Vec<bool>,
     /// Slots in which it held them: bound, and pending or running. One that pulls its image holds them.
@@ -42,6 +41,14 @@ pub(crate) struct Allocation {
     /// `None` where kube-state-metrics serves none.
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
+}
+
+impl Allocation {
+    /// Returns how many devices, or parts of them, it has.
+    #[must_use]
+    pub(crate) fn units(&self) -> u64 {
+        self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
+    }
 }
 
 /// Everybody's tenures.
@@ -58,6 +65,10 @@ pub(crate) struct AllocationHistory {
     pub capacities: Vec<Option<u64>>,
     /// The highest by node.
     pub of_nodes: BTreeMap<String, u64>,
+    /// Parts of devices by name and slot, of all nodes.
+    pub part_capacities: BTreeMap<String, Vec<Option<u64>>>,
+    /// The highest by node and name.
+    pub parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
     pub tenures: Vec<Allocation>,
 }
 
@@ -65,22 +76,35 @@ pub(crate) struct AllocationHistory {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Witness {
     pub requests: Vec<Series>,
-    pub capacity: Vec<Series>,
     /// Phases that pods were ever in.
     pub phases_ever: Vec<Series>,
     /// When, for pods that were in several.
     pub phases: Vec<Series>,
-    pub owners: Vec<Series>,
-    pub replica_sets: Vec<Series>,
-    pub jobs: Vec<Series>,
+    pub owners: OwnerSeries,
     pub labels: Vec<Series>,
     pub annotations: Vec<Series>,
+    /// Samples of devices that a claim gave to a pod.
+    pub claimed: Vec<Series>,
+}
+
+/// Places of allocations of a group: of whole devices, and of parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AllocationGroup {
+    pub whole: BTreeSet<usize>,
+    pub parts: BTreeSet<usize>,
 }
 
 /// Milliseconds between two scrapes where nobody can tell.
 const USUAL_SLOT: i64 = 60_000;
 /// What is scraped more rarely than this is not followed in time.
 const LONGEST_SLOT: i64 = 300_000;
+
+impl AllocationGroup {
+    pub(crate) fn add(&mut self, index: usize, allocation: &Allocation) {
+        let own = if allocation.part.is_none() { &mut self.whole } else { &mut self.parts };
+        own.insert(index);
+    }
+}
 
 impl Stretch {
     fn slots(self, slot: i64) -> usize {
@@ -113,16 +137,18 @@ pub(crate) fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<
 
 /// Labels or annotations by pod and UID.
 type PodLabels = BTreeMap<(PodKey, String), BTreeMap<String, String>>;
-/// Devices by container: whether it is one of the first, its name, the resource.
-type Containers = BTreeMap<(bool, String, String), f64>;
-/// A pod on a node: key, UID, node.
-type PodOnNode = (PodKey, String, String);
-
 impl AllocationHistory {
-    /// Builds it from answers. `shared` are nodes whose units are parts of devices.
+    /// Builds it from answers; `parts` says what the units of nodes are, `aliases` what exporters call the nodes.
     #[must_use]
-    pub(crate) fn of(witness: &Witness, stretch: Stretch, shared: &BTreeSet<String>) -> Self {
-        let all = || witness.capacity.iter().chain(&witness.requests);
+    pub(crate) fn of(
+        witness: &Witness,
+        capacity: &[Series],
+        stretch: Stretch,
+        parts: &NodeParts,
+        aliases: &BTreeMap<String, String>,
+        live: &LiveOwners,
+    ) -> Self {
+        let all = || capacity.iter().chain(&witness.requests);
         let slot = interval(all().map(|series| &series.points[..])).unwrap_or(USUAL_SLOT).clamp(1000, LONGEST_SLOT);
         let count = stretch.slots(slot);
         let place = |at: i64| usize::try_from((at - stretch.start).div_euclid(slot)).ok().filter(|place| *place < count);
@@ -139,29 +165,41 @@ impl AllocationHistory {
         let mut observed = vec![false; count];
         all().for_each(|series| mark(series, &mut observed));
         let capacities = vec![None; count];
-        let mut ledger =
-            Self { stretch, slot, observed, capacity: None, capacities, of_nodes: BTreeMap::new(), tenures: Vec::new() };
-        ledger.count_capacity(&witness.capacity, place, shared);
-        let phases = phases(&witness.phases, count, place);
+        let mut ledger = Self {
+            stretch,
+            slot,
+            observed,
+            capacity: None,
+            capacities,
+            of_nodes: BTreeMap::new(),
+            part_capacities: BTreeMap::new(),
+            parts_of_nodes: BTreeMap::new(),
+            tenures: Vec::new(),
+        };
+        ledger.count_capacity(capacity, place, parts);
+        let phases = phases::by_pod(&witness.phases, count, place);
+        // Of claims no UID is told.
+        let uids: BTreeMap<PodKey, String> = witness.phases_ever.iter().filter_map(pod).collect();
         let ever: BTreeMap<_, _> = witness.phases_ever.iter().filter_map(|series| pod(series).zip(phase(series))).collect();
-        let tops = Tops::of(witness);
+        let tops = Tops::of(&witness.owners, live);
         let told = |answer: &[Series], before: &str| -> Option<PodLabels> {
             let found: BTreeMap<_, _> = answer.iter().filter_map(|series| Some((pod(series)?, names(series, before)))).collect();
             // Without an allow-list there are series, and nothing in them.
             found.values().any(|names| !names.is_empty()).then_some(found)
         };
         let (labels, annotations) = (told(&witness.labels, "label_"), told(&witness.annotations, "annotation_"));
-        let requests = requests(&witness.requests, count, mark);
+        let mut requests = requested::by_pod(&witness.requests, count, mark, parts);
+        requested::add_claimed(&mut requests, &witness.claimed, aliases, count, mark);
         let mut last_seen: BTreeMap<(PodKey, String), usize> = BTreeMap::new();
-        for ((key, uid, _), (_, requested)) in &requests {
+        for ((key, uid, _), _) in requests.iter_mut().filter(|((_, uid, _), _)| uid.is_empty()) {
+            *uid = uids.get(key).cloned().unwrap_or_default();
+        }
+        for ((key, uid, _), Requested { slots: requested, .. }) in &requests {
             let last = requested.iter().rposition(|requested| *requested).unwrap_or(0);
             let seen = last_seen.entry((key.clone(), uid.clone())).or_default();
             *seen = last.max(*seen);
         }
-        for ((key, uid, node), (gpus, mut requested)) in requests {
-            if gpus == 0 || shared.contains(&node) {
-                continue;
-            }
+        for ((key, uid, node), Requested { gpus, part, slots: mut requested }) in requests {
             let id = (key.clone(), uid);
             // Who was never in another phase was in it until it was seen last.
             let lone = || Some(Phases::until(*last_seen.get(&id)?, count, *ever.get(&id)?));
@@ -175,6 +213,7 @@ impl AllocationHistory {
                 pod: key,
                 node,
                 gpus: GpuCount(gpus),
+                part,
                 requested,
                 held,
                 phase: of.as_ref().and_then(Phases::last),
@@ -185,11 +224,11 @@ impl AllocationHistory {
         ledger
     }
 
-    fn count_capacity(&mut self, answer: &[Series], place: impl Fn(i64) -> Option<usize>, shared: &BTreeSet<String>) {
+    fn count_capacity(&mut self, answer: &[Series], place: impl Fn(i64) -> Option<usize>, parts: &NodeParts) {
         let count = self.observed.len();
         let mut told: BTreeMap<(&str, &str), Vec<Option<u64>>> = BTreeMap::new();
         for series in answer {
-            let Some(node) = label(series, "node").filter(|node| !shared.contains(*node)) else { continue };
+            let Some(node) = label(series, "node") else { continue };
             let slots = told.entry((node, series.label("resource").unwrap_or_default())).or_insert_with(|| vec![None; count]);
             for point in series.points.iter().filter(|point| point.value.is_finite() && point.value >= 0.0) {
                 let Some(slot) = place(point.at) else { continue };
@@ -199,7 +238,13 @@ impl AllocationHistory {
             }
         }
         let mut of_nodes: BTreeMap<&str, Vec<Option<u64>>> = BTreeMap::new();
-        for ((node, _), slots) in told {
+        for ((node, resource), slots) in told {
+            if let Some(UnitOf::Part(part)) = parts.unit(node, resource) {
+                add(self.part_capacities.entry(part.name.clone()).or_insert_with(|| vec![None; count]), &slots);
+                let most = slots.into_iter().flatten().max().unwrap_or(0);
+                *self.parts_of_nodes.entry(node.to_owned()).or_default().entry(part.name).or_default() += most;
+                continue;
+            }
             add(of_nodes.entry(node).or_insert_with(|| vec![None; count]), &slots);
         }
         for (node, slots) in of_nodes {
@@ -207,7 +252,34 @@ impl AllocationHistory {
             let most = slots.into_iter().flatten().max();
             self.of_nodes.extend(most.map(|most| (node.to_owned(), most)));
         }
+        for (node, devices) in parts.claimable() {
+            let existed = |slot: usize| {
+                let begin = self.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX).saturating_mul(self.slot);
+                devices.since.is_none_or(|since| since <= begin)
+            };
+            let there = |devices: u64| -> Vec<Option<u64>> {
+                let seen = |slot: usize| (self.observed[slot] && existed(slot)).then_some(devices);
+                (0..count).map(seen).collect()
+            };
+            if devices.gpus > 0 && !self.of_nodes.contains_key(node) && (0..count).any(existed) {
+                let slots = there(devices.gpus);
+                add(&mut self.capacities, &slots);
+                self.of_nodes.insert(node.clone(), devices.gpus);
+            }
+            for (name, number) in &devices.parts {
+                let slots = there(*number);
+                add(self.part_capacities.entry(name.clone()).or_insert_with(|| vec![None; count]), &slots);
+                self.parts_of_nodes.entry(node.clone()).or_default().insert(name.clone(), *number);
+            }
+        }
         self.capacity = self.capacities.iter().flatten().max().copied();
+    }
+
+    /// Returns the parts of devices that there were by name, the most of the window.
+    #[must_use]
+    pub(crate) fn part_capacity(&self) -> Vec<(String, u64)> {
+        let most = |(name, slots): (&String, &Vec<Option<u64>>)| Some((name.clone(), slots.iter().flatten().max().copied()?));
+        self.part_capacities.iter().filter_map(most).collect()
     }
 
     /// Returns the slot of a time; `None` outside the window.
@@ -227,10 +299,13 @@ impl AllocationHistory {
         self.observed.iter().enumerate().map(nearest).collect()
     }
 
-    /// Places of the tenures that belong to a group.
+    /// Places of the allocations that belong to a group.
     #[must_use]
-    pub(crate) fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> BTreeSet<usize> {
-        self.tenures.iter().enumerate().filter(|(_, tenure)| belongs(tenure)).map(|(index, _)| index).collect()
+    pub(crate) fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> AllocationGroup {
+        let mut group = AllocationGroup::default();
+        let own = self.tenures.iter().enumerate().filter(|(_, tenure)| belongs(tenure));
+        own.for_each(|(index, tenure)| group.add(index, tenure));
+        group
     }
 
     /// Slots in which somebody looked.
@@ -244,114 +319,5 @@ impl AllocationHistory {
 fn add(to: &mut [Option<u64>], slots: &[Option<u64>]) {
     for (to, own) in to.iter_mut().zip(slots) {
         *to = own.map(|own| own + to.unwrap_or(0)).or(*to);
-    }
-}
-
-/// Devices by pod and node, with the slots in which they were requested. A pod wants the sum of its containers, or the most
-/// that one of its first containers wants.
-fn requests(answer: &[Series], count: usize, mark: impl Fn(&Series, &mut [bool])) -> BTreeMap<PodOnNode, (u64, Vec<bool>)> {
-    let mut wanted: BTreeMap<PodOnNode, (Containers, Vec<bool>)> = BTreeMap::new();
-    // A pod without a node has an empty label, in whose place a scrape may put its own.
-    let where_it_is = label_name(answer, "node");
-    for series in answer {
-        let Some((key, uid)) = pod(series) else { continue };
-        let node = series.label(&where_it_is).unwrap_or_default().to_owned();
-        let first = series.name() == "kube_pod_init_container_resource_requests";
-        let container = (
-            first,
-            label(series, "container").unwrap_or_default().to_owned(),
-            series.label("resource").unwrap_or_default().to_owned(),
-        );
-        let most = series.points.iter().map(|point| point.value).filter(|value| value.is_finite()).fold(0.0, f64::max);
-        let (containers, found) = wanted.entry((key, uid, node)).or_insert_with(|| (Containers::new(), vec![false; count]));
-        let of = containers.entry(container).or_default();
-        *of = of.max(most);
-        mark(series, found);
-    }
-    let counted = |containers: Containers| {
-        let sum: f64 = containers.iter().filter(|((first, ..), _)| !first).map(|(_, value)| value).sum();
-        let most = containers.iter().filter(|((first, ..), _)| *first).map(|(_, value)| *value).fold(0.0, f64::max);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of devices")]
-        let whole = sum.max(most).round() as u64;
-        whole
-    };
-    wanted.into_iter().map(|(place, (containers, slots))| (place, (counted(containers), slots))).collect()
-}
-
-/// The phase of a pod by slot, as its place in [`PHASES`], where it was seen.
-#[derive(Clone)]
-struct Phases(Vec<Option<usize>>);
-
-/// Phases of pods. In the slot of a change both were true; the later one counts.
-const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
-
-/// Returns the phase that a series tells of, as its place in [`PHASES`].
-fn phase(series: &Series) -> Option<usize> {
-    PHASES.iter().position(|known| series.label("phase") == Some(known))
-}
-
-impl Phases {
-    /// Returns the same up to a slot.
-    fn until(last: usize, count: usize, phase: usize) -> Self {
-        Self((0..count).map(|slot| (slot <= last).then_some(phase)).collect())
-    }
-
-    /// Returns what it was last seen in, else what it was seen in first.
-    fn at(&self, slot: usize) -> Option<&'static str> {
-        let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
-        before.or_else(|| self.0[slot..].iter().find_map(|phase| *phase)).map(|phase| PHASES[phase])
-    }
-
-    fn last(&self) -> Option<(usize, String)> {
-        self.0.iter().enumerate().rev().find_map(|(slot, phase)| Some((slot, PHASES[(*phase)?].to_owned())))
-    }
-}
-
-fn phases(answer: &[Series], count: usize, place: impl Fn(i64) -> Option<usize>) -> BTreeMap<(PodKey, String), Phases> {
-    let mut found = BTreeMap::new();
-    for series in answer {
-        let Some((id, phase)) = pod(series).zip(phase(series)) else { continue };
-        let Phases(slots) = found.entry(id).or_insert_with(|| Phases(vec![None; count]));
-        for point in series.points.iter().filter(|point| point.value == 1.0) {
-            if let Some(slot) = place(point.at) {
-                slots[slot] = slots[slot].max(Some(phase));
-            }
-        }
-    }
-    found
-}
-
-/// Owners of pods, and owners of those.
-struct Tops {
-    pods: BTreeMap<PodKey, (String, String)>,
-    /// By namespace, kind and name.
-    above: BTreeMap<(String, String, String), (String, String)>,
-}
-
-impl Tops {
-    fn of(witness: &Witness) -> Self {
-        let pods = witness.owners.iter().filter_map(|series| Some((pod(series)?.0, owner(series)?))).collect();
-        let above = |answer: &[Series], kind: &str, name: &str| -> Vec<_> {
-            let one = |series: &Series| {
-                let key = (label(series, "namespace")?.to_owned(), kind.to_owned(), label(series, name)?.to_owned());
-                Some((key, owner(series)?))
-            };
-            answer.iter().filter_map(one).collect()
-        };
-        let sets = above(&witness.replica_sets, "ReplicaSet", "replicaset");
-        let jobs = above(&witness.jobs, "Job", "job_name");
-        Self { pods, above: sets.into_iter().chain(jobs).collect() }
-    }
-
-    /// As far up as kube-state-metrics tells; a pod that nobody owns is its own.
-    fn of_pod(&self, pod: &PodKey) -> TopOwner {
-        let (namespace, name) = pod.clone();
-        let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
-            return TopOwner { namespace, kind: "Pod".to_owned(), name };
-        };
-        while let Some(above) = self.above.get(&(namespace.clone(), kind.clone(), name.clone())) {
-            (kind, name) = above.clone();
-        }
-        TopOwner { namespace, kind, name }
     }
 }

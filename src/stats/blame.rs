@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::reading::PodKey;
 
-use super::allocations::{Allocation, AllocationHistory, TopOwner};
+use super::allocations::{Allocation, AllocationHistory};
+use super::top_owner::TopOwner;
 
 /// Milliseconds after the first failure of a job in which others follow from it.
 const FOLLOWS: i64 = 600_000;
@@ -190,6 +191,7 @@ mod tests {
             node: node.to_owned(),
             top: TopOwner { namespace: "n".to_owned(), kind: "Job".to_owned(), name: job.to_owned() },
             gpus: GpuCount(8),
+            part: None,
             requested: held.clone(),
             held,
             phase: Some((59, phase.to_owned())),
@@ -207,6 +209,8 @@ mod tests {
             capacity: None,
             capacities: Vec::new(),
             of_nodes: BTreeMap::new(),
+            part_capacities: BTreeMap::new(),
+            parts_of_nodes: BTreeMap::new(),
             tenures,
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationHistory};
+use super::part_hours::PartHours;
 use super::usage::Usage;
 use crate::model::units::{highest, mean};
 use crate::model::{DeviceId, Mebibytes, Percent, Watts};
@@ -22,6 +23,8 @@ pub(crate) struct GpuHours {
     /// kWh, as far as it was measured; `None` when nothing was.
     pub energy: Option<f64>,
     pub workloads: BTreeSet<(String, String, String)>,
+    /// Parts of devices by name, which are in none of the sums above.
+    pub parts: BTreeMap<String, PartHours>,
 }
 
 impl GpuHours {
@@ -29,7 +32,7 @@ impl GpuHours {
     #[must_use]
     pub(crate) fn of(ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) -> Self {
         let own = ledger.group(group);
-        let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
+        let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
         // Time in which nobody looked is in no sum: neither held, nor measured, nor used.
         let each = ledger.slot as f64 / 3_600_000.0;
         let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
@@ -42,17 +45,19 @@ impl GpuHours {
         let (held, requested) = (count(|tenure| &tenure.held), count(|tenure| &tenure.requested));
         let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
         let samples = || {
-            let all = usage.runs_of(&own).flat_map(|run| run.values.iter().map(|point| (run.seconds, point)));
+            let all = usage.runs_of(&own.whole).flat_map(|run| run.values.iter().map(|point| (run.seconds, point)));
             all.filter(|(_, point)| looked(point.at))
         };
+        let all = || own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]);
         let top = |tenure: &Allocation| (tenure.top.namespace.clone(), tenure.top.kind.clone(), tenure.top.name.clone());
         Self {
             held,
             waited: (requested - held).max(0.0),
             measured: samples().map(|(seconds, _)| seconds).sum::<f64>() / 3600.0,
             used: samples().map(|(seconds, point)| seconds * point.value / 100.0).sum::<f64>() / 3600.0,
-            energy: usage.energy(&own, &looked),
-            workloads: tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(top).collect(),
+            energy: usage.energy(&own.whole, &looked),
+            workloads: all().filter(|tenure| tenure.held.iter().any(|held| *held)).map(top).collect(),
+            parts: PartHours::of(ledger, usage, &own.parts),
         }
     }
 
@@ -90,6 +95,28 @@ impl GpuHours {
             (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
         };
         self.workloads.extend(other.workloads);
+        for (name, hours) in &other.parts {
+            self.parts.entry(name.clone()).or_insert_with(PartHours::none).add(hours);
+        }
+    }
+
+    /// Returns the GPU-hours that the parts are worth; `None` where the fraction of one is not known.
+    #[must_use]
+    pub(crate) fn part_equivalent(&self) -> Option<f64> {
+        self.parts.values().try_fold(0.0, |all, hours| Some(all + hours.equivalent?))
+    }
+
+    /// Returns how much of all that was held was measured, parts by their fraction; one of unknown fraction counts like a device.
+    /// `None` where nothing was held.
+    #[must_use]
+    pub(crate) fn covered(&self) -> Option<Percent> {
+        let weighed = |hours: &PartHours| {
+            let fraction = hours.fraction().unwrap_or(1.0);
+            (hours.measured.min(hours.held) * fraction, hours.held * fraction)
+        };
+        let whole = (self.measured.min(self.held), self.held);
+        let (measured, held) = self.parts.values().map(weighed).fold(whole, |(a, b), (measured, held)| (a + measured, b + held));
+        Percent::of_whole(measured, held)
     }
 }
 
@@ -105,6 +132,8 @@ pub(crate) struct DeviceWork {
     pub model: Option<String>,
     watts: f64,
     watt_looks: f64,
+    /// True where others used the device as well: what it did is not this workload's alone.
+    pub shared: bool,
 }
 
 impl DeviceWork {
@@ -132,8 +161,11 @@ pub(crate) fn add_work(works: &mut Works, ledger: &AllocationHistory, usage: &Us
         let id = DeviceId { index: place.index.unwrap_or(0), slice: place.slice.clone() };
         (place.node.clone(), id)
     };
+    let own: BTreeSet<usize> = own.whole.union(&own.parts).copied().collect();
+    let is_share = |index: &usize| ledger.tenures[*index].part.as_ref().is_some_and(|(part, _)| !part.instance);
     for run in usage.runs_of(&own) {
         let work = works.entry(name(run.device)).or_default();
+        work.shared |= run.holders.iter().any(is_share);
         work.model = work.model.take().or_else(|| usage.models[run.device].clone());
         for point in &run.values {
             work.sum += point.value * run.seconds;
@@ -191,7 +223,7 @@ pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec
         works.iter().filter_map(|(name, work)| Some((name, work.utilization()?))).collect();
     let mut found = Vec::new();
     // Who knows half of the devices knows nothing of the job.
-    if known.is_empty() || known.len() < works.len() {
+    if known.is_empty() || known.len() < works.len() || works.values().any(|work| work.shared) {
         return found;
     }
     let idle = known.iter().filter(|(_, utilization)| *utilization < IDLE).count();
@@ -204,6 +236,7 @@ pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec
         works.values().all(|work| work.memory_peak.zip(work.memory_total).is_some_and(|(peak, total)| peak.0 < total.0 * EIGHTH));
     if let Some(memory_peak) = highest(works.values().filter_map(|work| work.memory_peak))
         && known.len() == 1
+        && works.keys().all(|(_, device)| device.slice.is_none())
         && small
         && known[0].1 < Percent(30.0)
     {
@@ -258,6 +291,7 @@ mod tests {
                 model: None,
                 watts: *watts,
                 watt_looks: 1.0,
+                shared: false,
             };
             (("n".to_owned(), DeviceId::whole(u32::try_from(index).unwrap())), work)
         };

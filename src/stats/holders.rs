@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::GpuCount;
 use crate::model::reading::PodKey;
 
-use super::allocations::AllocationHistory;
+use super::allocations::{Allocation, AllocationHistory};
 use super::identity::SeriesDevice;
 
 /// Tenures on one node.
@@ -102,6 +102,7 @@ impl<'l> Tenants<'l> {
         DeviceWatch {
             tenants: self,
             there: self.of_nodes.get(place.node.as_str()),
+            is_instance: place.slice.is_some(),
             capacity: capacity.unwrap_or(0),
             names,
             slot: (i64::MAX, None),
@@ -116,6 +117,8 @@ impl<'l> Tenants<'l> {
 pub(super) struct DeviceWatch<'t> {
     tenants: &'t Tenants<'t>,
     there: Option<&'t There>,
+    /// True for a part of a device that is measured by itself.
+    is_instance: bool,
     /// Devices of the node where it may be told by them alone who has this one, else 0.
     capacity: u64,
     names: NamedPods,
@@ -162,12 +165,18 @@ impl DeviceWatch<'_> {
         self.slot.1
     }
 
+    /// Returns true for an allocation of this kind: instances are held as instances, all else as a device or a share of one.
+    fn may_be_of(&self, tenure: &Allocation) -> bool {
+        tenure.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
+    }
+
     /// Returns who held it in a slot: pods that its labels name and that the ledger knows to have held some on that node; without
     /// names the only pod of a node that has all of it. And whether anybody did.
     fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let tenures = &self.tenants.ledger.tenures;
         let there = self.there.map_or(&[][..], |there| &there.tenures);
-        let mut there: Vec<usize> = there.iter().copied().filter(|index| tenures[*index].held[slot]).collect();
+        let fits = |index: &usize| tenures[*index].held[slot] && self.may_be_of(&tenures[*index]);
+        let mut there: Vec<usize> = there.iter().copied().filter(fits).collect();
         if !named.is_empty() {
             there.retain(|index| named.contains(&self.tenants.pods[*index]));
             let held = !there.is_empty();
@@ -182,7 +191,8 @@ impl DeviceWatch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::allocations::{Allocation, Stretch, TopOwner};
+    use crate::stats::allocations::{Allocation, Stretch};
+    use crate::stats::top_owner::TopOwner;
 
     const SLOT: i64 = 30_000;
 
@@ -194,6 +204,7 @@ mod tests {
             node: "n".into(),
             top: TopOwner { namespace: "team".into(), kind: "Pod".into(), name: name.into() },
             gpus: GpuCount(gpus),
+            part: None,
             requested: held.to_vec(),
             held: held.to_vec(),
             phase: None,
@@ -207,6 +218,8 @@ mod tests {
             capacity: Some(8),
             capacities: vec![Some(8); 6],
             of_nodes: [("n".to_owned(), 8)].into(),
+            part_capacities: BTreeMap::new(),
+            parts_of_nodes: BTreeMap::new(),
             tenures: vec![
                 tenure("a", 8, [true, true, false, false, false, false]),
                 tenure("b", 4, [false, false, false, true, true, true]),

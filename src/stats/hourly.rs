@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::allocations::{Allocation, AllocationHistory, TopOwner};
+use super::allocations::{Allocation, AllocationGroup, AllocationHistory};
+use super::part_hours::{self, PartSum};
+use super::top_owner::TopOwner;
 use super::usage::{HolderSamples, Usage, windows};
 use crate::model::units::{Mebibytes, Percent, UnitValue};
 
@@ -56,8 +58,10 @@ pub(crate) struct Sum {
     pub windows: Option<Summary<Percent>>,
     /// Over the samples of its devices.
     pub samples: Option<Summary<Percent>>,
-    /// Workloads that held a device at some time.
+    /// Workloads that held a device, or a part of one, at some time.
     pub workloads: usize,
+    /// Parts of devices, which are in none of the others.
+    pub parts: Vec<PartSum>,
 }
 
 /// What a workload came to.
@@ -93,36 +97,40 @@ pub(crate) fn allocated<'t>(
 
 /// Returns what a group of tenures came to; of everybody also what nobody knows the holder of. `None` when nobody looked.
 #[must_use]
-pub(crate) fn sum(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>, everybody: bool) -> Option<Sum> {
-    let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
+pub(crate) fn sum(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup, everybody: bool) -> Option<Sum> {
+    let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
+    let is_whole =
+        |run: &HolderSamples| run.holders.is_empty() || run.holders.iter().any(|holder| ledger.tenures[*holder].part.is_none());
     let runs: Vec<&HolderSamples> = match everybody {
-        true => usage.runs().iter().filter(|run| run.held).collect(),
-        false => usage.runs_of(own).collect(),
+        true => usage.runs().iter().filter(|run| run.held && is_whole(run)).collect(),
+        false => usage.runs_of(&own.whole).collect(),
     };
     let means: Vec<Percent> = windows(ledger.stretch, runs.iter().copied()).into_values().collect();
     let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
     runs.iter().for_each(|run| values.extend(run.values.iter().map(|point| Percent(point.value))));
+    let all = || own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]);
     let workloads: BTreeSet<&TopOwner> =
-        tenures().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
+        all().filter(|tenure| tenure.held.iter().any(|held| *held)).map(|tenure| &tenure.top).collect();
     Some(Sum {
         allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
         requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
         windows: Summary::of(means),
         samples: Summary::of(values),
         workloads: workloads.len(),
+        parts: part_hours::sums(ledger, usage, &own.parts),
     })
 }
 
 /// Returns every workload that requested devices, in order of its name.
 #[must_use]
 pub(crate) fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
-    let mut tops: BTreeMap<&TopOwner, BTreeSet<usize>> = BTreeMap::new();
+    let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
     for (index, tenure) in ledger.tenures.iter().enumerate() {
-        tops.entry(&tenure.top).or_default().insert(index);
+        tops.entry(&tenure.top).or_default().add(index, tenure);
     }
-    let of = |(top, own): (&TopOwner, BTreeSet<usize>)| {
-        let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-        let (memory_used, memory_total) = usage.memory_of(&own);
+    let of = |(top, own): (&TopOwner, AllocationGroup)| {
+        let tenures = || own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]);
+        let (memory_used, memory_total) = usage.memory_of(&own.whole);
         let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
         let pods: Vec<f64> = slots
             .map(|slot| {
@@ -147,7 +155,7 @@ pub(crate) fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWork
         })
     };
     let has_requested = |index: &usize| ledger.tenures[*index].requested.contains(&true);
-    tops.into_iter().filter(|(_, own)| own.iter().any(has_requested)).filter_map(of).collect()
+    tops.into_iter().filter(|(_, own)| own.whole.iter().chain(&own.parts).any(has_requested)).filter_map(of).collect()
 }
 
 /// Returns what its pods were in when they were last seen: the newest look counts, and of it the busiest.

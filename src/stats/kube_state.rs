@@ -8,7 +8,7 @@ use crate::model::gpu::WHOLE;
 use crate::model::reading::PodKey;
 use crate::model::series::Series;
 
-use super::query::quoted;
+use super::query::{Pods, quoted};
 
 /// Returns a window of history that a query looks at: it ends at the time of evaluation and holds its begin, not its end.
 ///
@@ -17,20 +17,37 @@ fn window(seconds: i64) -> String {
     format!("[{seconds}s] offset 1ms")
 }
 
+/// Returns the name of a resource as kube-state-metrics writes it.
+#[must_use]
+pub(super) fn clean(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
 /// Resources whose units are whole devices, as kube-state-metrics writes them.
 fn resources() -> String {
-    let clean = |name: &str| name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect::<String>();
     WHOLE.map(clean).join("|")
 }
 
-/// Devices that containers request, bound or not.
+/// Resources whose units are parts of devices, in the same way.
+const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem";
+/// What pods want of the memory of a shared device: MiB, or percent.
+pub(super) const SHARED_MEBIBYTES: &str = "nvidia_com_gpumem";
+pub(super) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
+
+/// Devices and parts of devices that containers request, bound or not.
 #[must_use]
 pub fn requests(seconds: i64) -> String {
-    let resources = resources();
+    let resources = format!("{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}", resources());
     format!(
         "{{__name__=~\"kube_pod_container_resource_requests|kube_pod_init_container_resource_requests\",resource=~\"{resources}\"}}{}",
         window(seconds)
     )
+}
+
+/// Labels of nodes that say whether a unit of theirs is a device, where kube-state-metrics serves them.
+#[must_use]
+pub fn node_labels(seconds: i64) -> String {
+    format!("last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})", window(seconds))
 }
 
 /// Pods that requested devices at some time, each once.
@@ -97,10 +114,10 @@ pub fn lives(name: &str) -> String {
     format!("max by (namespace,exported_namespace) ({})", all.join(" or "))
 }
 
-/// Devices that nodes have.
+/// Devices and parts of devices that nodes have.
 #[must_use]
 pub fn capacity(seconds: i64) -> String {
-    format!("kube_node_status_capacity{{resource=~\"{}\"}}{}", resources(), window(seconds))
+    format!("kube_node_status_capacity{{resource=~\"{}|{PARTS}\"}}{}", resources(), window(seconds))
 }
 
 /// What is known of single pods.
@@ -122,6 +139,10 @@ pub enum About {
     ReplicaSets,
     /// Owners of Jobs.
     Jobs,
+    /// Owners of Deployments.
+    Deployments,
+    /// Labels of pods that name a group of pods which has an object of its own.
+    Groups,
 }
 
 /// Returns the same of these pods, ReplicaSets or Jobs, by the label that holds their name.
@@ -133,18 +154,47 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
         About::PhasesEver | About::Phases => "kube_pod_status_phase",
         About::Places => "kube_pod_info",
         About::Owners => "kube_pod_owner",
-        About::Labels => "kube_pod_labels",
+        About::Labels | About::Groups => "kube_pod_labels",
         About::Annotations => "kube_pod_annotations",
         About::ReplicaSets => "kube_replicaset_owner",
         About::Jobs => "kube_job_owner",
+        About::Deployments => "kube_deployment_owner",
     };
-    let selector = format!("{metric}{{{label}=~{names}}}{}", window(seconds));
+    let more = if what == About::Groups { ",label_leaderworkerset_sigs_k8s_io_name!=\"\"" } else { "" };
+    let selector = format!("{metric}{{{label}=~{names}{more}}}{}", window(seconds));
     match what {
         About::PhasesEver => format!("max_over_time({selector}) > 0"),
         About::Phases => selector,
         // Of what does not change one sample is enough.
         _ => format!("last_over_time({selector})"),
     }
+}
+
+/// Owners of custom objects, where kube-state-metrics is configured to tell them.
+#[must_use]
+pub fn custom_owners(seconds: i64) -> String {
+    format!("last_over_time(kube_customresource_owner{}{})", "{owner_name!=\"\"}", window(seconds))
+}
+
+/// Pods that objects of this kind and these names owned at some time of these seconds.
+#[must_use]
+pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> String {
+    let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
+    let (namespace, names) = (quoted(namespace), quoted(&names.join("|")));
+    let of = |space: &str| {
+        format!("kube_pod_owner{{{space}={namespace},owner_kind={},owner_name=~{names}}}{}", quoted(kind), window(seconds))
+    };
+    format!("group by (pod,exported_pod) (last_over_time({}) or last_over_time({}))", of("exported_namespace"), of("namespace"))
+}
+
+/// When the first of these pods began within these seconds, in Unix seconds.
+#[must_use]
+pub fn first_start(pods: &Pods, seconds: i64) -> String {
+    let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
+    let of = |space: &str, pod: &str| {
+        format!("min_over_time(kube_pod_start_time{{{space}={namespace},{pod}=~{names}}}{})", window(seconds))
+    };
+    format!("min({} or {})", of("exported_namespace", "exported_pod"), of("namespace", "pod"))
 }
 
 /// Pods that a Job of this name owned at some time of these seconds, and the pod of this name.
@@ -242,14 +292,15 @@ mod tests {
 
     #[test]
     fn every_query_is_promql() {
-        let mut queries = vec![requests(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
+        let mut queries = vec![requests(3600), node_labels(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
+        queries.extend([custom_owners(60), owned_by("n", "Job", &["a.b"], 60), first_start(&Pods::named("n", ["a.b-0"]), 60)]);
         queries.extend([owned("a.b", 60), ends(&["a.b-0", "c"], "exported_pod", 60), job_ends("a.b", 60)]);
         queries.extend(
             [OfStart::Created, OfStart::Placed, OfStart::Requested, OfStart::Place, OfStart::Owner]
                 .map(|what| starts(what, 604_800)),
         );
         use About::*;
-        for what in [PhasesEver, Phases, Places, Owners, Labels, Annotations, ReplicaSets, Jobs] {
+        for what in [PhasesEver, Phases, Places, Owners, Labels, Annotations, ReplicaSets, Jobs, Deployments, Groups] {
             queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
         }
         for query in queries {

@@ -2,7 +2,7 @@
 
 use crate::model::{JobKind, Series};
 
-use super::dialect::{EXPORTED_POD, FATAL_XIDS, PLAIN_POD, Quantity, labels, metrics, node_labels, pod_labels};
+use super::dialect::{CLAIM, EXPORTED_POD, FATAL_XIDS, PLAIN_POD, Quantity, labels, metrics, node_labels, pod_labels};
 use super::training::Measure;
 
 /// Returns a label's value between double quotes.
@@ -60,6 +60,13 @@ impl Pods {
 #[must_use]
 pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     format!("{{__name__=~\"{}\"}}[{seconds}s] offset 1ms", names(quantities).join("|"))
+}
+
+/// Returns samples, as [`samples`], of devices that a claim of dynamic allocation gave to a pod: kube-state-metrics knows no
+/// amount of those.
+#[must_use]
+pub fn claimed(seconds: i64) -> String {
+    format!("{{__name__=~\"{}\",{CLAIM}!=\"\"}}[{seconds}s] offset 1ms", names(&[Quantity::Utilization]).join("|"))
 }
 
 /// The names of the nodes that kube-state-metrics knows.
@@ -217,9 +224,16 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let pods = Pods::named("team-a", ["train-0-x", "a.b"]);
-        for query in
-            [gauges(&ALL, None), gauges(&ALL, Some(&pods)), exposed(&pods), ages(), samples_counted(), inventory(), xids(600)]
-        {
+        for query in [
+            claimed(60),
+            gauges(&ALL, None),
+            gauges(&ALL, Some(&pods)),
+            exposed(&pods),
+            ages(),
+            samples_counted(),
+            inventory(),
+            xids(600),
+        ] {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }
         assert!(gauges(&ALL, Some(&pods)).contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#));

@@ -9,6 +9,7 @@ use super::device_numbers::DeviceNumbers;
 use super::dialect::{self, Quantity, metric_of};
 use super::holders::{DeviceWatch, NamedPods, Tenants};
 use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
+use super::parts::NodeParts;
 use crate::model::reading::PodKey;
 use crate::model::series::Series;
 use crate::model::units::highest;
@@ -45,8 +46,8 @@ pub(crate) struct MemoryPeak {
 /// Nodes as they are known now: the past is told in names that may be addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeNames {
-    /// Whose units are parts of devices.
-    pub shared: BTreeSet<String>,
+    /// What their units are.
+    pub parts: NodeParts,
     /// Names and addresses → names.
     pub aliases: BTreeMap<String, String>,
 }
@@ -188,7 +189,7 @@ fn told<'a>(
         // Not all exporters count alike: a UUID is one device whatever its number.
         let index = if place.uuid.is_some() { place.index.take() } else { place.index };
         let next = u32::try_from(collectors.len()).unwrap_or(u32::MAX);
-        let key = series.labels.iter().filter(|(name, _)| !read.contains(name)).collect();
+        let key = series.labels.iter().filter(|(name, _)| !read.contains(name) && !dialect::is_of_claim(name)).collect();
         let collector = *collectors.entry(key).or_insert(next);
         let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
         let told = devices.entry(place).or_default();

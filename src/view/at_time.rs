@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::model::{GpuCount, Percent};
-use crate::stats::allocations::{Allocation, TopOwner};
+use crate::model::{Count, GpuCount, Percent};
+use crate::stats::allocations::Allocation;
+use crate::stats::top_owner::TopOwner;
 
 use super::coverage::{percent, rounded};
+use super::parts::PartAt;
 use super::snapshot::At;
 use super::table::{Table, left, percentages, right};
 use super::text::or_dash;
@@ -42,6 +44,8 @@ impl<T> ListAt<T> {
 pub(crate) struct NodeAt {
     pub node_name: String,
     gpu_total: u64,
+    /// Instances, partitions and shares, which are in none of the counts of GPUs.
+    gpu_slices: BTreeMap<String, Count>,
     /// `null` when no allocation was recorded then.
     gpu_used: Option<u64>,
     gpu_free: Option<u64>,
@@ -59,17 +63,20 @@ pub(crate) struct HolderAt {
     workload: String,
     workload_type: String,
     gpu: GpuCount,
+    /// Parts of devices, as `gpuSlices` of the node.
+    gpu_slices: BTreeMap<String, u64>,
 }
 
 impl From<&Allocation> for HolderAt {
     fn from(tenure: &Allocation) -> Self {
-        let Allocation { pod: (namespace, pod), top, gpus, .. } = tenure;
+        let Allocation { pod: (namespace, pod), top, gpus, part, .. } = tenure;
         Self {
             namespace: namespace.clone(),
             pod: pod.clone(),
             workload: top.name.clone(),
             workload_type: top.kind.clone(),
             gpu: *gpus,
+            gpu_slices: part.iter().map(|(part, units)| (part.name.clone(), *units)).collect(),
         }
     }
 }
@@ -86,6 +93,8 @@ pub(crate) struct JobAt {
     status: &'static str,
     gpu: GpuCount,
     gpu_held: GpuCount,
+    /// Parts of devices that it requested, as `gpuSlices` of nodes.
+    gpu_slices: BTreeMap<String, u64>,
     user: Option<String>,
     pods_running: usize,
     gpu_utilization: Option<Percent>,
@@ -109,20 +118,39 @@ pub(crate) struct DeviceAt {
 #[must_use]
 pub(crate) fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
     let held = then.held();
-    let node = |(name, total): (&String, &u64)| {
+    let node = |name: &String| {
+        let total = then.ledger.of_nodes.get(name).copied().unwrap_or(0);
         let own: Option<Vec<usize>> =
             held.as_ref().map(|held| held.iter().copied().filter(|index| then.tenure(*index).node == *name).collect());
         let used = own.as_ref().map(|own| then.gpus(own));
         NodeAt {
             node_name: name.clone(),
-            gpu_total: *total,
+            gpu_total: total,
+            gpu_slices: node_slices(then, name, own.as_deref()),
             gpu_used: used.map(|GpuCount(used)| used),
             gpu_free: used.map(|GpuCount(used)| total.saturating_sub(used)),
             gpu_utilization: own.as_ref().and_then(|own| then.utilization(own)).map(rounded),
             holders: own.map(|own| own.iter().map(|index| then.tenure(*index).into()).collect()),
         }
     };
-    ListAt::new(then.time, then.ledger.of_nodes.iter().map(node).collect())
+    let names: BTreeSet<&String> = then.ledger.of_nodes.keys().chain(then.ledger.parts_of_nodes.keys()).collect();
+    ListAt::new(then.time, names.into_iter().map(node).collect())
+}
+
+/// Returns the parts of a node that there were, and those of them that were held.
+fn node_slices(then: &At<'_>, node: &str, held: Option<&[usize]>) -> BTreeMap<String, Count> {
+    let own = held.map(|held| slices(&then.parts(held)));
+    let all = then.ledger.parts_of_nodes.get(node);
+    let names: BTreeSet<&String> = all.into_iter().flat_map(BTreeMap::keys).chain(own.iter().flat_map(BTreeMap::keys)).collect();
+    let count = |name: &String| Count {
+        total: all.and_then(|all| all.get(name)).copied().unwrap_or(0),
+        used: own.as_ref().map(|own| own.get(name).copied().unwrap_or(0)),
+    };
+    names.into_iter().map(|name| (name.clone(), count(name))).collect()
+}
+
+fn slices(parts: &[PartAt]) -> BTreeMap<String, u64> {
+    parts.iter().map(|part| (part.part.clone(), part.allocated)).collect()
 }
 
 /// Returns every workload that requested GPUs then.
@@ -150,6 +178,7 @@ pub(crate) fn jobs(then: &At<'_>) -> ListAt<JobAt> {
             status: if running.is_empty() { "pending" } else { "running" },
             gpu: then.gpus(&own),
             gpu_held: then.gpus(&held),
+            gpu_slices: slices(&then.parts(&own)),
             user: label("gpuctl_user"),
             pods_running: running.len(),
             gpu_utilization: then.utilization(&held).map(rounded),

@@ -3,12 +3,14 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::model::Mebibytes;
-use crate::stats::allocations::TopOwner;
+use crate::model::{Mebibytes, Percent};
 use crate::stats::gpu_hours::{Advice, GpuHours, Works};
+use crate::stats::part_hours::PartHours;
+use crate::stats::top_owner::TopOwner;
 
 use super::TextStyle;
 use super::coverage::rounded;
+use super::parts::PartHoursItem;
 use super::text::{blocks, clean, count};
 
 /// All that is known of it.
@@ -62,6 +64,7 @@ pub(crate) fn json(of: &Efficiency) -> Value {
                 "node": node, "device": device.to_string(), "utilization": work.utilization().map(rounded),
                 "memory_peak_gib": work.memory_peak.map(gib), "memory_total_gib": work.memory_total.map(gib),
                 "power_watts": work.power().map(rounded), "measured_hours": rounded(work.seconds / 3600.0),
+                "shared": work.shared,
             })
         })
         .collect();
@@ -73,6 +76,8 @@ pub(crate) fn json(of: &Efficiency) -> Value {
         "held_gpu_hours": rounded(account.held), "used_gpu_hours": account.used().map(rounded),
         "wasted_gpu_hours": account.wasted().map(rounded), "unknown_gpu_hours": rounded(account.unknown()),
         "utilization": account.utilization().map(rounded), "energy_kwh": account.energy.map(rounded),
+        "gpu_parts": account.parts.iter().map(PartHoursItem::from).collect::<Vec<_>>(),
+        "coverage_percent": account.covered().map(rounded),
         "devices": devices, "advice": advice, "samples_dropped": dropped,
     })
 }
@@ -87,6 +92,17 @@ fn span(seconds: f64) -> String {
     }
 }
 
+/// Returns the line of parts of one name.
+fn part_line(name: &str, hours: &PartHours) -> String {
+    let worth =
+        hours.equivalent.map_or_else(|| "of a size that nobody tells".to_owned(), |all| format!("as much as {all:.1} GPU-hours"));
+    let used = match hours.used().zip(hours.utilization()) {
+        Some((used, Percent(utilization))) => format!(", {used:.1} used ({utilization:.0}%)"),
+        None => String::new(),
+    };
+    format!("  {}   {:.1} hours held, {worth}{used}\n", clean(name), hours.held)
+}
+
 /// Formats it for people.
 #[must_use]
 pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
@@ -99,13 +115,16 @@ pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
         clean(&format!("{}/{}   {}   {ran}, waited {}", top.namespace, top.name, top.kind, span(*wait_seconds))).into_owned();
     let energy = account.energy.map_or(String::new(), |energy| format!("   energy {energy:.1} kWh"));
     text.push_str(&format!("\n  GPU-hours   {:.1} held", account.held));
-    if let Some((used, wasted)) = account.used().zip(account.wasted()) {
+    if let Some((used, wasted)) = account.used().zip(account.wasted()).filter(|_| account.held > 0.0) {
         text.push_str(&format!(", {used:.1} used, {wasted:.1} wasted"));
     }
     if account.unknown() >= 0.05 {
         text.push_str(&format!(", {:.1} not measured", account.unknown()));
     }
     text.push_str(&format!("{energy}\n"));
+    for (name, hours) in &account.parts {
+        text.push_str(&part_line(name, hours));
+    }
     let width = works.keys().map(|(node, device)| node.len() + device.to_string().len() + 1).max().unwrap_or(0);
     for ((node, device), work) in works {
         let name = clean(&format!("{node}/{device}")).into_owned();
@@ -114,7 +133,8 @@ pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
             .map_or_else(|| format!("{:20}    -", ""), |value| format!("{} {value:>4.0}%", blocks(value, 20, look)));
         let total = work.memory_total.map_or(String::new(), |total| format!(" of {:.0}", total.gibibytes()));
         let memory = work.memory_peak.map_or_else(|| "-".to_owned(), |peak| format!("{:.1}{total} GiB", peak.gibibytes()));
-        text.push_str(&format!("  {name:<width$}  {bar}   memory {memory}\n"));
+        let shared = if work.shared { "   shared: the figures of all who use it" } else { "" };
+        text.push_str(&format!("  {name:<width$}  {bar}   memory {memory}{shared}\n"));
     }
     for (_, message, patch) in advice.iter().map(told) {
         text.push_str(&format!("  advice  {}\n", clean(&message)));
@@ -122,7 +142,7 @@ pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
             text.push_str(&format!("          {line}\n"));
         }
     }
-    let share = if account.held > 0.0 { (account.measured / account.held * 100.0).min(100.0) } else { 0.0 };
+    let share = account.covered().map_or(0.0, |Percent(share)| share);
     let dropped = if *dropped > 0 { format!(" ({} dropped)", count(*dropped, "sample")) } else { String::new() };
     text.push_str(&format!("  rests on {share:.0}% of the GPU-hours, {}{dropped}\n", count(works.len() as u64, "GPU")));
     text

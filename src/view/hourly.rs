@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::coverage::rounded;
+use super::parts::PartItem;
+use super::utilization::{GroupUtilization, Utilization};
 use crate::model::{Mebibytes, Percent};
-use crate::stats::hourly::{OfWorkload, Sum, Summary};
+use crate::stats::hourly::{OfWorkload, Sum};
 
 /// The hour that a row is about.
 #[derive(Clone, Debug)]
@@ -30,53 +32,6 @@ pub(crate) fn id(parts: &[&str]) -> u64 {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     hash & ((1 << 53) - 1)
-}
-
-/// Utilization of an hour in percent; `null` where nothing was measured.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Utilization {
-    pub avg_utilization: Option<Percent>,
-    pub(super) max_utilization: Option<Percent>,
-    pub(super) min_utilization: Option<Percent>,
-    pub(super) p50_utilization: Option<Percent>,
-    pub(super) p95_utilization: Option<Percent>,
-}
-
-impl From<Option<&Summary<Percent>>> for Utilization {
-    fn from(summary: Option<&Summary<Percent>>) -> Self {
-        let part = |part: fn(&Summary<Percent>) -> Percent| summary.map(part).map(rounded);
-        Self {
-            avg_utilization: part(|of| of.mean),
-            max_utilization: part(|of| of.max),
-            min_utilization: part(|of| of.min),
-            p50_utilization: part(|of| of.p50),
-            p95_utilization: part(|of| of.p95),
-        }
-    }
-}
-
-/// Utilization of a group of GPUs: of its five-minute windows, and of the single samples of its devices.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct GroupUtilization {
-    #[serde(flatten)]
-    pub windows: Utilization,
-    sample_count: usize,
-    pub(super) device_sample_count: usize,
-    device_p50_utilization: Option<Percent>,
-    device_p95_utilization: Option<Percent>,
-}
-
-impl From<Option<&Sum>> for GroupUtilization {
-    fn from(sum: Option<&Sum>) -> Self {
-        let samples = sum.and_then(|sum| sum.samples.as_ref());
-        Self {
-            windows: Utilization::from(sum.and_then(|sum| sum.windows.as_ref())),
-            sample_count: sum.and_then(|sum| sum.windows).map_or(0, |windows| windows.count),
-            device_sample_count: samples.map_or(0, |samples| samples.count),
-            device_p50_utilization: samples.map(|samples| rounded(samples.p50)),
-            device_p95_utilization: samples.map(|samples| rounded(samples.p95)),
-        }
-    }
 }
 
 /// What every row ends with. A closed hour is stamped with its end, so that equal input gives equal bytes.
@@ -107,6 +62,7 @@ pub(crate) struct ClusterRow {
     #[serde(flatten)]
     pub(super) group: GroupUtilization,
     dropped_sample_count: u64,
+    gpu_parts: Vec<PartItem>,
     #[serde(flatten)]
     stamp: Stamp,
 }
@@ -123,6 +79,7 @@ pub(crate) struct NamespaceRow {
     #[serde(flatten)]
     pub(super) group: GroupUtilization,
     pub(super) active_workload_count: usize,
+    gpu_parts: Vec<PartItem>,
     #[serde(flatten)]
     stamp: Stamp,
 }
@@ -140,6 +97,7 @@ pub(crate) struct DimensionRow {
     #[serde(flatten)]
     pub(super) group: GroupUtilization,
     pub(super) active_workload_count: usize,
+    gpu_parts: Vec<PartItem>,
     #[serde(flatten)]
     stamp: Stamp,
 }
@@ -170,6 +128,7 @@ pub(crate) struct WorkloadRow {
     owner_name: String,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
+    gpu_parts: Vec<PartItem>,
     #[serde(flatten)]
     stamp: Stamp,
 }
@@ -290,7 +249,13 @@ fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
 }
 
 #[must_use]
-pub(crate) fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Sum>, dropped: u64) -> HourlyRow {
+pub(crate) fn of_cluster(
+    hour: &Hour<'_>,
+    capacity: Option<u64>,
+    parts: &[(String, u64)],
+    sum: Option<&Sum>,
+    dropped: u64,
+) -> HourlyRow {
     let allocated = sum.map(|sum| sum.allocated);
     let rate = allocated
         .zip(capacity.filter(|capacity| *capacity > 0))
@@ -304,6 +269,7 @@ pub(crate) fn of_cluster(hour: &Hour<'_>, capacity: Option<u64>, sum: Option<&Su
         allocation_rate: rate.map(rounded),
         group: sum.into(),
         dropped_sample_count: dropped,
+        gpu_parts: PartItem::of_cluster(sum.map_or(&[], |sum| &sum.parts), parts),
         stamp: hour.into(),
     })
 }
@@ -319,6 +285,7 @@ pub(crate) fn of_namespace(hour: &Hour<'_>, capacity: Option<u64>, namespace: &s
         allocated_gpu_count: rounded(sum.allocated),
         group: Some(sum).into(),
         active_workload_count: sum.workloads,
+        gpu_parts: PartItem::of(&sum.parts),
         stamp: hour.into(),
     })
 }
@@ -337,6 +304,7 @@ pub(crate) fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> 
         allocated_gpu_count: rounded(sum.allocated),
         group: Some(sum).into(),
         active_workload_count: sum.workloads,
+        gpu_parts: PartItem::of(&sum.parts),
         stamp: hour.into(),
     })
 }
@@ -369,6 +337,7 @@ pub(crate) fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
         owner_name: top.name.clone(),
         labels: labels.clone(),
         annotations: annotations.clone(),
+        gpu_parts: PartItem::of(&sum.parts),
         stamp: hour.into(),
     }))
 }

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::chart::{ChartFrame, chart};
 use super::coverage::percent;
-use super::hourly::{HourlyRow, RowKind, Utilization};
+use super::hourly::{HourlyRow, RowKind};
 use super::table::{Cell, Column, Table, left, percentages, right};
+use super::utilization::Utilization;
 use super::{Format, TextStyle, csv};
 use crate::model::{Percent, Point, UnixSeconds};
 

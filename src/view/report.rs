@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::coverage::{percent, rounded};
+use super::parts::PartHoursItem;
 use super::table::{Column, Table, left, percentages, right};
 use super::text::clean;
 use super::{Format, TextStyle};
@@ -56,6 +57,12 @@ struct GroupItem<'a> {
     energy_kwh: Option<f64>,
     cost: Option<f64>,
     workload_count: usize,
+    /// Parts of devices, which are in none of the hours above.
+    gpu_parts: Vec<PartHoursItem>,
+    /// What they are worth in GPU-hours; `null` where the fraction of one is not known.
+    part_gpu_equivalent_hours: Option<f64>,
+    /// How much of all that was held was measured, parts by their fraction.
+    coverage_percent: Option<Percent>,
 }
 
 impl<'a> From<&'a Group> for GroupItem<'a> {
@@ -74,6 +81,9 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             energy_kwh: account.energy.map(rounded),
             cost: cost.map(rounded),
             workload_count: account.workloads.len(),
+            gpu_parts: account.parts.iter().map(PartHoursItem::from).collect(),
+            part_gpu_equivalent_hours: account.part_equivalent().map(rounded),
+            coverage_percent: account.covered().map(rounded),
         }
     }
 }
@@ -91,7 +101,7 @@ impl<'a> From<&'a GpuHourReport<'a>> for ReportDocument<'a> {
     }
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 13] = [
     left("GROUP"),
     right("QUOTA"),
     right("WAITED"),
@@ -100,6 +110,8 @@ const COLUMNS: [Column; 11] = [
     right("WASTED"),
     right("UNKNOWN"),
     percentages("UTIL"),
+    right("PARTS"),
+    percentages("COVERED"),
     right("KWH"),
     right("COST"),
     right("WORKLOADS"),
@@ -110,6 +122,7 @@ fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
     let Group { name, quota, cost, account } = group;
     let hours = |value: f64| if shown { format!("{value:.1}") } else { rounded(value).to_string() };
     let optional = |value: Option<f64>| value.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, hours);
+    let share = |value: Option<Percent>| if shown { percent(value) } else { optional(value.map(|Percent(value)| value)) };
     vec![
         name.clone().unwrap_or_else(|| none.to_owned()),
         quota.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, |quota| quota.to_string()),
@@ -118,11 +131,9 @@ fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
         optional(account.used()),
         optional(account.wasted()),
         hours(account.unknown()),
-        if shown {
-            percent(account.utilization())
-        } else {
-            optional(account.utilization().map(|Percent(utilization)| utilization))
-        },
+        share(account.utilization()),
+        if shown && account.parts.is_empty() { "-".to_owned() } else { optional(account.part_equivalent()) },
+        share(account.covered()),
         optional(account.energy),
         optional(*cost),
         account.workloads.len().to_string(),

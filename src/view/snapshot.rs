@@ -7,12 +7,14 @@ use serde::Serialize;
 
 use super::coverage::{percent, rounded};
 use super::hourly::id;
+use super::parts::{PartAt, cell};
 use super::table::{Table, left, percentages, right};
 use super::text::{count, or_dash};
 use super::{Format, TextStyle, csv};
 use crate::model::{GpuCount, Percent};
-use crate::stats::allocations::{Allocation, AllocationHistory, TopOwner};
+use crate::stats::allocations::{Allocation, AllocationHistory};
 use crate::stats::collectors::WINDOW;
+use crate::stats::top_owner::TopOwner;
 use crate::stats::usage::{Usage, windows};
 
 /// UIDs of the objects at the top, as far as they still exist, by namespace, kind and name.
@@ -59,14 +61,37 @@ impl At<'_> {
         &self.ledger.tenures[index]
     }
 
+    /// Returns the parts of devices of these allocations by name.
+    pub(super) fn parts(&self, held: &[usize]) -> Vec<PartAt> {
+        let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+        for (part, units) in held.iter().filter_map(|index| self.tenure(*index).part.as_ref()) {
+            *names.entry(&part.name).or_default() += units;
+        }
+        names.into_iter().map(|(name, allocated)| PartAt { part: name.to_owned(), capacity: None, allocated }).collect()
+    }
+
+    /// Returns all parts of devices that there were then, held or not.
+    fn all_parts(&self, held: &[usize]) -> Vec<PartAt> {
+        let own = self.parts(held);
+        let slot = self.slot();
+        let one = |(name, slots): (&String, &Vec<Option<u64>>)| PartAt {
+            part: name.clone(),
+            capacity: slot.and_then(|slot| slots.get(..=slot)?.iter().rev().find_map(|capacity| *capacity)),
+            allocated: own.iter().find(|part| part.part == *name).map_or(0, |part| part.allocated),
+        };
+        let mut all: Vec<PartAt> = self.ledger.part_capacities.iter().map(one).collect();
+        all.extend(own.into_iter().filter(|part| !self.ledger.part_capacities.contains_key(&part.part)));
+        all
+    }
+
     pub(super) fn gpus(&self, held: &[usize]) -> GpuCount {
         held.iter().map(|index| self.tenure(*index).gpus).sum()
     }
 
-    /// Returns the mean of the five minutes before, over the devices of these tenures.
+    /// Returns the mean of the five minutes before, over the whole devices of these tenures.
     pub(super) fn utilization(&self, held: &[usize]) -> Option<Percent> {
         let window = (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
-        let own = held.iter().copied().collect();
+        let own = held.iter().copied().filter(|index| self.tenure(*index).part.is_none()).collect();
         windows(self.ledger.stretch, self.usage.runs_of(&own)).get(&window).copied()
     }
 
@@ -80,11 +105,13 @@ impl At<'_> {
                 namespace: top.namespace.clone(),
                 kind: top.kind.clone(),
                 allocated_gpu: self.gpus(&own),
+                gpu_parts: self.parts(&own),
                 utilization: self.utilization(&own).map(rounded),
             }
         };
         GroupAllocation {
             allocated_gpu: self.gpus(held),
+            gpu_parts: self.parts(held),
             utilization: self.utilization(held).map(rounded),
             workload_count: tops.len(),
             workloads: tops.iter().map(workload).collect(),
@@ -123,6 +150,8 @@ pub(crate) struct Snapshot {
     dimension_value: Option<&'static str>,
     total_gpu_capacity: Option<u64>,
     allocated_gpu_count: Option<GpuCount>,
+    /// Instances, partitions and shares, which are in none of the counts of GPUs; `null` where nobody looked.
+    gpu_parts: Option<Vec<PartAt>>,
     allocation_details: Allocations,
     created_at: Timestamp,
 }
@@ -152,6 +181,7 @@ pub(crate) struct Allocations {
 #[derive(Serialize)]
 struct GroupAllocation {
     allocated_gpu: GpuCount,
+    gpu_parts: Vec<PartAt>,
     /// Mean in percent of the five minutes before.
     utilization: Option<Percent>,
     workload_count: usize,
@@ -166,6 +196,7 @@ struct WorkloadAllocation {
     namespace: String,
     kind: String,
     allocated_gpu: GpuCount,
+    gpu_parts: Vec<PartAt>,
     utilization: Option<Percent>,
 }
 
@@ -182,6 +213,7 @@ pub(crate) fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -
         dimension_value: whole.then_some(""),
         total_gpu_capacity: at.capacity(),
         allocated_gpu_count: held.as_ref().map(|held| at.gpus(held)),
+        gpu_parts: held.as_ref().map(|held| at.all_parts(held)),
         allocation_details: details.zip(held).map(|(told, held)| at.details(&held, told)).unwrap_or_default(),
         created_at: at.time,
     }
@@ -192,7 +224,8 @@ pub(crate) fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -
 pub(crate) fn text(snapshot: &Snapshot, look: TextStyle) -> String {
     let (held, all) = (or_dash(snapshot.allocated_gpu_count), or_dash(snapshot.total_gpu_capacity));
     let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
-    let mut table = Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), percentages("UTIL")]);
+    let mut table =
+        Table::new([left("NAMESPACE"), left("WORKLOAD"), left("KIND"), right("GPUS"), left("PARTS"), percentages("UTIL")]);
     for (namespace, group) in snapshot.allocation_details.namespaces.iter().flatten() {
         for workload in &group.workloads {
             table.row(vec![
@@ -200,6 +233,7 @@ pub(crate) fn text(snapshot: &Snapshot, look: TextStyle) -> String {
                 workload.name.as_str().into(),
                 workload.kind.as_str().into(),
                 workload.allocated_gpu.to_string().into(),
+                or_dash(Some(cell(&workload.gpu_parts)).filter(|text| !text.is_empty())).into(),
                 percent(workload.utilization).into(),
             ]);
         }

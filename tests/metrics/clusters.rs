@@ -160,3 +160,65 @@ fn the_file_has_matchers_for_each_context() {
     let told = ask(&["stats", "cluster", "--match", "cluster=lab"]).ok();
     told.says("unknown key `contexts.another.prometheus.matcher`").says("unknown key `contexts.another.log.level`");
 }
+
+#[test]
+fn all_contexts_are_all_clusters_each_with_its_own_numbers() {
+    let begin = before(6);
+    let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
+    // One store has both, another has one alone; the control planes are two.
+    let mut all = of_cluster("prod", history(Telling::Plain).0, false);
+    all.extend(of_cluster("lab", history(Telling::Plain).0, true));
+    let both = store("which-all", all, begin);
+    let alone = store("which-all-lab", of_cluster("lab", history(Telling::Plain).0, true), begin);
+    let view = |cluster: &gpuctl_sandbox::Cluster| -> Value {
+        cluster.kubectl(Persona::Admin).json(&["config", "view", "--raw", "--minify", "-o", "json"])
+    };
+    let (mut kubeconfig, other) = (view(cluster()), view(&crate::finding::own_cluster().0));
+    let renamed = |config: &Value, name: &str| {
+        let mut parts = ["clusters", "users", "contexts"].map(|kind| config[kind][0].clone());
+        parts.iter_mut().for_each(|part| part["name"] = json!(name));
+        (parts[2]["context"]["cluster"], parts[2]["context"]["user"]) = (json!(name), json!(name));
+        parts
+    };
+    let [one, two] = [renamed(&kubeconfig, "one"), renamed(&other, "two")];
+    for (kind, (one, two)) in ["clusters", "users", "contexts"].into_iter().zip(one.into_iter().zip(two)) {
+        kubeconfig[kind] = json!([one, two]);
+    }
+    kubeconfig["current-context"] = json!("one");
+    let folder = cluster().folder();
+    let (path, config) = (folder.join("which-all.kubeconfig"), folder.join("which-all.yaml"));
+    std::fs::write(&path, kubeconfig.to_string()).unwrap();
+    let of_one = json!({"url": both, "matchers": {"cluster": "prod"}});
+    std::fs::write(
+        &config,
+        json!({"contexts": {"one": {"prometheus": of_one}, "two": {"prometheus": {"url": alone}}}}).to_string(),
+    )
+    .unwrap();
+    let cache = folder.join("which-all-cache");
+    let stats = |arguments: &[&str]| {
+        let mut command = crate::support::gpuctl(cluster(), Persona::Admin);
+        command.env("KUBECONFIG", &path).env("XDG_CACHE_HOME", &cache).arg("--config").arg(&config);
+        command.args(["stats", "cluster", "-o", "json", "--start", &start, "--end", &end]).args(arguments);
+        crate::support::run(command, "").ok().json()
+    };
+    let list = stats(&["--all-contexts"]);
+    let of = |list: &Value, name: &str| -> Vec<Value> {
+        list.as_array().unwrap().iter().filter(|row| row["cluster_name"] == name).cloned().collect()
+    };
+    let numbers = |rows: &[Value]| -> Vec<(Value, Value)> {
+        rows.iter().map(|row| (row["total_gpu_capacity"].clone(), row["avg_utilization"].clone())).collect()
+    };
+    let (one, two) = (of(&list, "one"), of(&list, "two"));
+    assert_eq!((one.len(), two.len(), list.as_array().unwrap().len()), (3, 3, 6), "{list:#}");
+    assert_ne!(numbers(&one), numbers(&two));
+    // Each by itself says the same, and so do the stores asked straight.
+    assert_eq!(of(&stats(&["--cluster", "one"]), "one"), one);
+    assert_eq!(of(&stats(&["--context", "two"]), "two"), two);
+    let span = ["--start", start.as_str(), "--end", end.as_str(), "-o", "json"];
+    let straight = |store: &str, more: &[&str]| {
+        let cache = folder.join("which-all-straight");
+        ask(store, &cache, &[&["stats", "cluster"], &span[..], more].concat()).ok().json()
+    };
+    assert_eq!(numbers(&one), numbers(straight(&both, &["--match", "cluster=prod"]).as_array().unwrap()));
+    assert_eq!(numbers(&two), numbers(straight(&alone, &[]).as_array().unwrap()));
+}

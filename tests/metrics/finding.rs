@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::{A100, GPU, Run, file, gpu, gpuctl, run};
 
 /// Whether a Prometheus is there concerns the whole cluster.
-fn own_cluster() -> &'static (Cluster, Exporter) {
+pub fn own_cluster() -> &'static (Cluster, Exporter) {
     static CLUSTER: OnceLock<(Cluster, Exporter)> = OnceLock::new();
     CLUSTER.get_or_init(|| {
         let exporter = Exporter::start().unwrap();

@@ -4,7 +4,8 @@
 use gpuctl_sandbox::{Kubectl, Persona};
 use serde_json::{Value, json};
 
-use crate::support::{GPU, Scene};
+use crate::past::{Written, ask, seconds, store};
+use crate::support::{GPU, Scene, cluster};
 
 /// A definition that takes any fields.
 fn definition(group: &str, version: &str, kind: &str) -> Value {
@@ -177,13 +178,12 @@ fn the_top_of_every_chain() {
     );
     assert_eq!((first.len(), second.len()), (6, 3));
     assert!(first.iter().all(|name| !second.contains(name)));
-    let starts: Vec<i64> = scene.json(&["get", "workloads", "--order-by", "start_at"])["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["startAt"].as_i64().unwrap())
-        .collect();
-    assert!(starts.is_sorted_by(|a, b| a >= b), "{starts:?}");
+    let starts = scene.json(&["get", "workloads", "--order-by", "start_at"])["data"].clone();
+    let starts: Vec<(Option<i64>, &str)> =
+        starts.as_array().unwrap().iter().map(|one| (one["startAt"].as_i64(), one["name"].as_str().unwrap())).collect();
+    assert!(starts.is_sorted_by(|a, b| a.0 >= b.0), "{starts:?}");
+    // The object of one that waits says that it started; none of its containers has.
+    assert_eq!(starts.iter().filter(|(at, _)| at.is_none()).map(|(_, name)| *name).collect::<Vec<_>>(), ["asleep"]);
     let consumers = scene.json(&["get", "consumers"]);
     assert_eq!(
         (&consumers["data"][0]["name"], &consumers["total"]),
@@ -210,4 +210,30 @@ fn the_top_of_every_chain() {
         let ended: jiff::Timestamp = over["lastTransitionTime"].as_str().unwrap().parse().unwrap();
         assert!((one["endAt"].as_i64().unwrap() - ended.as_second()).abs() <= 1, "{one:#} {over:#}");
     }
+}
+
+#[test]
+fn curves_of_a_workload_have_the_pods_that_were_replaced() {
+    let admin = cluster().kubectl(Persona::Admin);
+    admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "former"}}));
+    admin.apply(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "moved", "namespace": "former"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
+            {"name": "main", "image": "busybox", "resources": {"limits": {GPU: "1"}}}]}}}}));
+    admin.until(&["get", "pods", "-n", "former"], |list| list["items"].as_array().is_some_and(|pods| pods.len() == 1));
+    // A pod of it that is gone, and one of another Job's.
+    let (begin, mut written) = (seconds() - 1800, Vec::new());
+    for at in (0..1500).step_by(30) {
+        for (pod, owner, value) in [("moved-gone", "moved", 80.0), ("other-x", "other", 5.0)] {
+            let id = format!("namespace=\"former\",pod=\"{pod}\"");
+            let mut put = |series: String, value: f64| written.push(Written { series, at, value: value.to_string() });
+            put(format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"{owner}\"}}"), 1.0);
+            put(format!("DCGM_FI_DEV_GPU_UTIL{{Hostname=\"gone-0\",gpu=\"0\",UUID=\"GPU-{pod}\",{id}}}"), value);
+        }
+    }
+    let store = store("former", written, begin);
+    let cache = cluster().folder().join("former-cache");
+    let curves = ask(&store, &cache, &["-n", "former", "get", "metrics", "workload", "Job/moved", "-o", "json"]).ok().json();
+    let points = curves["GPU Utilization"]["series"][0]["points"].as_array().unwrap().clone();
+    assert!(points.len() > 20, "{curves:#}");
+    assert!(points.iter().all(|point| point[0] == json!(0.8)), "{curves:#}");
 }

@@ -10,13 +10,14 @@ use crate::cli::history::eff::Eff;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::model::{GpuCount, UnixSeconds, Watts};
+use crate::model::{UnixSeconds, Watts};
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces, uids};
 use crate::observe::times;
 use crate::prometheus::Window;
-use crate::stats::allocations::{Allocation, AllocationHistory, TopOwner};
+use crate::stats::allocations::{Allocation, AllocationHistory};
 use crate::stats::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
 use crate::stats::kube_state;
+use crate::stats::top_owner::TopOwner;
 use crate::view::efficiency::{self as view, Efficiency};
 use crate::view::{Format, document};
 
@@ -65,7 +66,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         dropped += usage.dropped;
         let own = || ledger.tenures.iter().filter(|tenure| is_meant(tenure));
         pods.extend(own().map(|tenure| tenure.pod.clone()));
-        let held = |slot: usize| own().filter(|tenure| tenure.held[slot]).map(|tenure| tenure.gpus).sum::<GpuCount>().0;
+        let held = |slot: usize| own().filter(|tenure| tenure.held[slot]).map(Allocation::units).sum::<u64>();
         most = (0..ledger.observed.len()).map(held).fold(most, u64::max);
     }
     drop(looked);

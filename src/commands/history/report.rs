@@ -127,7 +127,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         let prices = prices.as_ref()?;
         // What was drawn and not measured has no price.
         let energy = if prices.kwh > 0.0 && account.held > 0.0 { account.energy? } else { 0.0 };
-        Some(account.held * prices.gpu_hour + energy * prices.kwh)
+        Some((account.held + account.part_equivalent()?) * prices.gpu_hour + energy * prices.kwh)
     };
     let group = |(name, account): (Option<String>, GpuHours)| Group {
         quota: name.as_ref().and_then(|name| quotas.get(name)).copied(),
@@ -181,6 +181,8 @@ fn explained() -> String {
     let columns = [
         ("held, waited", kube_state::requests(hour)),
         ("held, waited", kube_state::about(kube_state::About::Phases, &["POD"], "pod", hour)),
+        ("parts", kube_state::node_labels(hour)),
+        ("parts", query::claimed(hour)),
         ("quota", kube_state::quotas()),
         ("used, wasted, unknown", query::samples(&[crate::stats::dialect::Quantity::Utilization], hour)),
         ("energy", query::samples(&[crate::stats::dialect::Quantity::Power], hour)),

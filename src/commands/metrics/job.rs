@@ -8,7 +8,8 @@ use crate::cli::metrics::job::JobMetrics;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::{self, Purpose};
-use crate::observe::curves::{curves, lifetimes};
+use crate::model::UnixSeconds;
+use crate::observe::curves::{self, lifetimes};
 use crate::observe::training_telemetry::{self, speakers};
 use crate::stats::dialect::Quantity;
 use crate::stats::query::Pods;
@@ -23,12 +24,19 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
     args.range.range().check(now)?;
     let connection = context.connect().await?;
     let found = lookup::job(&connection, &args.name, Purpose::Read).await?;
-    let begin = found.started_at().or(found.created_at).unwrap_or(now);
-    let window = args.range.range().window(now, (begin, found.ended_at().unwrap_or(now)), None)?;
+    let (created, started) = (found.created_at.unwrap_or(now).into(), found.started_at().map(UnixSeconds::from));
+    let prometheus = curves::store(context, &connection, created).await?;
     let pods = Pods::of_job(&found.namespace, &found.name, found.kind, found.pods.iter().map(|pod| pod.name.as_str()));
+    // A pod that was replaced began before those that are there.
+    let first = match args.range.start {
+        Some(_) => started,
+        None => curves::first_start(&prometheus, &pods, created, now.into()).await.into_iter().chain(started).min(),
+    };
+    let begin = first.unwrap_or(created).timestamp();
+    let window = args.range.range().window(now, (begin, found.ended_at().unwrap_or(now)), None)?;
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
     let lifetimes = lifetimes(&found);
-    let curves = curves(context, &connection, &quantities, &pods, window, &lifetimes);
+    let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
     let speakers = speakers(&found);
     let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
     let (history, exposed) = curves?;

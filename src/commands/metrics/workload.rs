@@ -1,5 +1,6 @@
 //! `gpuctl get metrics workload`: prints the curves of the GPUs of a workload. Without Prometheus it fails.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use futures::future::join;
@@ -7,7 +8,9 @@ use futures::future::join;
 use crate::cli::metrics::workload::WorkloadMetrics;
 use crate::context::Context;
 use crate::error::Error;
-use crate::observe::curves::{curves, milliseconds};
+use crate::model::forest::Branch;
+use crate::model::workload::WorkPod;
+use crate::observe::curves::{self, milliseconds};
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use crate::stats::dialect::Quantity;
@@ -25,13 +28,13 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
     let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal, Quantity::Power];
-    let pods = pods_of(workload);
-    let lifetimes = workload
-        .pods
-        .iter()
-        .map(|pod| (pod.key(), (milliseconds(pod.started_at.or(pod.created_at)), milliseconds(pod.ended_at))))
-        .collect();
-    let curves = curves(context, &connection, &quantities, &pods, window, &lifetimes);
+    let prometheus = curves::store(context, &connection, window.start).await?;
+    let pods =
+        curves::with_former(&prometheus, pods_of(workload), &owners_below(&found.forest.branch(&workload.top)), window).await?;
+    // What was told of a name before its pod began was of the pod that it replaced, as long as the workload existed.
+    let since = |pod: &WorkPod| milliseconds(workload.top.created_at.or(pod.created_at));
+    let lifetimes = workload.pods.iter().map(|pod| (pod.key(), (since(pod), milliseconds(pod.ended_at)))).collect();
+    let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
     let speakers = speakers_of(workload);
     let (curves, told) = join(curves, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
     let (history, exposed) = curves?;
@@ -40,4 +43,17 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         .unwrap_or_else(|| view::workload_text(&history, window.start.millis(), window.end.millis(), context.terminal.look()));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names of the objects of a workload that may own pods, by kind.
+fn owners_below(branch: &Branch) -> BTreeMap<String, Vec<String>> {
+    let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut open = vec![branch];
+    while let Some(branch) = open.pop() {
+        if branch.kind != "Pod" {
+            owners.entry(branch.kind.clone()).or_default().push(branch.name.clone());
+        }
+        open.extend(&branch.children);
+    }
+    owners
 }

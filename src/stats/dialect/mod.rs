@@ -24,6 +24,14 @@ pub const EXPORTED_POD: (&str, &str) = ("exported_namespace", "exported_pod");
 /// target's labels.
 pub const PLAIN_POD: (&str, &str) = ("namespace", "pod");
 
+/// The label with the claim of dynamic allocation by which a pod holds the device.
+pub(crate) const CLAIM: &str = "dra_claim_name";
+
+/// Returns true for what exporters tell of claims: it is no part of who collected a sample.
+pub(crate) fn is_of_claim(label: &str) -> bool {
+    label.starts_with("dra_")
+}
+
 /// The container beside [`EXPORTED_POD`] and the one beside [`PLAIN_POD`].
 const CONTAINERS: [&str; 2] = ["exported_container", "container"];
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::rights::{self, Task};
-use crate::model::workload::{OwnerObject, Standing};
+use crate::model::workload::{OwnerObject, Standing, WorkPod};
 use crate::model::{
     Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, PoolDefinition,
     Preemption, Queue, QueueSystem, QuotaUse, Reading, State, Workload,
@@ -94,10 +94,13 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
             namespace: "ml-research".to_owned(),
             name: name.to_owned(),
             uid: "7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51".to_owned(),
-            started_at: "2026-01-31T09:00:00Z".parse().ok(),
             ..OwnerObject::default()
         },
-        pods: Vec::new(),
+        // One that waits has begun nothing.
+        pods: vec![WorkPod {
+            started_at: "2026-01-31T09:00:00Z".parse().ok().filter(|_| standing == Standing::Running),
+            ..WorkPod::default()
+        }],
         standing,
         requested: GpuCount(16),
         held: [("NVIDIA-A100-SXM4-80GB".to_owned(), held)]

@@ -1,13 +1,16 @@
 //! Tables of the past as they look at every width, from an hour of history that is written here.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::{at_widths, now};
 use crate::model::units::UnitValue;
 use crate::model::{GpuCount, Point, Series};
-use crate::stats::allocations::{Allocation, AllocationHistory, Stretch, TopOwner};
+use crate::stats::allocations::{Allocation, AllocationHistory, Stretch};
 use crate::stats::gpu_hours::GpuHours;
 use crate::stats::hourly::{OfWorkload, Sum, Summary};
+use crate::stats::top_owner::TopOwner;
 use crate::stats::usage::{NodeNames, Usage};
 use crate::view::hourly::{self, Hour, HourlyRow, RowKind};
 use crate::view::report::{self, GpuHourReport, Group};
@@ -20,7 +23,7 @@ fn hourly_rows_fit() {
         let [mean, max, min, p50, p95] = [91.25, 97.0, 80.5, 92.0, 96.5].map(U::of);
         Some(Summary { count: 12, mean, max, min, p50, p95 })
     }
-    let sum = Sum { allocated: 23.99, requested: 24.0, windows: summary(), samples: summary(), workloads: 4 };
+    let sum = Sum { allocated: 23.99, requested: 24.0, windows: summary(), samples: summary(), workloads: 4, parts: Vec::new() };
     let start: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
     let end: Timestamp = "2026-01-31T11:00:00Z".parse().unwrap();
     let hour = Hour { cluster: "lab", start, end, partial: false };
@@ -39,7 +42,10 @@ fn hourly_rows_fit() {
         (
             "cluster",
             RowKind::Cluster,
-            vec![hourly::of_cluster(&hour, Some(68), Some(&sum), 0), hourly::of_cluster(&present, None, None, 3)],
+            vec![
+                hourly::of_cluster(&hour, Some(68), &[("mig-1g.10gb".to_owned(), 7)], Some(&sum), 0),
+                hourly::of_cluster(&present, None, &[], None, 3),
+            ],
         ),
         ("namespaces", RowKind::Namespaces, vec![hourly::of_namespace(&hour, Some(68), "ml-research", &sum)]),
         ("labels", RowKind::Labels, vec![hourly::of_dimension(&hour, ["label", "team", "research"], &sum)]),
@@ -57,6 +63,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         node: node.to_owned(),
         top: TopOwner { namespace: "ml-research".to_owned(), kind: "Job".to_owned(), name: name.to_owned() },
         gpus: GpuCount(gpus),
+        part: None,
         requested: vec![true; 60],
         held: vec![held; 60],
         phase: Some((59, if held { "Running" } else { "Pending" }.to_owned())),
@@ -71,6 +78,8 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         capacity: Some(16),
         capacities: vec![Some(16); 60],
         of_nodes: [("gpu-a-01".to_owned(), 8), ("gpu-a-02".to_owned(), 8)].into(),
+        part_capacities: BTreeMap::new(),
+        parts_of_nodes: BTreeMap::new(),
         tenures: vec![tenure("qwen2-7b-sft", "gpu-a-01", 4, true), tenure("llama3-70b-pretrain", "", 16, false)],
     };
     let series = |index: u32| {
