@@ -19,6 +19,7 @@ mod measured;
 pub(crate) mod node;
 pub(crate) mod part;
 pub(crate) mod pool;
+pub(crate) mod prices;
 pub(crate) mod quantity;
 mod queue;
 pub(crate) mod quota;

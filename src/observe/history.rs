@@ -22,6 +22,7 @@ use crate::stats::kube_state::{self, About};
 use crate::stats::parts::NodeParts;
 use crate::stats::query;
 use crate::stats::requested;
+use crate::stats::serving_hours::{self, Servers};
 use crate::stats::top_owner::{LiveOwners, OwnerSeries};
 use crate::stats::usage::{NodeNames, Usage};
 
@@ -157,6 +158,12 @@ impl<'c> ClusterHistory<'c> {
         let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
         let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
+    }
+
+    /// Returns what inference servers told of their requests between two times.
+    pub(crate) async fn servers(&self, start: UnixSeconds, end: UnixSeconds) -> Result<Servers, Error> {
+        let answer = self.prometheus.at(&serving_hours::query((end - start).max(1)), end).await?;
+        Ok(Servers::of(&answer, start.millis()))
     }
 
     /// Reads who held what, without what the devices did.

@@ -36,6 +36,8 @@ pub(crate) struct Allocation {
     pub requested: Vec<bool>,
     /// Slots in which it held them: bound, and pending or running. One that pulls its image holds them.
     pub held: Vec<bool>,
+    /// Slots in which it held them and was not seen to be in another phase than running.
+    pub running: Vec<bool>,
     /// The last phase that was seen, and in which slot.
     pub phase: Option<(usize, String)>,
     /// `None` where kube-state-metrics serves none.
@@ -48,6 +50,13 @@ impl Allocation {
     #[must_use]
     pub(crate) fn units(&self) -> u64 {
         self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
+    }
+
+    /// Returns how many devices it has, parts by their fraction; a part of unknown fraction counts like a device.
+    #[must_use]
+    pub(crate) fn devices(&self) -> f64 {
+        let parts = self.part.as_ref().map_or(0.0, |(part, units)| *units as f64 * part.fraction.unwrap_or(1.0));
+        self.gpus.as_f64() + parts
     }
 }
 
@@ -206,6 +215,7 @@ impl AllocationHistory {
             let of = phases.get(&id).cloned().or_else(lone);
             let alive = |slot: usize| of.as_ref().is_none_or(|of| matches!(of.at(slot), None | Some("Pending" | "Running")));
             requested.iter_mut().enumerate().for_each(|(slot, requested)| *requested = *requested && alive(slot));
+            let runs = |slot: usize| of.as_ref().is_none_or(|of| matches!(of.at(slot), None | Some("Running")));
             let held = if node.is_empty() { vec![false; count] } else { requested.clone() };
             let own = |all: &Option<PodLabels>| all.as_ref().map(|all| all.get(&id).cloned().unwrap_or_default());
             ledger.tenures.push(Allocation {
@@ -215,6 +225,7 @@ impl AllocationHistory {
                 gpus: GpuCount(gpus),
                 part,
                 requested,
+                running: held.iter().enumerate().map(|(slot, held)| *held && runs(slot)).collect(),
                 held,
                 phase: of.as_ref().and_then(Phases::last),
                 labels: own(&labels),
@@ -222,6 +233,23 @@ impl AllocationHistory {
             });
         }
         ledger
+    }
+
+    /// Makes one in which everybody looked all the time, and nobody counted devices.
+    #[cfg(test)]
+    pub(crate) fn made(start: i64, slot: i64, tenures: Vec<Allocation>) -> Self {
+        let count = tenures.iter().map(|tenure| tenure.requested.len()).max().unwrap_or(0);
+        Self {
+            stretch: Stretch { start, end: start + i64::try_from(count).unwrap_or(0) * slot },
+            slot,
+            observed: vec![true; count],
+            capacity: None,
+            capacities: vec![None; count],
+            of_nodes: BTreeMap::new(),
+            part_capacities: BTreeMap::new(),
+            parts_of_nodes: BTreeMap::new(),
+            tenures,
+        }
     }
 
     fn count_capacity(&mut self, answer: &[Series], place: impl Fn(i64) -> Option<usize>, parts: &NodeParts) {

@@ -168,7 +168,6 @@ fn poisson(at_most: u64, mean: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::allocations::Stretch;
     use super::*;
     use crate::model::GpuCount;
 
@@ -193,6 +192,7 @@ mod tests {
             gpus: GpuCount(8),
             part: None,
             requested: held.clone(),
+            running: held.clone(),
             held,
             phase: Some((59, phase.to_owned())),
             labels: None,
@@ -201,18 +201,7 @@ mod tests {
     }
 
     fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
-        let start = number * 3_600_000;
-        AllocationHistory {
-            stretch: Stretch { start, end: start + 3_600_000 },
-            slot: 60_000,
-            observed: vec![true; 60],
-            capacity: None,
-            capacities: Vec::new(),
-            of_nodes: BTreeMap::new(),
-            part_capacities: BTreeMap::new(),
-            parts_of_nodes: BTreeMap::new(),
-            tenures,
-        }
+        AllocationHistory::made(number * 3_600_000, 60_000, tenures)
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationHistory};
 use super::part_hours::PartHours;
+use super::serving_hours::ServingHours;
 use super::usage::Usage;
 use crate::model::units::{highest, mean};
 use crate::model::{DeviceId, Mebibytes, Percent, Watts};
@@ -200,6 +201,8 @@ pub(crate) enum Advice {
     Straggler { device: String, power: Watts, others: Watts },
     /// Busy by its utilization and idle by its power: a kernel that waits for something that never comes.
     Stuck { devices: usize, power: Watts },
+    /// A server of which nothing was asked for most of the time. GPU-hours.
+    NoRequests { idle: f64, held: f64 },
 }
 
 /// Below this a device did nothing.
@@ -216,9 +219,20 @@ pub(crate) struct Spread {
     pub pods: usize,
 }
 
-/// Returns what is worth saying. `limit` is what a device may draw, by its model.
+/// Share of a server's time without requests from which it is worth saying.
+const MOSTLY: f64 = 0.5;
+
+/// Returns what is worth saying. `limit` is what a device may draw, by its model; `serving` what a server told of its requests.
 #[must_use]
-pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice> {
+pub(crate) fn advice(works: &Works, spread: Spread, limit: Option<Watts>, serving: Option<ServingHours>) -> Vec<Advice> {
+    let mostly_idle = serving.filter(|sum| sum.held > 0.0 && sum.idle >= sum.held * MOSTLY);
+    let mut found: Vec<Advice> =
+        mostly_idle.map(|ServingHours { idle, held, .. }| Advice::NoRequests { idle, held }).into_iter().collect();
+    found.extend(of_devices(works, spread, limit));
+    found
+}
+
+fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice> {
     let known: Vec<(&(String, DeviceId), Percent)> =
         works.iter().filter_map(|(name, work)| Some((name, work.utilization()?))).collect();
     let mut found = Vec::new();
@@ -301,7 +315,7 @@ mod tests {
     #[test]
     fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
         let spread = |devices: usize| Spread { most: devices as u64, pods: 1 };
-        let of = |devices: &[(f64, f64, f64)]| advice(&works(devices), spread(devices.len()), Some(Watts(400.0)));
+        let of = |devices: &[(f64, f64, f64)]| advice(&works(devices), spread(devices.len()), Some(Watts(400.0)), None);
         assert_eq!(of(&[(90.0, 60_000.0, 350.0), (88.0, 60_000.0, 350.0)]), []);
         assert_eq!(of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]), [Advice::FewerGpus { idle: 1, all: 2, alone: true }]);
         assert_eq!(of(&[(12.0, 6000.0, 100.0)]), [Advice::Slice { memory_peak: Mebibytes(6000.0) }]);
@@ -311,12 +325,12 @@ mod tests {
         let slow = of(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
         assert_eq!(slow, [], "a lower utilization is no fault");
         assert_eq!(of(&[(100.0, 60_000.0, 90.0)]), [Advice::Stuck { devices: 1, power: Watts(90.0) }]);
-        assert_eq!(advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None), [], "of an unknown model nothing is known");
+        assert_eq!(advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None, None), [], "of an unknown model nothing is known");
         let mut half = works(&[(90.0, 1.0, 1.0), (1.0, 1.0, 1.0)]);
         half.values_mut().last().unwrap().seconds = 0.0;
-        assert_eq!(advice(&half, spread(2), None), [], "what is not measured did not do nothing");
-        assert_eq!(advice(&Works::new(), spread(0), None), []);
+        assert_eq!(advice(&half, spread(2), None, None), [], "what is not measured did not do nothing");
+        assert_eq!(advice(&Works::new(), spread(0), None, None), []);
         let moved = works(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]);
-        assert_eq!(advice(&moved, spread(1), None), [], "it had one at a time");
+        assert_eq!(advice(&moved, spread(1), None, None), [], "it had one at a time");
     }
 }

@@ -206,6 +206,7 @@ mod tests {
             gpus: GpuCount(gpus),
             part: None,
             requested: held.to_vec(),
+            running: held.to_vec(),
             held: held.to_vec(),
             phase: None,
             labels: None,

@@ -10,7 +10,7 @@ use crate::model::Series;
 use crate::model::reading::PodKey;
 
 /// Requests that run or wait.
-const OPEN: [&str; 7] = [
+pub(super) const OPEN: [&str; 7] = [
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
     "sglang:num_running_reqs",
@@ -20,7 +20,7 @@ const OPEN: [&str; 7] = [
     "nv_inference_pending_request_count",
 ];
 /// Requests that were answered, ever.
-const ANSWERED: [&str; 4] =
+pub(super) const ANSWERED: [&str; 4] =
     ["vllm:request_success_total", "sglang:num_requests_total", "tgi_request_success", "nv_inference_request_success"];
 /// The label by which the parts of the answer are told apart.
 const PART: &str = "gpuctl_part";

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::model::{Mebibytes, Percent};
 use crate::stats::gpu_hours::{Advice, GpuHours, Works};
 use crate::stats::part_hours::PartHours;
+use crate::stats::serving_hours::ServingHours;
 use crate::stats::top_owner::TopOwner;
 
 use super::TextStyle;
@@ -23,6 +24,8 @@ pub(crate) struct Efficiency {
     pub account: GpuHours,
     pub works: Works,
     pub advice: Vec<Advice>,
+    /// What it told of its requests, if it is a server.
+    pub serving: Option<ServingHours>,
     /// Samples of everybody's devices that none can have.
     pub dropped: u64,
 }
@@ -46,6 +49,12 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
         Advice::Straggler { device, power, others } => {
             ("straggler", format!("{device} drew {power:.0} W, its peers {others:.0} W: it may hold them up"), None)
         }
+        Advice::NoRequests { idle, held } => {
+            let told = format!(
+                "nothing was asked of it in {idle:.1} of {held:.1} GPU-hours: fewer replicas, or a queue-based autoscaler"
+            );
+            ("no-requests", told, None)
+        }
         Advice::Stuck { devices, power } => {
             let told = format!("{} at 100% and {power:.0} W: busy waiting, as when a rank hangs", count(*devices as u64, "GPU"));
             ("stuck", told, None)
@@ -55,7 +64,7 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
 
 #[must_use]
 pub(crate) fn json(of: &Efficiency) -> Value {
-    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;
+    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped, serving } = of;
     let gib = |memory: Mebibytes| rounded(memory.gibibytes());
     let devices: Vec<Value> = works
         .iter()
@@ -77,6 +86,11 @@ pub(crate) fn json(of: &Efficiency) -> Value {
         "wasted_gpu_hours": account.wasted().map(rounded), "unknown_gpu_hours": rounded(account.unknown()),
         "utilization": account.utilization().map(rounded), "energy_kwh": account.energy.map(rounded),
         "gpu_parts": account.parts.iter().map(PartHoursItem::from).collect::<Vec<_>>(),
+        "serving": serving.map(|sum| json!({
+            "held_gpu_hours": rounded(sum.held), "idle_gpu_hours": rounded(sum.idle), "prompt_tokens": sum.prompt_tokens,
+            "generated_tokens": sum.generated_tokens,
+            "generated_tokens_per_gpu_hour": sum.tokens_per_gpu_hour().map(rounded),
+        })),
         "coverage_percent": account.covered().map(rounded),
         "devices": devices, "advice": advice, "samples_dropped": dropped,
     })
@@ -106,7 +120,7 @@ fn part_line(name: &str, hours: &PartHours) -> String {
 /// Formats it for people.
 #[must_use]
 pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
-    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped } = of;
+    let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped, serving } = of;
     let ran = from.zip(*to).map_or_else(
         || "never ran".to_owned(),
         |(from, to)| format!("held GPUs for {}", span(to.duration_since(from).as_secs_f64())),
@@ -124,6 +138,13 @@ pub(crate) fn text(of: &Efficiency, look: TextStyle) -> String {
     text.push_str(&format!("{energy}\n"));
     for (name, hours) in &account.parts {
         text.push_str(&part_line(name, hours));
+    }
+    if let Some(sum) = serving {
+        let rate = sum.tokens_per_gpu_hour().map_or(String::new(), |rate| format!(", {rate:.0} for each GPU-hour"));
+        text.push_str(&format!(
+            "  requests    {:.0} tokens generated{rate}; nothing was asked of it in {:.1} of {:.1} GPU-hours\n",
+            sum.generated_tokens, sum.idle, sum.held
+        ));
     }
     let width = works.keys().map(|(node, device)| node.len() + device.to_string().len() + 1).max().unwrap_or(0);
     for ((node, device), work) in works {

@@ -46,6 +46,7 @@ pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod reference;
 pub(crate) mod report;
+pub(crate) mod report_document;
 pub(crate) mod rights;
 pub(crate) mod scaled;
 pub(crate) mod score;

@@ -1,24 +1,67 @@
-//! Renders `report` as JSON, a table, CSV and Markdown. Hours have two decimals; unknown is null.
+//! Renders `report` as a table, CSV and Markdown: GPU-hours of groups, or what their jobs did with their time.
 
-use jiff::Timestamp;
-use serde::Serialize;
+use jiff::{SignedDuration, Timestamp};
 
 use super::coverage::{percent, rounded};
-use super::parts::PartHoursItem;
 use super::table::{Column, Table, left, percentages, right};
-use super::text::clean;
+use super::text::{clean, span};
 use super::{Format, TextStyle};
 use crate::model::Percent;
+use crate::model::prices::Allowance;
 use crate::stats::gpu_hours::GpuHours;
+use crate::stats::job_time::JobSum;
+use crate::stats::serving_hours::ServingHours;
 
 /// A group with its account.
+#[derive(Default)]
 pub(crate) struct Group {
     /// `None` for pods that are in no group.
     pub name: Option<String>,
+    /// What is grouped by, with the group's value of it.
+    pub keys: Vec<(String, Option<String>)>,
     /// Devices that it may request.
     pub quota: Option<f64>,
     pub cost: Option<f64>,
+    /// What it may use within this time.
+    pub allowance: Option<Allowance>,
     pub account: GpuHours,
+    pub jobs: JobSum,
+    /// `None` where no server of it told of its requests.
+    pub serving: Option<ServingHours>,
+}
+
+impl Group {
+    /// Adds what another group did; quota, cost and budget stay its own.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.account.add(other.account.clone());
+        self.jobs.add(&other.jobs);
+        if let Some(serving) = other.serving {
+            self.serving.get_or_insert_default().add(serving);
+        }
+    }
+
+    /// Returns what is left of the budget: GPU-hours, parts by their fraction, and cost. What is not known has no rest.
+    #[must_use]
+    pub(crate) fn left(&self) -> (Option<f64>, Option<f64>) {
+        let used = self.account.part_equivalent().map(|parts| self.account.held + parts);
+        let rest = |allowed: Option<f64>, used: Option<f64>| Some(allowed? - used?);
+        let allowance = self.allowance.unwrap_or_default();
+        (rest(allowance.gpu_hours, used), rest(allowance.cost, self.cost))
+    }
+
+    /// Returns the cost of so many of its GPU-hours for each of so many things.
+    #[must_use]
+    pub(crate) fn cost_of(&self, gpu_hours: f64, things: f64) -> Option<f64> {
+        let all = self.account.held + self.account.part_equivalent()?;
+        (all > 0.0 && things > 0.0).then_some(self.cost? * (gpu_hours / all).min(1.0) / things)
+    }
+}
+
+/// Returns the name of a group of several values; `None` where it has none of them.
+#[must_use]
+pub(crate) fn joined(values: &[Option<String>]) -> Option<String> {
+    let name = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
+    values.iter().any(Option::is_some).then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
 /// All of them.
@@ -29,79 +72,16 @@ pub(crate) struct GpuHourReport<'a> {
     pub currency: Option<String>,
     pub groups: Vec<Group>,
     pub total: Group,
+    /// Seconds between two checkpoints.
+    pub checkpoint: Option<f64>,
+    /// True where groups have budgets, which are shown.
+    pub budgeted: bool,
+    /// True where what jobs did is shown instead of GPU-hours.
+    pub of_jobs: bool,
 }
 
-/// The answer of `report -o json`.
-#[derive(Serialize)]
-pub(crate) struct ReportDocument<'a> {
-    by: &'a str,
-    from: Timestamp,
-    to: Timestamp,
-    currency: Option<&'a str>,
-    groups: Vec<GroupItem<'a>>,
-    total: GroupItem<'a>,
-}
-
-/// An account in JSON. Hours have two decimals.
-#[derive(Serialize)]
-struct GroupItem<'a> {
-    group: Option<&'a str>,
-    quota_gpus: Option<f64>,
-    waited_gpu_hours: f64,
-    held_gpu_hours: f64,
-    requested_gpu_hours: f64,
-    used_gpu_hours: Option<f64>,
-    wasted_gpu_hours: Option<f64>,
-    unknown_gpu_hours: f64,
-    utilization: Option<Percent>,
-    energy_kwh: Option<f64>,
-    cost: Option<f64>,
-    workload_count: usize,
-    /// Parts of devices, which are in none of the hours above.
-    gpu_parts: Vec<PartHoursItem>,
-    /// What they are worth in GPU-hours; `null` where the fraction of one is not known.
-    part_gpu_equivalent_hours: Option<f64>,
-    /// How much of all that was held was measured, parts by their fraction.
-    coverage_percent: Option<Percent>,
-}
-
-impl<'a> From<&'a Group> for GroupItem<'a> {
-    fn from(group: &'a Group) -> Self {
-        let Group { name, quota, cost, account } = group;
-        Self {
-            group: name.as_deref(),
-            quota_gpus: *quota,
-            waited_gpu_hours: rounded(account.waited),
-            held_gpu_hours: rounded(account.held),
-            requested_gpu_hours: rounded(account.held + account.waited),
-            used_gpu_hours: account.used().map(rounded),
-            wasted_gpu_hours: account.wasted().map(rounded),
-            unknown_gpu_hours: rounded(account.unknown()),
-            utilization: account.utilization().map(rounded),
-            energy_kwh: account.energy.map(rounded),
-            cost: cost.map(rounded),
-            workload_count: account.workloads.len(),
-            gpu_parts: account.parts.iter().map(PartHoursItem::from).collect(),
-            part_gpu_equivalent_hours: account.part_equivalent().map(rounded),
-            coverage_percent: account.covered().map(rounded),
-        }
-    }
-}
-
-impl<'a> From<&'a GpuHourReport<'a>> for ReportDocument<'a> {
-    fn from(report: &'a GpuHourReport<'a>) -> Self {
-        Self {
-            by: report.by,
-            from: report.from,
-            to: report.to,
-            currency: report.currency.as_deref(),
-            groups: report.groups.iter().map(GroupItem::from).collect(),
-            total: (&report.total).into(),
-        }
-    }
-}
-
-const COLUMNS: [Column; 13] = [
+/// Columns of GPU-hours.
+const OF_HOURS: [Column; 13] = [
     left("GROUP"),
     right("QUOTA"),
     right("WAITED"),
@@ -117,40 +97,118 @@ const COLUMNS: [Column; 13] = [
     right("WORKLOADS"),
 ];
 
-/// Cells of a row, in the order of the columns.
-fn cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
-    let Group { name, quota, cost, account } = group;
-    let hours = |value: f64| if shown { format!("{value:.1}") } else { rounded(value).to_string() };
-    let optional = |value: Option<f64>| value.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, hours);
+/// Columns of budgets, which stand behind the name.
+const OF_BUDGETS: [Column; 4] = [right("BUDGET"), right("LEFT"), right("COST BUDGET"), right("COST LEFT")];
+
+/// Columns of jobs; hours are GPU-hours, waits are seconds.
+const OF_JOBS: [Column; 12] = [
+    left("GROUP"),
+    right("ETTR"),
+    right("GOODPUT"),
+    right("JOBS"),
+    right("SUCCEEDED"),
+    right("INTERRUPTIONS"),
+    right("WAIT P50").in_csv("wait_p50_seconds"),
+    right("WAIT P90").in_csv("wait_p90_seconds"),
+    right("WAITING"),
+    right("STARTING"),
+    right("RUNNING"),
+    right("LOST"),
+];
+
+impl GpuHourReport<'_> {
+    fn columns(&self) -> Vec<Column> {
+        if self.of_jobs {
+            return OF_JOBS.to_vec();
+        }
+        let mut columns = OF_HOURS.to_vec();
+        if self.budgeted {
+            columns.splice(1..1, OF_BUDGETS);
+        }
+        columns
+    }
+
+    /// Cells of a row, in the order of the columns; `shown` to people.
+    fn cells(&self, group: &Group, none: &str, shown: bool) -> Vec<String> {
+        if self.of_jobs { job_cells(group, none, shown) } else { hour_cells(group, none, shown, self.budgeted) }
+    }
+}
+
+/// A number that may not be known.
+fn optional(value: Option<f64>, shown: bool) -> String {
+    value.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, |value| hours(value, shown))
+}
+
+fn hours(value: f64, shown: bool) -> String {
+    if shown { format!("{value:.1}") } else { rounded(value).to_string() }
+}
+
+fn hour_cells(group: &Group, none: &str, shown: bool, budgeted: bool) -> Vec<String> {
+    let Group { name, quota, cost, account, allowance, .. } = group;
+    let optional = |value: Option<f64>| optional(value, shown);
     let share = |value: Option<Percent>| if shown { percent(value) } else { optional(value.map(|Percent(value)| value)) };
-    vec![
+    let mut cells = vec![
         name.clone().unwrap_or_else(|| none.to_owned()),
         quota.map_or_else(|| if shown { "-".to_owned() } else { String::new() }, |quota| quota.to_string()),
-        hours(account.waited),
-        hours(account.held),
+        hours(account.waited, shown),
+        hours(account.held, shown),
         optional(account.used()),
         optional(account.wasted()),
-        hours(account.unknown()),
+        hours(account.unknown(), shown),
         share(account.utilization()),
         if shown && account.parts.is_empty() { "-".to_owned() } else { optional(account.part_equivalent()) },
         share(account.covered()),
         optional(account.energy),
         optional(*cost),
         account.workloads.len().to_string(),
+    ];
+    if budgeted {
+        let (hours_left, cost_left) = group.left();
+        let allowance = allowance.unwrap_or_default();
+        cells.splice(1..1, [allowance.gpu_hours, hours_left, allowance.cost, cost_left].map(optional));
+    }
+    cells
+}
+
+fn job_cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
+    let jobs = &group.jobs;
+    let ratio = |value: Option<f64>| match value {
+        Some(value) if shown => format!("{value:.3}"),
+        Some(value) => format!("{value:.4}"),
+        None => optional(None, shown),
+    };
+    let wait = |part: f64| match jobs.wait(part) {
+        #[expect(clippy::cast_possible_truncation, reason = "a wait in seconds")]
+        Some(seconds) if shown => span(SignedDuration::from_secs(seconds as i64)),
+        other => optional(other, shown),
+    };
+    vec![
+        group.name.clone().unwrap_or_else(|| none.to_owned()),
+        ratio(jobs.effective_ratio()),
+        ratio(jobs.goodput()),
+        jobs.jobs.to_string(),
+        jobs.succeeded.to_string(),
+        jobs.interruptions.to_string(),
+        wait(0.5),
+        wait(0.9),
+        hours(jobs.waiting, shown),
+        hours(jobs.starting, shown),
+        hours(jobs.running, shown),
+        hours(jobs.lost, shown),
     ]
 }
 
 /// Formats it for people with the sum below; CSV has the groups alone.
 #[must_use]
 pub(crate) fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
-    let mut table = Table::new(COLUMNS);
+    let mut table = Table::new(report.columns());
     let shown = format != Format::Csv;
     let none = if shown { "(none)" } else { "" };
     for group in &report.groups {
-        table.row(cells(group, none, shown).into_iter().map(Into::into).collect());
+        table.row(report.cells(group, none, shown).into_iter().map(Into::into).collect());
     }
     if shown && report.groups.len() > 1 {
-        table.row(cells(&report.total, "total", shown).into_iter().map(Into::into).collect());
+        table.row(report.cells(&report.total, "total", shown).into_iter().map(Into::into).collect());
     }
     table.show(format, headers, look)
 }
@@ -161,11 +219,13 @@ pub(crate) fn markdown(report: &GpuHourReport<'_>) -> String {
     // Names come from the cluster: no control characters, and a bar would begin a new cell.
     let line = |cells: Vec<String>| cells.into_iter().map(|cell| clean(&cell).replace('|', "\\|")).collect::<Vec<_>>();
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header(COLUMNS.map(|column| column.title.to_lowercase()));
+    table
+        .load_preset(comfy_table::presets::ASCII_MARKDOWN)
+        .set_header(report.columns().iter().map(|column| column.title.to_lowercase()));
     for group in &report.groups {
-        table.add_row(line(cells(group, "(none)", true)));
+        table.add_row(line(report.cells(group, "(none)", true)));
     }
-    table.add_row(line(cells(&report.total, "**total**", true)));
+    table.add_row(line(report.cells(&report.total, "**total**", true)));
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
@@ -178,10 +238,20 @@ mod tests {
 
     #[test]
     fn markdown_shows_no_control_characters_and_keeps_its_cells() {
-        let group = |name: &str| Group { name: Some(name.to_owned()), quota: None, cost: None, account: GpuHours::default() };
+        let group = |name: &str| Group { name: Some(name.to_owned()), ..Group::default() };
         let at = Timestamp::UNIX_EPOCH;
         let groups = vec![group("a|b\u{1b}[31m")];
-        let report = GpuHourReport { by: "team", from: at, to: at, currency: None, groups, total: group("") };
+        let report = GpuHourReport {
+            by: "team",
+            from: at,
+            to: at,
+            currency: None,
+            groups,
+            total: group(""),
+            checkpoint: None,
+            budgeted: false,
+            of_jobs: false,
+        };
         let text = markdown(&report);
         assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
         assert!(text.lines().nth(2).unwrap().starts_with("| group"), "{text}");

@@ -19,6 +19,7 @@ mod past;
 #[path = "../runner/mod.rs"]
 mod runner;
 mod score;
+mod serving_history;
 mod starts;
 mod support;
 mod terms;

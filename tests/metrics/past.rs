@@ -289,6 +289,38 @@ pub fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
     run(command, "")
 }
 
+/// Adds up, scrape by scrape, how long each job waited, started and ran, weighted by its devices.
+fn what_jobs_did_with_their_time(report: &Value, pods: &[Pod]) {
+    let group = report["groups"].as_array().unwrap().iter().find(|group| group["group"] == "ml").unwrap();
+    let step = SCRAPE as f64 / 3600.0;
+    let (mut waiting, mut starting, mut running) = (0.0, 0.0, 0.0);
+    // Each pod of this namespace is a job of its own, and its object does not end before it does.
+    for pod in pods.iter().filter(|pod| pod.namespace == "ml") {
+        for at in (0..2 * HOUR).step_by(SCRAPE as usize).filter(|at| !quiet(*at) && pod.requests(*at)) {
+            let sum = match (pod.holds(at), pod.phase(at)) {
+                (false, _) => &mut waiting,
+                (true, "Pending") => &mut starting,
+                (true, _) => &mut running,
+            };
+            *sum += step * pod.gpus as f64;
+        }
+    }
+    let jobs = &group["jobs"];
+    near(&jobs["waiting_gpu_hours"], waiting);
+    near(&jobs["starting_gpu_hours"], starting);
+    near(&jobs["running_gpu_hours"], running);
+    near(&jobs["effective_training_time_ratio"], running / (waiting + starting + running));
+    near(&jobs["goodput"], running / (starting + running));
+    assert_eq!(
+        [&jobs["job_count"], &jobs["succeeded_count"], &jobs["still_waiting_count"], &jobs["interruption_count"]],
+        [&json!(4), &json!(1), &json!(1), &json!(0)]
+    );
+    // All were there when the look began, so nobody knows how long they had waited.
+    assert_eq!(jobs["queue_wait_p50_seconds"], Value::Null);
+    let services = report["groups"].as_array().unwrap().iter().find(|group| group["group"] == "inf").unwrap();
+    assert_eq!(services["jobs"], Value::Null, "a service has no end");
+}
+
 /// Compares what the README shows of a command with what is printed, but for names, numbers and the lengths of bars.
 fn readme_has_the_shape_of(command: &str, printed: &str) {
     let number = regex::Regex::new(r"[0-9]+(\.[0-9]+)?").unwrap();
@@ -594,6 +626,31 @@ fn hours_that_are_over_in_every_telling() {
     near(&web["cost"], web["held_gpu_hours"].as_f64().unwrap() * 2.0 + web["energy_kwh"].as_f64().unwrap() * 0.5);
     let wrong = crate::support::file("wrong-prices.yaml", "gpu_hours: 2\n");
     ask(&plain, &cache, &["report", "--prices", wrong.to_str().unwrap()]).exits(2).says("has no prices");
+    what_jobs_did_with_their_time(&account("namespace").json(), &pods);
+    let ettr = ask(&plain, &cache, &["report", "--ettr", "--from", &start, "--to", &end]).ok().says("without --checkpoint");
+    assert!(ettr.out.starts_with("GROUP ") && ettr.out.contains("GOODPUT"), "{}", ettr.out);
+    // Two keys at once, and what is left of what they may use.
+    let budget = cluster().folder().join("budget.yaml");
+    std::fs::write(
+        &budget,
+        "groups:\n  ml: {gpu_hours: 10}\n  idle: {gpu_hours: 5, cost: 3}\ndefault: {cost: 1}\ntotal: {gpu_hours: 9}\n",
+    )
+    .unwrap();
+    let (budget, priced) = (budget.to_str().unwrap(), prices.to_str().unwrap());
+    let budgeted = ["report", "--from", &start, "--to", &end, "--budget", budget, "-o", "json"];
+    ask(&plain, &cache, &budgeted).exits(2).says("the budget has costs, and nothing has a price").says("--prices FILE");
+    let left = ask(&plain, &cache, &[&budgeted[..], &["--prices", priced]].concat()).ok().json();
+    let of = |name: &str| left["groups"].as_array().unwrap().iter().find(|group| group["group"] == name).unwrap().clone();
+    near(&of("ml")["budget"]["gpu_hours_left"], 10.0 - of("ml")["held_gpu_hours"].as_f64().unwrap());
+    assert_eq!(of("ml")["budget"]["cost"], Value::Null);
+    near(&of("inf")["budget"]["cost_left"], 1.0 - of("inf")["cost"].as_f64().unwrap());
+    assert_eq!(of("idle")["budget"], json!({"gpu_hours": 5.0, "gpu_hours_left": 5.0, "cost": 3.0, "cost_left": 3.0}));
+    near(&left["total"]["budget"]["gpu_hours_left"], 9.0 - left["total"]["held_gpu_hours"].as_f64().unwrap());
+    let both =
+        ask(&plain, &cache, &["report", "--group", "namespace,team", "--from", &start, "--to", &end, "-o", "json"]).ok().json();
+    let names: Vec<&str> = both["groups"].as_array().unwrap().iter().filter_map(|group| group["group"].as_str()).collect();
+    assert_eq!(names, ["inf, web", "ml, (none)", "ml, research"]);
+    assert_eq!(both["groups"][2]["keys"], json!({"namespace": "ml", "team": "research"}));
     let markdown = ask(&plain, &cache, &["report", "--from", &start, "--to", &end, "-o", "markdown"]).ok().out;
     assert!(markdown.contains("| inf       |     - |") && markdown.contains("| **total** |"), "{markdown}");
 

@@ -1,32 +1,45 @@
 //! Arguments and help of `gpuctl report`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::value::Expected;
+use crate::cli::args::value::{Expected, duration};
 use crate::cli::candidates;
 
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
 /// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD times utilization: an hour at 40 % is 0.4.
-/// WASTED was measured and not used. UNKNOWN was not measured and counts as neither.
+/// WASTED was measured and not used. UNKNOWN was not measured and counts as neither. PARTS are MIG slices and shares, in GPU-hours
+/// by their fraction of a GPU, and COVERED is how much of all that was held is measured.
+///
+/// With --ettr it says what jobs did with their time instead: the effective training time ratio is the part of it, waiting included,
+/// in which they ran and kept what they learned.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report
   gpuctl report --by team --start 30d -o markdown
   gpuctl report --by label=project --start 2026-01-01 --end 2026-02-01 --prices prices.yaml -o csv
+  gpuctl report --group team,pool --budget budget.yaml --prices prices.yaml
+  gpuctl report --by user --ettr --checkpoint 30m
   gpuctl report --by namespace --explain
 
 prices.yaml:
   currency: EUR
   gpu_hour: 1.80
-  kwh: 0.25")]
+  kwh: 0.25
+
+budget.yaml, for the time of the report:
+  groups:
+    research: {gpu_hours: 5000, cost: 9000}
+  default: {gpu_hours: 500}
+  total: {cost: 20000}")]
 pub(crate) struct Report {
-    /// Group by namespace, team, user, pool, label=KEY or annotation=KEY
-    #[arg(long, value_name = "WHAT", default_value = "namespace", value_parser = by)]
-    pub by: GroupBy,
+    /// Group by namespace, team, user, pool, label=KEY or annotation=KEY; several with commas
+    #[arg(long, visible_alias = "group", value_name = "WHAT", default_value = "namespace", value_delimiter = ',', value_parser = by)]
+    pub by: Vec<GroupBy>,
     /// Start time: RFC 3339, Unix seconds, a span before now such as 7d, or yesterday
     #[arg(long, alias = "from", value_name = "TIME", default_value = "7d")]
     pub start: String,
@@ -36,6 +49,15 @@ pub(crate) struct Report {
     /// File with the prices of a GPU-hour and a kWh
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
+    /// File with what groups may use in this time, to show what is left of it
+    #[arg(long, value_name = "FILE")]
+    pub budget: Option<PathBuf>,
+    /// Show the effective training time ratio of jobs, goodput, waits and interruptions
+    #[arg(long)]
+    pub ettr: bool,
+    /// Time between two checkpoints of a job, of which an interruption loses half in the mean
+    #[arg(long, value_name = "SPAN", value_parser = duration)]
+    pub checkpoint: Option<Duration>,
     /// Print the PromQL behind the columns without running it
     #[arg(long)]
     pub explain: bool,

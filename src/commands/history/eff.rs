@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+use futures::future::try_join;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 
@@ -17,6 +18,7 @@ use crate::prometheus::Window;
 use crate::stats::allocations::{Allocation, AllocationHistory};
 use crate::stats::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
 use crate::stats::kube_state;
+use crate::stats::serving_hours::ServingHours;
 use crate::stats::top_owner::TopOwner;
 use crate::view::efficiency::{self as view, Efficiency};
 use crate::view::{Format, document};
@@ -47,20 +49,23 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let want = HistoryScope { memory: true, power: true, names: false };
     let one = async |(from, to): (UnixSeconds, UnixSeconds)| {
-        let looked = past.look(from, to, want).await?;
+        let looked = try_join(past.look(from, to, want), past.servers(from, to)).await?;
         bar.inc(1);
         Ok::<_, Error>(looked)
     };
     let mut looked = stream::iter(pieces).map(one).buffered(AT_ONCE).boxed_local();
     let (mut account, mut works, mut tops) = (GpuHours::default(), Works::new(), BTreeSet::<TopOwner>::new());
-    let (mut most, mut pods) = (0, BTreeSet::new());
+    let (mut most, mut pods, mut serving) = (0, BTreeSet::new(), None::<ServingHours>);
     let (mut wait, mut life, mut dropped) = (Wait::default(), None::<(i64, i64)>, 0);
     while let Some(found) = looked.next().await {
-        let (ledger, usage) = found?;
+        let ((ledger, usage), servers) = found?;
         let is_meant = |tenure: &Allocation| meant.is(&tenure.top);
         tops.extend(ledger.tenures.iter().filter(|tenure| is_meant(tenure)).map(|tenure| tenure.top.clone()));
         account.add(GpuHours::of(&ledger, &usage, is_meant));
         add_work(&mut works, &ledger, &usage, is_meant);
+        if let Some(own) = servers.hours(&ledger, is_meant) {
+            serving.get_or_insert_with(ServingHours::default).add(own);
+        }
         wait.add(&ledger, is_meant);
         life = spanned(life, &ledger, is_meant);
         dropped += usage.dropped;
@@ -89,7 +94,8 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         from: life.map(|(from, _)| at(from)),
         to: life.map(|(_, to)| at(to)),
         wait_seconds: wait.seconds,
-        advice: advice(&works, spread, limit),
+        advice: advice(&works, spread, limit, serving),
+        serving,
         account,
         works,
         dropped,

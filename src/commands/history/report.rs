@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
+use futures::future::try_join;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::cli::history::report::{GroupBy, Report, ReportFormat, ReportSortKey};
 use crate::cluster::Connection;
@@ -12,13 +13,17 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::files;
 use crate::model::UnixSeconds;
+use crate::model::prices::{Budget, Prices};
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces};
 use crate::observe::hourly::NONE_SERVED;
 use crate::observe::times;
 use crate::stats::allocations::Allocation;
 use crate::stats::gpu_hours::GpuHours;
+use crate::stats::job_time::{JobSum, JobTimes};
+use crate::stats::serving_hours::{self, ServingHours};
 use crate::stats::{kube_state, query};
 use crate::view::report::{self as view, GpuHourReport as Answer, Group};
+use crate::view::report_document::ReportDocument;
 use crate::view::{Format, document};
 
 impl GroupBy {
@@ -47,18 +52,6 @@ impl GroupBy {
     }
 }
 
-/// What things cost.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Prices {
-    #[serde(default)]
-    currency: String,
-    #[serde(default)]
-    gpu_hour: f64,
-    #[serde(default)]
-    kwh: f64,
-}
-
 /// Seconds that are read at a time.
 pub(crate) const HOUR: i64 = 3600;
 
@@ -77,63 +70,50 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         context.terminal.print(&explained())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let prices = args.prices.as_deref().map(read).transpose()?;
+    let prices =
+        args.prices.as_deref().map(|path| read(path, "prices", Prices::problem, "currency, gpu_hour and kwh")).transpose()?;
+    let keys = "groups, default and total, each with gpu_hours and cost";
+    let budget = args.budget.as_deref().map(|path| read(path, "a budget", Budget::problem, keys)).transpose()?;
+    if budget.as_ref().is_some_and(Budget::has_costs) && prices.is_none() {
+        return Err(Error::usage("the budget has costs, and nothing has a price").hint("--prices FILE"));
+    }
     let now = context.now();
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection, start).await?;
-    let pieces = pieces(start, end);
-    let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let want = HistoryScope { power: true, names: args.by != GroupBy::Namespace, ..HistoryScope::default() };
-    let key = args.by.written_key();
-    let one = async |(from, to): (UnixSeconds, UnixSeconds)| {
-        let (ledger, usage) = past.look(from, to, want).await?;
-        bar.inc(1);
-        let ours = |tenure: &Allocation| context.access.namespace.as_ref().is_none_or(|own| *own == tenure.pod.0);
-        let names: BTreeSet<Option<String>> =
-            ledger.tenures.iter().filter(|tenure| ours(tenure)).map(|tenure| args.by.of(tenure, &key)).collect();
-        let of = |name: Option<String>| {
-            let account = GpuHours::of(&ledger, &usage, |tenure| ours(tenure) && args.by.of(tenure, &key) == name);
-            (name, account)
-        };
-        Ok::<_, Error>((names.into_iter().map(of).collect::<Vec<_>>(), ledger.looks() > 0))
-    };
-    let found: Result<Vec<_>, Error> = stream::iter(pieces).map(one).buffered(AT_ONCE).try_collect().await;
-    bar.finish_and_clear();
-    let found = found?;
-    let quotas = match args.by {
-        GroupBy::Namespace => quotas(&past, end).await?,
-        _ => BTreeMap::new(),
-    };
+    let Gathered { mut groups, hours, without_data } = gather(args, &past, pieces(start, end), context).await?;
+    let by_namespace = args.by == [GroupBy::Namespace];
+    let quotas = if by_namespace { quotas(&past, end).await? } else { BTreeMap::new() };
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let mut groups: BTreeMap<Option<String>, GpuHours> = BTreeMap::new();
-    let (mut known, mut hours) = (0, 0);
-    for one in found {
-        let (accounts, looked) = one;
-        (known, hours) = (known + usize::from(looked), hours + 1);
-        accounts.into_iter().for_each(|(name, account)| groups.entry(name).or_default().add(account));
-    }
-    if args.by != GroupBy::Namespace && !groups.is_empty() && groups.keys().all(Option::is_none) {
+    if !args.by.contains(&GroupBy::Namespace) && !groups.is_empty() && groups.keys().all(|keys| keys.iter().all(Option::is_none))
+    {
         context.terminal.warn(NONE_SERVED);
     }
-    if known < hours {
-        context.terminal.warn(&format!(
-            "{} of {hours} hours have no kube-state-metrics data and are excluded from the totals",
-            hours - known
-        ));
+    if without_data > 0 {
+        context
+            .terminal
+            .warn(&format!("{without_data} of {hours} hours have no kube-state-metrics data and are excluded from the totals"));
     }
-    let cost = |account: &GpuHours| {
-        let prices = prices.as_ref()?;
-        // What was drawn and not measured has no price.
-        let energy = if prices.kwh > 0.0 && account.held > 0.0 { account.energy? } else { 0.0 };
-        Some((account.held + account.part_equivalent()?) * prices.gpu_hour + energy * prices.kwh)
-    };
-    let group = |(name, account): (Option<String>, GpuHours)| Group {
-        quota: name.as_ref().and_then(|name| quotas.get(name)).copied(),
-        cost: cost(&account),
-        name,
-        account,
+    // Who has a budget is in the report, whether it used any of it or not.
+    for name in budget.iter().flat_map(|budget| budget.groups.keys()).filter(|_| args.by.len() == 1) {
+        groups.entry(vec![Some(name.clone())]).or_default();
+    }
+    // What was drawn and not measured has no price, and neither has a part of a device of unknown fraction.
+    let cost = |account: &GpuHours| prices.as_ref()?.cost(account.held + account.part_equivalent()?, account.energy);
+    let words: Vec<&str> = args.by.iter().map(GroupBy::word).collect();
+    let group = |(keys, of): (GroupKeys, OfGroup)| {
+        let name = view::joined(&keys);
+        Group {
+            quota: name.as_ref().and_then(|name| quotas.get(name)).copied(),
+            cost: cost(&of.account),
+            allowance: budget.as_ref().and_then(|budget| budget.of(name.as_deref())),
+            keys: words.iter().map(|word| (*word).to_owned()).zip(keys).collect(),
+            name,
+            account: of.account,
+            jobs: of.jobs,
+            serving: of.serving,
+        }
     };
     let currency = prices.as_ref().map(|prices| prices.currency.clone());
     let mut groups: Vec<Group> = groups.into_iter().map(group).collect();
@@ -144,11 +124,23 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
             groups.sort_by(|a, b| b.account.wasted().unwrap_or(-1.0).total_cmp(&a.account.wasted().unwrap_or(-1.0)));
         }
     }
-    let mut all = GpuHours::default();
-    groups.iter().for_each(|group| all.add(group.account.clone()));
-    let total = Group { name: None, quota: None, cost: cost(&all), account: all };
-    let answer = Answer { by: args.by.word(), from: start.timestamp(), to: end.timestamp(), currency, groups, total };
-    let text = document(format, &view::ReportDocument::from(&answer)).unwrap_or_else(|| match args.output {
+    let mut total = Group::default();
+    groups.iter().for_each(|group| total.add(group));
+    total.cost = cost(&total.account);
+    total.allowance = budget.as_ref().and_then(|budget| budget.total);
+    let by = words.join(",");
+    let answer = Answer {
+        by: &by,
+        from: start.timestamp(),
+        to: end.timestamp(),
+        currency,
+        groups,
+        total,
+        checkpoint: args.checkpoint.map(|span| span.as_secs_f64()),
+        budgeted: budget.is_some(),
+        of_jobs: args.ettr,
+    };
+    let text = document(format, &ReportDocument::from(&answer)).unwrap_or_else(|| match args.output {
         ReportFormat::Markdown => view::markdown(&answer),
         _ => view::table(&answer, format, !args.no_headers, context.terminal.look()),
     });
@@ -156,16 +148,93 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     if answer.groups.is_empty() {
         context.terminal.note("no GPU was requested in this time");
     }
+    if args.ettr && args.checkpoint.is_none() {
+        context.terminal.note("what interruptions lost is not counted without --checkpoint, the time between two checkpoints");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &std::path::Path) -> Result<Prices, Error> {
+/// Values of a group, in the order of what is grouped by.
+type GroupKeys = Vec<Option<String>>;
+
+/// What a group did.
+#[derive(Default)]
+struct OfGroup {
+    account: GpuHours,
+    jobs: JobSum,
+    serving: Option<ServingHours>,
+}
+
+/// All groups, and how many hours were looked at.
+struct Gathered {
+    groups: BTreeMap<GroupKeys, OfGroup>,
+    hours: u64,
+    without_data: u64,
+}
+
+/// Adds up what each group did, hour by hour.
+async fn gather(
+    args: &Report,
+    past: &ClusterHistory<'_>,
+    pieces: Vec<(UnixSeconds, UnixSeconds)>,
+    context: &Context,
+) -> Result<Gathered, Error> {
+    let names = args.by.iter().any(|by| *by != GroupBy::Namespace);
+    let want = HistoryScope { power: true, names, ..HistoryScope::default() };
+    let written: Vec<(&GroupBy, String)> = args.by.iter().map(|by| (by, by.written_key())).collect();
+    let ours = |tenure: &Allocation| context.access.namespace.as_ref().is_none_or(|own| *own == tenure.pod.0);
+    let keys = |tenure: &Allocation| -> GroupKeys { written.iter().map(|(by, key)| by.of(tenure, key)).collect() };
+    let bar = context.terminal.progress(pieces.len() as u64, "hours");
+    let one = async |(from, to): (UnixSeconds, UnixSeconds)| {
+        let ((ledger, usage), servers) = try_join(past.look(from, to, want), past.servers(from, to)).await?;
+        bar.inc(1);
+        let found: BTreeSet<GroupKeys> = ledger.tenures.iter().filter(|tenure| ours(tenure)).map(&keys).collect();
+        let of = |group: GroupKeys| {
+            let is_in = |tenure: &Allocation| ours(tenure) && keys(tenure) == group;
+            let of = (GpuHours::of(&ledger, &usage, is_in), servers.hours(&ledger, is_in));
+            (group, of)
+        };
+        let accounts: Vec<_> = found.into_iter().map(of).collect();
+        Ok::<_, Error>((accounts, ledger))
+    };
+    let mut read = stream::iter(pieces).map(one).buffered(AT_ONCE).boxed_local();
+    let mut gathered = Gathered { groups: BTreeMap::new(), hours: 0, without_data: 0 };
+    let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
+    while let Some((accounts, ledger)) = read.try_next().await? {
+        gathered.hours += 1;
+        gathered.without_data += u64::from(ledger.looks() == 0);
+        for (group, (account, serving)) in accounts {
+            let of = gathered.groups.entry(group).or_default();
+            of.account.add(account);
+            if let Some(serving) = serving {
+                of.serving.get_or_insert_default().add(serving);
+            }
+        }
+        jobs.add(&ledger, |tenure| ours(tenure).then(|| keys(tenure)));
+    }
+    drop(read);
+    bar.finish_and_clear();
+    for (group, sum) in jobs.sums() {
+        gathered.groups.entry(group).or_default().jobs = sum;
+    }
+    Ok(gathered)
+}
+
+/// Reads a file of `what`, whose keys are named where it is none.
+fn read<T: DeserializeOwned>(
+    path: &std::path::Path,
+    what: &str,
+    problem: impl Fn(&T) -> Option<&'static str>,
+    keys: &str,
+) -> Result<T, Error> {
     let text = files::text_of(path).map_err(Error::usage)?;
-    let prices: Prices = serde_saphyr::from_str(&text).map_err(|error| {
-        Error::usage(format!("{} has no prices", path.display())).cause(error.to_string()).hint("currency, gpu_hour and kwh")
+    let found: T = serde_saphyr::from_str(&text).map_err(|error| {
+        Error::usage(format!("{} has no {}", path.display(), what.trim_start_matches("a "))).cause(error.to_string()).hint(keys)
     })?;
-    let fine = |price: f64| price.is_finite() && price >= 0.0;
-    if fine(prices.gpu_hour) && fine(prices.kwh) { Ok(prices) } else { Err(Error::usage("prices cannot be negative")) }
+    match problem(&found) {
+        Some(problem) => Err(Error::usage(problem)),
+        None => Ok(found),
+    }
 }
 
 /// Devices that namespaces may request, at the end.
@@ -185,6 +254,7 @@ fn explained() -> String {
         ("parts", query::claimed(hour)),
         ("quota", kube_state::quotas()),
         ("used, wasted, unknown", query::samples(&[crate::stats::dialect::Quantity::Utilization], hour)),
+        ("tokens, idle servers", serving_hours::query(hour)),
         ("energy", query::samples(&[crate::stats::dialect::Quantity::Power], hour)),
     ];
     columns.iter().map(|(column, query)| format!("# {column}: at the end of every hour\n{query}\n")).collect()

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{at_widths, now};
+use crate::model::prices::Allowance;
 use crate::model::units::UnitValue;
 use crate::model::{GpuCount, Point, Series};
 use crate::stats::allocations::{Allocation, AllocationHistory, Stretch};
 use crate::stats::gpu_hours::GpuHours;
 use crate::stats::hourly::{OfWorkload, Sum, Summary};
+use crate::stats::job_time::JobSum;
 use crate::stats::top_owner::TopOwner;
 use crate::stats::usage::{NodeNames, Usage};
 use crate::view::hourly::{self, Hour, HourlyRow, RowKind};
@@ -65,6 +67,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         gpus: GpuCount(gpus),
         part: None,
         requested: vec![true; 60],
+        running: vec![held; 60],
         held: vec![held; 60],
         phase: Some((59, if held { "Running" } else { "Pending" }.to_owned())),
         labels: None,
@@ -118,16 +121,36 @@ fn reports_fit() {
         quota: name.map(|_| 32.0),
         cost: Some(account.held * 2.5),
         account: account.clone(),
+        ..Group::default()
     };
     let end = now();
-    let report = GpuHourReport {
+    let mut report = GpuHourReport {
         by: "namespace",
         from: Timestamp::from_second(end.as_second() - 3600).unwrap(),
         to: end,
         currency: Some("EUR".to_owned()),
         groups: vec![group(Some("ml-research")), group(Some("a-team-with-a-rather-long-name"))],
         total: group(None),
+        checkpoint: None,
+        budgeted: false,
+        of_jobs: false,
     };
     let markdown = format!("── markdown\n{}", report::markdown(&report));
     insta::assert_snapshot!(at_widths(|format, style| report::table(&report, format, true, style)) + &markdown);
+    report.budgeted = true;
+    report.groups[0].allowance = Some(Allowance { gpu_hours: Some(100.0), cost: Some(5.0) });
+    insta::assert_snapshot!("budgets_fit", at_widths(|format, style| report::table(&report, format, true, style)));
+    report.of_jobs = true;
+    report.groups[0].jobs = JobSum {
+        jobs: 12,
+        succeeded: 9,
+        interruptions: 3,
+        waiting: 20.5,
+        starting: 1.25,
+        running: 80.0,
+        lost: 4.0,
+        waits: vec![30.0, 95.0, 4000.0],
+        still_waiting: 1,
+    };
+    insta::assert_snapshot!("job_times_fit", at_widths(|format, style| report::table(&report, format, true, style)));
 }
