@@ -17,10 +17,34 @@ use serde_json::{Value, json};
 struct Load {
     utilization: f64,
     used_mib: u64,
+    device: Device,
+    /// Requests that wait at each pod.
+    waiting: u32,
+}
+
+/// What a pod has, and who tells of it.
+#[derive(Clone, Copy, PartialEq)]
+enum Device {
+    Nvidia,
+    /// An instance, whose utilization is that of its engine.
+    Mig,
+    /// Of another exporter.
+    Amd,
+}
+
+fn load(utilization: f64, used_mib: u64) -> Load {
+    Load { utilization, used_mib, device: Device::Nvidia, waiting: 0 }
+}
+
+/// Exporters of NVIDIA's and of AMD's devices, and what servers tell of their requests.
+struct Exporters {
+    nvidia: Exporter,
+    amd: Exporter,
+    servers: Exporter,
 }
 
 /// Gives each pod one device with this load; beside each stands one that reports nonsense.
-fn set(exporter: &Exporter, pods: &[String], load: Load) {
+fn set(exporters: &Exporters, pods: &[String], load: Load) {
     let gpu = |(index, pod): (u32, &String)| Gpu {
         node: "gpu-1".to_owned(),
         index,
@@ -30,12 +54,18 @@ fn set(exporter: &Exporter, pods: &[String], load: Load) {
         utilization: load.utilization,
         used_mib: load.used_mib,
         free_mib: 24_000 - load.used_mib,
+        instance: (load.device == Device::Mig).then(|| ("1g.10gb".to_owned(), index + 1)),
         ..Gpu::default()
     };
-    exporter.change(|fleet| {
-        fleet.garbage = true;
-        fleet.gpus = (0..).zip(pods).map(gpu).collect();
-    });
+    let gpus: Vec<Gpu> = (0..).zip(pods).map(gpu).collect();
+    let (nvidia, amd) = if load.device == Device::Amd { (Vec::new(), gpus) } else { (gpus, Vec::new()) };
+    for (exporter, gpus) in [(&exporters.nvidia, nvidia), (&exporters.amd, amd)] {
+        exporter.change(|fleet| (fleet.garbage, fleet.gpus) = (true, gpus));
+    }
+    let queue = |pod: &String| {
+        format!("vllm:num_requests_waiting{{namespace=\"scale\",pod=\"{pod}\",model_name=\"m\"}} {}\n", load.waiting)
+    };
+    exporters.servers.change(|fleet| fleet.extra = pods.iter().map(queue).collect());
 }
 
 fn service(name: &str, target: &str) -> String {
@@ -53,9 +83,10 @@ autoscaling: {{minReplicas: 1, maxReplicas: 4, {target}}}
 
 #[test]
 fn replicas_follow_what_the_gpus_do() {
-    let exporter = Exporter::start().unwrap();
+    let start = || Exporter::start().unwrap();
+    let exporters = Exporters { nvidia: start(), amd: start(), servers: start() };
     // The adapter offers a metric once a pod has had it.
-    set(&exporter, &["earlier".to_owned()], Load { utilization: 50.0, used_mib: 6000 });
+    set(&exporters, &["earlier".to_owned()], load(50.0, 6000));
     let printed = Command::new(env!("CARGO_BIN_EXE_gpuctl")).args(["doctor", "--adapter-rules"]).output().unwrap();
     assert!(printed.status.success());
     let rules = std::env::temp_dir().join(format!("gpuctl-rules-{}.yaml", std::process::id()));
@@ -63,7 +94,13 @@ fn replicas_follow_what_the_gpus_do() {
     let options = Options {
         with_adapter: true,
         adapter_rules: Some(rules.clone()),
-        exporters: vec![exporter.address()],
+        exporters: vec![exporters.nvidia.address()],
+        scrapes: vec![
+            json!({"job_name": "amd", "metrics_path": "/metrics/amd", "static_configs": [{"targets": [exporters.amd.address()],
+                "labels": {"namespace": "kube-amd-gpu", "pod": "exporter", "container": "exporter"}}]}),
+            // Servers are scraped as pods: the labels are theirs.
+            json!({"job_name": "servers", "honor_labels": true, "static_configs": [{"targets": [exporters.servers.address()]}]}),
+        ],
         ..Options::default()
     };
     let cluster = Cluster::start(&options).unwrap_or_else(|error| panic!("{error:#}"));
@@ -76,7 +113,7 @@ fn replicas_follow_what_the_gpus_do() {
     loop {
         let list: Value = serde_json::from_str(&admin.run(&["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1"])).unwrap();
         let has = |name: &str| list["resources"].as_array().into_iter().flatten().any(|one| one["name"] == name);
-        if has("pods/gpu_utilization") && has("pods/gpu_memory_utilization") {
+        if ["pods/gpu_utilization", "pods/gpu_memory_utilization", "pods/inference_queue_length"].into_iter().all(has) {
             break;
         }
         assert!(Instant::now() < end, "the adapter never served them: {list:#}");
@@ -107,7 +144,7 @@ fn replicas_follow_what_the_gpus_do() {
             let job: Value = serde_json::from_str(&out).unwrap();
             let pods = job["pods"].as_array().unwrap();
             let names: Vec<String> = pods.iter().map(|pod| pod["name"].as_str().unwrap().to_owned()).collect();
-            set(&exporter, &names, load);
+            set(&exporters, &names, load);
             let ready = pods.iter().filter(|pod| pod["ready"] == true).count() as u64;
             if ready == replicas && pods.len() as u64 == replicas && job["resources"]["nodeCount"] == replicas {
                 return job;
@@ -118,19 +155,41 @@ fn replicas_follow_what_the_gpus_do() {
     };
     let (_, err) = gpuctl(&["create", "-f", "-"], &service("busy", "targetGPUUtilization: 70"));
     assert_eq!(err, "", "nothing to warn of: the metric is served");
-    let job = until("busy", Load { utilization: 95.0, used_mib: 6000 }, 4);
+    let job = until("busy", load(95.0, 6000), 4);
     assert_eq!(job["autoscaling"]["metrics"][0]["metric"], "gpu_utilization");
     assert_eq!(job["autoscaling"]["metrics"][0]["currentPercent"], 95.0, "the mean of the devices that tell the truth: {job:#}");
-    let job = until("busy", Load { utilization: 5.0, used_mib: 6000 }, 1);
+    let job = until("busy", load(5.0, 6000), 1);
     assert_eq!((&job["status"], &job["resources"]["gpuTotal"]), (&json!("running"), &json!(1)));
     gpuctl(&["delete", "job", "busy"], "");
 
     // Memory alone: devices that compute nothing and are full.
     let (_, err) = gpuctl(&["create", "-f", "-"], &service("full", "targetMemoryUtilization: 80"));
     assert_eq!(err, "");
-    let job = until("full", Load { utilization: 0.0, used_mib: 22_800 }, 4);
+    let job = until("full", load(0.0, 22_800), 4);
     assert_eq!(job["autoscaling"]["metrics"][0]["metric"], "gpu_memory_utilization");
     // 22,800 of 24,000 MiB.
     assert_eq!(job["autoscaling"]["metrics"][0]["currentPercent"], 95.0);
-    until("full", Load { utilization: 0.0, used_mib: 2400 }, 1);
+    until("full", load(0.0, 2400), 1);
+    gpuctl(&["delete", "job", "full"], "");
+
+    // MIG instances and AMD's devices by the same name.
+    for (name, device) in [("sliced", Device::Mig), ("amd", Device::Amd)] {
+        gpuctl(&["create", "-f", "-"], &service(name, "targetGPUUtilization: 70"));
+        let job = until(name, Load { device, ..load(90.0, 6000) }, 4);
+        assert_eq!(job["autoscaling"]["metrics"][0]["currentPercent"], 90.0, "{job:#}");
+        until(name, Load { device, ..load(5.0, 6000) }, 1);
+        gpuctl(&["delete", "job", name], "");
+    }
+
+    // Requests that wait, whatever the devices do.
+    let (_, err) = gpuctl(&["create", "-f", "-"], &service("queued", "targetQueueLength: 4"));
+    assert_eq!(err, "");
+    let job = until("queued", Load { waiting: 12, ..load(10.0, 6000) }, 4);
+    let metric = &job["autoscaling"]["metrics"][0];
+    assert_eq!(
+        (&metric["metric"], &metric["current"], &metric["target"]),
+        (&json!("inference_queue_length"), &json!(12.0), &json!(4.0))
+    );
+    assert_eq!(metric["currentPercent"], Value::Null, "requests are no percent");
+    until("queued", Load { waiting: 0, ..load(10.0, 6000) }, 1);
 }

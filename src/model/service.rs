@@ -28,11 +28,22 @@ pub(crate) struct Autoscaler {
     pub problem: Option<String>,
 }
 
-/// One figure that it follows, in percent.
+/// The name under which adapters serve the requests that wait at a pod.
+pub(crate) const QUEUE_LENGTH: &str = "inference_queue_length";
+
+/// One figure that it follows: percent, but for requests that wait.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scaling {
     pub metric: String,
     /// `None` while nobody serves it.
     pub current: Option<f64>,
     pub target: Option<f64>,
+}
+
+impl Scaling {
+    /// Returns true for percent, false for a number of requests.
+    #[must_use]
+    pub(crate) fn is_percent(&self) -> bool {
+        self.metric != QUEUE_LENGTH && !self.metric.contains("num_requests_waiting")
+    }
 }

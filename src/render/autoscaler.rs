@@ -10,6 +10,7 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use crate::model::service::QUEUE_LENGTH;
 use crate::spec::{Autoscaling, JobDocument};
 
 use super::labels::metadata;
@@ -20,6 +21,8 @@ use super::{Object, Served, Target, groups};
 const UTILIZATION: [&str; 4] = ["gpu_utilization", "DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization", "DCGM_FI_DEV_GPU_UTIL_AVG"];
 /// The same for the used part of GPU memory. (`DCGM_FI_DEV_MEM_COPY_UTIL` is the memory's bandwidth.)
 const MEMORY: [&str; 1] = ["gpu_memory_utilization"];
+/// The same for requests that wait at a pod; ours first.
+const QUEUE: [&str; 3] = [QUEUE_LENGTH, "vllm:num_requests_waiting", "vllm_num_requests_waiting"];
 
 /// Programs that take most of the GPU's memory when they start, whatever the load.
 const PREALLOCATING: [&str; 6] = ["vllm", "sglang", "tensorrt_llm", "trtllm", "lmdeploy", "text-generation-launcher"];
@@ -33,11 +36,16 @@ pub(super) fn autoscaler(
     warnings: &mut Vec<String>,
 ) -> Object {
     let (mut metrics, mut missing) = (Vec::new(), Vec::new());
-    for (percent, names) in [(autoscaling.gpu_utilization, &UTILIZATION[..]), (autoscaling.memory_utilization, &MEMORY[..])] {
-        let Some(percent) = percent else { continue };
+    let targets = [
+        (autoscaling.gpu_utilization, &UTILIZATION[..]),
+        (autoscaling.memory_utilization, &MEMORY[..]),
+        (autoscaling.queue_length, &QUEUE[..]),
+    ];
+    for (aim, names) in targets {
+        let Some(aim) = aim else { continue };
         let name = target.served.as_ref().map_or(Ok(names[0]), |served| served_name(names, served));
         missing.extend(name.err());
-        metrics.push(of_pods(name.unwrap_or(names[0]), percent));
+        metrics.push(of_pods(name.unwrap_or(names[0]), aim));
     }
     if let Some(served) = target.served.as_ref().filter(|_| !missing.is_empty()) {
         warnings.push(unserved(&missing, served));
@@ -51,7 +59,7 @@ pub(super) fn autoscaler(
     }
     if autoscaling.memory_utilization.is_some() && preallocates(job) {
         let message = "targetMemoryUtilization: this server takes its GPU memory at once, whatever the load; the autoscaler \
-                       would see it full and go to maxReplicas (use targetGPUUtilization alone)";
+                       would see it full and go to maxReplicas (use targetGPUUtilization or targetQueueLength)";
         warnings.push(message.to_owned());
     }
     let (api, kind) = if spans_nodes(job) { (groups::API, "LeaderWorkerSet") } else { ("apps/v1", "Deployment") };
@@ -102,14 +110,14 @@ fn unserved(missing: &[&str], served: &Served) -> String {
     )
 }
 
-fn of_pods(name: &str, percent: u32) -> MetricSpec {
+fn of_pods(name: &str, aim: u32) -> MetricSpec {
     MetricSpec {
         type_: "Pods".to_owned(),
         pods: Some(PodsMetricSource {
             metric: MetricIdentifier { name: name.to_owned(), selector: None },
             target: MetricTarget {
                 type_: "AverageValue".to_owned(),
-                average_value: Some(Quantity(percent.to_string())),
+                average_value: Some(Quantity(aim.to_string())),
                 ..MetricTarget::default()
             },
         }),

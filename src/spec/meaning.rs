@@ -134,7 +134,7 @@ pub(super) fn memory_target(job: &JobDocument) -> Option<Finding> {
     let greedy =
         ["vllm", "sglang", "text-generation-inference", "tensorrt_llm", "lmdeploy"].iter().find(|name| all.contains(**name))?;
     let message = format!("{greedy} takes nearly all GPU memory at once, so `targetMemoryUtilization` never falls");
-    Some(finding("autoscaling.targetMemoryUtilization", message, "scale on `targetGPUUtilization`"))
+    Some(finding("autoscaling.targetMemoryUtilization", message, "scale on `targetGPUUtilization` or `targetQueueLength`"))
 }
 
 pub(super) fn health_check(job: &JobDocument) -> Option<Finding> {

@@ -220,6 +220,12 @@ pub(super) const AUTOSCALING: &[Field] = &[
         "Percent of the requested CPU that is aimed at.",
         "60",
     ),
+    field(
+        &["targetQueueLength", "target_queue_length"],
+        Whole(1, 10_000),
+        "Requests that wait at each pod of an inference server (vLLM, SGLang, text-generation-inference) that is aimed at.",
+        "4",
+    ),
     field(&["scaleUpDelay", "scale_up_delay"], ShortDuration, "Time that load must last before pods are added.", "1m"),
     field(&["scaleDownDelay", "scale_down_delay"], ShortDuration, "Time that quiet must last before pods are taken away.", "5m"),
 ];

@@ -373,7 +373,8 @@ fn job_rules(kind: &str) -> Vec<Value> {
         let gpu = target("targetGPUUtilization");
         let memory = target("targetMemoryUtilization");
         let cpu = target("targetCPUUtilization");
-        let whole = json!({"allOf": [target("maxReplicas"), {"anyOf": [gpu, memory, cpu]}]});
+        let queue = target("targetQueueLength");
+        let whole = json!({"allOf": [target("maxReplicas"), {"anyOf": [gpu, memory, cpu, queue]}]});
         rules.push(json!({"if": below("autoscaling", &on), "then": below("autoscaling", &whole)}));
         let on_gpus = below("autoscaling", &json!({"allOf": [on, {"anyOf": [gpu, memory]}]}));
         rules.push(json!({"if": on_gpus, "then": below("resources", &some_gpu)}));

@@ -95,6 +95,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
     let gpu = number(reader, "targetGPUUtilization", 1..=100);
     let memory = number(reader, "targetMemoryUtilization", 1..=100);
     let cpu = number(reader, "targetCPUUtilization", 1..=100);
+    let queue = number(reader, "targetQueueLength", 1..=10_000);
     let mut delay = |reader: &mut Reader, name: &'static str| {
         let node = fields.take(reader, name)?;
         let delay = reader.duration(node, name)?;
@@ -120,8 +121,8 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
             .push(Problem::error(at, format!("minReplicas {min} is more than maxReplicas {max}"), "").of("replica-range"));
         return None;
     }
-    if enabled && gpu.is_none() && memory.is_none() && cpu.is_none() {
-        let note = "set targetGPUUtilization, targetMemoryUtilization or targetCPUUtilization";
+    if enabled && gpu.or(memory).or(cpu).or(queue).is_none() {
+        let note = "set targetGPUUtilization, targetMemoryUtilization, targetCPUUtilization or targetQueueLength";
         reader.problems.push(Problem::error(at, "autoscaling has no target", note));
         return None;
     }
@@ -132,6 +133,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         gpu_utilization: gpu,
         memory_utilization: memory,
         cpu_utilization: cpu,
+        queue_length: queue,
         scale_up_delay: up,
         scale_down_delay: down,
     })

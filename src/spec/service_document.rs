@@ -69,6 +69,8 @@ pub struct Autoscaling {
     pub memory_utilization: Option<u32>,
     /// Target in percent of the request.
     pub cpu_utilization: Option<u32>,
+    /// Requests that wait at each pod.
+    pub queue_length: Option<u32>,
     /// Stabilization window upwards.
     pub scale_up_delay: Option<Duration>,
     /// Stabilization window downwards.

@@ -149,6 +149,10 @@ struct AutoscalingDocument<'a> {
 #[serde(rename_all = "camelCase")]
 struct ScalingDocument<'a> {
     metric: &'a str,
+    /// In the unit of the metric: percent, or requests.
+    current: Option<f64>,
+    target: Option<f64>,
+    /// The same where it is percent.
     current_percent: Option<f64>,
     target_percent: Option<f64>,
 }
@@ -244,8 +248,10 @@ fn autoscaling(autoscaler: &Autoscaler) -> AutoscalingDocument<'_> {
             .iter()
             .map(|scaling| ScalingDocument {
                 metric: &scaling.metric,
-                current_percent: scaling.current,
-                target_percent: scaling.target,
+                current: scaling.current,
+                target: scaling.target,
+                current_percent: scaling.current.filter(|_| scaling.is_percent()),
+                target_percent: scaling.target.filter(|_| scaling.is_percent()),
             })
             .collect(),
         problem: autoscaler.problem.as_deref(),
@@ -351,10 +357,11 @@ pub(crate) fn text(description: &Description, look: TextStyle, now: Timestamp) -
 
 /// Formats as `1 to 10 replicas; gpu_utilization 45% of 70%`.
 fn autoscaler_text(autoscaler: &Autoscaler) -> String {
-    let percent = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}%"));
     let mut text = format!("{} to {} replicas", autoscaler.min_replicas, autoscaler.max_replicas);
     for scaling in &autoscaler.metrics {
-        text.push_str(&format!("; {} {} of {}", clean(&scaling.metric), percent(scaling.current), percent(scaling.target)));
+        let unit = if scaling.is_percent() { "%" } else { "" };
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}{unit}"));
+        text.push_str(&format!("; {} {} of {}", clean(&scaling.metric), figure(scaling.current), figure(scaling.target)));
     }
     if let Some(problem) = &autoscaler.problem {
         text.push_str(&format!("; does not scale: {}", clean(problem)));

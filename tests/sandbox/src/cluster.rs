@@ -47,6 +47,8 @@ pub struct Options {
     pub with_stores: bool,
     /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
     pub exporters: Vec<String>,
+    /// Further scrape configurations of Prometheus.
+    pub scrapes: Vec<Value>,
 }
 
 /// A running cluster; it ends when this value is dropped or the process dies.
@@ -168,7 +170,7 @@ impl Cluster {
             group,
             running: Mutex::new(HashMap::new()),
         };
-        cluster.write_files(&options.exporters)?;
+        cluster.write_files(&options.exporters, &options.scrapes)?;
         egress::serve(&cluster.folder.join("egress.sock"), cluster.roads.clone())?;
         cluster.start_control_plane()?;
         cluster.start_nodes()?;
@@ -410,7 +412,7 @@ impl Cluster {
         self.folder.join(name).display().to_string()
     }
 
-    fn write_files(&self, exporters: &[String]) -> Result<()> {
+    fn write_files(&self, exporters: &[String], more: &[Value]) -> Result<()> {
         certificates::write(&self.folder)?;
         let tokens: String = Persona::ALL
             .iter()
@@ -442,20 +444,16 @@ impl Cluster {
             .to_string(),
         )?;
         self.write("pods.yaml", include_str!("../config/pods.yaml"))?;
-        self.write(
-            "prometheus.yml",
-            &json!({
-                "global": {"scrape_interval": "1s", "evaluation_interval": "5s"},
-                "scrape_configs": [
-                    {"job_name": "kube-state-metrics", "honor_labels": true,
-                     "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]},
-                    {"job_name": "gpu-exporter", "static_configs": [{"targets": exporters,
-                     // What the exporter's own pod would add: so its `pod` labels become `exported_pod`.
-                     "labels": {"namespace": "gpu-operator", "pod": "exporter", "container": "exporter"}}]},
-                ],
-            })
-            .to_string(),
-        )
+        let mut scrapes = vec![
+            json!({"job_name": "kube-state-metrics", "honor_labels": true,
+                "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]}),
+            json!({"job_name": "gpu-exporter", "static_configs": [{"targets": exporters,
+                // What the exporter's own pod would add: so its `pod` labels become `exported_pod`.
+                "labels": {"namespace": "gpu-operator", "pod": "exporter", "container": "exporter"}}]}),
+        ];
+        scrapes.extend_from_slice(more);
+        let global = json!({"scrape_interval": "1s", "evaluation_interval": "5s"});
+        self.write("prometheus.yml", &json!({"global": global, "scrape_configs": scrapes}).to_string())
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
