@@ -1,28 +1,23 @@
 //! Finds Prometheus and reads current values. The address comes from the flags or the config file; without one, Services of
 //! the cluster are probed through the API server's proxy, or through a port-forward where the proxy is forbidden.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{LocalBoxFuture, join, join_all, join3};
-use tokio::sync::OnceCell;
+use futures::future::{LocalBoxFuture, join_all, join3};
 
 use crate::bundle::Bundle;
-use crate::cluster::{Connection, Failure, InventorySnapshot, PrometheusService, ProxiedResponse};
+use crate::cluster::{Connection, Failure, PrometheusService, ProxiedResponse};
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::model::{Figures, GpuCount, Inventory, Job, NodeUsage, Readings, UnixSeconds};
+use crate::model::{Figures, GpuCount, Inventory, Job, Readings, UnixSeconds};
 use crate::observe::which_cluster::{StoreClusters, which};
 use crate::prometheus::{self, Credentials, HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest};
 use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;
 use crate::stats::identity::ApiFacts;
 use crate::stats::query::{self, Pods};
-
-/// Longest time for cells of an inventory: without them it is an answer too.
-const CELLS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Longest time for a Service to show what it is.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
@@ -226,88 +221,6 @@ fn reply(carried: ProxiedResponse) -> HttpReply {
 fn trouble(failure: &Failure, server: String) -> QueryError {
     let told = failure.to_string();
     if failure.is_forbidden() { QueryError::Forbidden { server, told } } else { QueryError::Unreachable { server, cause: told } }
-}
-
-/// Metrics for the cells of an inventory, which is an answer without them too: who has none is told once.
-pub(crate) struct OptionalMetrics<'c> {
-    context: &'c Context,
-    connection: &'c Connection,
-    found: OnceCell<Prometheus<'c>>,
-    told: Cell<bool>,
-    used: StoreUse,
-}
-
-impl<'c> OptionalMetrics<'c> {
-    #[must_use]
-    pub(crate) fn new(context: &'c Context, connection: &'c Connection) -> Self {
-        Self { context, connection, found: OnceCell::new(), told: Cell::new(false), used: StoreUse::Devices }
-    }
-
-    /// Metrics that go by the names of pods or jobs, which other clusters may have as well: from a store that is not clear there are none.
-    #[must_use]
-    pub(crate) fn by_names(context: &'c Context, connection: &'c Connection, seconds: i64) -> Self {
-        let since = UnixSeconds::from(context.now()) - seconds;
-        Self { used: StoreUse::Sums { since }, ..Self::new(context, connection) }
-    }
-
-    /// Returns what devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
-    pub(crate) async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
-        if quantities.is_empty() {
-            return Ok(None);
-        }
-        self.optional(async |prometheus| moment(prometheus, quantities, None).await).await
-    }
-
-    /// Asks with a time limit of its own. A failure leaves cells empty.
-    pub(crate) async fn optional<T>(
-        &self,
-        ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        let Self { context, connection, .. } = self;
-        if context.metrics()?.is_off() && !context.require_metrics {
-            return Ok(None);
-        }
-        let within = CELLS_WITHIN.min(context.access.request_timeout);
-        let answered = async { ask(self.found.get_or_try_init(|| find(context, connection, within, self.used)).await?).await };
-        let late = || Error::from(QueryError::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
-        let answer = tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late()));
-        if let Some(prometheus) = self.found.get() {
-            tell_warnings(context, prometheus);
-        }
-        match answer {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if context.require_metrics => Err(error),
-            Err(error) => {
-                self.tell(&error.to_string());
-                Ok(None)
-            }
-        }
-    }
-
-    fn tell(&self, why: &str) {
-        if !self.told.replace(true) {
-            self.context.terminal.warn(&format!("GPU metrics are unavailable: {why}"));
-        }
-    }
-
-    /// Puts what devices measure into an inventory, and returns it for what it rests on.
-    pub(crate) fn measure(&self, stock: &mut InventorySnapshot, moment: Option<&Moment>) -> Option<Readings> {
-        let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
-        let readings = devices::read(moment?, &stock.inventory, &facts);
-        if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
-            self.tell("Prometheus has no samples of this cluster's GPUs; is a GPU exporter running and scraped?");
-        }
-        stock.inventory.measure(&readings);
-        Some(readings)
-    }
-
-    /// Returns the inventory with what its devices measure.
-    pub(crate) async fn stock(&self, quantities: &[Quantity]) -> Result<(InventorySnapshot, Option<Readings>), Error> {
-        let (stock, moment) = join(self.connection.stock(), self.now(quantities)).await;
-        let (mut stock, moment) = (stock?, moment?);
-        let readings = self.measure(&mut stock, moment.as_ref());
-        Ok((stock, readings))
-    }
 }
 
 /// What cells of nodes and pools show.

@@ -10,7 +10,7 @@ use crate::diagnosis::RunningFacts;
 use crate::error::Error;
 use crate::model::{Job, PodPhase, UnixSeconds};
 use crate::observe::curves::lifetimes;
-use crate::observe::metrics::OptionalMetrics;
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail_of;
 use crate::prometheus::Window;
 use crate::stats::identity::{ApiFacts, IdentityReader};

@@ -8,7 +8,7 @@ use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::start::StartForecast;
-use crate::observe::metrics::OptionalMetrics;
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::stats::kube_state::{self, OfStart};
 use crate::stats::starts::{self, StartSeries};
 

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::{Figures, Forest, GpuCount, Readings, Workload};
 use crate::observe::kept::Kept;
-use crate::observe::metrics::OptionalMetrics;
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::spec::nearest;
 use crate::stats::dialect::Quantity;
 use crate::stats::query::Pods;
@@ -77,6 +77,8 @@ pub(crate) async fn read(
     )
     .await;
     let (owners, moment) = (owners?, moment?);
+    let holding = owners.forest.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());
+    let moment = cells.or_exporters(moment, holding.filter_map(|pod| pod.node.clone()).collect()).await;
     if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| round.first) {
         context.terminal.lack(&format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
     }

@@ -8,6 +8,7 @@ pub(crate) mod collectors;
 pub(crate) mod device_numbers;
 pub(crate) mod devices;
 pub mod dialect;
+pub(crate) mod exposition;
 pub(crate) mod first_error;
 pub(crate) mod gpu_health;
 pub(crate) mod gpu_hours;

@@ -8,6 +8,7 @@ mod clusters;
 mod deleted;
 mod devices;
 mod dialects;
+mod exporter_pods;
 mod faults;
 mod finding;
 mod health;

@@ -11,10 +11,11 @@ use crate::cluster::{Selection, Wanted};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::lookup::{self, Purpose};
-use crate::model::{Job, JobKind, State, Status};
+use crate::model::{GpuCount, Job, JobKind, State, Status};
 use crate::observe::at_time;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::{self, OF_JOBS, OptionalMetrics};
+use crate::observe::metrics::{self, OF_JOBS};
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::progress_of;
 use crate::stats::dialect::Quantity;
 use crate::view::Format;
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         pool: args.pool.clone(),
         user,
     };
-    let cells = OptionalMetrics::new(context, &connection);
+    let cells = OptionalMetrics::new(context, &connection).with_exporters(options.watch);
     // Names have no cells.
     let quantities: &[Quantity] = if options.format == Format::Name { &[] } else { &OF_JOBS };
     let mut bell = connection.doorbell_of_jobs(wanted.namespace.as_deref());
@@ -52,6 +53,8 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         async |round: Round<'_>| {
             let (selection, moment) = join(round.ask(|| connection.jobs(&wanted)), cells.now(quantities)).await;
             let (selection, moment) = (selection?, moment?);
+            let nodes = selection.jobs.iter().flat_map(|job| &job.pods).filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
+            let moment = cells.or_exporters(moment, nodes.filter_map(|pod| pod.node.clone()).collect()).await;
             let readings = moment.map(|moment| metrics::of_jobs(&moment, selection.jobs.iter()));
             if round.first {
                 warn_of(&selection, context);

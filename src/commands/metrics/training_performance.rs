@@ -8,7 +8,7 @@ use crate::cli::metrics::training_performance::TrainingPerformance;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::UnixSeconds;
-use crate::observe::metrics::OptionalMetrics;
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
 use crate::stats::query;

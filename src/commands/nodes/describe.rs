@@ -6,8 +6,9 @@ use crate::cli::nodes::describe::DescribeNode;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lookup;
-use crate::observe::metrics::{OF_DEVICES, OptionalMetrics};
+use crate::observe::metrics::OF_DEVICES;
 use crate::observe::nodes::warn_of;
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::view::{document, node};
 
 pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {

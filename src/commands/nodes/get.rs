@@ -13,8 +13,9 @@ use crate::model::gpu::is_type_label;
 use crate::model::{GpuType, NodeDetails, NodeHealth, NodeUsage};
 use crate::observe::kept::Kept;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::{OF_DEVICES, OF_NODES, OptionalMetrics};
+use crate::observe::metrics::{OF_DEVICES, OF_NODES};
 use crate::observe::nodes::warn_of;
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::{at_time, blame};
 use crate::stats::dialect::Quantity;
@@ -31,7 +32,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         return blame::nodes(since, &options, context).await;
     }
     let connection = context.connect().await?;
-    let cells = OptionalMetrics::new(context, &connection);
+    let cells = OptionalMetrics::new(context, &connection).with_exporters(options.watch);
     let quantities: &[Quantity] = match options.format {
         // Names have no cells.
         Format::Name => &[],
@@ -45,6 +46,8 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     list::run_after(&options, context, pause, async |round: Round<'_>| {
         let (stock, moment) = join(kept.or(round.fresh, round.ask(|| connection.stock())), cells.now(quantities)).await;
         let (mut stock, moment) = (stock?, moment?);
+        let shown = options.page.of(chosen(args, &stock.inventory.hosts)?).into_iter().filter(|host| host.has_gpus());
+        let moment = cells.or_exporters(moment, shown.map(|host| host.name().to_owned()).collect()).await;
         let coverage = cells.measure(&mut stock, moment.as_ref()).as_ref().map(Coverage::from);
         // The health of published nodes is unknown, so none can be chosen by it.
         let stock = if args.status.is_some() { stock.listed()? } else { stock };

@@ -7,7 +7,8 @@ use crate::cluster::Wanted;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::{Job, Queue, State, Status};
-use crate::observe::metrics::{self, OF_JOBS, OptionalMetrics};
+use crate::observe::metrics::{self, OF_JOBS};
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::view::{document, queues};
 
 pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitCode, Error> {

@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::model::Percent;
 use crate::model::workload::QUEUED;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::{OF_JOBS, OptionalMetrics};
+use crate::observe::metrics::OF_JOBS;
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};
 use crate::view::coverage::Coverage;
@@ -20,7 +21,7 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let (kept, cells) = (KeptObjects::new(), OptionalMetrics::new(context, &connection));
+    let (kept, cells) = (KeptObjects::new(), OptionalMetrics::new(context, &connection).with_exporters(options.watch));
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::model::Workload;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::metrics::OptionalMetrics;
+use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};
 use crate::view::workloads as view;

@@ -1,0 +1,44 @@
+//! Reads GPUs from their exporters' own pods where there is no Prometheus: of the nodes that are shown alone, and once.
+
+use std::collections::BTreeSet;
+
+use futures::stream::{self, StreamExt};
+
+use crate::cluster::{Connection, ExporterPod};
+use crate::context::Context;
+use crate::stats::devices::Moment;
+use crate::stats::exposition;
+
+/// Most nodes whose exporters are asked.
+pub(crate) const MOST: usize = 50;
+/// Exporters that are asked at the same time.
+const AT_ONCE: usize = 10;
+
+/// What exporters exposed, and how many of them did.
+pub(crate) struct Exposed {
+    pub moment: Moment,
+    pub nodes: usize,
+}
+
+/// Asks the exporters of these nodes, which are [`MOST`] at most; an error says why nobody answered.
+pub(crate) async fn read(context: &Context, connection: &Connection, nodes: &BTreeSet<String>) -> Result<Exposed, String> {
+    let pods = connection.exporter_pods().await.map_err(|failure| failure.to_string())?;
+    let pods: Vec<ExporterPod> = pods.into_iter().filter(|pod| nodes.contains(&pod.node)).collect();
+    if pods.is_empty() {
+        return Err("no GPU exporter runs on these nodes".to_owned());
+    }
+    let now = context.now().as_millisecond();
+    let ask = async |pod: &ExporterPod| connection.exposed_by(pod).await.map(|text| exposition::read(&text, &pod.node, now));
+    let answers: Vec<_> = stream::iter(&pods).map(ask).buffered(AT_ONCE).collect().await;
+    let (mut values, mut count, mut refused) = (Vec::new(), 0, None);
+    for answer in answers {
+        match answer {
+            Ok(series) => (count, _) = (count + 1, values.extend(series)),
+            Err(failure) => refused = Some(failure.to_string()),
+        }
+    }
+    match refused {
+        Some(why) if count == 0 => Err(why),
+        _ => Ok(Exposed { moment: Moment { values, ..Moment::default() }, nodes: count }),
+    }
+}

@@ -1,0 +1,153 @@
+//! Metrics for cells of answers that are given without them too: who has none is told once, or has the exporters asked themselves.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join;
+use tokio::sync::OnceCell;
+
+use crate::cluster::{Connection, InventorySnapshot};
+use crate::context::Context;
+use crate::error::Error;
+use crate::model::{NodeUsage, Readings, UnixSeconds};
+use crate::observe::exporters::{self, Exposed};
+use crate::observe::metrics::{StoreUse, find, moment, tell_warnings};
+use crate::prometheus::{Prometheus, QueryError};
+use crate::stats::devices::{self, Moment};
+use crate::stats::dialect::Quantity;
+use crate::stats::identity::ApiFacts;
+
+/// Longest time for cells of an inventory: without them it is an answer too.
+const CELLS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Metrics for the cells of an inventory, which is an answer without them too: who has none is told once.
+pub(crate) struct OptionalMetrics<'c> {
+    context: &'c Context,
+    connection: &'c Connection,
+    found: OnceCell<Prometheus<'c>>,
+    told: Cell<bool>,
+    used: StoreUse,
+    /// Whether exporters are asked themselves where Prometheus does not answer, and why it did not.
+    by_exporters: Cell<bool>,
+    failure: RefCell<Option<String>>,
+}
+
+impl<'c> OptionalMetrics<'c> {
+    #[must_use]
+    pub(crate) fn new(context: &'c Context, connection: &'c Connection) -> Self {
+        Self {
+            context,
+            connection,
+            found: OnceCell::new(),
+            told: Cell::new(false),
+            used: StoreUse::Devices,
+            by_exporters: Cell::new(false),
+            failure: RefCell::default(),
+        }
+    }
+
+    /// Lets [`Self::or_exporters`] ask the exporters themselves; not in a watch, which would ask again and again.
+    #[must_use]
+    pub(crate) fn with_exporters(self, watch: bool) -> Self {
+        self.by_exporters.set(!watch);
+        self
+    }
+
+    /// Returns what Prometheus told; else what the exporters of these nodes expose, with a warning.
+    pub(crate) async fn or_exporters(&self, moment: Option<Moment>, nodes: BTreeSet<String>) -> Option<Moment> {
+        if !self.by_exporters.replace(false) {
+            return moment;
+        }
+        let why = self.failure.take();
+        let (None, Some(why)) = (&moment, why) else { return moment };
+        if nodes.len() > exporters::MOST {
+            let most = exporters::MOST;
+            self.tell(&format!("{why}; exporters are asked themselves for {most} nodes at most, and these are {}", nodes.len()));
+            return None;
+        }
+        match exporters::read(self.context, self.connection, &nodes).await {
+            Ok(Exposed { moment, nodes }) => {
+                let from =
+                    if nodes == 1 { "the exporter of 1 node".to_owned() } else { format!("the exporters of {nodes} nodes") };
+                self.tell(&format!("{why}; figures are those of {from} at this moment"));
+                Some(moment)
+            }
+            Err(lack) => {
+                self.context.terminal.detail(&format!("exporters: {lack}"));
+                self.tell(&why);
+                None
+            }
+        }
+    }
+
+    /// Metrics that go by the names of pods or jobs, which other clusters may have as well: from a store that is not clear there are none.
+    #[must_use]
+    pub(crate) fn by_names(context: &'c Context, connection: &'c Connection, seconds: i64) -> Self {
+        let since = UnixSeconds::from(context.now()) - seconds;
+        Self { used: StoreUse::Sums { since }, ..Self::new(context, connection) }
+    }
+
+    /// Returns what devices measure now. `None` when nobody can tell, which is an error with `--require-metrics`.
+    pub(crate) async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
+        if quantities.is_empty() {
+            return Ok(None);
+        }
+        self.optional(async |prometheus| moment(prometheus, quantities, None).await).await
+    }
+
+    /// Asks with a time limit of its own. A failure leaves cells empty.
+    pub(crate) async fn optional<T>(
+        &self,
+        ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let Self { context, connection, .. } = self;
+        if context.metrics()?.is_off() && !context.require_metrics {
+            return Ok(None);
+        }
+        let within = CELLS_WITHIN.min(context.access.request_timeout);
+        let answered = async { ask(self.found.get_or_try_init(|| find(context, connection, within, self.used)).await?).await };
+        let late = || Error::from(QueryError::TimedOut { server: "the cluster's address".to_owned(), seconds: within.as_secs() });
+        let answer = tokio::time::timeout(within, answered).await.unwrap_or_else(|_| Err(late()));
+        if let Some(prometheus) = self.found.get() {
+            tell_warnings(context, prometheus);
+        }
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if context.require_metrics => Err(error),
+            Err(error) => {
+                self.tell(&error.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn tell(&self, why: &str) {
+        if self.by_exporters.get() {
+            self.failure.replace(Some(why.to_owned()));
+            return;
+        }
+        if !self.told.replace(true) {
+            self.context.terminal.warn(&format!("GPU metrics are unavailable: {why}"));
+        }
+    }
+
+    /// Puts what devices measure into an inventory, and returns it for what it rests on.
+    pub(crate) fn measure(&self, stock: &mut InventorySnapshot, moment: Option<&Moment>) -> Option<Readings> {
+        let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
+        let readings = devices::read(moment?, &stock.inventory, &facts);
+        if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
+            self.tell("Prometheus has no samples of this cluster's GPUs; is a GPU exporter running and scraped?");
+        }
+        stock.inventory.measure(&readings);
+        Some(readings)
+    }
+
+    /// Returns the inventory with what its devices measure.
+    pub(crate) async fn stock(&self, quantities: &[Quantity]) -> Result<(InventorySnapshot, Option<Readings>), Error> {
+        let (stock, moment) = join(self.connection.stock(), self.now(quantities)).await;
+        let (mut stock, moment) = (stock?, moment?);
+        let readings = self.measure(&mut stock, moment.as_ref());
+        Ok((stock, readings))
+    }
+}
