@@ -33,7 +33,10 @@ pub(crate) async fn read(context: &Context, connection: &Connection, nodes: &BTr
     let (mut values, mut count, mut refused) = (Vec::new(), 0, None);
     for answer in answers {
         match answer {
-            Ok(series) => (count, _) = (count + 1, values.extend(series)),
+            Ok(series) => {
+                count += 1;
+                values.extend(series);
+            }
             Err(failure) => refused = Some(failure.to_string()),
         }
     }
