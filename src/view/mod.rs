@@ -47,6 +47,7 @@ pub(crate) mod quotas;
 pub(crate) mod reference;
 pub(crate) mod report;
 pub(crate) mod report_document;
+pub(crate) mod report_html;
 pub(crate) mod rights;
 pub(crate) mod scaled;
 pub(crate) mod score;

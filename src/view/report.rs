@@ -64,6 +64,17 @@ pub(crate) fn joined(values: &[Option<String>]) -> Option<String> {
     values.iter().any(Option::is_some).then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
+/// GPU-hours of an hour of the report.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HourPoint {
+    /// Hours since the report's begin.
+    pub hour: u32,
+    pub held: f64,
+    pub used: f64,
+    /// Held and not measured.
+    pub unknown: f64,
+}
+
 /// All of them.
 pub(crate) struct GpuHourReport<'a> {
     pub by: &'a str,
@@ -78,6 +89,8 @@ pub(crate) struct GpuHourReport<'a> {
     pub budgeted: bool,
     /// True where what jobs did is shown instead of GPU-hours.
     pub of_jobs: bool,
+    /// In order of time.
+    pub over_time: Vec<HourPoint>,
 }
 
 /// Columns of GPU-hours.
@@ -117,7 +130,24 @@ const OF_JOBS: [Column; 12] = [
 ];
 
 impl GpuHourReport<'_> {
-    fn columns(&self) -> Vec<Column> {
+    /// Makes one of nothing but groups.
+    #[cfg(test)]
+    pub(crate) fn made(at: Timestamp, groups: Vec<Group>, total: Group) -> Self {
+        Self {
+            by: "team",
+            from: at,
+            to: at,
+            currency: None,
+            groups,
+            total,
+            checkpoint: None,
+            budgeted: false,
+            of_jobs: false,
+            over_time: Vec::new(),
+        }
+    }
+
+    pub(super) fn columns(&self) -> Vec<Column> {
         if self.of_jobs {
             return OF_JOBS.to_vec();
         }
@@ -129,7 +159,7 @@ impl GpuHourReport<'_> {
     }
 
     /// Cells of a row, in the order of the columns; `shown` to people.
-    fn cells(&self, group: &Group, none: &str, shown: bool) -> Vec<String> {
+    pub(super) fn cells(&self, group: &Group, none: &str, shown: bool) -> Vec<String> {
         if self.of_jobs { job_cells(group, none, shown) } else { hour_cells(group, none, shown, self.budgeted) }
     }
 }
@@ -241,17 +271,7 @@ mod tests {
         let group = |name: &str| Group { name: Some(name.to_owned()), ..Group::default() };
         let at = Timestamp::UNIX_EPOCH;
         let groups = vec![group("a|b\u{1b}[31m")];
-        let report = GpuHourReport {
-            by: "team",
-            from: at,
-            to: at,
-            currency: None,
-            groups,
-            total: group(""),
-            checkpoint: None,
-            budgeted: false,
-            of_jobs: false,
-        };
+        let report = GpuHourReport::made(at, groups, group(""));
         let text = markdown(&report);
         assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
         assert!(text.lines().nth(2).unwrap().starts_with("| group"), "{text}");

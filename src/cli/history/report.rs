@@ -21,6 +21,7 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl report
   gpuctl report --by team --start 30d -o markdown
+  gpuctl report --by team --start 30d -o html > report.html
   gpuctl report --by label=project --start 2026-01-01 --end 2026-02-01 --prices prices.yaml -o csv
   gpuctl report --group team,pool --budget budget.yaml --prices prices.yaml
   gpuctl report --by user --ettr --checkpoint 30m
@@ -83,6 +84,8 @@ pub(crate) enum ReportFormat {
     Yaml,
     Csv,
     Markdown,
+    /// One page with plots that needs no network
+    Html,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

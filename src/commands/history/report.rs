@@ -22,8 +22,9 @@ use crate::stats::gpu_hours::GpuHours;
 use crate::stats::job_time::{JobSum, JobTimes};
 use crate::stats::serving_hours::{self, ServingHours};
 use crate::stats::{kube_state, query};
-use crate::view::report::{self as view, GpuHourReport as Answer, Group};
+use crate::view::report::{self as view, GpuHourReport as Answer, Group, HourPoint};
 use crate::view::report_document::ReportDocument;
+use crate::view::report_html;
 use crate::view::{Format, document};
 
 impl GroupBy {
@@ -60,7 +61,7 @@ const AT_ONCE: usize = 3;
 
 pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
     let format = match args.output {
-        ReportFormat::Table | ReportFormat::Markdown => Format::Table,
+        ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html => Format::Table,
         ReportFormat::Json => Format::Json,
         ReportFormat::Yaml => Format::Yaml,
         ReportFormat::Csv => Format::Csv,
@@ -82,7 +83,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection, start).await?;
-    let Gathered { mut groups, hours, without_data } = gather(args, &past, pieces(start, end), context).await?;
+    let Gathered { mut groups, over_time, hours, without_data } = gather(args, &past, pieces(start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
     let quotas = if by_namespace { quotas(&past, end).await? } else { BTreeMap::new() };
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
@@ -139,9 +140,11 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         checkpoint: args.checkpoint.map(|span| span.as_secs_f64()),
         budgeted: budget.is_some(),
         of_jobs: args.ettr,
+        over_time,
     };
     let text = document(format, &ReportDocument::from(&answer)).unwrap_or_else(|| match args.output {
         ReportFormat::Markdown => view::markdown(&answer),
+        ReportFormat::Html => report_html::page(&answer),
         _ => view::table(&answer, format, !args.no_headers, context.terminal.look()),
     });
     context.terminal.print(&text)?;
@@ -168,6 +171,7 @@ struct OfGroup {
 /// All groups, and how many hours were looked at.
 struct Gathered {
     groups: BTreeMap<GroupKeys, OfGroup>,
+    over_time: Vec<HourPoint>,
     hours: u64,
     without_data: u64,
 }
@@ -198,18 +202,23 @@ async fn gather(
         Ok::<_, Error>((accounts, ledger))
     };
     let mut read = stream::iter(pieces).map(one).buffered(AT_ONCE).boxed_local();
-    let mut gathered = Gathered { groups: BTreeMap::new(), hours: 0, without_data: 0 };
+    let mut gathered = Gathered { groups: BTreeMap::new(), over_time: Vec::new(), hours: 0, without_data: 0 };
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some((accounts, ledger)) = read.try_next().await? {
+        let mut point = HourPoint { hour: u32::try_from(gathered.hours).unwrap_or(u32::MAX), ..HourPoint::default() };
         gathered.hours += 1;
         gathered.without_data += u64::from(ledger.looks() == 0);
         for (group, (account, serving)) in accounts {
+            point.held += account.held;
+            point.used += account.used().unwrap_or(0.0);
+            point.unknown += account.unknown();
             let of = gathered.groups.entry(group).or_default();
             of.account.add(account);
             if let Some(serving) = serving {
                 of.serving.get_or_insert_default().add(serving);
             }
         }
+        gathered.over_time.push(point);
         jobs.add(&ledger, |tenure| ours(tenure).then(|| keys(tenure)));
     }
     drop(read);

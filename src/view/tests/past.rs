@@ -134,6 +134,7 @@ fn reports_fit() {
         checkpoint: None,
         budgeted: false,
         of_jobs: false,
+        over_time: Vec::new(),
     };
     let markdown = format!("── markdown\n{}", report::markdown(&report));
     insta::assert_snapshot!(at_widths(|format, style| report::table(&report, format, true, style)) + &markdown);

@@ -3,6 +3,7 @@
 //! the benchmarks, and knows nothing of gpuctl itself: whoever uses it brings the binary to try.
 
 pub mod binaries;
+pub mod browser;
 mod certificates;
 mod cluster;
 pub mod debian;

@@ -50,11 +50,20 @@ fn run(slow: bool, tests: &[String]) -> Result<bool> {
         eprintln!("reality: builds {} first, once: about {minutes} minutes on two cores", names.join(", "));
     }
     Binaries::ready(extras)?;
+    // A browser needs npm, which nothing else here does.
+    let browser = match gpuctl_sandbox::browser::ready() {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("reality: the page of `report -o html` is not opened in a browser: {error:#}");
+            false
+        }
+    };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = Command::new(cargo)
         .current_dir(root)
         .args(["test", "--locked", "--no-fail-fast", "--test", "reality", "--test", "stores"])
+        .args(browser.then_some(["--test", "browser"]).into_iter().flatten())
         .args(slow.then_some(["--test", "queues"]).into_iter().flatten())
         .arg("--")
         .args(slow.then_some("--include-ignored"))

@@ -1,0 +1,166 @@
+//! A real headless Chromium, for pages that gpuctl writes. It comes from a package of npm, once, and is spoken to by its debugging
+//! protocol.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use tungstenite::Message;
+
+use crate::binaries::cache_folder;
+
+/// The package with the browser, whose digest npm checks.
+const PACKAGE: &str = "@sparticuz/chromium@153.0.0";
+
+/// Unpacks what the package has packed, which node can read: the browser, and libraries beside it.
+const UNPACK: &str = "const z=require('zlib'),f=require('fs');for(const n of ['chromium','al2023.tar','swiftshader.tar'])\
+f.writeFileSync(n,z.brotliDecompressSync(f.readFileSync('package/bin/'+n+'.br')));";
+
+/// A running browser; it ends with this value.
+pub struct Browser {
+    child: Child,
+    port: u16,
+    profile: PathBuf,
+}
+
+/// Returns the folder of the browser, which is fetched when it is not there yet; an error says what is missing.
+pub fn ready() -> Result<PathBuf> {
+    let folder = cache_folder()?.join(PACKAGE.replace(['/', '@'], "-").trim_matches('-'));
+    if folder.join("ready").exists() {
+        return Ok(folder);
+    }
+    fs::create_dir_all(&folder)?;
+    let run = |program: &str, arguments: &[&str]| -> Result<String> {
+        let output = Command::new(program)
+            .args(arguments)
+            .current_dir(&folder)
+            .stderr(Stdio::piped())
+            .output()
+            .with_context(|| format!("the browser comes from npm, and there is no `{program}` in PATH"))?;
+        ensure!(output.status.success(), "{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let packed = run("npm", &["pack", "--silent", PACKAGE])?;
+    let packed = packed.lines().last().context("npm names no file")?;
+    run("tar", &["xzf", packed])?;
+    run("node", &["-e", UNPACK])?;
+    run("tar", &["xf", "al2023.tar"])?;
+    run("tar", &["xf", "swiftshader.tar"])?;
+    run("chmod", &["+x", "chromium"])?;
+    for rest in [packed, "al2023.tar", "swiftshader.tar"] {
+        fs::remove_file(folder.join(rest))?;
+    }
+    fs::remove_dir_all(folder.join("package"))?;
+    fs::write(folder.join("ready"), "")?;
+    Ok(folder)
+}
+
+impl Browser {
+    /// Starts it with a profile of its own.
+    pub fn start() -> Result<Self> {
+        let folder = ready()?;
+        let profile = std::env::temp_dir().join(format!("gpuctl-browser-{}", std::process::id()));
+        fs::create_dir_all(&profile)?;
+        let libraries = format!("{}:{}", folder.join("lib").display(), folder.display());
+        let child = Command::new(folder.join("chromium"))
+            .env("LD_LIBRARY_PATH", libraries)
+            .args(["--headless", "--no-sandbox", "--no-zygote", "--disable-gpu", "--disable-dev-shm-usage"])
+            .args(["--remote-debugging-port=0", "about:blank"])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start the browser")?;
+        let mut browser = Self { child, port: 0, profile };
+        let end = Instant::now() + Duration::from_secs(60);
+        // It writes its port there once it listens.
+        while browser.port == 0 {
+            let told = fs::read_to_string(browser.profile.join("DevToolsActivePort")).unwrap_or_default();
+            browser.port = told.lines().next().and_then(|line| line.parse().ok()).unwrap_or(0);
+            ensure!(Instant::now() < end, "the browser never listened");
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(browser)
+    }
+
+    /// Opens a file, and returns what an expression is worth in it, with all that the page asked for or complained of: it is to be
+    /// nothing.
+    pub fn open(&self, page: &Path, expression: &str) -> Result<(Value, Vec<Value>)> {
+        let target: Value = serde_json::from_str(&self.put("/json/new?about:blank")?)?;
+        let address = target["webSocketDebuggerUrl"].as_str().context("the browser names no address")?;
+        let stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        let (mut socket, _) = tungstenite::client(address, stream).context("the browser does not answer")?;
+        let mut told = Vec::new();
+        let mut number = 0;
+        let mut call = |method: &str, parameters: Value, told: &mut Vec<Value>| -> Result<Value> {
+            number += 1;
+            socket.send(Message::text(json!({"id": number, "method": method, "params": parameters}).to_string()))?;
+            loop {
+                let Message::Text(text) = socket.read()? else { continue };
+                let message: Value = serde_json::from_str(&text)?;
+                if message["id"] == number {
+                    return Ok(message["result"].clone());
+                }
+                told.push(message);
+            }
+        };
+        for domain in ["Page.enable", "Network.enable", "Runtime.enable", "Log.enable"] {
+            call(domain, json!({}), &mut told)?;
+        }
+        call("Page.navigate", json!({"url": format!("file://{}", page.display())}), &mut told)?;
+        let end = Instant::now() + Duration::from_secs(20);
+        let done = "document.readyState === 'complete' && location.protocol === 'file:'";
+        loop {
+            let state = call("Runtime.evaluate", json!({"expression": done, "returnByValue": true}), &mut told)?;
+            if state["result"]["value"] == true {
+                break;
+            }
+            ensure!(Instant::now() < end, "the page is never complete");
+            thread::sleep(Duration::from_millis(50));
+        }
+        let found = call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}), &mut told)?;
+        if !found["exceptionDetails"].is_null() {
+            bail!("{found:#}");
+        }
+        let loud = ["Network.requestWillBeSent", "Runtime.exceptionThrown", "Log.entryAdded"];
+        told.retain(|message| loud.iter().any(|method| message["method"] == *method));
+        Ok((found["result"]["value"].clone(), told))
+    }
+
+    fn put(&self, path: &str) -> Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        write!(stream, "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\r\n", self.port)?;
+        // It does not end the connection, whatever it is asked.
+        let mut reader = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            ensure!(reader.read_line(&mut line)? > 0, "no answer of the browser");
+            if let Some((_, number)) = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
+                length = number.trim().parse()?;
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        Ok(String::from_utf8(body)?)
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.profile);
+    }
+}
