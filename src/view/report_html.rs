@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use plotters::prelude::{
-    ChartBuilder, Color, IntoDrawingArea, IntoSegmentedCoord, RGBColor, Rectangle, SVGBackend, SegmentValue,
+    ChartBuilder, Color, IntoDrawingArea, IntoSegmentedCoord, RGBColor, Rectangle, SVGBackend, SegmentValue, TRANSPARENT,
 };
 
 use super::report::{GpuHourReport, Group, HourPoint};
@@ -109,7 +109,8 @@ fn plot(bars: &[Bar]) -> String {
 
 fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), String> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    let places = (0..bars.len()).into_segmented();
+    // Its end belongs to a range here.
+    let places = (0..bars.len().saturating_sub(1)).into_segmented();
     let mut chart = ChartBuilder::on(&area)
         .margin(10)
         .x_label_area_size(40)
@@ -125,6 +126,8 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), String> {
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .label_style(("sans-serif", 13))
         .x_labels(bars.len().min(12))
         .x_label_formatter(&name)
         .y_desc("GPU-hours")
@@ -183,5 +186,12 @@ mod tests {
         assert_eq!(super::over_time(&report).len(), 67);
         assert_eq!(super::over_time(&report)[0].parts.map(|(part, _)| part), [3.0, 1.5, 1.5]);
         assert!(plot(&[]).contains("No GPU was held"));
+        // Whatever the number of bars and their height, the library draws.
+        for count in (1..=MOST_BARS).chain([500]) {
+            for height in [1e-6, 0.01, 3.0, 1e7] {
+                let bars: Vec<Bar> = (0..count).map(|_| Bar::new("x".to_owned(), height, 0.0, 0.0)).collect();
+                assert!(plot(&bars).contains("<svg"), "{count} {height}");
+            }
+        }
     }
 }
