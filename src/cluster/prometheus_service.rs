@@ -14,6 +14,8 @@ pub(crate) struct PrometheusService {
     pub namespace: String,
     pub service: String,
     pub port: u16,
+    /// Whether it speaks HTTPS behind the API server's proxy, which does not look at its certificate.
+    pub secure: bool,
     /// Where the API begins: `/select/0/prometheus`.
     pub base: &'static str,
 }
@@ -38,7 +40,8 @@ const SELECTORS: [(&str, Option<u16>, &str); 7] = [
 ];
 
 /// Names of Services as the charts make them, for users who may not list Services.
-const WELL_KNOWN: [(&str, &str, u16); 7] = [
+const WELL_KNOWN: [(&str, &str, u16); 8] = [
+    ("openshift-monitoring", "thanos-querier", 9091),
     ("monitoring", "prometheus-operated", 9090),
     ("monitoring", "kube-prometheus-stack-prometheus", 9090),
     ("monitoring", "prometheus-kube-prometheus-prometheus", 9090),
@@ -88,6 +91,7 @@ impl Connection {
             namespace: namespace.to_owned(),
             service: service.to_owned(),
             port,
+            secure: namespace == "openshift-monitoring",
             base: "",
         };
         let usual = WELL_KNOWN.iter().map(|(namespace, service, port)| gate(namespace, service, *port));
@@ -103,8 +107,9 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> Result<ProxiedResponse, Failure> {
-        let PrometheusService { namespace, service, port, base } = gate;
-        let url = format!("/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy{base}/{path}");
+        let PrometheusService { namespace, service, port, secure, base } = gate;
+        let scheme = if *secure { "https:" } else { "" };
+        let url = format!("/api/v1/namespaces/{namespace}/services/{scheme}{service}:{port}/proxy{base}/{path}");
         let reply = self.ask(&url, content_type, body).await?;
         // The API server itself answers so; whoever is behind it has no such object.
         let is_own = || serde_json::from_slice::<Value>(&reply.body).is_ok_and(|status| status["kind"] == "Status");
@@ -159,5 +164,23 @@ fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Promet
         .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok())
         .collect();
     let open = port.filter(|port| ports.contains(port)).or_else(|| ports.first().copied())?;
-    Some(PrometheusService { namespace: text("/metadata/namespace")?, service: text("/metadata/name")?, port: open, base })
+    let secure = speaks_https(service, open);
+    Some(PrometheusService {
+        namespace: text("/metadata/namespace")?,
+        service: text("/metadata/name")?,
+        port: open,
+        secure,
+        base,
+    })
+}
+
+/// Returns true for a port that says so by its name or protocol, and for a Service whose certificate OpenShift makes.
+fn speaks_https(service: &Value, open: u16) -> bool {
+    let of_port = service.pointer("/spec/ports").and_then(Value::as_array).into_iter().flatten();
+    let port = of_port.into_iter().find(|port| port["port"].as_u64() == Some(open.into()));
+    let says =
+        |key: &str| port.and_then(|port| port[key].as_str()).is_some_and(|text| text == "https" || text.starts_with("https-"));
+    let annotations = service.pointer("/metadata/annotations").and_then(Value::as_object);
+    let certified = annotations.is_some_and(|all| all.keys().any(|key| key.ends_with("openshift.io/serving-cert-secret-name")));
+    says("name") || says("appProtocol") || certified
 }

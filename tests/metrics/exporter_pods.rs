@@ -85,4 +85,29 @@ fn exporters_answer_where_there_is_no_prometheus() {
     // Nobody is asked with metrics switched off, in answers that demand Prometheus, or without the right.
     assert_eq!(ask(&cluster, Persona::Admin, &["--prometheus", "none", "get", "nodes"]).ok().err, "");
     ask(&cluster, Persona::Admin, &["--require-metrics", "get", "nodes"]).exits(6).says("no Prometheus was found");
+
+    // A querier that speaks HTTPS alone, as OpenShift's does, behind the API server's proxy.
+    let scrapes = json!([crate::support::scrape(&exporter, gpuctl_sandbox::exporter::Dialect::Dcgm, false)]);
+    let secure = cluster.secure_prometheus("secure", &scrapes).unwrap();
+    admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-monitoring"}}));
+    let labels = json!({"app.kubernetes.io/name": "thanos-query"});
+    let made_by = json!({"service.beta.openshift.io/serving-cert-secret-name": "thanos-querier-tls"});
+    admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "querier", "namespace": "openshift-monitoring", "labels": labels},
+         "spec": {"containers": [{"name": "querier", "image": "thanos"}]}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "thanos-querier", "namespace": "openshift-monitoring",
+            "labels": labels, "annotations": made_by}, "spec": {"selector": labels, "ports": [{"name": "web", "port": 9091}]}},
+    ]}));
+    let pod = admin.until(&["get", "pod", "querier", "-n", "openshift-monitoring"], |pod| pod["status"]["podIP"].is_string());
+    cluster.add_road(&format!("{}:9091", pod["status"]["podIP"].as_str().unwrap()), secure);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(40);
+    loop {
+        let found = ask(&cluster, Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
+        if found.json()["coverage"]["gpusSampled"] == 2 && !found.err.contains("no Prometheus") {
+            found.says("prometheus openshift-monitoring/thanos-querier, found in the cluster, reached through the API server");
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{}{}", found.out, found.err);
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
 }

@@ -236,8 +236,25 @@ impl Cluster {
         self.prometheus_with(name, &json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}))
     }
 
+    /// Starts a further Prometheus that speaks HTTPS alone. Returns its port.
+    pub fn secure_prometheus(&self, name: &str, scrapes: &Value) -> Result<u16> {
+        let web = format!("{name}-web.yml");
+        let tls = json!({"cert_file": self.file("api.crt"), "key_file": self.file("api.key")});
+        self.write(&web, &json!({"tls_server_config": tls}).to_string())?;
+        let configuration = json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes});
+        let port = self.launch_prometheus(name, &configuration, &["--web.config.file", &self.file(&web)])?;
+        self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        Ok(port)
+    }
+
     /// Starts a further Prometheus with this configuration. Returns its address.
     pub(crate) fn prometheus_with(&self, name: &str, configuration: &Value) -> Result<String> {
+        let port = self.launch_prometheus(name, configuration, &[])?;
+        self.until_ready(name, || is_ready(port))?;
+        Ok(format!("http://127.0.0.1:{port}"))
+    }
+
+    fn launch_prometheus(&self, name: &str, configuration: &Value, more: &[&str]) -> Result<u16> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let config = format!("{name}.yml");
         self.write(&config, &configuration.to_string())?;
@@ -251,9 +268,9 @@ impl Cluster {
             "--log.level",
             "warn",
         ];
-        self.launch(name, &self.binaries.path("prometheus"), arguments.map(ToOwned::to_owned).to_vec())?;
-        self.until_ready(name, || is_ready(port))?;
-        Ok(format!("http://127.0.0.1:{port}"))
+        let arguments = arguments.iter().chain(more).map(|argument| (*argument).to_owned()).collect();
+        self.launch(name, &self.binaries.path("prometheus"), arguments)?;
+        Ok(port)
     }
 
     /// Puts Prometheus behind a Service as its operator does: a pod that is led to it.
