@@ -263,6 +263,10 @@ impl PodStatus<'_> {
 
     /// When the first of its containers began; `None` while it waits or pulls its images.
     pub(super) fn started_at(&self) -> Option<Timestamp> {
+        // Of a container that began several times only the last two are told: the pod's own time moves with none.
+        if self.container_statuses.iter().any(|status| status.restart_count > 1) {
+            return self.start_time;
+        }
         self.container_statuses.iter().filter_map(ContainerStatus::started_at).min()
     }
 

@@ -19,7 +19,9 @@ pub(crate) struct Part {
     pub fraction: Option<f64>,
     /// True for what exporters measure by itself, false for a share of a device that is measured as one.
     pub instance: bool,
-    /// MiB of the whole device where pods say how many of them they want.
+    /// True where pods say how much of a device's memory they want.
+    pub by_memory: bool,
+    /// MiB of the whole device there, where all have the same.
     pub device_memory: Option<f64>,
 }
 
@@ -40,7 +42,7 @@ impl Part {
             return Some(plain);
         }
         if node.annotations.contains_key(HAMI_REGISTER) && resource == WHOLE[0] {
-            return Some(Self { device_memory: hami_memory(node), ..plain });
+            return Some(Self { by_memory: true, device_memory: hami_memory(node), ..plain });
         }
         let replicas = node.labels.get(REPLICAS_LABEL).and_then(|text| text.parse::<u32>().ok()).filter(|replicas| *replicas > 0);
         let cut = node.labels.get("nvidia.com/gpu.product").and_then(|label| label.split_once("-MIG-"));
@@ -55,8 +57,9 @@ impl Part {
         let of_modes = || name.split_once("_nps").and_then(|(mode, _)| mode_fraction(mode, product));
         let profile = name.strip_prefix("mig-");
         let fraction = profile.map_or_else(of_modes, |profile| mig_fraction(profile, product));
-        let instance = profile.is_some() || name.contains("_nps");
-        Self { name: name.to_owned(), fraction, instance, device_memory: None }
+        // A device in one partition is measured as a whole.
+        let instance = profile.is_some() || (name.contains("_nps") && !name.starts_with("spx"));
+        Self { name: name.to_owned(), fraction, instance, by_memory: false, device_memory: None }
     }
 
     /// Returns what a unit of a resource is whose name kube-state-metrics has written, on a node of which nothing is known;
@@ -75,12 +78,18 @@ impl Part {
         Some(Self::named(&name, None))
     }
 
+    /// Returns what a unit counts where nobody tells its fraction: like a device, but for GiB, of which a device has many.
+    #[must_use]
+    pub(crate) fn unknown(&self) -> f64 {
+        if self.name == "gpu-mem" { 0.0 } else { 1.0 }
+    }
+
     /// Returns the share of each of so many pods that claim one device, or one instance, together.
     #[must_use]
     pub(crate) fn shared_by(pods: usize, of: Option<Self>) -> Self {
         let whole = of.map_or(Some(1.0), |part| part.fraction);
         let fraction = whole.map(|whole| whole / pods.max(1) as f64);
-        Self { name: "gpu.shared".to_owned(), fraction, instance: false, device_memory: None }
+        Self { name: "gpu.shared".to_owned(), fraction, instance: false, by_memory: false, device_memory: None }
     }
 
     /// Returns the same with the fraction of a pod that wants so many MiB, or percent, of the device's memory. Who names neither

@@ -1,6 +1,7 @@
 //! Reads GPUs from their exporters' own pods where there is no Prometheus: of the nodes that are shown alone, and once.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 
@@ -12,7 +13,9 @@ use crate::stats::exposition;
 /// Most nodes whose exporters are asked.
 pub(crate) const MOST: usize = 50;
 /// Exporters that are asked at the same time.
-const AT_ONCE: usize = 10;
+const AT_ONCE: usize = 25;
+/// Longest time for one of them.
+const EACH_WITHIN: Duration = Duration::from_secs(4);
 
 /// What exporters exposed, and how many of them did.
 pub(crate) struct Exposed {
@@ -28,7 +31,11 @@ pub(crate) async fn read(context: &Context, connection: &Connection, nodes: &BTr
         return Err("no GPU exporter runs on these nodes".to_owned());
     }
     let now = context.now().as_millisecond();
-    let ask = async |pod: &ExporterPod| connection.exposed_by(pod).await.map(|text| exposition::read(&text, &pod.node, now));
+    let ask = async |pod: &ExporterPod| {
+        let told = tokio::time::timeout(EACH_WITHIN, connection.exposed_by(pod)).await;
+        let text = told.map_err(|_| "it takes too long".to_owned())?.map_err(|failure| failure.to_string())?;
+        Ok::<_, String>(exposition::read(&text, &pod.node, now))
+    };
     let answers: Vec<_> = stream::iter(&pods).map(ask).buffered(AT_ONCE).collect().await;
     let (mut values, mut count, mut refused) = (Vec::new(), 0, None);
     for answer in answers {
@@ -37,7 +44,7 @@ pub(crate) async fn read(context: &Context, connection: &Connection, nodes: &BTr
                 count += 1;
                 values.extend(series);
             }
-            Err(failure) => refused = Some(failure.to_string()),
+            Err(failure) => refused = Some(failure),
         }
     }
     match refused {

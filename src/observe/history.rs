@@ -213,7 +213,11 @@ impl<'c> ClusterHistory<'c> {
         let mut witness = Witness { requests, claimed, ..Witness::default() };
         let mut pods = names(&witness.requests, "pod");
         pods.extend(witness.claimed.iter().filter_map(requested::claimant).map(|(_, pod)| pod));
-        let label = kube_state::label_name(&witness.requests, "pod");
+        // Of pods with claims alone exporters tell, and kube-state-metrics' own labels are those of the nodes.
+        let label = match witness.requests.is_empty() && !witness.claimed.is_empty() {
+            false => kube_state::label_name(&witness.requests, "pod"),
+            true => self.label_of_pods(seconds, end).await?,
+        };
         let about = |what| self.about(what, &pods, &label, seconds, end);
         let names = async |what| if want.names { about(what).await } else { Ok(Vec::new()) };
         (witness.phases_ever, witness.owners.pods, witness.labels, witness.annotations) =
@@ -223,6 +227,12 @@ impl<'c> ClusterHistory<'c> {
         let owners = self.ask_about_owners(std::mem::take(&mut witness.owners.pods), &label, seconds, end);
         (witness.phases, witness.owners) = try_join(phases, owners).await?;
         Ok(witness)
+    }
+
+    /// Returns the label under which kube-state-metrics' pods have their names, where no request shows it.
+    async fn label_of_pods(&self, seconds: i64, end: UnixSeconds) -> Result<String, Error> {
+        let told = self.prometheus.at(&kube_state::any_pod(seconds), end).await?;
+        Ok(kube_state::label_name(&told, "pod"))
     }
 
     /// Asks who owns the owners of pods.

@@ -52,10 +52,12 @@ impl Allocation {
         self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
     }
 
-    /// Returns how many devices it has, parts by their fraction; a part of unknown fraction counts like a device.
+    /// Returns how many devices it has, parts by their fraction; a part of unknown fraction counts like a device, a GiB
+    /// of memory like nothing.
     #[must_use]
     pub(crate) fn devices(&self) -> f64 {
-        let parts = self.part.as_ref().map_or(0.0, |(part, units)| *units as f64 * part.fraction.unwrap_or(1.0));
+        let parts =
+            self.part.as_ref().map_or(0.0, |(part, units)| *units as f64 * part.fraction.unwrap_or_else(|| part.unknown()));
         self.gpus.as_f64() + parts
     }
 }
@@ -162,13 +164,27 @@ impl AllocationHistory {
         let count = stretch.slots(slot);
         let place = |at: i64| usize::try_from((at - stretch.start).div_euclid(slot)).ok().filter(|place| *place < count);
         // One scrape that is late or lost, or a longer time between two, is no gap.
-        let mark = |series: &Series, slots: &mut [bool]| {
+        let mark_every = |step: i64, series: &Series, slots: &mut [bool]| {
             let mut before = None;
             for point in &series.points {
-                let from = before.filter(|before| point.at - before <= slot * 5 / 2).unwrap_or(point.at);
+                let from = before.filter(|before| point.at - before <= step * 5 / 2).unwrap_or(point.at);
                 let between = (from..point.at).step_by(usize::try_from(slot).unwrap_or(usize::MAX)).skip(1);
                 between.chain([point.at]).filter_map(place).for_each(|place| slots[place] = true);
                 before = Some(point.at);
+            }
+        };
+        let mark = |series: &Series, slots: &mut [bool]| mark_every(slot, series, slots);
+        // Exporters are scraped as often as they are; what a window cuts is seen as well.
+        let mark_claimed = |series: &Series, slots: &mut [bool]| {
+            let step = interval([&series.points[..]].into_iter()).unwrap_or(slot).max(slot);
+            mark_every(step, series, slots);
+            let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else { return };
+            let times = |from: i64, to: i64| (from..to).step_by(usize::try_from(slot).unwrap_or(usize::MAX)).filter_map(place);
+            if first.at - stretch.start < step {
+                times(stretch.start, first.at).for_each(|place| slots[place] = true);
+            }
+            if stretch.end - last.at <= step {
+                times(last.at, stretch.end).for_each(|place| slots[place] = true);
             }
         };
         let mut observed = vec![false; count];
@@ -198,7 +214,7 @@ impl AllocationHistory {
         };
         let (labels, annotations) = (told(&witness.labels, "label_"), told(&witness.annotations, "annotation_"));
         let mut requests = requested::by_pod(&witness.requests, count, mark, parts);
-        requested::add_claimed(&mut requests, &witness.claimed, aliases, count, mark);
+        requested::add_claimed(&mut requests, &witness.claimed, aliases, count, mark_claimed);
         let mut last_seen: BTreeMap<(PodKey, String), usize> = BTreeMap::new();
         for ((key, uid, _), _) in requests.iter_mut().filter(|((_, uid, _), _)| uid.is_empty()) {
             *uid = uids.get(key).cloned().unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::allocations::{Allocation, AllocationHistory};
+use super::allocations::{Allocation, AllocationGroup, AllocationHistory};
 use super::part_hours::PartHours;
 use super::serving_hours::ServingHours;
 use super::usage::Usage;
@@ -32,7 +32,12 @@ impl GpuHours {
     /// Of the part of a ledger's time that a group held devices.
     #[must_use]
     pub(crate) fn of(ledger: &AllocationHistory, usage: &Usage, group: impl Fn(&Allocation) -> bool) -> Self {
-        let own = ledger.group(group);
+        Self::of_group(ledger, usage, &ledger.group(group))
+    }
+
+    /// Of the part of a ledger's time that these allocations held devices.
+    #[must_use]
+    pub(crate) fn of_group(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup) -> Self {
         let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
         // Time in which nobody looked is in no sum: neither held, nor measured, nor used.
         let each = ledger.slot as f64 / 3_600_000.0;

@@ -175,13 +175,17 @@ impl DeviceWatch<'_> {
     fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let tenures = &self.tenants.ledger.tenures;
         let there = self.there.map_or(&[][..], |there| &there.tenures);
-        let fits = |index: &usize| tenures[*index].held[slot] && self.may_be_of(&tenures[*index]);
-        let mut there: Vec<usize> = there.iter().copied().filter(fits).collect();
+        let mut there: Vec<usize> = there.iter().copied().filter(|index| tenures[*index].held[slot]).collect();
         if !named.is_empty() {
             there.retain(|index| named.contains(&self.tenants.pods[*index]));
+            // Partitions that a node offers by the name of whole devices are held as such.
+            if there.iter().any(|index| self.may_be_of(&tenures[*index])) {
+                there.retain(|index| self.may_be_of(&tenures[*index]));
+            }
             let held = !there.is_empty();
             return (there, held);
         }
+        there.retain(|index| self.may_be_of(&tenures[*index]));
         let GpuCount(taken) = there.iter().map(|index| tenures[*index].gpus).sum();
         let full = self.capacity > 0 && taken >= self.capacity;
         (if full && there.len() == 1 { there } else { Vec::new() }, full)

@@ -6,10 +6,11 @@
 //! interruption, half of the time between two checkpoints is lost in the mean. Goodput is the same part of the time in which devices
 //! were held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::allocations::{Allocation, AllocationHistory};
 use super::top_owner::TopOwner;
+use crate::model::reading::PodKey;
 
 /// Kinds that serve until somebody ends them.
 const SERVICES: [&str; 9] = [
@@ -52,10 +53,12 @@ struct JobTime {
     /// True where it was there when the look began, so that nobody knows how long it had waited.
     was_there: bool,
     last: Option<Doing>,
-    /// When it was seen last, in Unix milliseconds, and with how many devices.
+    /// Until when it was seen, in milliseconds of observed time, and with how many devices.
     seen: Option<(i64, f64)>,
     /// Hours that it has run since it began or was interrupted.
     since: f64,
+    /// Pods that ran when it was seen last.
+    running_pods: BTreeSet<PodKey>,
     succeeded: bool,
 }
 
@@ -66,7 +69,8 @@ pub(crate) struct JobTimes {
     jobs: BTreeMap<(GroupKeys, TopOwner), JobTime>,
     /// Seconds between two checkpoints.
     checkpoint: f64,
-    begun: bool,
+    /// Milliseconds in which somebody looked so far: time in which nobody did is in no sum, and interrupts nothing.
+    clock: i64,
 }
 
 /// What the jobs of a group did together. Times are in GPU-hours.
@@ -101,10 +105,21 @@ impl JobTimes {
                 jobs.entry((group, tenure.top.clone())).or_default().push(tenure);
             }
         }
-        let first = ledger.observed.iter().position(|observed| *observed);
+        let begun = self.clock > 0;
+        // When each slot begins in observed time; `None` where nobody looked.
+        let mut clock = self.clock;
+        let mut begin = |observed: &bool| {
+            let at = observed.then_some(clock);
+            clock += if *observed { ledger.slot } else { 0 };
+            at
+        };
+        let begins: Vec<Option<i64>> = ledger.observed.iter().map(&mut begin).collect();
+        let first = begins.iter().position(Option::is_some);
         for (key, tenures) in jobs {
             let job = self.jobs.entry(key).or_default();
-            for slot in (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]) {
+            let succeeded = |tenure: &&&Allocation| tenure.phase.as_ref().is_some_and(|(_, phase)| phase == "Succeeded");
+            let done: BTreeSet<&PodKey> = tenures.iter().filter(succeeded).map(|tenure| &tenure.pod).collect();
+            for (slot, at) in begins.iter().enumerate().filter_map(|(slot, at)| Some((slot, (*at)?))) {
                 let there = || tenures.iter().filter(|tenure| tenure.requested[slot]);
                 let devices: f64 = there().map(|tenure| tenure.devices()).sum();
                 if there().next().is_none() {
@@ -115,14 +130,27 @@ impl JobTimes {
                     () if !there().all(|tenure| tenure.running[slot]) => Doing::Starting,
                     () => Doing::Running,
                 };
-                job.was_there |= job.seen.is_none() && !self.begun && Some(slot) == first;
-                let at = ledger.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX).saturating_mul(ledger.slot);
-                job.see(doing, at, devices, ledger.slot, self.checkpoint);
+                job.was_there |= job.seen.is_none() && !begun && Some(slot) == first;
+                let running: BTreeSet<&PodKey> =
+                    there().filter(|tenure| tenure.running[slot]).map(|tenure| &tenure.pod).collect();
+                // Who ended well has not been interrupted.
+                let was_gone = job.seen.is_some_and(|(until, _)| at > until);
+                let is_lost = |pod: &PodKey| if running.contains(pod) { was_gone } else { !done.contains(pod) };
+                let lost = job.running_pods.iter().any(is_lost);
+                job.running_pods = running.into_iter().cloned().collect();
+                job.see(doing, at, devices, ledger.slot, lost.then_some(self.checkpoint));
             }
-            let last = tenures.iter().filter_map(|tenure| tenure.phase.as_ref()).max_by_key(|(slot, _)| *slot);
+            // Pods that failed stay beside the one that took their place: of equals the best counts.
+            let rank = |phase: &str| match phase {
+                "Running" | "Pending" => 2,
+                "Succeeded" => 1,
+                _ => 0,
+            };
+            let phases = tenures.iter().filter_map(|tenure| tenure.phase.as_ref());
+            let last = phases.max_by_key(|(slot, phase)| (*slot, rank(phase)));
             job.succeeded = last.map_or(job.succeeded, |(_, phase)| phase == "Succeeded");
         }
-        self.begun |= first.is_some();
+        self.clock = clock;
     }
 
     /// Returns what the jobs of each group did.
@@ -140,18 +168,21 @@ impl JobTimes {
 }
 
 impl JobTime {
-    /// Adds a slot of so many milliseconds.
-    fn see(&mut self, doing: Doing, at: i64, devices: f64, slot: i64, checkpoint: f64) {
+    /// Adds a slot of so many milliseconds. `lost` has the seconds between two checkpoints where a pod that ran does not any more.
+    fn see(&mut self, doing: Doing, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
         let hours = slot as f64 / 3_600_000.0;
         // Between the end of a pod and the pod that takes its place there is none.
-        let gap = self.seen.filter(|(before, _)| at - before > slot).map_or(0, |(before, _)| at - before - slot);
+        let gap = self.seen.map_or(0, |(until, _)| (at - until).max(0));
         let before = self.last;
-        if before == Some(Doing::Running) && (gap > 0 || doing != Doing::Running) {
+        let interrupted = lost.filter(|_| before == Some(Doing::Running));
+        if let Some(checkpoint) = interrupted {
             let lost = (checkpoint / 2.0 / 3600.0).min(self.since);
             self.interruptions += 1;
             self.lost += lost * self.seen.map_or(devices, |(_, devices)| devices);
             self.since = 0.0;
         }
+        // After a good end what comes is another run, and nobody waited for it.
+        let gap = if before == Some(Doing::Running) && interrupted.is_none() { 0 } else { gap };
         self.waiting += gap as f64 / 3_600_000.0 * self.seen.map_or(devices, |(_, devices)| devices);
         match doing {
             Doing::Waiting => self.waiting += hours * devices,
@@ -163,7 +194,7 @@ impl JobTime {
             Doing::Waiting => {}
             Doing::Starting | Doing::Running => self.placed = true,
         }
-        (self.last, self.seen) = (Some(doing), Some((at, devices)));
+        (self.last, self.seen) = (Some(doing), Some((at + slot, devices)));
     }
 }
 
@@ -290,6 +321,29 @@ mod tests {
         near(sum.goodput().unwrap(), kept / (4.0 * 9.0 + 2.0 * 3.0));
         // Of the first one nobody knows since when it waits.
         assert_eq!((sum.waits.clone(), sum.wait(0.5)), (vec![480.0], Some(480.0)));
+    }
+
+    #[test]
+    fn another_run_after_a_good_end_is_no_interruption() {
+        let mut times = JobTimes::new(0.0);
+        let run = |name: &str, slots: &str| Allocation {
+            pod: ("ml".into(), name.into()),
+            ..pod("nightly", "CronJob", 1, slots, "Succeeded")
+        };
+        times.add(&hour(0, vec![run("first", "rrr......."), run("second", ".......rrr")]), |_| Some(vec![None]));
+        let sum = times.sums().remove(&vec![None]).unwrap();
+        assert_eq!((sum.interruptions, sum.waiting, sum.effective_ratio()), (0, 0.0, Some(1.0)));
+    }
+
+    #[test]
+    fn time_in_which_nobody_looked_interrupts_nothing() {
+        let mut times = JobTimes::new(0.0);
+        let mut ledger = hour(0, vec![pod("train", "Job", 1, "rrr...rrrr", "Running")]);
+        (3..6).for_each(|slot| ledger.observed[slot] = false);
+        times.add(&ledger, |_| Some(vec![None]));
+        let sum = times.sums().remove(&vec![None]).unwrap();
+        assert_eq!((sum.interruptions, sum.waiting, sum.effective_ratio()), (0, 0.0, Some(1.0)));
+        assert!((sum.running - 7.0 / 60.0).abs() < 1e-9);
     }
 
     #[test]

@@ -170,6 +170,12 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     }
 }
 
+/// One pod, whichever, with the labels that it has.
+#[must_use]
+pub fn any_pod(seconds: i64) -> String {
+    format!("topk(1, last_over_time(kube_pod_owner{}))", window(seconds))
+}
+
 /// Owners of custom objects, where kube-state-metrics is configured to tell them.
 #[must_use]
 pub fn custom_owners(seconds: i64) -> String {
@@ -293,7 +299,12 @@ mod tests {
     #[test]
     fn every_query_is_promql() {
         let mut queries = vec![requests(3600), node_labels(3600), capacity(60), holders(86_400), quotas(), lives("a.b")];
-        queries.extend([custom_owners(60), owned_by("n", "Job", &["a.b"], 60), first_start(&Pods::named("n", ["a.b-0"]), 60)]);
+        queries.extend([
+            any_pod(60),
+            custom_owners(60),
+            owned_by("n", "Job", &["a.b"], 60),
+            first_start(&Pods::named("n", ["a.b-0"]), 60),
+        ]);
         queries.extend([owned("a.b", 60), ends(&["a.b-0", "c"], "exported_pod", 60), job_ends("a.b", 60)]);
         queries.extend(
             [OfStart::Created, OfStart::Placed, OfStart::Requested, OfStart::Place, OfStart::Owner]

@@ -71,6 +71,10 @@ impl NodeParts {
     pub(crate) fn at_the_time(mut self, labels: &[Series]) -> Self {
         for series in labels {
             let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else { continue };
+            // Into how many parts is another label, which may not be kept.
+            if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
+                continue;
+            }
             let mut node = Node { name: name.to_owned(), ..Node::default() };
             node.allocatable.insert(WHOLE[0].to_owned(), "1".to_owned());
             node.labels.insert("nvidia.com/gpu.product".to_owned(), product.to_owned());
@@ -81,7 +85,7 @@ impl NodeParts {
                     self.of_nodes.insert(key, part);
                 }
                 // Who shares by memory says so in an annotation, of which labels know nothing.
-                None if self.of_nodes.get(&key).is_some_and(|part| part.device_memory.is_none()) => {
+                None if self.of_nodes.get(&key).is_some_and(|part| !part.by_memory) => {
                     self.of_nodes.remove(&key);
                 }
                 None => {}

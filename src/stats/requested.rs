@@ -48,18 +48,23 @@ pub(super) fn by_pod(
         *of = of.max(most);
         mark(series, found);
     }
+    // Before it has a node a pod waits for what it gets there.
+    let bound: BTreeMap<(PodKey, String), String> = wanted
+        .keys()
+        .filter(|(_, _, node)| !node.is_empty())
+        .map(|(key, uid, node)| ((key.clone(), uid.clone()), node.clone()))
+        .collect();
     let mut found = Vec::new();
     for (place, (containers, slots)) in wanted {
         let resources: BTreeSet<&str> = containers.keys().map(|(.., resource)| resource.as_str()).collect();
-        let memory = |resource| resources.contains(resource).then(|| amount(&containers, resource));
-        let (mebibytes, percent) = (memory(SHARED_MEBIBYTES), memory(SHARED_PERCENT));
+        let node = bound.get(&(place.0.clone(), place.1.clone())).unwrap_or(&place.2);
         let (mut gpus, mut of_parts) = (0.0, BTreeMap::<String, (Part, f64)>::new());
         for resource in &resources {
             let units = amount(&containers, resource);
-            match parts.unit(&place.2, resource) {
+            match parts.unit(node, resource) {
                 Some(UnitOf::Device) => gpus += units,
                 Some(UnitOf::Part(part)) => {
-                    let part = part.with_memory(mebibytes, percent);
+                    let part = of_memory(part, &containers, resource);
                     of_parts.entry(part.name.clone()).or_insert((part, 0.0)).1 += units;
                 }
                 None => {}
@@ -75,6 +80,21 @@ pub(super) fn by_pod(
         }
     }
     found
+}
+
+/// Returns a part with the fraction that its containers want of memory, in the mean over their units: each says it for its own.
+fn of_memory(part: Part, containers: &Containers, resource: &str) -> Part {
+    if !part.by_memory {
+        return part;
+    }
+    let (mut units, mut devices) = (0.0, Some(0.0));
+    for ((first, name, _), amount) in containers.iter().filter(|((.., own), _)| own == resource) {
+        let memory = |resource: &str| containers.get(&(*first, name.clone(), resource.to_owned())).copied();
+        let each = part.clone().with_memory(memory(SHARED_MEBIBYTES), memory(SHARED_PERCENT)).fraction;
+        units += amount;
+        devices = devices.zip(each).map(|(devices, each)| devices + each * amount);
+    }
+    Part { fraction: devices.filter(|_| units > 0.0).map(|devices| devices / units), ..part }
 }
 
 /// Returns how much of a resource a pod wants.
@@ -102,8 +122,8 @@ pub(super) fn add_claimed(
     count: usize,
     mark: impl Fn(&Series, &mut [bool]),
 ) {
-    let mut pods: BTreeMap<(PodKey, String), BTreeMap<ClaimedDevice, Vec<bool>>> = BTreeMap::new();
-    let mut sharers: BTreeMap<(String, ClaimedDevice), BTreeSet<PodKey>> = BTreeMap::new();
+    // Who had which device when.
+    let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> = BTreeMap::new();
     for series in answer.iter().filter(|series| series.label(CLAIM).is_some()) {
         let Some(key) = claimant(series) else { continue };
         let Some(told) = series.first(dialect::node_labels()) else { continue };
@@ -111,28 +131,20 @@ pub(super) fn add_claimed(
         let profile = series.first(["GPU_I_PROFILE", "dra_mig_profile"]).map(ToOwned::to_owned);
         let instance = series.label("GPU_I_ID").unwrap_or_default().to_owned();
         let Some(device) = series.first(dialect::uuid_labels().chain(dialect::index_labels())) else { continue };
-        let device = (device.to_owned(), instance, profile);
-        sharers.entry((node.clone(), device.clone())).or_default().insert(key.clone());
-        mark(series, pods.entry((key, node)).or_default().entry(device).or_insert_with(|| vec![false; count]));
+        let pods = devices.entry((node, (device.to_owned(), instance, profile))).or_default();
+        mark(series, pods.entry(key).or_insert_with(|| vec![false; count]));
     }
     let by_name: BTreeSet<PodKey> = requests.iter().map(|((key, ..), _)| key.clone()).collect();
-    for ((key, node), devices) in pods.into_iter().filter(|((key, _), _)| !by_name.contains(key)) {
-        let mut kinds: BTreeMap<Option<String>, (Option<Part>, u64, Vec<bool>)> = BTreeMap::new();
-        for (device, slots) in devices {
-            let pods = sharers.get(&(node.clone(), device.clone())).map_or(1, BTreeSet::len);
-            let part = device.2.as_ref().map(|profile| Part::named(&format!("mig-{profile}"), None));
-            let part = if pods > 1 { Some(Part::shared_by(pods, part)) } else { part };
-            let (_, number, all) =
-                kinds.entry(part.as_ref().map(|part| part.name.clone())).or_insert_with(|| (part, 0, vec![false; count]));
-            *number += 1;
-            all.iter_mut().zip(slots).for_each(|(all, own)| *all |= own);
-        }
-        for (part, number, slots) in kinds.into_values() {
-            let gpus = if part.is_none() { number } else { 0 };
-            requests.push((
-                (key.clone(), String::new(), node.clone()),
-                Requested { gpus, part: part.map(|part| (part, number)), slots },
-            ));
+    for ((node, (.., profile)), pods) in devices {
+        // In the slot in which one hands it to another both may have been seen.
+        let together = |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && **b).count() > 1;
+        for (key, slots) in pods.iter().filter(|(key, _)| !by_name.contains(*key)) {
+            let sharers = pods.iter().filter(|(other, own)| *other == key || together(slots, own)).count();
+            let part = profile.as_ref().map(|profile| Part::named(&format!("mig-{profile}"), None));
+            let part = if sharers > 1 { Some(Part::shared_by(sharers, part)) } else { part };
+            let gpus = u64::from(part.is_none());
+            let own = Requested { gpus, part: part.map(|part| (part, 1)), slots: slots.clone() };
+            requests.push(((key.clone(), String::new(), node.clone()), own));
         }
     }
 }
@@ -158,8 +170,11 @@ mod tests {
             of("a", "GPU-0", &[], &[0, 1]),
             of("a", "GPU-1", &[], &[1]),
             of("b", "GPU-2", &[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "7")], &[0]),
-            of("c", "GPU-3", &[], &[0]),
-            of("d", "GPU-3", &[], &[0]),
+            of("c", "GPU-3", &[], &[0, 1]),
+            of("d", "GPU-3", &[], &[0, 1]),
+            // One after the other.
+            of("x", "GPU-5", &[], &[0]),
+            of("y", "GPU-5", &[], &[0, 1]),
             // Its request was told already.
             of("e", "GPU-4", &[], &[0]),
         ];
@@ -180,10 +195,13 @@ mod tests {
         assert_eq!(
             found,
             [
-                ("a", 2, None, &[true, true][..]),
+                ("a", 1, None, &[true, true][..]),
+                ("a", 1, None, &[false, true]),
                 ("b", 0, Some(("mig-1g.10gb".to_owned(), Some(1.0 / 7.0), 1)), &[true, false]),
-                ("c", 0, shared(), &[true, false]),
-                ("d", 0, shared(), &[true, false]),
+                ("c", 0, shared(), &[true, true]),
+                ("d", 0, shared(), &[true, true]),
+                ("x", 1, None, &[true, false]),
+                ("y", 1, None, &[true, true]),
             ]
         );
     }

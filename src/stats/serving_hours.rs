@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::allocations::{Allocation, AllocationHistory};
+use super::allocations::{Allocation, AllocationGroup, AllocationHistory};
 use super::dialect::{EXPORTED_POD, PLAIN_POD};
 use super::serving::{ANSWERED, OPEN};
 use crate::model::reading::PodKey;
@@ -59,9 +59,13 @@ struct Server {
     /// Times at which something ran, waited or had been answered since the time before it, and times at which nothing was.
     open: BTreeMap<i64, bool>,
     answered: BTreeMap<i64, bool>,
-    prompt: f64,
-    generated: f64,
+    /// By metric and by who scraped it: two that scrape one server tell the same.
+    tokens: BTreeMap<(&'static str, String), f64>,
 }
+
+/// Labels that say who scraped a series.
+const SCRAPE: [&str; 9] =
+    ["job", "instance", "endpoint", "service", "container", "prometheus", "prometheus_replica", "replica", "cluster"];
 
 /// Servers that told of their requests in a window.
 pub(crate) struct Servers {
@@ -87,10 +91,9 @@ impl Servers {
                 for (at, grown) in growth(&points, start) {
                     *server.answered.entry(at).or_default() |= grown > 0.0;
                 }
-            } else if PROMPT.contains(&name) {
-                server.prompt += growth(&points, start).map(|(_, grown)| grown).sum::<f64>();
-            } else if GENERATED.contains(&name) {
-                server.generated += growth(&points, start).map(|(_, grown)| grown).sum::<f64>();
+            } else if let Some(name) = PROMPT.iter().chain(&GENERATED).find(|own| **own == name) {
+                let scraped = SCRAPE.map(|label| series.label(label).unwrap_or_default()).join("\u{0}");
+                *server.tokens.entry((name, scraped)).or_default() += growth(&points, start).map(|(_, grown)| grown).sum::<f64>();
             }
         }
         Self { by_pod }
@@ -99,9 +102,15 @@ impl Servers {
     /// Returns what those of a group did; `None` where none told of its requests.
     #[must_use]
     pub(crate) fn hours(&self, ledger: &AllocationHistory, group: impl Fn(&Allocation) -> bool) -> Option<ServingHours> {
+        self.hours_of(ledger, &ledger.group(group))
+    }
+
+    /// Returns what those of some allocations did; `None` where none told of its requests.
+    #[must_use]
+    pub(crate) fn hours_of(&self, ledger: &AllocationHistory, own: &AllocationGroup) -> Option<ServingHours> {
         let mut sum: Option<ServingHours> = None;
         let mut counted: BTreeSet<&PodKey> = BTreeSet::new();
-        for tenure in ledger.tenures.iter().filter(|tenure| group(tenure)) {
+        for tenure in own.whole.iter().chain(&own.parts).map(|index| &ledger.tenures[*index]) {
             let Some(server) = self.by_pod.get(&tenure.pod) else { continue };
             let sum = sum.get_or_insert_default();
             let hours = ledger.slot as f64 / 3_600_000.0 * tenure.devices();
@@ -113,8 +122,8 @@ impl Servers {
             }
             // A pod with several kinds of parts is one server.
             if counted.insert(&tenure.pod) {
-                sum.prompt_tokens += server.prompt;
-                sum.generated_tokens += server.generated;
+                sum.prompt_tokens += server.tokens(&PROMPT);
+                sum.generated_tokens += server.tokens(&GENERATED);
             }
         }
         sum
@@ -122,6 +131,15 @@ impl Servers {
 }
 
 impl Server {
+    /// Returns the growth of these metrics, of each the most that one of those who scraped it saw.
+    fn tokens(&self, names: &[&str]) -> f64 {
+        let most = |name: &&str| {
+            let told = self.tokens.iter().filter(|((own, _), _)| own == name).map(|(_, grown)| *grown);
+            told.fold(0.0, f64::max)
+        };
+        names.iter().map(most).sum()
+    }
+
     /// Returns whether it did anything in a slot: by what it told within it, else by what it told next, not later than five
     /// minutes. `None` where it told too little.
     fn active(&self, start: i64, length: i64, slot: usize) -> Option<bool> {
@@ -166,6 +184,8 @@ mod tests {
 
     #[test]
     fn tokens_are_counted_over_restarts_and_time_without_requests_is_idle() {
+        let replica = [("__name__", "vllm:generation_tokens_total"), ("namespace", "ml"), ("pod", "chat"), ("replica", "b")];
+        let replica = replica.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect();
         let answer = [
             // 10 before the window; 5 more, then a new process that counts 7 by itself, then nothing.
             series("chat", "vllm:generation_tokens_total", &[(-1, 10.0), (0, 15.0), (1, 7.0), (2, 7.0), (3, 7.0)]),
@@ -173,6 +193,8 @@ mod tests {
             series("chat", "vllm:request_success_total", &[(-1, 1.0), (0, 2.0), (1, 1.0), (2, 1.0), (3, 1.0)]),
             series("chat", "vllm:num_requests_running", &[(0, 0.0), (1, 0.0), (2, 0.0), (3, f64::NAN)]),
             series("chat", "vllm:num_requests_waiting", &[(3, 2.0)]),
+            // The same, by another who scrapes it.
+            Series { labels: replica, ..series("chat", "vllm:generation_tokens_total", &[(0, 15.0), (1, 7.0)]) },
             series("half", "vllm:num_requests_running", &[(0, 0.0), (1, 0.0)]),
         ];
         let tenure = |pod: &str, gpus: u64| Allocation {

@@ -1,6 +1,6 @@
 //! `gpuctl report`: sums GPU-hours that were held, used and wasted, by namespace, team, user, pool or label.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use futures::future::try_join;
@@ -17,7 +17,7 @@ use crate::model::prices::{Budget, Prices};
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces};
 use crate::observe::hourly::NONE_SERVED;
 use crate::observe::times;
-use crate::stats::allocations::Allocation;
+use crate::stats::allocations::{Allocation, AllocationGroup};
 use crate::stats::gpu_hours::GpuHours;
 use crate::stats::job_time::{JobSum, JobTimes};
 use crate::stats::serving_hours::{self, ServingHours};
@@ -192,11 +192,12 @@ async fn gather(
     let one = async |(from, to): (UnixSeconds, UnixSeconds)| {
         let ((ledger, usage), servers) = try_join(past.look(from, to, want), past.servers(from, to)).await?;
         bar.inc(1);
-        let found: BTreeSet<GroupKeys> = ledger.tenures.iter().filter(|tenure| ours(tenure)).map(&keys).collect();
-        let of = |group: GroupKeys| {
-            let is_in = |tenure: &Allocation| ours(tenure) && keys(tenure) == group;
-            let of = (GpuHours::of(&ledger, &usage, is_in), servers.hours(&ledger, is_in));
-            (group, of)
+        let mut found: BTreeMap<GroupKeys, AllocationGroup> = BTreeMap::new();
+        for (index, tenure) in ledger.tenures.iter().enumerate().filter(|(_, tenure)| ours(tenure)) {
+            found.entry(keys(tenure)).or_default().add(index, tenure);
+        }
+        let of = |(group, own): (GroupKeys, AllocationGroup)| {
+            (group, (GpuHours::of_group(&ledger, &usage, &own), servers.hours_of(&ledger, &own)))
         };
         let accounts: Vec<_> = found.into_iter().map(of).collect();
         Ok::<_, Error>((accounts, ledger))

@@ -24,8 +24,11 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
     args.range.range().check(now)?;
     let connection = context.connect().await?;
     let found = lookup::job(&connection, &args.name, Purpose::Read).await?;
-    let (created, started) = (found.created_at.unwrap_or(now).into(), found.started_at().map(UnixSeconds::from));
-    let prometheus = curves::store(context, &connection, created).await?;
+    let created = UnixSeconds::from(found.created_at.unwrap_or(now));
+    let started = found.started_at().map(UnixSeconds::from);
+    let end = found.ended_at().unwrap_or(now);
+    let named = args.range.range().window(now, (created.timestamp(), end), None)?;
+    let prometheus = curves::store(context, &connection, named.start).await?;
     let pods = Pods::of_job(&found.namespace, &found.name, found.kind, found.pods.iter().map(|pod| pod.name.as_str()));
     // A pod that was replaced began before those that are there.
     let first = match args.range.start {
@@ -33,7 +36,7 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
         None => curves::first_start(&prometheus, &pods, created, now.into()).await.into_iter().chain(started).min(),
     };
     let begin = first.unwrap_or(created).timestamp();
-    let window = args.range.range().window(now, (begin, found.ended_at().unwrap_or(now)), None)?;
+    let window = args.range.range().window(now, (begin, end), None)?;
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
     let lifetimes = lifetimes(&found);
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);

@@ -7,10 +7,9 @@ use futures::future::join;
 use crate::cli::metrics::training_performance::TrainingPerformance;
 use crate::context::Context;
 use crate::error::Error;
-use crate::model::UnixSeconds;
-use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};
+use crate::observe::{curves, metrics};
 use crate::stats::query;
 use crate::view::document;
 use crate::view::metrics::{self as view, TrainingCurves};
@@ -22,22 +21,25 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let connection = context.connect().await?;
     let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
-    let pods = pods_of(workload);
-    let since = UnixSeconds::from(now) - window.start;
-    let cells = OptionalMetrics::by_names(context, &connection, since.max(1));
     let exposed = async {
-        if pods.names.is_empty() {
-            return Ok(Some(Vec::new()));
-        }
-        cells.optional(async |prometheus| Ok(prometheus.range(&query::exposed(&pods), window).await?)).await
+        let prometheus = curves::store(context, &connection, window.start).await?;
+        let pods = pods_of(workload);
+        let asked =
+            async { if pods.names.is_empty() { Ok(Vec::new()) } else { prometheus.range(&query::exposed(&pods), window).await } };
+        let series = asked.await?;
+        metrics::tell_warnings(context, &prometheus);
+        Ok::<_, Error>(series)
     };
     let speakers = speakers_of(workload);
     let (exposed, told) = join(exposed, training_telemetry::by_logs(&connection, &speakers, window, now.into())).await;
-    let exposed = exposed?;
-    if exposed.is_none() && !told.is_empty() {
-        context.terminal.warn("without Prometheus this is what the logs tell alone");
-    }
-    let told: TrainingCurves = training_telemetry::with_exposed(told, &exposed.unwrap_or_default());
+    let exposed = match exposed {
+        Err(error) if !told.is_empty() && !context.require_metrics => {
+            context.terminal.warn(&format!("{error}; what follows is what the logs tell alone"));
+            Vec::new()
+        }
+        other => other?,
+    };
+    let told: TrainingCurves = training_telemetry::with_exposed(told, &exposed);
     let text = document(args.output.into(), &view::performance(&told))
         .unwrap_or_else(|| view::performance_text(&told, window.start.millis(), window.end.millis(), context.terminal.look()));
     context.terminal.print(&text)?;
