@@ -140,6 +140,8 @@ impl JobTimes {
                 job.running_pods = running.into_iter().cloned().collect();
                 job.see(doing, at, devices, ledger.slot, lost.then_some(self.checkpoint));
             }
+            // Their objects may be gone when the next run begins.
+            job.running_pods.retain(|pod| !done.contains(pod));
             // Pods that failed stay beside the one that took their place: of equals the best counts.
             let rank = |phase: &str| match phase {
                 "Running" | "Pending" => 2,
@@ -333,6 +335,10 @@ mod tests {
         times.add(&hour(0, vec![run("first", "rrr......."), run("second", ".......rrr")]), |_| Some(vec![None]));
         let sum = times.sums().remove(&vec![None]).unwrap();
         assert_eq!((sum.interruptions, sum.waiting, sum.effective_ratio()), (0, 0.0, Some(1.0)));
+        // Neither is one that begins in a later piece of time, in which the first is told no more.
+        times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| Some(vec![None]));
+        let sum = times.sums().remove(&vec![None]).unwrap();
+        assert_eq!((sum.interruptions, sum.waiting), (0, 0.0));
     }
 
     #[test]

@@ -5,6 +5,12 @@ use serde::Serialize;
 pub(crate) use crate::model::units::rounded;
 use crate::model::{Figures, Mebibytes, Percent, Reading, Readings, Watts};
 
+/// Returns a fraction of one with four decimals.
+#[must_use]
+pub(super) fn fine(fraction: f64) -> f64 {
+    (fraction * 10_000.0).round() / 10_000.0
+}
+
 /// What measured numbers rest on.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::coverage::rounded;
+use super::coverage::{fine, rounded};
 use crate::model::Percent;
 use crate::stats::part_hours::{PartHours, PartSum};
 
@@ -98,11 +98,6 @@ pub(crate) struct PartAt {
     pub capacity: Option<u64>,
     #[serde(rename = "allocated_count")]
     pub allocated: u64,
-}
-
-/// A fraction with four decimals.
-fn fine(fraction: f64) -> f64 {
-    (fraction * 10_000.0).round() / 10_000.0
 }
 
 /// Formats parts for a cell: `2 mig-1g.10gb`.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::coverage::rounded;
+use super::coverage::{fine, rounded};
 use super::parts::PartHoursItem;
 use super::report::{GpuHourReport, Group};
 use crate::model::Percent;
@@ -157,11 +157,6 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             budget: group.allowance.map(|allowance| BudgetItem::of(group, allowance)),
         }
     }
-}
-
-/// A ratio with four decimals.
-fn fine(ratio: f64) -> f64 {
-    (ratio * 10_000.0).round() / 10_000.0
 }
 
 impl<'a> From<&'a GpuHourReport<'a>> for ReportDocument<'a> {
