@@ -136,8 +136,19 @@ impl ConfigFile {
 /// The section with settings of single contexts of the kubeconfig.
 const CONTEXTS: &str = "contexts";
 /// Keys that belong to the address beside which they stand: credentials, and which cluster is meant there.
-const OF_ADDRESS: [&str; 9] =
-    ["matchers", "user", "password_file", "token_file", "token_command", "cert_file", "key_file", "ca_file", "headers"];
+const OF_ADDRESS: [&str; 11] = [
+    "matchers",
+    "exact_names",
+    "user",
+    "password_file",
+    "token_file",
+    "token_command",
+    "aws_region",
+    "cert_file",
+    "key_file",
+    "ca_file",
+    "headers",
+];
 
 /// Mode of a file that comes to be: it may get a key.
 const PRIVATE: u32 = 0o600;

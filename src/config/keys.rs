@@ -70,17 +70,19 @@ impl SettingKey {
 
 /// All of them, by section.
 #[rustfmt::skip]
-pub const KEYS: [SettingKey; 45] = [
+pub const KEYS: [SettingKey; 47] = [
     key("prometheus.url", ValueKind::Text, "", "--prometheus", "address of Prometheus; found in the cluster without one; `none` turns metrics off").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
     key("prometheus.user", ValueKind::Text, "", "", "user for it").before(&["GPUCTL_PROMETHEUS_USER"]),
     key("prometheus.password_file", ValueKind::Text, "", "", "file with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
     key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "file with a bearer token; the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
     key("prometheus.token_command", ValueKind::Text, "", "", "command that prints a token, such as that of a cloud; asked each time, where there is no other token"),
+    key("prometheus.aws_region", ValueKind::Text, "", "", "region that requests are signed for (SigV4), with keys from `AWS_ACCESS_KEY_ID` or the command `aws`; an address of Amazon's service tells it"),
     key("prometheus.cert_file", ValueKind::Text, "", "", "file with a certificate in PEM that the server asks for"),
     key("prometheus.key_file", ValueKind::Text, "", "", "file with the key of that certificate, in PEM"),
     key("prometheus.ca_file", ValueKind::Text, "", "--prometheus-ca-file", "file with the certificates that sign its certificate"),
     key("prometheus.headers", ValueKind::Map, "", "--prometheus-header", "headers to send to it").hidden(),
     key("prometheus.matchers", ValueKind::Map, "", "--match", "labels with the values that every series must have, where a store has several clusters: `{cluster: prod}`"),
+    key("prometheus.exact_names", ValueKind::Switch, "false", "", "ask for each name of a metric by itself, where a store takes no patterns of names; always so at Google's"),
     key("prometheus.time_window_min", ValueKind::Number(1.0 / 60.0, MANY / 60.0), "10", "--start", "time that a score looks back, in minutes"),
     key("prometheus.step", ValueKind::Duration, "30s", "--step", "time between two samples of it"),
     key("scoring.gpu_util_weight", ValueKind::Number(0.0, 1e6), "0.5", "--weights", "weight of the utilization; more than 0"),

@@ -8,7 +8,7 @@ use super::Environment;
 use super::found::{Config, Origin};
 use super::keys::SettingKey;
 use crate::files::{bytes_of, text_of};
-use crate::prometheus::{Credentials, Matchers};
+use crate::prometheus::{AwsKeys, Credentials, Matchers};
 
 /// The part of the file that is about metrics.
 const SECTION: &str = "prometheus";
@@ -56,6 +56,8 @@ pub(crate) struct MetricsSource {
     pub credentials: Credentials,
     /// What narrows every query to one cluster.
     pub matchers: Matchers,
+    /// Whether the store takes no patterns of names of metrics.
+    pub exact_names: bool,
     /// What the config file has that nobody reads.
     pub unknown: Vec<String>,
 }
@@ -102,7 +104,15 @@ impl MetricsSource {
             }
             false => flags.matchers.iter().map(|text| text.parse()).collect::<Result<Matchers, _>>()?,
         };
-        Ok(Self { url, credentials: Credentials { user, token, token_command, identity, authority, headers }, matchers, unknown })
+        let exact_names = config.find(SettingKey::named("prometheus.exact_names"))?.0 == true;
+        let aws_keys = variable("AWS_ACCESS_KEY_ID").zip(variable("AWS_SECRET_ACCESS_KEY")).map(|(id, secret)| AwsKeys {
+            access_key_id: id,
+            secret_access_key: secret,
+            session_token: variable("AWS_SESSION_TOKEN"),
+        });
+        let aws_region = of_file.aws_region;
+        let credentials = Credentials { user, token, token_command, identity, authority, headers, aws_keys, aws_region };
+        Ok(Self { url, credentials, matchers, exact_names, unknown })
     }
 }
 
@@ -126,5 +136,7 @@ fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials>
         token: read("token_file")?,
         authority: bytes("ca_file")?,
         headers: config.map("prometheus.headers")?,
+        aws_region: file.text(SECTION, "aws_region"),
+        aws_keys: None,
     })
 }

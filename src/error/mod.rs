@@ -205,7 +205,10 @@ impl From<QueryError> for Error {
                 .hint("set `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` disables metrics"),
             QueryError::NotInBundle(missing) => not_in_bundle(missing.to_string()),
             QueryError::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
-            QueryError::TokenCommand { cause } => new(ErrorName::PrometheusForbidden).cause(cause),
+            QueryError::TokenCommand { cause } | QueryError::AwsKeys { cause } => new(ErrorName::PrometheusForbidden).cause(cause),
+            QueryError::Unreachable { cause, .. } if cause.contains("CertificateRequired") => new(ErrorName::PrometheusUnreachable)
+                .cause(cause)
+                .hint("it wants a certificate of yours: set `prometheus.cert_file` and `prometheus.key_file` in the config file"),
             QueryError::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
                 .hint("set another address with `--prometheus URL`; `-v` prints where it was found"),
@@ -220,6 +223,8 @@ impl From<QueryError> for Error {
             QueryError::Forbidden { told, .. } => new(ErrorName::PrometheusForbidden).cause(told).hint(
                 "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
             ),
+            QueryError::Refused { told, .. } if told.contains("__name__") => new(ErrorName::PrometheusRefused)
+                .hint("a store that takes no patterns of names of metrics needs `prometheus.exact_names: true` in the config file"),
             QueryError::Refused { kind, .. } => match kind.as_str() {
                 "timeout" | "canceled" | "unavailable" => {
                     new(ErrorName::PrometheusTimeout).hint("try again, or ask for less time or a larger `--step`")

@@ -92,11 +92,12 @@ async fn straight<'c>(context: &Context, source: &MetricsSource, within: Duratio
         return Err(Error::new(ErrorName::MetricsOff, "metrics are disabled by `--prometheus none`"));
     }
     let Some((url, origin)) = &source.url else { return Err(QueryError::NotFound.into()) };
-    let credentials = source.credentials.clone().with_token().await?;
-    let address = PrometheusAddress::parse(url, credentials)?;
+    let address = PrometheusAddress::parse(url, source.credentials.clone())?.let_in().await?;
     let by = if *origin == Origin::Flag { "`--prometheus`" } else { origin.word() };
     context.terminal.detail(&format!("prometheus {}, named by {}", address.shown(), by));
-    Ok(Prometheus::straight_to(&address, within)?)
+    let prometheus = Prometheus::straight_to(&address, within)?;
+    let is_exact = source.exact_names || address.wants_exact_names();
+    Ok(if is_exact { prometheus.by_exact_names() } else { prometheus })
 }
 
 /// Returns the Prometheus whose answers a bundle holds.

@@ -9,6 +9,7 @@ use prometheus_http_query::reqwest::redirect::Policy;
 use prometheus_http_query::reqwest::{Certificate, ClientBuilder, Identity, Url};
 
 use super::QueryError;
+use super::aws::{AwsKeys, Signing};
 
 /// What proves who we are. None of it is ever shown.
 #[derive(Clone, Default)]
@@ -22,6 +23,10 @@ pub(crate) struct Credentials {
     /// Certificates in PEM that sign the server's.
     pub authority: Option<Vec<u8>>,
     pub headers: Vec<(String, String)>,
+    /// Keys of AWS in the environment, for a server whose requests are signed.
+    pub aws_keys: Option<AwsKeys>,
+    /// The region that requests are signed for, where the address does not tell it.
+    pub aws_region: Option<String>,
 }
 
 /// A header that cannot be sent.
@@ -41,22 +46,16 @@ impl Credentials {
             || self.token.is_some()
             || self.token_command.is_some()
             || self.identity.is_some()
+            || self.aws_region.is_some()
             || !self.headers.is_empty()
-    }
-
-    /// Returns the credentials with the token that the command prints, where there is one and no other token.
-    pub(crate) async fn with_token(mut self) -> Result<Self, QueryError> {
-        if let (None, Some(command)) = (&self.token, &self.token_command) {
-            self.token = Some(super::token::from_command(command).await?);
-        }
-        Ok(self)
     }
 
     /// Returns the same for the same credentials, and nothing that tells of them: whom one is let in as decides what one sees.
     #[must_use]
     pub(crate) fn fingerprint(&self) -> String {
         use aws_lc_rs::digest::{SHA256, digest};
-        let all = format!("{:?}", (&self.user, &self.token, &self.token_command, &self.identity, &self.headers));
+        let account = self.aws_keys.as_ref().map(|keys| &keys.access_key_id).zip(self.aws_region.as_ref());
+        let all = format!("{:?}", (&self.user, &self.token, &self.token_command, &self.identity, &self.headers, account));
         digest(&SHA256, all.as_bytes()).as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -85,6 +84,7 @@ impl Credentials {
 pub(crate) struct PrometheusAddress {
     url: Url,
     credentials: Credentials,
+    signing: Option<Signing>,
 }
 
 /// A server that is there answers a connection attempt sooner.
@@ -108,7 +108,32 @@ impl PrometheusAddress {
             let cleared = url.set_username("").and_then(|()| url.set_password(None));
             cleared.map_err(|()| bad("it cannot have a user"))?;
         }
-        Ok(Self { url, credentials })
+        let region = credentials.aws_region.as_deref().or_else(|| url.host_str().and_then(Signing::region_of));
+        let signing = region.map(|region| Signing { region: region.to_owned(), keys: credentials.aws_keys.clone() });
+        Ok(Self { url, credentials, signing })
+    }
+
+    /// Returns the same with what commands have to tell first: a token, or keys of AWS.
+    pub(crate) async fn let_in(mut self) -> Result<Self, QueryError> {
+        if let (None, Some(command)) = (&self.credentials.token, &self.credentials.token_command) {
+            self.credentials.token = Some(super::token::from_command(command).await?);
+        }
+        if let Some(signing) = self.signing.take() {
+            self.signing = Some(signing.with_keys().await?);
+        }
+        Ok(self)
+    }
+
+    /// Returns how requests are signed, where they are.
+    #[must_use]
+    pub(super) fn signing(&self) -> Option<Signing> {
+        self.signing.clone()
+    }
+
+    /// Returns true when the store takes no patterns of names: Google's.
+    #[must_use]
+    pub(crate) fn wants_exact_names(&self) -> bool {
+        self.url.host_str() == Some("monitoring.googleapis.com")
     }
 
     /// Formats it without credentials.
@@ -158,12 +183,6 @@ impl PrometheusAddress {
 fn decoded(text: &str) -> String {
     let pair = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
     form_urlencoded::parse(pair.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()
-}
-
-/// Returns the host of an address, without what could be a secret.
-pub(super) fn host_of(location: &str) -> String {
-    let url = Url::parse(location).ok();
-    url.and_then(|url| url.host_str().map(ToOwned::to_owned)).unwrap_or_else(|| "an address that is not told".to_owned())
 }
 
 #[cfg(test)]

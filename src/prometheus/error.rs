@@ -16,6 +16,8 @@ pub(crate) enum QueryError {
     BadAddress { url: String, cause: String },
     #[error("`prometheus.token_command` gave no token")]
     TokenCommand { cause: String },
+    #[error("requests cannot be signed for AWS")]
+    AwsKeys { cause: String },
     #[error("cannot reach Prometheus at {server}")]
     Unreachable { server: String, cause: String },
     #[error("Prometheus at {server} did not answer within {seconds} s")]

@@ -214,13 +214,16 @@ pub(crate) mod judge {
         }
     }
 
-    /// Asserts that a PromQL parser finds the matcher in every selector of a narrowed query.
+    /// Asserts that a PromQL parser finds the matcher in every selector of a narrowed query, and that metrics can be told exactly in it.
     #[track_caller]
     pub(crate) fn holds(query: &str) {
         let before = selectors(&parse(query).unwrap_or_else(|error| panic!("{error}: {query}")), "cluster", "a\"}b");
         let narrowed = Matchers::new(vec![("cluster".to_owned(), "a\"}b".to_owned())]).narrowed(query);
         let after = selectors(&parse(&narrowed).unwrap_or_else(|error| panic!("{error}: {narrowed}")), "cluster", "a\"}b");
         assert_eq!((after.0, after.1), (before.0, before.0), "{query}\n{narrowed}");
+        let mut patterns: Vec<&str> = super::super::exact_names::patterns(query).collect();
+        patterns.dedup();
+        assert!(patterns.len() <= 1, "a store that wants exact names gets one query for each name: {query}");
     }
 }
 

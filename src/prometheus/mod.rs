@@ -1,56 +1,36 @@
 //! The Prometheus API: sends queries directly or through a transport of the caller, and reads the answers.
 
 mod address;
+mod aws;
 mod decode;
 mod error;
+mod exact_names;
 mod matchers;
+mod request;
+mod road;
 mod samples;
 mod token;
 
 pub(crate) use address::{Credentials, PrometheusAddress};
+pub(crate) use aws::AwsKeys;
 pub(crate) use error::QueryError;
 pub(crate) use matchers::Matchers;
 #[cfg(test)]
 pub(crate) use matchers::judge;
+pub(crate) use request::{Ask, FORM, HttpReply, QueryRequest};
 
 use crate::model::UnixSeconds;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::future::LocalBoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use prometheus_http_query::Client;
-use prometheus_http_query::reqwest::Response;
+use tokio::sync::OnceCell;
 
 use crate::model::series::Series;
 
 use decode::Envelope;
-
-/// An answer of whatever status.
-#[derive(Clone, Debug)]
-pub(crate) struct HttpReply {
-    pub code: u16,
-    /// The content type.
-    pub media: String,
-    pub body: Bytes,
-}
-
-/// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or as a part of the path.
-#[derive(Clone, Debug)]
-pub(crate) struct QueryRequest {
-    pub path: String,
-    pub form: Option<String>,
-}
-
-/// Asks by a road of the caller's, such as the API server's proxy.
-pub(crate) type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
-
-enum Road<'a> {
-    Straight(Client),
-    Through(Ask<'a>),
-}
+use road::{Moment, Road};
 
 /// A Prometheus, or what speaks its language.
 pub(crate) struct Prometheus<'a> {
@@ -63,6 +43,10 @@ pub(crate) struct Prometheus<'a> {
     matchers: Matchers,
     /// Whether it returns the marks of ended series as samples; `None` before that was asked.
     keeps_marks: Cell<Option<bool>>,
+    /// Whether the store takes no pattern of names of metrics.
+    wants_exact_names: bool,
+    /// The names that it has, once somebody needed them.
+    names: OnceCell<Vec<String>>,
 }
 
 /// A window of time; both ends belong to it.
@@ -100,46 +84,41 @@ impl Window {
 impl<'a> Prometheus<'a> {
     /// Asks an address directly.
     pub(crate) fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
-        let road = Road::Straight(address.client()?);
-        Ok(Self {
-            road,
-            server: address.shown(),
-            timeout,
-            warnings: RefCell::default(),
-            matchers: Matchers::default(),
-            keeps_marks: Cell::default(),
-        })
+        Ok(Self::by(Road::to(address)?, address.shown(), timeout))
     }
 
     /// Asks through a function of the caller's.
     #[must_use]
     pub(crate) fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
+        Self::by(Road::Through(ask), server, timeout)
+    }
+
+    fn by(road: Road<'a>, server: String, timeout: Duration) -> Self {
         Self {
-            road: Road::Through(ask),
+            road,
             server,
             timeout,
             warnings: RefCell::default(),
             matchers: Matchers::default(),
             keeps_marks: Cell::default(),
+            wants_exact_names: false,
+            names: OnceCell::new(),
         }
     }
 
     /// Asks for a path below the API whose parameters may be long, and returns whatever is answered.
     pub(crate) async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
-        let question = match path.split_once('?') {
-            Some((place, form)) if !fits(path) => QueryRequest { path: place.to_owned(), form: Some(form.to_owned()) },
-            _ => QueryRequest { path: path.to_owned(), form: None },
-        };
-        let client = match &self.road {
-            Road::Through(ask) => return self.within(ask(question)).await,
-            Road::Straight(client) => client,
-        };
-        let url = format!("{}/{}", self.server, question.path);
-        let request = match question.form {
-            None => client.inner().get(url),
-            Some(form) => client.inner().post(url).header("content-type", FORM).body(form),
-        };
-        self.within(async { self.straight(request.send().await.map_err(|error| self.unreachable(&error))).await }).await
+        if self.wants_exact_names && exact_names::are_wanted(path) {
+            let names = self.names.get_or_try_init(|| self.listed_names()).await?;
+            return self.within(self.road.relay(&exact_names::path(path, names))).await;
+        }
+        self.within(self.road.relay(path)).await
+    }
+
+    /// Tells every metric by its exact name from now on, as stores want it that know no patterns of names.
+    #[must_use]
+    pub(crate) fn by_exact_names(self) -> Self {
+        Self { wants_exact_names: true, ..self }
     }
 
     /// Narrows every further query to series with these labels.
@@ -167,34 +146,46 @@ impl<'a> Prometheus<'a> {
 
     /// Returns the series of a query as of now, by the server's own clock.
     pub(crate) async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
-        let query = &self.matchers.narrowed(query);
-        let reply = self.within(async {
-            match &self.road {
-                Road::Straight(client) => {
-                    let builder = client.query(query);
-                    let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
-                    self.straight(sent.map_err(|error| self.unreachable(&error))).await
-                }
-                Road::Through(ask) => asked(ask, "query", &[("query", query)]).await,
-            }
-        });
-        self.read(&reply.await?)
+        self.all(query, Moment::Now).await
     }
 
     /// Returns the series of a query at a time; of a range its samples as they were scraped.
     pub(crate) async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
-        let query = &self.matchers.narrowed(query);
-        let reply = self.within(async {
-            match &self.road {
-                Road::Straight(client) => {
-                    let builder = client.query(query).at(time.0);
-                    let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
-                    self.straight(sent.map_err(|error| self.unreachable(&error))).await
-                }
-                Road::Through(ask) => asked(ask, "query", &[("query", query), ("time", &time.to_string())]).await,
-            }
-        });
-        self.without_marks(self.read(&reply.await?)?).await
+        self.without_marks(self.all(query, Moment::At(time)).await?).await
+    }
+
+    /// Returns the series of a query over a window, whatever its length.
+    pub(crate) async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
+        let pieces = stream::iter(window.pieces()).map(|piece| self.all(query, Moment::Within(piece))).buffered(AT_ONCE);
+        let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
+        Ok(joined(pieces))
+    }
+
+    /// Asks as often as the store needs it, in the words that it takes.
+    async fn all(&self, query: &str, moment: Moment) -> Result<Vec<Series>, QueryError> {
+        let query = self.matchers.narrowed(query);
+        if !self.wants_exact_names || !exact_names::are_wanted(&query) {
+            return self.once(&query, moment).await;
+        }
+        let names = self.names.get_or_try_init(|| self.listed_names()).await?;
+        let queries = stream::iter(exact_names::queries(&query, names));
+        let answers = queries.map(async |query| self.once(&query, moment).await).buffered(AT_ONCE);
+        Ok(exact_names::united(answers.try_collect().await?))
+    }
+
+    async fn once(&self, query: &str, moment: Moment) -> Result<Vec<Series>, QueryError> {
+        self.read(&self.within(self.road.send(query, moment)).await?)
+    }
+
+    /// Returns the names of the metrics that the store has.
+    async fn listed_names(&self) -> Result<Vec<String>, QueryError> {
+        let reply = self.within(self.road.relay("api/v1/label/__name__/values")).await?;
+        exact_names::listed(&reply).ok_or_else(|| {
+            self.read(&reply).err().unwrap_or_else(|| QueryError::NotPrometheus {
+                server: self.server.clone(),
+                found: "it lists no names of metrics".to_owned(),
+            })
+        })
     }
 
     /// Takes away the marks of ended series, which Prometheus leaves out of ranges of samples and VictoriaMetrics returns as NaN.
@@ -217,60 +208,9 @@ impl<'a> Prometheus<'a> {
         Ok(found)
     }
 
-    /// Returns the series of a query over a window, whatever its length.
-    pub(crate) async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
-        let query = &self.matchers.narrowed(query);
-        let pieces = stream::iter(window.pieces()).map(|piece| self.piece(query, piece)).buffered(AT_ONCE);
-        let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
-        Ok(joined(pieces))
-    }
-
-    async fn piece(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
-        let Window { start, end, step } = window;
-        let reply = self.within(async {
-            match &self.road {
-                Road::Straight(client) => {
-                    let builder = client.query_range(query, start.0, end.0, step as f64);
-                    let sent = if fits(query) { builder.get_raw().await } else { builder.post_raw().await };
-                    self.straight(sent.map_err(|error| self.unreachable(&error))).await
-                }
-                Road::Through(ask) => {
-                    let [start, end, step] = [start.0, end.0, step].map(|number| number.to_string());
-                    let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step)];
-                    asked(ask, "query_range", &parameters).await
-                }
-            }
-        });
-        self.read(&reply.await?)
-    }
-
     async fn within(&self, reply: impl Future<Output = Result<HttpReply, QueryError>>) -> Result<HttpReply, QueryError> {
         let late = || QueryError::TimedOut { server: self.server.clone(), seconds: self.timeout.as_secs() };
         tokio::time::timeout(self.timeout, reply).await.unwrap_or_else(|_| Err(late()))
-    }
-
-    /// Returns the library's response as bytes.
-    async fn straight(&self, sent: Result<Response, QueryError>) -> Result<HttpReply, QueryError> {
-        let response = sent?;
-        let code = response.status().as_u16();
-        let header =
-            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-        if (300..400).contains(&code) {
-            let to = address::host_of(&header("location"));
-            return Err(QueryError::Redirected { server: self.server.clone(), to });
-        }
-        let media = header("content-type");
-        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
-        Ok(HttpReply { code, media, body })
-    }
-
-    /// The innermost cause tells what happened; the layers above quote the URL, which may hold a password.
-    fn unreachable(&self, error: &dyn std::error::Error) -> QueryError {
-        let mut source = error;
-        while let Some(inner) = source.source() {
-            source = inner;
-        }
-        QueryError::Unreachable { server: self.server.clone(), cause: source.to_string() }
     }
 
     /// Series of a reply, by its status first: what stands between us and Prometheus answers in its own ways.
@@ -318,29 +258,6 @@ pub(crate) async fn fetch(address: &PrometheusAddress, question: QueryRequest) -
 
 /// As good as no limit.
 const LONG: Duration = Duration::from_secs(24 * 3600);
-
-/// Servers and proxies take this much in a URL.
-fn fits(query: &str) -> bool {
-    query.len() < 4000
-}
-
-/// The content type of parameters in a body.
-pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
-/// Longer parameters go in the body: a server takes only so much in its address. Through the API server that needs
-/// another right than the rest, so who has not got it tries the address all the same.
-const LONGEST_PATH: usize = 12_000;
-
-async fn asked(ask: &Ask<'_>, verb: &str, parameters: &[(&str, &str)]) -> Result<HttpReply, QueryError> {
-    let form: String = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-    let short = QueryRequest { path: format!("api/v1/{verb}?{form}"), form: None };
-    if form.len() <= LONGEST_PATH {
-        return ask(short).await;
-    }
-    match ask(QueryRequest { path: format!("api/v1/{verb}"), form: Some(form) }).await {
-        Err(QueryError::Forbidden { .. }) => ask(short).await,
-        other => other,
-    }
-}
 
 /// Pieces of a window as one answer: series of the same labels are one.
 fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {

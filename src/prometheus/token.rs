@@ -10,27 +10,35 @@ use super::QueryError;
 
 /// Time that the command gets.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Bytes of a token.
+/// Bytes that are read of what it prints.
 const LARGEST: usize = 64 * 1024;
 
-/// Returns what the command prints, without white space around it.
+/// Returns the one word that a command prints.
 pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
-    let failed = |cause: String| QueryError::TokenCommand { cause };
+    let token = printed_by(command).await.map_err(|cause| QueryError::TokenCommand { cause })?;
+    if token.is_empty() || token.contains(char::is_whitespace) {
+        let cause = "it printed no token: one word is expected".to_owned();
+        return Err(QueryError::TokenCommand { cause });
+    }
+    Ok(token)
+}
+
+/// Returns what a command prints, without white space around it; an error says what went wrong, and nothing of what was printed.
+pub(super) async fn printed_by(command: &str) -> Result<String, String> {
     let (shell, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let mut program = Command::new(shell);
     program.args([option, command]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(LONGEST, program.output())
         .await
-        .map_err(|_| failed(format!("it did not end within {} s", LONGEST.as_secs())))?
-        .map_err(|error| failed(format!("it cannot be started: {error}")))?;
+        .map_err(|_| format!("it did not end within {} s", LONGEST.as_secs()))?
+        .map_err(|error| format!("it cannot be started: {error}"))?;
     if !output.status.success() {
-        return Err(failed(format!("it failed ({}); run it by hand to see why", output.status)));
+        return Err(format!("it failed ({}); run it by hand to see why", output.status));
     }
-    let token = String::from_utf8(output.stdout).unwrap_or_default().trim().to_owned();
-    if token.is_empty() || token.len() > LARGEST || token.contains(char::is_whitespace) {
-        return Err(failed("it printed no token: one word is expected".to_owned()));
+    if output.stdout.len() > LARGEST {
+        return Err("it printed too much".to_owned());
     }
-    Ok(token)
+    Ok(String::from_utf8(output.stdout).unwrap_or_default().trim().to_owned())
 }
 
 #[cfg(all(test, unix))]

@@ -13,6 +13,7 @@ mod faults;
 mod finding;
 mod health;
 mod history;
+mod managed;
 mod other_server;
 mod outbound;
 mod partitioned_history;

@@ -1,5 +1,5 @@
-//! The same samples in Prometheus, VictoriaMetrics and Thanos: every view of metrics answers alike, and a store with two clusters
-//! answers for one of them. `cargo reality` runs them, for the stores take minutes to build, once.
+//! The same samples in Prometheus 3, Prometheus 2, VictoriaMetrics and Thanos: every view of metrics answers alike, and a store with two
+//! clusters answers for one of them. `cargo reality` runs them, for the stores take minutes to build, once.
 #![expect(clippy::disallowed_methods, reason = "tests look at clocks")]
 
 #[path = "../runner/mod.rs"]
@@ -39,8 +39,17 @@ impl Stage {
         run(command, input)
     }
 
-    /// Runs a job of two pods with two devices each, busy to this degree, and ends it after a while.
+    /// Runs a job for a while, and ends it.
     fn job(&self, name: &str, busy: f64) {
+        self.start(name, busy);
+        thread::sleep(Duration::from_secs(EACH));
+        // Its series end: Prometheus marks them as stale.
+        self.own.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
+        self.gpuctl("none", &["delete", "job", name, "--force"], "").ok();
+    }
+
+    /// Starts a job of two pods with two devices each, busy to this degree.
+    fn start(&self, name: &str, busy: f64) {
         let yaml = format!(
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [train]}}\nresources: {{pool: stores, gpu: 2, node_count: 2}}\n"
         );
@@ -57,10 +66,6 @@ impl Stage {
                 }
             }
         });
-        thread::sleep(Duration::from_secs(EACH));
-        // Its series end: Prometheus marks them as stale.
-        self.own.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
-        self.gpuctl("none", &["delete", "job", name, "--force"], "").ok();
     }
 }
 
@@ -80,11 +85,10 @@ fn stores_answer_alike_and_for_one_cluster() {
     own.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
     foreign.change(|fleet| fleet.gpus = load::devices(&others));
     let victoria = cluster.victoria_metrics("victoria").unwrap();
-    let prometheus = cluster
-        .labelled_prometheus("store-a", &json!({"cluster": "a", "replica": "0"}), &[scrape(&own)], Some(&victoria))
-        .unwrap();
-    let other =
-        cluster.labelled_prometheus("store-b", &json!({"cluster": "b", "replica": "0"}), &[scrape(&foreign)], None).unwrap();
+    let older = cluster.prometheus_2("older").unwrap();
+    let labels = |name: &str| json!({"cluster": name, "replica": "0"});
+    let prometheus = cluster.labelled_prometheus("store-a", &labels("a"), &[scrape(&own)], &[&victoria, &older]).unwrap();
+    let other = cluster.labelled_prometheus("store-b", &labels("b"), &[scrape(&foreign)], &[]).unwrap();
     let thanos = cluster.thanos("thanos", &[("store-a", &prometheus)]).unwrap();
     let both = cluster.thanos("both", &[("store-a", &prometheus), ("store-b", &other)]).unwrap();
     let stage = Stage { cluster, own, foreign };
@@ -97,26 +101,11 @@ fn stores_answer_alike_and_for_one_cluster() {
     thread::sleep(Duration::from_secs(8));
     let (start, end) = (begin.to_string(), end.to_string());
     let span = ["--start", start.as_str(), "--end", end.as_str()];
-    let views: [&[&str]; 6] = [
-        &["report", "-o", "json"],
-        &["report", "-o", "csv"],
-        &["eff", "first", "-o", "json"],
-        &["eff", "second", "-o", "json"],
-        &["snapshot", "list", "--step", "10", "-o", "json"],
-        &["get", "metrics", "workload", "first", "-o", "json"],
-    ];
-    for view in views {
-        let arguments = [view, &span[..]].concat();
-        let expected = stage.gpuctl(&prometheus, &arguments, "");
-        for (name, store) in [("victoria", &victoria), ("thanos", &thanos), ("both", &both)] {
-            let told = stage.gpuctl(store, &arguments, "");
-            assert_eq!((told.code, &told.out), (expected.code, &expected.out), "{name}: {arguments:?}\n{}", told.err);
-        }
-    }
+    let stores = [("older", &older), ("victoria", &victoria), ("thanos", &thanos), ("both", &both)];
     // Hours are open until now: what devices measured is over, and is the same.
     let whole = (begin / 3600 * 3600).to_string();
-    let hour = |store: &str| {
-        let rows = stage.gpuctl(store, &["stats", "cluster", "-o", "json", "--start", &whole, "--no-cache"], "").ok().json();
+    let hour = |level: &str, store: &str| {
+        let rows = stage.gpuctl(store, &["stats", level, "-o", "json", "--start", &whole, "--no-cache"], "").ok().json();
         let keys = [
             "avg_utilization",
             "min_utilization",
@@ -124,14 +113,21 @@ fn stores_answer_alike_and_for_one_cluster() {
             "device_p50_utilization",
             "device_sample_count",
             "dropped_sample_count",
+            "p95_utilization",
+            "sample_count",
         ];
         let row = |row: &Value| keys.map(|key| row[key].clone());
-        rows.as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+        rows.as_array().or(rows["data"].as_array()).unwrap().iter().map(row).collect::<Vec<_>>()
     };
-    let expected = hour(&prometheus);
-    assert!(expected.iter().any(|row| row[4].as_u64().is_some_and(|samples| samples > 100)), "{expected:?}");
-    for (name, store) in [("victoria", &victoria), ("thanos", &thanos), ("both", &both)] {
-        assert_eq!(hour(store), expected, "{name}");
+    for level in ["cluster", "namespaces", "workloads"] {
+        let expected = hour(level, &prometheus);
+        assert!(
+            expected.iter().any(|row| row[4].as_u64().or(row[7].as_u64()).is_some_and(|samples| samples > 40)),
+            "{level}: {expected:?}"
+        );
+        for (name, store) in stores {
+            assert_eq!(hour(level, store), expected, "{level}: {name}");
+        }
     }
     // By hand: four devices of each job, half of them at 90 and 91, then at 40 and 41, and none of the other cluster's at 3.
     let report = stage.gpuctl(&both, &[&["report", "-o", "json"], &span[..]].concat(), "").ok().json();
@@ -144,25 +140,93 @@ fn stores_answer_alike_and_for_one_cluster() {
         stage.gpuctl(&both, &["stats", "cluster", "--start", &whole, "--match", "cluster=c", "-o", "json", "--no-cache"], "");
     let none = refused.ok().says("has no data about pods of this time").json();
     assert!(none.as_array().unwrap().iter().all(|row| row["avg_utilization"].is_null()), "{none:#}");
-    until_lists_agree(&stage, &[&prometheus, &victoria, &thanos]);
+    stage.start("third", 65.0);
+    thread::sleep(Duration::from_secs(EACH));
+    let last = seconds().to_string();
+    // What is sent on is there some seconds later.
+    thread::sleep(Duration::from_secs(8));
+    let span = ["--start", start.as_str(), "--end", last.as_str()];
+    let mut differing = Vec::new();
+    for view in OF_THE_PAST {
+        let arguments = [view, &span[..]].concat();
+        let expected = stage.gpuctl(&prometheus, &arguments, "");
+        if expected.code != 0 || expected.out.len() < 40 {
+            differing.push(format!("{arguments:?} has no answer: {}{}", expected.out, expected.err));
+        }
+        for (name, store) in stores {
+            let told = stage.gpuctl(store, &arguments, "");
+            if (told.code, &told.out) != (expected.code, &expected.out) {
+                differing.push(format!("{name}: {arguments:?}\n{}\n{}\n{}", expected.out, told.out, told.err));
+            }
+        }
+    }
+    for view in OF_NOW {
+        differing.extend(different(
+            &stage,
+            view,
+            &prometheus,
+            &[("older", &older), ("victoria", &victoria), ("thanos", &thanos)],
+        ));
+    }
+    assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
 }
 
-/// Lists of what is now follow each store's newest sample, so they may need a moment to agree.
-fn until_lists_agree(stage: &Stage, stores: &[&String]) {
-    let end = Instant::now() + Duration::from_secs(60);
+/// Views of a time that is over: every store gives the same bytes.
+const OF_THE_PAST: [&[&str]; 9] = [
+    &["report", "-o", "json"],
+    &["report", "-o", "csv"],
+    &["report", "-o", "html"],
+    &["report", "--group", "namespace,user", "--ettr", "-o", "json"],
+    &["report", "--explain", "-o", "json"],
+    &["eff", "first", "-o", "json"],
+    &["eff", "second", "-o", "json"],
+    &["get", "metrics", "workload", "third", "-o", "json"],
+    &["get", "metrics", "job", "third", "-o", "json"],
+];
+
+/// Views of what is now: they follow each store's newest sample.
+const OF_NOW: [&[&str]; 17] = [
+    &["get", "nodes", "--gpu-detail", "-o", "json"],
+    &["get", "pools", "-o", "json"],
+    &["get", "jobs", "-o", "json"],
+    &["get", "consumers", "-o", "json"],
+    &["get", "workloads", "-o", "json"],
+    &["get", "overview", "-o", "json"],
+    &["get", "heatmap", "-o", "json"],
+    &["get", "health", "-o", "json"],
+    &["get", "namespaces", "-o", "json"],
+    &["get", "dimension-keys", "-o", "json"],
+    &["describe", "node", "stores-0", "-o", "json"],
+    &["describe", "job", "third", "-o", "json"],
+    &["snapshot", "latest", "-o", "json"],
+    &["who", "gpu", "stores-0/0", "-o", "json"],
+    &["top", "gpus", "--once"],
+    &["score", "--all", "--start", "20s", "--step", "1s", "-o", "json"],
+    &["free", "-o", "json"],
+];
+
+/// Asks until every store answers as Prometheus does, for each follows its own newest sample. Returns what stays different.
+fn different(stage: &Stage, view: &[&str], prometheus: &str, stores: &[(&str, &String)]) -> Option<String> {
+    let end = Instant::now() + Duration::from_secs(20);
     loop {
-        let lists: Vec<Vec<Value>> = stores
-            .iter()
-            .map(|store| {
-                let nodes = stage.gpuctl(store, &["get", "nodes", "-o", "json"], "").ok().json();
-                let row = |row: &Value| json!([row["nodeName"], row["gpuTotal"], row["gpuUsed"], row["gpuUtilization"]]);
-                nodes["items"].as_array().unwrap().iter().map(row).collect()
-            })
-            .collect();
-        if lists.iter().all(|list| *list == lists[0]) {
-            return;
+        let expected = stage.gpuctl(prometheus, view, "");
+        if expected.code != 0 || expected.out.len() < 10 {
+            return Some(format!("{view:?} has no answer: {}{}", expected.out, expected.err));
         }
-        assert!(Instant::now() < end, "{lists:#?}");
+        let differs = stores.iter().find_map(|(name, store)| {
+            let told = stage.gpuctl(store, view, "");
+            (without_times(&told.out) != without_times(&expected.out)).then(|| format!("{name}: {}\n{}", told.out, told.err))
+        });
+        let differs = differs?;
+        if Instant::now() > end {
+            return Some(format!("{view:?}\n{}\n{differs}", expected.out));
+        }
         thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// Takes away what says when an answer was given.
+fn without_times(text: &str) -> Vec<&str> {
+    const OF_TIME: [&str; 4] = ["\"timestamp\"", "\"age\"", "Seconds\"", "\"sampleAge"];
+    text.lines().filter(|line| !OF_TIME.iter().any(|word| line.contains(word))).collect()
 }

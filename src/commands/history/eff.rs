@@ -38,7 +38,10 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let connection = Connection::open(&access).await?;
     let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let meant = meant(args, &connection).await;
-    let seen = past.prometheus.range(&kube_state::lives(&meant.name), Window { start, end, step: STEP }).await?;
+    // The last look is at the end: each tells of the time since the one before.
+    let looks = (end - start + STEP - 1) / STEP;
+    let window = Window { start: end - looks * STEP, end, step: STEP };
+    let seen = past.prometheus.range(&kube_state::lives(&meant.name), window).await?;
     let ours = |series: &&crate::model::Series| {
         meant.namespace.as_deref().is_none_or(|own| kube_state::label(series, "namespace") == Some(own))
     };

@@ -107,8 +107,9 @@ fn volcano() -> Module {
 }
 
 /// Stores of metrics beside Prometheus itself.
-fn stores() -> [Module; 2] {
+fn stores() -> [Module; 3] {
     [
+        Module::of_tools("prometheus-2", module!("prometheus-2"), &[("prometheus", "prometheus-2")], 4),
         Module {
             without_c: true,
             ..Module::of_tools("victoriametrics", module!("victoriametrics"), &[("victoria-metrics", "victoria-metrics")], 6)
@@ -171,7 +172,7 @@ pub struct Extras {
     pub volcano: bool,
     /// LeaderWorkerSet.
     pub lws: bool,
-    /// VictoriaMetrics and Thanos.
+    /// Prometheus 2, VictoriaMetrics and Thanos.
     pub stores: bool,
 }
 

@@ -238,8 +238,19 @@ impl Cluster {
 
     /// Starts a further Prometheus that speaks HTTPS alone. Returns its port.
     pub fn secure_prometheus(&self, name: &str, scrapes: &Value) -> Result<u16> {
+        self.https_prometheus(name, scrapes, &json!({}))
+    }
+
+    /// Starts a further Prometheus that speaks HTTPS, and only with clients that have a certificate of this cluster's authority.
+    pub fn guarded_prometheus(&self, name: &str, scrapes: &Value) -> Result<u16> {
+        let asks = json!({"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": self.file("ca.crt")});
+        self.https_prometheus(name, scrapes, &asks)
+    }
+
+    fn https_prometheus(&self, name: &str, scrapes: &Value, asks: &Value) -> Result<u16> {
         let web = format!("{name}-web.yml");
-        let tls = json!({"cert_file": self.file("api.crt"), "key_file": self.file("api.key")});
+        let mut tls = json!({"cert_file": self.file("api.crt"), "key_file": self.file("api.key")});
+        asks.as_object().into_iter().flatten().for_each(|(key, value)| tls[key] = value.clone());
         self.write(&web, &json!({"tls_server_config": tls}).to_string())?;
         let configuration = json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes});
         let port = self.launch_prometheus(name, &configuration, &["--web.config.file", &self.file(&web)])?;

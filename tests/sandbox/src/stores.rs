@@ -1,5 +1,5 @@
-//! Stores of metrics beside Prometheus: VictoriaMetrics, which Prometheus sends its samples to, and Thanos, which reads the blocks of
-//! several Prometheus and answers for all of them.
+//! Stores of metrics beside Prometheus 3: VictoriaMetrics and Prometheus 2, which it sends its samples to, and Thanos, which reads the
+//! blocks of several Prometheus and answers for all of them.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -30,17 +30,33 @@ impl Cluster {
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
+    /// Starts a Prometheus 2 that scrapes nothing and takes what others send. Returns its address.
+    pub fn prometheus_2(&self, name: &str) -> Result<String> {
+        let port = free_port()?;
+        self.write(&format!("{name}.yml"), "{}")?;
+        let arguments = [
+            "--web.enable-remote-write-receiver".to_owned(),
+            format!("--config.file={}", self.file(&format!("{name}.yml"))),
+            format!("--storage.tsdb.path={}", self.file(&format!("{name}-tsdb"))),
+            format!("--web.listen-address=127.0.0.1:{port}"),
+            "--log.level=warn".to_owned(),
+        ];
+        self.launch(name, &self.binary("prometheus-2"), arguments.to_vec())?;
+        self.until_ready(name, || is_ready(port))?;
+        Ok(format!("http://127.0.0.1:{port}"))
+    }
+
     /// Starts a Prometheus that scrapes kube-state-metrics and what `scrapes` say, with these external labels, and sends its samples on.
     /// Returns its address.
-    pub fn labelled_prometheus(&self, name: &str, labels: &Value, scrapes: &[Value], send_to: Option<&str>) -> Result<String> {
+    pub fn labelled_prometheus(&self, name: &str, labels: &Value, scrapes: &[Value], send_to: &[&str]) -> Result<String> {
         let state = json!({"job_name": "kube-state-metrics", "honor_labels": true,
             "static_configs": [{"targets": [format!("127.0.0.1:{}", self.state_metrics_port())]}]});
         let scrapes: Vec<&Value> = std::iter::once(&state).chain(scrapes).collect();
         let mut config = json!({"global": {"scrape_interval": "1s", "external_labels": labels}, "scrape_configs": scrapes});
-        if let Some(address) = send_to {
-            config["remote_write"] =
-                json!([{"url": format!("{address}/api/v1/write"), "queue_config": {"batch_send_deadline": "1s"}}]);
-        }
+        let each = send_to.iter().map(|address| {
+            json!({"name": address, "url": format!("{address}/api/v1/write"), "queue_config": {"batch_send_deadline": "1s"}})
+        });
+        config["remote_write"] = each.collect();
         self.prometheus_with(name, &config)
     }
 

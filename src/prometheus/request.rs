@@ -1,0 +1,57 @@
+//! A request to a Prometheus and its answer as values, whoever carries them. It knows neither addresses nor PromQL.
+
+use bytes::Bytes;
+use futures::future::LocalBoxFuture;
+use prometheus_http_query::reqwest::{Response, Url};
+
+use super::QueryError;
+
+/// An answer of whatever status.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpReply {
+    pub code: u16,
+    /// The content type.
+    pub media: String,
+    pub body: Bytes,
+}
+
+/// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or as a part of the path.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryRequest {
+    pub path: String,
+    pub form: Option<String>,
+}
+
+/// Asks by a road of the caller's, such as the API server's proxy.
+pub(crate) type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
+
+/// The content type of parameters in a body.
+pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Reads a response; one that leads to another host is an error.
+pub(super) async fn received(server: &str, response: Response) -> Result<HttpReply, QueryError> {
+    let code = response.status().as_u16();
+    let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    if (300..400).contains(&code) {
+        let to = host_of(&header("location"));
+        return Err(QueryError::Redirected { server: server.to_owned(), to });
+    }
+    let media = header("content-type");
+    let body = response.bytes().await.map_err(|error| unreachable(server, &error))?;
+    Ok(HttpReply { code, media, body })
+}
+
+/// The innermost cause tells what happened; the layers above quote the URL, which may hold a password.
+pub(super) fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
+    let mut source = error;
+    while let Some(inner) = source.source() {
+        source = inner;
+    }
+    QueryError::Unreachable { server: server.to_owned(), cause: source.to_string() }
+}
+
+/// Returns the host of an address, without what could be a secret.
+fn host_of(location: &str) -> String {
+    let url = Url::parse(location).ok();
+    url.and_then(|url| url.host_str().map(ToOwned::to_owned)).unwrap_or_else(|| "an address that is not told".to_owned())
+}
