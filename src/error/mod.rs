@@ -205,7 +205,10 @@ impl From<QueryError> for Error {
                 .hint("set `--prometheus URL` or GPUCTL_PROMETHEUS; `--prometheus none` disables metrics"),
             QueryError::NotInBundle(missing) => not_in_bundle(missing.to_string()),
             QueryError::BadAddress { cause, .. } => new(ErrorName::InvalidPrometheus).cause(cause),
-            QueryError::TokenCommand { cause } | QueryError::AwsKeys { cause } => new(ErrorName::PrometheusForbidden).cause(cause),
+            QueryError::TokenCommand { cause } => new(ErrorName::PrometheusForbidden).cause(cause),
+            QueryError::AwsKeys { cause } => new(ErrorName::PrometheusForbidden)
+                .cause(cause)
+                .hint("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or log in so that the command `aws` has credentials"),
             QueryError::Unreachable { cause, .. } if cause.contains("CertificateRequired") => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
                 .hint("it wants a certificate of yours: set `prometheus.cert_file` and `prometheus.key_file` in the config file"),

@@ -38,7 +38,8 @@ impl Signing {
     /// Returns the region of an address of Amazon's service.
     #[must_use]
     pub(super) fn region_of(host: &str) -> Option<&str> {
-        let region = host.strip_prefix("aps-workspaces.")?.split_once(".amazonaws.com")?.0;
+        let host = host.strip_suffix(".cn").unwrap_or(host);
+        let region = host.strip_prefix("aps-workspaces.")?.strip_suffix(".amazonaws.com")?;
         (!region.is_empty() && !region.contains('.')).then_some(region)
     }
 
@@ -106,7 +107,7 @@ mod tests {
     fn the_region_is_a_part_of_the_address() {
         assert_eq!(Signing::region_of("aps-workspaces.eu-west-1.amazonaws.com"), Some("eu-west-1"));
         assert_eq!(Signing::region_of("aps-workspaces.cn-north-1.amazonaws.com.cn"), Some("cn-north-1"));
-        for other in ["prometheus.example.com", "aps-workspaces..amazonaws.com", "aps-workspaces.x.evil.com"] {
+        for other in ["prometheus.example.com", "aps-workspaces..amazonaws.com", "aps-workspaces.x.amazonaws.com.evil.com"] {
             assert_eq!(Signing::region_of(other), None, "{other}");
         }
     }
