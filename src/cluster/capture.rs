@@ -129,8 +129,8 @@ impl Connection {
     /// Reads all pages of a collection; a refusal is an answer too.
     async fn whole(&self, path: &str) -> Result<Kept, Failure> {
         let mut all: Option<Value> = None;
-        let read = self.list(path, &[], |page| {
-            let mut page: Value = serde_json::from_slice(page)?;
+        let read = self.list_whole(path, &[], |page| {
+            let mut page: Value = page.decode()?;
             match &mut all {
                 None => all = Some(page),
                 Some(all) => {

@@ -68,12 +68,12 @@ impl Connection {
         let wanted = Wanted { namespace: namespace.map(ToOwned::to_owned), ..Wanted::default() };
         let (listed, pods, jobs) = join3(
             self.list(&claims_path, parameters, |page| {
-                let page: ListPage<WireClaim<'_>> = serde_json::from_slice(page)?;
+                let page: ListPage<WireClaim<'_>> = page.decode()?;
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())
             }),
             self.list(&pods_path, &[], |page| {
-                let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
+                let page: ListPage<WirePod<'_>> = page.decode()?;
                 page.items.iter().for_each(|pod| uses.add(pod));
                 Ok(())
             }),

@@ -40,7 +40,7 @@ impl Connection {
         let mut found = Vec::new();
         let listed = self
             .list(path, &[], |page| {
-                let page: Values = serde_json::from_slice(page)?;
+                let page: Values = page.decode()?;
                 found.extend(page.items);
                 Ok(())
             })

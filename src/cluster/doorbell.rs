@@ -142,8 +142,8 @@ impl Connection {
             }
         };
         if collection.ends_with("/nodes") {
-            self.list(collection, &[], |page| {
-                take(&serde_json::from_slice(page)?);
+            self.list_whole(collection, &[], |page| {
+                take(&page.decode()?);
                 Ok(())
             })
             .await?;

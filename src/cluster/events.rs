@@ -111,7 +111,7 @@ impl Connection {
         let selector = format!("reason={reason}");
         let mut events = Vec::new();
         self.list(&path, &[("fieldSelector", &selector)], |page| {
-            let page: ListPage<WireEvent<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WireEvent<'_>> = page.decode()?;
             events.extend(page.items.iter().map(|event| (event.metadata.namespace.to_string(), event.event())));
             Ok(())
         })
@@ -129,7 +129,7 @@ impl Connection {
         let parameters: Vec<(&str, &str)> = selector.map(|selector| ("fieldSelector", selector)).into_iter().collect();
         let mut events = Vec::new();
         self.list(&path, &parameters, |page| {
-            let page: ListPage<WireEvent<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WireEvent<'_>> = page.decode()?;
             events.extend(page.items.iter().filter(|event| keep(&event.involved_object)).map(WireEvent::event));
             Ok(())
         })

@@ -1,5 +1,4 @@
-//! Sends one request with timeouts and retries, reads the response into bytes, and tells errors apart. Lists come in pages
-//! that the caller decodes in place.
+//! Sends one request with timeouts and retries, reads the response into bytes, and tells errors apart.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +6,13 @@ use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::retry::{self, TryOutcome};
-use super::{Blame, Connection, Failure};
+use super::{Blame, Connection, Failure, protobuf};
 use crate::bundle::NotInBundle;
 
-/// Objects of one page: what kubectl asks for, and cheap for the server end to end.
-const PAGE: &str = "500";
 /// Bytes of one answer.
 const LARGEST: usize = 64 << 20;
 
@@ -26,10 +22,15 @@ pub(super) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
+/// The encoding of answers that most requests take.
+pub(super) const JSON: &str = "application/json";
+
 /// An answer whose status is a success.
 pub(crate) struct ApiResponse {
     pub code: u16,
     pub body: Bytes,
+    /// Whether its body is protobuf, for a request that takes it, and not JSON.
+    pub is_protobuf: bool,
 }
 
 /// An answer of whatever status.
@@ -53,17 +54,6 @@ pub(super) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
     Failure::NotKubernetes { server: server.to_owned(), found }
 }
 
-#[derive(Deserialize)]
-struct PageHead {
-    metadata: PageMetadata,
-}
-
-#[derive(Deserialize)]
-struct PageMetadata {
-    #[serde(default, rename = "continue")]
-    next: String,
-}
-
 impl Connection {
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.send(&Method::GET, path, "", Bytes::new()).await?.json(&self.server)
@@ -78,37 +68,6 @@ impl Connection {
         }
     }
 
-    /// Reads a list page by page. `take` gets each page's bytes.
-    pub(crate) async fn list(
-        &self,
-        path: &str,
-        parameters: &[(&str, &str)],
-        mut take: impl FnMut(&[u8]) -> serde_json::Result<()>,
-    ) -> Result<(), Failure> {
-        let (mut next, mut resumed) = (String::new(), false);
-        loop {
-            let mut all = parameters.to_vec();
-            all.push(("limit", PAGE));
-            if !next.is_empty() {
-                all.push(("continue", &next));
-            }
-            let answer = match self.send(&Method::GET, &with_query(path, &all), "", Bytes::new()).await {
-                // The list took longer than the server keeps its state; the rest is as of now.
-                Err(Failure::Api { code: 410, resume: Some(token), .. }) if !resumed => {
-                    (next, resumed) = (token, true);
-                    continue;
-                }
-                other => other?,
-            };
-            let head: PageHead = answer.json(&self.server)?;
-            take(&answer.body).map_err(|error| unreadable(&self.server, &error))?;
-            if head.metadata.next.is_empty() {
-                return Ok(());
-            }
-            next = head.metadata.next;
-        }
-    }
-
     pub(crate) async fn send(
         &self,
         method: &Method,
@@ -116,12 +75,25 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> Result<ApiResponse, Failure> {
+        self.send_for(method, path, content_type, body, JSON).await
+    }
+
+    /// Sends a request whose answer may come in one of these encodings, as an `Accept` header lists them.
+    pub(super) async fn send_for(
+        &self,
+        method: &Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+        accept: &str,
+    ) -> Result<ApiResponse, Failure> {
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
             let start = Instant::now();
             let used = self.clients.borrow().since;
-            let sent = tokio::time::timeout(self.request_timeout, self.try_once(method, path, content_type, body.clone())).await;
+            let once = self.try_once(method, path, content_type, body.clone(), accept);
+            let sent = tokio::time::timeout(self.request_timeout, once).await;
             let (outcome, failure) = match sent {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err((TryOutcome::Status(401, _), _))) if self.renew(used).await? => continue,
@@ -147,7 +119,7 @@ impl Connection {
     pub(super) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<ApiReply, Failure> {
         let used = self.clients.borrow().since;
         let method = if body.is_empty() { Method::GET } else { Method::POST };
-        let once = async || self.exchange(&method, path, content_type, body.clone()).await.map_err(|(_, failure)| failure);
+        let once = async || self.exchange(&method, path, content_type, body.clone(), JSON).await.map_err(|(_, failure)| failure);
         let reply = once().await?;
         if reply.code == 401 && self.renew(used).await? {
             return once().await;
@@ -161,11 +133,13 @@ impl Connection {
         path: &str,
         content_type: &str,
         body: Bytes,
+        accept: &str,
     ) -> Result<ApiResponse, (TryOutcome, Failure)> {
-        let ApiReply { code, media, body, after } = self.exchange(method, path, content_type, body).await?;
+        let ApiReply { code, media, body, after } = self.exchange(method, path, content_type, body, accept).await?;
         let success = (200..300).contains(&code);
-        if success && media.contains("json") {
-            return Ok(ApiResponse { code, body });
+        let is_protobuf = media.starts_with(protobuf::MEDIA_TYPE);
+        if success && (media.contains("json") || (is_protobuf && accept != JSON)) {
+            return Ok(ApiResponse { code, body, is_protobuf });
         }
         let failure = self.failure(code, &media, &body);
         Err((TryOutcome::Status(if success { 400 } else { code }, after), failure))
@@ -177,8 +151,9 @@ impl Connection {
         path: &str,
         content_type: &str,
         body: Bytes,
+        accept: &str,
     ) -> Result<ApiReply, (TryOutcome, Failure)> {
-        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
@@ -206,7 +181,11 @@ impl Connection {
 
     /// Returns what the server's refusal says.
     pub(super) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
-        if let Some(status) = serde_json::from_slice::<Value>(body).ok().filter(|status| status["kind"] == "Status") {
+        let status: Option<Value> = match media.starts_with(protobuf::MEDIA_TYPE) {
+            true => protobuf::decode(body, &protobuf::STATUS).ok(),
+            false => serde_json::from_slice(body).ok().filter(|status: &Value| status["kind"] == "Status"),
+        };
+        if let Some(status) = status {
             let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
             return Failure::Api {
                 code,

@@ -2,7 +2,8 @@
 //! allocation. What the user may not read is unknown.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 
 use futures::future::join5;
 use jiff::Timestamp;
@@ -108,15 +109,15 @@ impl Connection {
     pub(crate) async fn stock(&self) -> Result<InventorySnapshot, Failure> {
         let mut hosts = Vec::new();
         let nodes = self.list("/api/v1/nodes", &[], |page| {
-            let page: ListPage<WireHost<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WireHost<'_>> = page.decode()?;
             hosts.extend(page.items.iter().map(WireHost::host));
             Ok(())
         });
-        let mut consumers = Vec::new();
+        let mut consumers = Consumers::default();
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         let pods = self.list("/api/v1/pods", &unfinished, |page| {
-            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
-            consumers.extend(page.items.iter().map(consumer));
+            let page: ListPage<WirePod<'_>> = page.decode()?;
+            page.items.iter().for_each(|pod| consumers.add(pod));
             Ok(())
         });
         let (slices, claims) = (self.optional("resourceslices"), self.optional("resourceclaims"));
@@ -134,7 +135,7 @@ impl Connection {
             Err(failure) => return Err(failure),
         }
         let consumers = match pods {
-            Ok(()) => Some(consumers),
+            Ok(()) => Some(consumers.found),
             Err(failure) if failure.is_forbidden() => {
                 unreadable.push("pods");
                 None
@@ -156,15 +157,15 @@ impl Connection {
 
     /// Pods of one namespace that have not ended.
     pub(crate) async fn consumers(&self, namespace: &str) -> Result<Vec<Consumer>, Failure> {
-        let mut consumers = Vec::new();
+        let mut consumers = Consumers::default();
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
-            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
-            consumers.extend(page.items.iter().map(consumer));
+            let page: ListPage<WirePod<'_>> = page.decode()?;
+            page.items.iter().for_each(|pod| consumers.add(pod));
             Ok(())
         })
         .await?;
-        Ok(consumers)
+        Ok(consumers.found)
     }
 
     /// Returns one node with the times of its labels, and its version for a careful write.
@@ -266,19 +267,45 @@ fn leaves(fields: &Value) -> usize {
     }
 }
 
-fn consumer(pod: &WirePod<'_>) -> Consumer {
-    let label = |key: &str| pod.metadata.labels.get(key);
-    let ours = label(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
-    let total = pod.spec.total();
-    Consumer {
-        namespace: pod.metadata.namespace.to_string(),
-        name: pod.metadata.name.to_string(),
-        node: Some(pod.spec.node_name.to_string()).filter(|node| !node.is_empty()),
-        ended: matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed"),
-        runs_since: pod.status.runs_since(),
-        job: label(JOB).filter(|_| ours).cloned(),
-        devices: total.extended,
-        cpu_milli: total.cpu_milli,
-        memory_bytes: total.memory_bytes,
+/// Pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
+#[derive(Default)]
+struct Consumers {
+    found: Vec<Consumer>,
+    texts: HashSet<Rc<str>>,
+    devices: HashSet<Rc<BTreeMap<String, u64>>>,
+}
+
+impl Consumers {
+    fn add(&mut self, pod: &WirePod<'_>) {
+        let label = |key: &str| pod.metadata.labels.get(key);
+        let ours = label(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
+        let job = label(JOB).filter(|_| ours).map(|job| shared(&mut self.texts, job));
+        let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| shared(&mut self.texts, node));
+        let total = pod.spec.total();
+        let devices = self.devices.get(&total.extended).cloned().unwrap_or_else(|| {
+            let devices = Rc::new(total.extended);
+            self.devices.insert(Rc::clone(&devices));
+            devices
+        });
+        self.found.push(Consumer {
+            namespace: shared(&mut self.texts, &pod.metadata.namespace),
+            name: pod.metadata.name.as_ref().into(),
+            node,
+            ended: matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed"),
+            runs_since: pod.status.runs_since(),
+            job,
+            devices,
+            cpu_milli: total.cpu_milli,
+            memory_bytes: total.memory_bytes,
+        });
     }
+}
+
+fn shared(texts: &mut HashSet<Rc<str>>, text: &str) -> Rc<str> {
+    if let Some(known) = texts.get(text) {
+        return Rc::clone(known);
+    }
+    let text: Rc<str> = text.into();
+    texts.insert(Rc::clone(&text));
+    text
 }

@@ -153,7 +153,7 @@ impl Connection {
             let mut jobs = Vec::new();
             let path = owner.collection(namespace);
             let listed = self.list(&path, parameters, |page| {
-                let page: ListPage<WireOwner<'_>> = serde_json::from_slice(page)?;
+                let page: ListPage<WireOwner<'_>> = page.decode()?;
                 jobs.extend(page.items.iter().map(|found| found.job(owner)));
                 Ok(())
             });
@@ -162,7 +162,7 @@ impl Connection {
         let (mut pods, mut leftovers) = (HashMap::<PodOwner, Vec<Pod>>::new(), Vec::new());
         let pods_path = namespace.map_or_else(|| "/api/v1/pods".to_owned(), |space| format!("/api/v1/namespaces/{space}/pods"));
         let members = self.list(&pods_path, parameters, |page| {
-            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WirePod<'_>> = page.decode()?;
             for pod in &page.items {
                 let read = pod.pod();
                 if read.deleting {

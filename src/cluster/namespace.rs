@@ -30,7 +30,7 @@ impl Connection {
     pub(crate) async fn namespace_names(&self) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();
         self.list("/api/v1/namespaces", &[], |page| {
-            let page: Value = serde_json::from_slice(page)?;
+            let page: Value = page.decode()?;
             let items = page["items"].as_array().into_iter().flatten();
             names.extend(items.filter_map(|one| one["metadata"]["name"].as_str().map(ToOwned::to_owned)));
             Ok(())
@@ -97,7 +97,7 @@ impl Connection {
         let mut any = false;
         let listed = self
             .list(&format!("{version}/namespaces/{namespace}/{kind}"), &[], |page| {
-                let page: Value = serde_json::from_slice(page)?;
+                let page: Value = page.decode()?;
                 let own = |name: &Value| OWN.iter().any(|(of, called)| *of == kind && name == called);
                 any |= page["items"].as_array().into_iter().flatten().any(|item| !own(&item["metadata"]["name"]));
                 Ok(())

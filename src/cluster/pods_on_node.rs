@@ -22,9 +22,9 @@ impl Connection {
     pub(crate) async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
         let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
         let mut found = Vec::new();
-        self.list("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
-            let whole: ListPage<Value> = serde_json::from_slice(page)?;
-            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
+        self.list_whole("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
+            let whole: ListPage<Value> = page.decode()?;
+            let page: ListPage<WirePod<'_>> = page.decode()?;
             for (pod, mut whole) in page.items.iter().zip(whole.items) {
                 let stays = pod.metadata.controller().is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
                 if !stays {

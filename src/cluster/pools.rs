@@ -73,7 +73,7 @@ impl Connection {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
         let mut found = Vec::new();
         self.list(&format!("/api/v1/namespaces/{HOME}/configmaps"), &[("labelSelector", &selector)], |page| {
-            let page: StoredPage = serde_json::from_slice(page)?;
+            let page: StoredPage = page.decode()?;
             found.extend(page.items.into_iter().filter_map(Stored::known).map(|known| known.pool));
             Ok(())
         })

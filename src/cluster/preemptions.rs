@@ -108,7 +108,7 @@ impl Connection {
         };
         let (mut found, mut names, mut count) = (Vec::new(), HashMap::new(), 0);
         self.list(&path, &[], |page| {
-            let page: ListPage<WireWorkload<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WireWorkload<'_>> = page.decode()?;
             count += page.items.len();
             for workload in &page.items {
                 if let Some(owner) = workload.metadata.controller() {

@@ -90,7 +90,7 @@ impl Connection {
         };
         let mut names = BTreeSet::new();
         self.list(&path, &[], |page| {
-            let page: Value = serde_json::from_slice(page)?;
+            let page: Value = page.decode()?;
             let items = page["items"].as_array().into_iter().flatten();
             names.extend(items.filter_map(|item| item["metadata"]["name"].as_str().map(ToOwned::to_owned)));
             Ok(())
@@ -179,7 +179,7 @@ impl Connection {
     async fn objects(&self, path: &str) -> Result<Vec<Value>, Failure> {
         let mut found = Vec::new();
         self.list(path, &[], |page| {
-            let mut page: Value = serde_json::from_slice(page)?;
+            let mut page: Value = page.decode()?;
             found.extend(page["items"].as_array_mut().map(std::mem::take).unwrap_or_default());
             Ok(())
         })

@@ -35,7 +35,7 @@ impl Connection {
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         let listed = self
             .list("/api/v1/pods", &unfinished, |page| {
-                let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
+                let page: ListPage<WirePod<'_>> = page.decode()?;
                 page.items.iter().for_each(|pod| take(&mut room, pod));
                 Ok(())
             })

@@ -76,7 +76,7 @@ impl Connection {
     async fn pods_where(&self, namespace: &str, wanted: impl Fn(&WirePod<'_>) -> bool) -> Result<Vec<Pod>, Failure> {
         let mut pods = Vec::new();
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &[], |page| {
-            let page: ListPage<WirePod<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<WirePod<'_>> = page.decode()?;
             pods.extend(page.items.iter().filter(|pod| wanted(pod)).map(WirePod::pod));
             Ok(())
         })

@@ -125,7 +125,7 @@ impl Connection {
             let mut above = BTreeMap::new();
             let listed = self
                 .list(&format!("/apis/{api}{place}/{plural}"), &[], |page| {
-                    let page: ListPage<WireObject<'_>> = serde_json::from_slice(page)?;
+                    let page: ListPage<WireObject<'_>> = page.decode()?;
                     for object in &page.items {
                         let owner = object.owner(api, kind);
                         above.extend(reference(&object.metadata).map(|reference| (owner.uid.clone(), reference)));
@@ -170,7 +170,7 @@ impl Connection {
 
     async fn list_pods(&self, place: &str, pods: &mut Vec<WorkPod>, references: &mut BTreeSet<Reference>) -> Result<(), Failure> {
         self.list(&format!("/api/v1{place}/pods"), &[], |page| {
-            let page: ListPage<OwnedPod<'_>> = serde_json::from_slice(page)?;
+            let page: ListPage<OwnedPod<'_>> = page.decode()?;
             for pod in &page.items {
                 // Custom owners are asked for one by one, so only those of pods with devices are.
                 let found = pod.pod();

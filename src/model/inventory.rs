@@ -1,7 +1,8 @@
 //! Counts who holds which GPU, from nodes, pods and dynamically allocated devices; every command shows these counts. Whole
 //! devices and slices are counted separately; what may not be read is unknown, never free.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use jiff::Timestamp;
 
@@ -13,19 +14,19 @@ use super::quantity;
 use super::reading::Reading;
 use super::units::GpuCount;
 
-/// A pod as far as it takes something away from its node.
+/// A pod as far as it takes something away from its node. There may be hundreds of thousands, so what many have in common is shared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Consumer {
-    pub namespace: String,
-    pub name: String,
-    pub node: Option<String>,
+    pub namespace: Rc<str>,
+    pub name: Rc<str>,
+    pub node: Option<Rc<str>>,
     pub ended: bool,
     /// When the last of its containers began to run; `None` while one of them does not.
     pub runs_since: Option<Timestamp>,
     /// The job of ours that it belongs to.
-    pub job: Option<String>,
+    pub job: Option<Rc<str>>,
     /// Units per extended resource, as the scheduler counts them.
-    pub devices: BTreeMap<String, u64>,
+    pub devices: Rc<BTreeMap<String, u64>>,
     pub cpu_milli: u64,
     pub memory_bytes: u64,
 }
@@ -151,12 +152,14 @@ impl Inventory {
             }
         }
         let known = consumers.is_some();
+        let mut offered: HashMap<&str, Vec<&Device>> = HashMap::new();
+        devices.iter().for_each(|device| offered.entry(&device.node).or_default().push(device));
         let mut hosts: Vec<NodeUsage> = hosts
             .into_iter()
             .map(|host| {
                 let name = host.node.name.clone();
                 let own = by_node.remove(name.as_str()).unwrap_or_default();
-                let devices: Vec<&Device> = devices.iter().filter(|device| device.node == name).collect();
+                let devices = offered.remove(name.as_str()).unwrap_or_default();
                 host_use(host, &own, known, &devices, consumers.unwrap_or_default())
             })
             .collect();
@@ -210,9 +213,9 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
     }
     let mut holders: BTreeMap<(String, String), Holder> = BTreeMap::new();
     let holder = |consumer: &Consumer| Holder {
-        namespace: consumer.namespace.clone(),
-        pod: consumer.name.clone(),
-        job: consumer.job.clone(),
+        namespace: consumer.namespace.to_string(),
+        pod: consumer.name.to_string(),
+        job: consumer.job.as_deref().map(ToOwned::to_owned),
         gpus: GpuCount::ZERO,
         slices: BTreeMap::new(),
     };
@@ -223,7 +226,7 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
     for consumer in consumers {
         for (resource, amount) in consumer.devices.iter().filter(|(resource, amount)| **amount > 0 && !by_claim(resource)) {
             let Some(unit) = unit(&host.node, resource) else { continue };
-            let key = (consumer.namespace.clone(), consumer.name.clone());
+            let key = (consumer.namespace.to_string(), consumer.name.to_string());
             let entry = holders.entry(key).or_insert_with(|| holder(consumer));
             match unit {
                 Unit::Whole => {
@@ -252,7 +255,7 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
             Some(profile) => slices.entry(format!("mig-{profile}")).or_insert(empty).add(count),
         }
         for (namespace, pod) in device.held_by.iter().flatten() {
-            let consumer = all.iter().find(|consumer| consumer.namespace == *namespace && consumer.name == *pod);
+            let consumer = all.iter().find(|consumer| *consumer.namespace == **namespace && *consumer.name == **pod);
             let unseen = || Holder {
                 namespace: namespace.clone(),
                 pod: pod.clone(),
@@ -306,7 +309,7 @@ mod tests {
     }
 
     fn pod(name: &str, node: &str, devices: &[(&str, u64)]) -> Consumer {
-        let devices = devices.iter().map(|(resource, count)| ((*resource).to_owned(), *count)).collect();
+        let devices = Rc::new(devices.iter().map(|(resource, count)| ((*resource).to_owned(), *count)).collect());
         Consumer { namespace: "ns".into(), name: name.into(), node: Some(node.into()), devices, ..Consumer::default() }
     }
 

@@ -211,7 +211,7 @@ mod tests {
             namespace: "ns".into(),
             name: "train".into(),
             node: Some("n".into()),
-            devices: [("nvidia.com/gpu".to_owned(), 2)].into(),
+            devices: std::rc::Rc::new([("nvidia.com/gpu".to_owned(), 2)].into()),
             ..Consumer::default()
         };
         let inventory = Inventory::of(vec![host], Some(std::slice::from_ref(&pod)), &[]);

@@ -1,20 +1,24 @@
 //! Decides which device, node and pod a series is about, whatever the exporter and the scrape configuration name them. The
 //! API server's view of nodes and pods decides where labels are ambiguous.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use crate::model::reading::PodKey;
 use crate::model::{Consumer, Inventory, Series};
 
 use super::dialect::{self, DIALECTS, EXPORTED_POD, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels};
 
+/// The node of each pod, by its namespace and its name.
+type BoundPods = HashMap<Rc<str>, HashMap<Rc<str>, Rc<str>>>;
+
 /// What the API server knows, as far as labels need it.
 #[derive(Debug, Default)]
 pub(crate) struct ApiFacts {
     /// Names and addresses of nodes; `None` when they may not be listed.
     nodes: Option<BTreeMap<String, String>>,
-    /// Node of every bound pod; `None` when pods may not be listed.
-    pods: Option<BTreeMap<PodKey, String>>,
+    /// `None` when pods may not be listed.
+    pods: Option<BoundPods>,
     /// Pods that hold devices.
     holders: BTreeSet<PodKey>,
 }
@@ -33,9 +37,9 @@ impl ApiFacts {
         }
         let bound = |consumer: &Consumer| {
             let node = consumer.node.clone().filter(|_| !consumer.ended)?;
-            Some(((consumer.namespace.clone(), consumer.name.clone()), node))
+            Some((consumer.namespace.clone(), consumer.name.clone(), node))
         };
-        let pods = consumers.map(|consumers| consumers.iter().filter_map(bound).collect());
+        let pods = consumers.map(|consumers| by_name(consumers.iter().filter_map(bound)));
         Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), pods, holders }
     }
 
@@ -43,13 +47,20 @@ impl ApiFacts {
     #[must_use]
     pub(crate) fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         let pods: BTreeMap<PodKey, String> = pods.into_iter().collect();
-        Self { nodes: None, holders: pods.keys().cloned().collect(), pods: Some(pods) }
+        let bound =
+            pods.iter().map(|((namespace, name), node)| (namespace.as_str().into(), name.as_str().into(), node.as_str().into()));
+        Self { nodes: None, pods: Some(by_name(bound)), holders: pods.into_keys().collect() }
     }
 
     /// From pods that held devices at some time, and the names and addresses of nodes, as far as they are known.
     #[must_use]
     pub(crate) fn of_past(nodes: BTreeMap<String, String>, pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), ..Self::of_pods(pods) }
+    }
+
+    /// Returns the node that a pod is bound to.
+    fn node_of(&self, namespace: &str, pod: &str) -> Option<&str> {
+        self.pods.as_ref()?.get(namespace)?.get(pod).map(AsRef::as_ref)
     }
 
     /// Returns the node that a label's value means.
@@ -63,6 +74,14 @@ impl ApiFacts {
         let short = host.split_once('.').map(|(short, _)| short).filter(|short| short.parse::<u32>().is_err());
         [Some(host), short].into_iter().flatten().find_map(|name| nodes.get(name)).map(String::as_str)
     }
+}
+
+fn by_name(bound: impl Iterator<Item = (Rc<str>, Rc<str>, Rc<str>)>) -> BoundPods {
+    let mut pods = BoundPods::new();
+    for (namespace, name, node) in bound {
+        pods.entry(namespace).or_default().insert(name, node);
+    }
+    pods
 }
 
 /// A device as a series names it.
@@ -122,8 +141,7 @@ impl<'f> IdentityReader<'f> {
 
     /// Returns the node of the pod that the target's own labels name.
     fn own_pod(&self, series: &Series) -> Option<String> {
-        let key = (series.label("namespace")?.to_owned(), series.label("pod")?.to_owned());
-        self.facts.pods.as_ref()?.get(&key).cloned()
+        self.facts.node_of(series.label("namespace")?, series.label("pod")?).map(ToOwned::to_owned)
     }
 
     /// Returns the pod that holds the device; `None` for a free one. The exporter's own pod never holds it, nor does one that has
@@ -131,14 +149,13 @@ impl<'f> IdentityReader<'f> {
     #[must_use]
     pub(crate) fn holder(&self, series: &Series, node: &str) -> Option<PodKey> {
         let key = self.named_pod(series)?;
-        match &self.facts.pods {
-            Some(pods) => {
-                // A name of a node that cannot be looked up proves nothing.
-                let there = |own: &&String| *own == node || self.facts.nodes.is_none();
-                pods.get(&key).filter(there).filter(|_| self.facts.holders.contains(&key)).map(|_| key.clone())
-            }
-            None => Some(key),
+        if self.facts.pods.is_none() {
+            return Some(key);
         }
+        // A name of a node that cannot be looked up proves nothing.
+        let there = |own: &&str| *own == node || self.facts.nodes.is_none();
+        let found = self.facts.node_of(&key.0, &key.1).filter(there);
+        found.filter(|_| self.facts.holders.contains(&key)).map(|_| key)
     }
 
     /// Returns the pod that the labels name, whether it is still there or not.
@@ -205,7 +222,7 @@ mod tests {
             namespace: "team".into(),
             name: name.into(),
             node: Some("gpu-1".into()),
-            devices: [("nvidia.com/gpu".to_owned(), gpus)].into(),
+            devices: Rc::new([("nvidia.com/gpu".to_owned(), gpus)].into()),
             ..Consumer::default()
         };
         let consumers = [pod("train-0", 2), pod("exporter-x", 0)];

@@ -125,7 +125,7 @@ pub(crate) fn scored(
     let starts: BTreeMap<PodKey, i64> = consumers
         .into_iter()
         .flatten()
-        .filter_map(|pod| Some(((pod.namespace.clone(), pod.name.clone()), pod.runs_since?.as_millisecond())))
+        .filter_map(|pod| Some(((pod.namespace.to_string(), pod.name.to_string()), pod.runs_since?.as_millisecond())))
         .collect();
     let traces = Traces::of(history);
     let lost = inventory.hosts.iter().flat_map(|host| lost(host, readings, history));

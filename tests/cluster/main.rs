@@ -11,6 +11,7 @@ mod cuts;
 mod defaults;
 mod delete;
 mod doctor;
+mod encodings;
 mod error_messages;
 mod fit;
 mod free;

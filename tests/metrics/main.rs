@@ -4,6 +4,7 @@
 
 mod blame;
 mod bundle;
+mod changed_devices;
 mod clusters;
 mod deleted;
 mod devices;

@@ -5,6 +5,7 @@
 #[path = "../runner/mod.rs"]
 mod runner;
 
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Cluster, Options, Persona, load};
 use serde_json::{Value, json};
 
-use crate::runner::{Run, gpuctl, run};
+use crate::runner::{Run, finish, gpuctl, run};
 
 const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
 /// Seconds in which each of the jobs is scraped.
@@ -168,11 +169,13 @@ fn stores_answer_alike_and_for_one_cluster() {
             &[("older", &older), ("victoria", &victoria), ("thanos", &thanos)],
         ));
     }
+    differing.extend(stores.iter().take(3).filter_map(|(name, store)| watched(&stage, name, store)));
+    differing.extend(stores.iter().take(3).filter_map(|(name, store)| bundled(&stage, name, store)));
     assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
 }
 
 /// Views of a time that is over: every store gives the same bytes.
-const OF_THE_PAST: [&[&str]; 9] = [
+const OF_THE_PAST: [&[&str]; 12] = [
     &["report", "-o", "json"],
     &["report", "-o", "csv"],
     &["report", "-o", "html"],
@@ -182,10 +185,13 @@ const OF_THE_PAST: [&[&str]; 9] = [
     &["eff", "second", "-o", "json"],
     &["get", "metrics", "workload", "third", "-o", "json"],
     &["get", "metrics", "job", "third", "-o", "json"],
+    &["get", "training-performance", "third", "-o", "json"],
+    &["snapshot", "list", "--details", "-o", "json"],
+    &["stats", "labels", "--dimension-type", "label", "--dimension-key", "gpuctl_job", "--no-cache", "-o", "json"],
 ];
 
 /// Views of what is now: they follow each store's newest sample.
-const OF_NOW: [&[&str]; 17] = [
+const OF_NOW: [&[&str]; 20] = [
     &["get", "nodes", "--gpu-detail", "-o", "json"],
     &["get", "pools", "-o", "json"],
     &["get", "jobs", "-o", "json"],
@@ -203,6 +209,9 @@ const OF_NOW: [&[&str]; 17] = [
     &["top", "gpus", "--once"],
     &["score", "--all", "--start", "20s", "--step", "1s", "-o", "json"],
     &["free", "-o", "json"],
+    &["why", "third", "-o", "json"],
+    &["why", "--all", "-o", "json"],
+    &["doctor", "-o", "json"],
 ];
 
 /// Asks until every store answers as Prometheus does, for each follows its own newest sample. Returns what stays different.
@@ -223,6 +232,50 @@ fn different(stage: &Stage, view: &[&str], prometheus: &str, stores: &[(&str, &S
         }
         thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// Watches the devices of a node and `score` until one of them changes, and returns what is missing.
+fn watched(stage: &Stage, name: &str, store: &str) -> Option<String> {
+    let watch = |arguments: &[&str]| {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", stage.cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", store).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("gpuctl starts")
+    };
+    let busy = |percent: f64| {
+        stage.own.change(|fleet| {
+            fleet.gpus.iter_mut().filter(|gpu| !gpu.pods.is_empty()).for_each(|gpu| gpu.utilization = percent);
+        });
+    };
+    busy(21.0);
+    let children =
+        [watch(&["get", "jobs", "-w", "-o", "json"]), watch(&["score", "--all", "--watch=2s", "--start", "10s", "-o", "json"])];
+    thread::sleep(Duration::from_secs(10));
+    busy(84.0);
+    thread::sleep(Duration::from_secs(20));
+    for child in children {
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there").success());
+        let told = finish(child, Duration::from_secs(20));
+        let seen = |percent: &str| told.out.contains(&format!("tilization\":{percent}"));
+        if !(seen("21") && seen("84")) {
+            return Some(format!("{name}: a watch did not see the change from 21 to 84:\n{}\n{}", told.out, told.err));
+        }
+    }
+    None
+}
+
+/// Keeps a bundle of what this store answers, and returns what differs between it and the store.
+fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
+    let file = stage.cluster.folder().join(format!("{name}.gpuctl")).display().to_string();
+    stage.gpuctl(store, &["doctor", "--bundle", &file], "").ok();
+    let view = ["get", "nodes", "--gpu-detail", "-o", "json"];
+    let live = stage.gpuctl(store, &view, "").ok();
+    let mut replay = gpuctl();
+    replay.env_remove("GPUCTL_PROMETHEUS").args(["--replay", &file]).args(view);
+    let kept = run(replay, "").ok();
+    let differs = without_times(&live.out) != without_times(&kept.out) || !kept.out.contains("tilization\": 84");
+    differs.then(|| format!("{name}: a bundle\n{}\n{}", live.out, kept.out))
 }
 
 /// Takes away what says when an answer was given.

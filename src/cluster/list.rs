@@ -1,0 +1,132 @@
+//! Reads lists page by page: as protobuf where the kind and the server have it, which is a third of the bytes and of the server's work, and else
+//! as JSON. It knows no kind itself.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use futures::future::join;
+use http::Method;
+use serde::Deserialize;
+
+use super::http::{ApiResponse, JSON, unreadable, with_query};
+use super::protobuf::{self, Message};
+use super::{Connection, Failure};
+
+/// Objects of one page: what kubectl asks for, and cheap for the server end to end.
+const PAGE: &str = "500";
+/// Protobuf where there is one, and what every kind has.
+const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
+
+/// What a server answered for one page.
+#[derive(Clone, Copy)]
+pub(super) struct Page<'a> {
+    bytes: &'a [u8],
+    /// The kind of list in protobuf; `None` for JSON.
+    message: Option<&'static Message>,
+}
+
+impl<'a> Page<'a> {
+    /// Decodes the page into a struct that names what is read of it.
+    pub(super) fn decode<T: Deserialize<'a>>(self) -> serde_json::Result<T> {
+        match self.message {
+            Some(message) => protobuf::decode(self.bytes, message),
+            None => serde_json::from_slice(self.bytes),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct PageHead<'a> {
+    #[serde(borrow)]
+    metadata: PageMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct PageMetadata<'a> {
+    #[serde(borrow, default, rename = "continue")]
+    next: Cow<'a, str>,
+}
+
+impl Connection {
+    /// Reads a list page by page. `take` decodes each page.
+    pub(super) async fn list(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+    ) -> Result<(), Failure> {
+        self.list_as(path, parameters, protobuf::list_of(path), take).await
+    }
+
+    /// Reads a list of whole objects, of which no struct names what is wanted.
+    pub(super) async fn list_whole(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+    ) -> Result<(), Failure> {
+        self.list_as(path, parameters, None, take).await
+    }
+
+    async fn list_as(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        mut message: Option<&'static Message>,
+        mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+    ) -> Result<(), Failure> {
+        let (mut next, mut resumed) = (String::new(), false);
+        let mut answer = self.page(path, parameters, &next, message).await?;
+        loop {
+            let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf) };
+            let token = page.decode::<PageHead<'_>>().map(|head| head.metadata.next.into_owned());
+            let ahead = async {
+                match token.as_deref() {
+                    Ok("") | Err(_) => None,
+                    Ok(token) => Some(self.page(path, parameters, token, message).await),
+                }
+            };
+            // The server works on the next page while this one is decoded.
+            let decoding = async {
+                tokio::task::yield_now().await;
+                take(page)
+            };
+            let (following, taken) = join(ahead, decoding).await;
+            answer = match (token.and_then(|token| taken.map(|()| token)), following) {
+                // Who encodes otherwise than Kubernetes does is asked for JSON.
+                (Err(_), _) if answer.is_protobuf => {
+                    message = None;
+                    self.page(path, parameters, &next, None).await?
+                }
+                (Err(error), _) => return Err(unreadable(&self.server, &error)),
+                (Ok(_), None) => return Ok(()),
+                // The list took longer than the server keeps its state; the rest is as of now.
+                (Ok(_), Some(Err(Failure::Api { code: 410, resume: Some(token), .. }))) if !resumed => {
+                    (next, resumed) = (token, true);
+                    self.page(path, parameters, &next, message).await?
+                }
+                (Ok(token), Some(following)) => {
+                    next = token;
+                    following?
+                }
+            };
+        }
+    }
+
+    /// Asks for the page that a token names; an empty one names the first.
+    async fn page(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        token: &str,
+        message: Option<&'static Message>,
+    ) -> Result<ApiResponse, Failure> {
+        let mut all = parameters.to_vec();
+        all.push(("limit", PAGE));
+        if !token.is_empty() {
+            all.push(("continue", token));
+        }
+        let accept = if message.is_some() { EITHER } else { JSON };
+        self.send_for(&Method::GET, &with_query(path, &all), "", Bytes::new(), accept).await
+    }
+}
