@@ -12,7 +12,7 @@ use crate::model::{Claim, Job, PodPhase};
 
 #[derive(Deserialize)]
 struct WireClaim<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(default)]
     spec: ClaimSpec,

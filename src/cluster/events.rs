@@ -19,7 +19,7 @@ const ONE_BY_ONE: usize = 8;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireEvent<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(borrow, default, rename = "type")]
     kind: Cow<'a, str>,

@@ -27,7 +27,7 @@ const SELECTORS: [(&str, u16); 3] = [
 
 #[derive(Deserialize)]
 struct WireExporter<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: WireExporterSpec<'a>,

@@ -50,7 +50,10 @@ impl ApiResponse {
 }
 
 pub(super) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
-    let found = format!("an answer breaks off or is no JSON at byte {}", error.column());
+    let found = match error.classify() {
+        serde_json::error::Category::Data => format!("an answer has another shape than expected at byte {}", error.column()),
+        _ => format!("an answer breaks off or is no JSON at byte {}", error.column()),
+    };
     Failure::NotKubernetes { server: server.to_owned(), found }
 }
 

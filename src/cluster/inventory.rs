@@ -45,7 +45,7 @@ impl InventorySnapshot {
 
 #[derive(Deserialize)]
 struct WireHost<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: HostMetadata<'a>,
     #[serde(borrow, default)]
     spec: NodeSpec<'a>,

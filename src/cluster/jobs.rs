@@ -56,7 +56,7 @@ const LOOKED_INTO: usize = 20;
 
 #[derive(Deserialize)]
 pub(super) struct WireOwner<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: OwnerSpec<'a>,

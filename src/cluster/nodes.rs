@@ -18,7 +18,7 @@ pub(super) const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuc
 
 #[derive(Deserialize)]
 struct WireNode<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: NodeSpec<'a>,

@@ -73,7 +73,7 @@ pub(crate) struct PendingDeletion {
 
 #[derive(Deserialize)]
 struct NamedObject<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(default)]
     spec: OwnedSpec,
@@ -181,7 +181,7 @@ impl Connection {
 
 #[derive(Deserialize)]
 struct EndingObject<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Preemptions {
 
 #[derive(Deserialize)]
 struct WireWorkload<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(default)]
     spec: WorkloadSpec,

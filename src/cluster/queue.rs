@@ -19,7 +19,7 @@ const GROUP: &str = "kueue.x-k8s.io";
 
 #[derive(Deserialize)]
 struct WireWorkload<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(default)]
     spec: WorkloadSpec,

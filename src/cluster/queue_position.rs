@@ -28,7 +28,7 @@ struct Summary<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Waiting<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     /// From 0 on, like the next.
     position_in_cluster_queue: u64,

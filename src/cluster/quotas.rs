@@ -13,7 +13,7 @@ use crate::model::labels::{MANAGED_BY, MANAGED_BY_US, QUOTA};
 
 #[derive(Deserialize)]
 struct WireQuota<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(default)]
     spec: Spec,

@@ -38,7 +38,7 @@ const LISTED: [(&str, &str, &str); 6] = [
 
 #[derive(Deserialize)]
 struct WireObject<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: ObjectSpec<'a>,
@@ -93,7 +93,7 @@ struct ObjectStatus<'a> {
 
 #[derive(Deserialize)]
 struct OwnedPod<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     #[serde(borrow, default)]
     spec: PodSpec<'a>,

@@ -209,6 +209,12 @@ impl Cluster {
         self.folder.join(format!("{}.kubeconfig", persona.name()))
     }
 
+    /// Returns the token by which the API server knows somebody.
+    #[must_use]
+    pub fn token(&self, persona: Persona) -> String {
+        persona.token().to_owned()
+    }
+
     #[must_use]
     pub fn kubectl(&self, persona: Persona) -> Kubectl {
         Kubectl::new(&self.binaries.path("kubectl"), &self.kubeconfig(persona))

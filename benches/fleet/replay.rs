@@ -1,0 +1,203 @@
+//! An API server that answers lists with copies of one node and one pod, as many as asked, in both encodings. The originals come from a
+//! real API server; names have one width, so that copies differ from them in digits alone.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use gpuctl_sandbox::{Cluster, Persona};
+
+/// One object in one encoding.
+#[derive(Clone)]
+struct Copied {
+    bytes: Vec<u8>,
+    /// Where names stand: byte, and whether it is the pod's.
+    pods: Vec<usize>,
+    nodes: Vec<usize>,
+}
+
+const POD: &[u8] = b"p-0000001";
+const NODE: &[u8] = b"n-00001";
+
+/// A pod and a node, in JSON and in protobuf.
+#[derive(Clone)]
+pub struct Sample {
+    json: [Copied; 2],
+    protobuf: [Copied; 2],
+}
+
+fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
+    bytes.windows(name.len()).enumerate().filter(|(_, window)| *window == name).map(|(place, _)| place).collect()
+}
+
+impl Copied {
+    fn of(bytes: Vec<u8>) -> Self {
+        let (pods, nodes) = (places(&bytes, POD), places(&bytes, NODE));
+        Self { bytes, pods, nodes }
+    }
+
+    /// Appends a copy with these numbers.
+    fn copy(&self, pod: usize, node: usize, to: &mut Vec<u8>) {
+        let start = to.len();
+        to.extend_from_slice(&self.bytes);
+        let (pod, node) = (format!("p-{pod:07}"), format!("n-{node:05}"));
+        for (places, name) in [(&self.pods, &pod), (&self.nodes, &node)] {
+            places.iter().for_each(|place| to[start + place..start + place + name.len()].copy_from_slice(name.as_bytes()));
+        }
+    }
+}
+
+fn fetched(cluster: &Cluster, path: &str, accept: &str) -> Vec<u8> {
+    let output = Command::new("curl")
+        .args([
+            "-sSfk",
+            "-H",
+            &format!("Authorization: Bearer {}", cluster.token(Persona::Admin)),
+            "-H",
+            &format!("Accept: {accept}"),
+        ])
+        .arg(format!("{}{path}", cluster.api_server()))
+        .output()
+        .expect("curl starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn varint(mut number: usize, to: &mut Vec<u8>) {
+    while number >= 0x80 {
+        to.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
+fn field(number: usize, content: &[u8], to: &mut Vec<u8>) {
+    varint(number << 3 | 2, to);
+    varint(content.len(), to);
+    to.extend_from_slice(content);
+}
+
+/// Takes the object out of the envelope of its answer: the second field of it.
+fn object(answer: &[u8]) -> Vec<u8> {
+    let length = |at: &mut usize| {
+        let (mut value, mut shift) = (0_usize, 0);
+        loop {
+            let byte = answer[*at];
+            *at += 1;
+            value |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return value;
+            }
+        }
+    };
+    let mut at = 4;
+    loop {
+        let (key, size) = (length(&mut at), length(&mut at));
+        if key >> 3 == 2 {
+            return answer[at..at + size].to_vec();
+        }
+        at += size;
+    }
+}
+
+impl Sample {
+    /// From a cluster that is full.
+    pub fn of(cluster: &Cluster) -> Self {
+        let paths = ["/api/v1/namespaces/team-1/pods/p-0000001", "/api/v1/nodes/n-00001"];
+        Self {
+            json: paths.map(|path| Copied::of(fetched(cluster, path, "application/json"))),
+            protobuf: paths.map(|path| Copied::of(object(&fetched(cluster, path, "application/vnd.kubernetes.protobuf")))),
+        }
+    }
+
+    /// From an empty cluster, which gets the one node and the one pod.
+    pub fn small(cluster: &Cluster) -> Self {
+        let admin = cluster.kubectl(Persona::Admin);
+        let product = Some(("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"));
+        cluster.add_nodes(&[gpuctl_sandbox::nodes::node("n-00001", product, &[("nvidia.com/gpu", 8)])]);
+        admin.run(&["create", "namespace", "team-1"]);
+        admin.run_with(&["create", "-f", "-"], &crate::pod(1).to_string());
+        admin.until(&["get", "pod", "p-0000001", "-n", "team-1"], |pod| pod["status"]["phase"] == "Running");
+        Self::of(cluster)
+    }
+
+    /// Bytes of one pod in JSON and in protobuf.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.json[0].bytes.len(), self.protobuf[0].bytes.len())
+    }
+
+    /// Serves so many nodes and pods until the process ends. Returns the address.
+    pub fn serve(&self, nodes: usize, pods: usize, with_protobuf: bool) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let address = format!("http://{}", listener.local_addr().expect("it listens"));
+        let sample = Arc::new(self.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let sample = Arc::clone(&sample);
+                thread::spawn(move || sample.answer(stream, nodes, pods, with_protobuf));
+            }
+        });
+        address
+    }
+
+    fn answer(&self, stream: TcpStream, nodes: usize, pods: usize, with_protobuf: bool) {
+        let (mut reader, mut stream) = (BufReader::new(stream.try_clone().expect("a socket")), stream);
+        loop {
+            let mut head = String::new();
+            while reader.read_line(&mut head).unwrap_or(0) > 2 {}
+            if head.is_empty() {
+                return;
+            }
+            let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            reader.by_ref().take(length.unwrap_or(0)).read_to_end(&mut Vec::new()).expect("the client writes");
+            let target = head.split(' ').nth(1).unwrap_or_default();
+            let (path, query) = target.split_once('?').unwrap_or((target, ""));
+            let number = |key: &str| query.split('&').find_map(|pair| pair.strip_prefix(key)?.parse::<usize>().ok());
+            let protobuf = with_protobuf && head.to_ascii_lowercase().contains("accept: application/vnd.kubernetes.protobuf");
+            let (from, limit) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(usize::MAX));
+            let body = match path {
+                // Nothing of ours is among these pods.
+                "/api/v1/pods" if !query.contains("labelSelector") => {
+                    self.list(0, from, limit.min(pods - from), pods, nodes, protobuf)
+                }
+                "/api/v1/nodes" => self.list(1, from, limit.min(nodes - from), nodes, nodes, protobuf),
+                _ => br#"{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}"#.to_vec(),
+            };
+            let media = if body.starts_with(b"k8s\0") { "application/vnd.kubernetes.protobuf" } else { "application/json" };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\r\n", body.len());
+            if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn list(&self, which: usize, from: usize, count: usize, all: usize, nodes: usize, protobuf: bool) -> Vec<u8> {
+        let end = from + count;
+        let next = if end < all { end.to_string() } else { String::new() };
+        let numbers = (from..end).map(|index| if which == 0 { (index, index % nodes) } else { (0, index) });
+        if !protobuf {
+            let mut body = format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"1\",\"continue\":\"{next}\"}},\"items\":[").into_bytes();
+            for (place, (pod, node)) in numbers.enumerate() {
+                body.extend_from_slice(if place == 0 { b"" } else { b"," });
+                self.json[which].copy(pod, node, &mut body);
+            }
+            body.extend_from_slice(b"]}");
+            return body;
+        }
+        let (mut metadata, mut raw) = (Vec::new(), Vec::new());
+        field(2, b"1", &mut metadata);
+        field(3, next.as_bytes(), &mut metadata);
+        field(1, &metadata, &mut raw);
+        for (pod, node) in numbers {
+            varint(2 << 3 | 2, &mut raw);
+            varint(self.protobuf[which].bytes.len(), &mut raw);
+            self.protobuf[which].copy(pod, node, &mut raw);
+        }
+        let mut body = b"k8s\0".to_vec();
+        field(2, &raw, &mut body);
+        body
+    }
+}
