@@ -1,4 +1,5 @@
-//! Caches on disk what never changes: the hourly rows of closed hours, and what a user was told of a cluster.
+//! Caches on disk what never changes, which are the hourly rows of closed hours, what a user was told of a cluster, and for some minutes
+//! where its Prometheus is.
 //!
 //! Note: a file that is damaged, of another version or of another query counts as missing; several processes may read and
 //! write at the same time.
@@ -23,6 +24,12 @@ impl Cache {
     #[must_use]
     pub(crate) fn usual() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
+    }
+
+    /// Uses the user's cache folder for what was found in clusters.
+    #[must_use]
+    pub(crate) fn of_found() -> Self {
+        Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/found")))
     }
 
     /// Makes a cache that keeps nothing.

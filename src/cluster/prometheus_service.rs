@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::future::{join_all, select};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::http::with_query;
@@ -52,6 +52,30 @@ const WELL_KNOWN: [(&str, &str, u16); 8] = [
 ];
 
 impl PrometheusService {
+    /// Returns it as JSON that `remembered` reads.
+    #[must_use]
+    pub(crate) fn to_remember(&self) -> Value {
+        let Self { namespace, service, port, secure, base } = self;
+        json!({"namespace": namespace, "service": service, "port": port, "secure": secure, "base": base})
+    }
+
+    /// Reads what `to_remember` wrote; `None` for anything else.
+    #[must_use]
+    pub(crate) fn remembered(kept: &Value) -> Option<Self> {
+        let name = |key: &str| {
+            let text = kept[key].as_str()?;
+            let fits = !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-.".contains(letter));
+            fits.then(|| text.to_owned())
+        };
+        Some(Self {
+            namespace: name("namespace")?,
+            service: name("service")?,
+            port: u16::try_from(kept["port"].as_u64()?).ok()?,
+            secure: kept["secure"].as_bool()?,
+            base: SELECTORS.iter().map(|(.., base)| *base).find(|base| kept["base"] == *base)?,
+        })
+    }
+
     /// Formats as `monitoring/prometheus-operated`.
     #[must_use]
     pub(crate) fn name(&self) -> String {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{LocalBoxFuture, join_all, join3};
+use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
+use crate::cache::Cache;
 use crate::cluster::{Connection, Failure, PrometheusService, ProxiedResponse};
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
@@ -138,16 +140,29 @@ async fn in_cluster<'c>(context: &Context, connection: &'c Connection, within: D
             "credentials are sent only to an address given by `--prometheus URL`, not to a Prometheus found in the cluster",
         );
     }
+    let (cache, now) = (Cache::of_found(), context.now().as_second());
+    let question = format!("prometheus of {} for {}", connection.server(), connection.namespace);
+    if let Some(gate) = cache.get(&question).and_then(|kept| remembered(&kept, now)) {
+        let found = probe(connection, gate, within).await;
+        if matches!(found.answer, Ok(Worth::Gpus)) {
+            let (server, how) = (&found.prometheus.server, found.how);
+            context.terminal.detail(&format!("prometheus {server}, found in the cluster some minutes ago, reached {how}"));
+            return Ok(found.prometheus);
+        }
+    }
     let (gates, listed) = connection.gates().await?;
-    let probes = gates.into_iter().map(|gate| probe(connection, gate, within));
+    let probes = gates.iter().map(|gate| probe(connection, gate.clone(), within));
     let probes = join_all(probes).await;
     let worth = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
     // The first of equals: they are in order of preference.
     let best = probes.iter().filter_map(worth).max();
     let mut refused = None;
-    for probe in probes {
+    for (probe, gate) in probes.into_iter().zip(&gates) {
         match (&probe.answer, best) {
             (Ok(worth), Some(best)) if *worth == best => {
+                if best == Worth::Gpus {
+                    cache.put(&question, &json!({"at": now, "service": gate.to_remember()}));
+                }
                 context
                     .terminal
                     .detail(&format!("prometheus {}, found in the cluster, reached {}", probe.prometheus.server, probe.how));
@@ -165,6 +180,14 @@ async fn in_cluster<'c>(context: &Context, connection: &'c Connection, within: D
         }
     }
     Err(refused.unwrap_or(QueryError::NotFound).into())
+}
+
+/// Seconds for which a Service that was found is asked first. Its answer says whether it still is one.
+const REMEMBERED: i64 = 600;
+
+fn remembered(kept: &Value, now: i64) -> Option<PrometheusService> {
+    let age = now - kept["at"].as_i64()?;
+    PrometheusService::remembered(&kept["service"]).filter(|_| (0..REMEMBERED).contains(&age))
 }
 
 async fn probe(connection: &Connection, gate: PrometheusService, within: Duration) -> Probe<'_> {

@@ -16,7 +16,7 @@ use crate::model::{Percent, Point, UnixSeconds};
 #[must_use]
 pub(crate) fn table(kind: RowKind, rows: &[HourlyRow], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
-        return csv::rows(rows, headers, look);
+        return csv::rows(rows, headers);
     }
     let clusters: BTreeSet<&str> = rows.iter().map(HourlyRow::cluster).collect();
     let several = clusters.len() > 1;

@@ -246,7 +246,7 @@ pub(crate) fn text(snapshot: &Snapshot, look: TextStyle) -> String {
 #[must_use]
 pub(crate) fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
-        return csv::rows(rows, headers, look);
+        return csv::rows(rows, headers);
     }
     let mut table =
         Table::new([left("SNAPSHOT TIME"), left("CLUSTER"), right("TOTAL GPU CAPACITY"), right("ALLOCATED GPU COUNT")]);

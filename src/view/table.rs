@@ -135,7 +135,7 @@ impl Table {
     /// Returns the table in the format asked for.
     #[must_use]
     pub(crate) fn show(&self, format: Format, headers: bool, look: TextStyle) -> String {
-        if format == Format::Csv { self.csv(headers, look) } else { self.aligned(format, headers, look) }
+        if format == Format::Csv { self.csv(headers) } else { self.aligned(format, headers, look) }
     }
 
     /// Returns the width of each column, with all its cells.
@@ -223,10 +223,10 @@ impl Table {
     }
 
     /// Formats as CSV. Unknown cells are empty: `-` is for people.
-    fn csv(&self, headers: bool, look: TextStyle) -> String {
+    fn csv(&self, headers: bool) -> String {
         let titles = || self.columns.iter().map(Column::header).collect();
         let cells = |row: &Vec<Cell>| row.iter().zip(&self.columns).map(|(cell, column)| cell.plain(column)).collect();
-        super::csv::records(headers.then(titles).into_iter().chain(self.rows.iter().map(cells)), look)
+        super::csv::records(headers.then(titles).into_iter().chain(self.rows.iter().map(cells)))
     }
 }
 

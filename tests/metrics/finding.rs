@@ -1,6 +1,7 @@
 //! Prometheus is found in the cluster and reached with the user's own rights: through the API server, by a port-forward, or
 //! not at all, which is said.
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
 
 use gpuctl_sandbox::exporter::Exporter;
@@ -66,6 +67,29 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
         "{}",
         found.err
     );
+
+    // It is remembered for some minutes, and asked whether it still is what it was.
+    let again = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
+    assert!(
+        again.err.contains("prometheus monitoring/prometheus-operated, found in the cluster some minutes ago"),
+        "{}",
+        again.err
+    );
+    let remembered: Vec<_> = std::fs::read_dir(cluster.folder().join("cache/gpuctl/found")).unwrap().flatten().collect();
+    assert_eq!(remembered.len(), 1);
+    let (path, mode) = (remembered[0].path(), remembered[0].metadata().unwrap().permissions().mode() & 0o777);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(mode == 0o600 && text.contains("prometheus-operated"), "{mode:o} {text}");
+    for changed in [
+        text.replace("prometheus-operated", "thanos-query"),
+        text.replace("prometheus-operated", "../../secrets"),
+        "{".to_owned(),
+    ] {
+        std::fs::write(&path, changed).unwrap();
+        let again = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
+        assert!(again.err.contains("prometheus-operated, found in the cluster, reached through the API server"), "{}", again.err);
+        assert_eq!(again.json()["coverage"]["gpusSampled"], 2);
+    }
 
     // The same score by either road.
     let score = |arguments: &[&str]| {

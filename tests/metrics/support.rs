@@ -167,7 +167,7 @@ pub fn gpuctl(cluster: &Cluster, persona: Persona) -> Command {
     for name in KEYS.iter().flat_map(|key| key.variables) {
         command.env_remove(name);
     }
-    command.env("KUBECONFIG", cluster.kubeconfig(persona)).env("TZ", "UTC");
+    command.env("KUBECONFIG", cluster.kubeconfig(persona)).env("TZ", "UTC").env("XDG_CACHE_HOME", cluster.folder().join("cache"));
     command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_STATE_HOME", "/nonexistent");
     command
 }
