@@ -8,8 +8,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::bundle::Bundle;
-use crate::cluster::{Access, Connection};
-use crate::config::{Config, MetricsFlags, MetricsSource};
+use crate::cluster::{Access, Connection, ReadOnly};
+use crate::config::{Config, MetricsFlags, MetricsSource, Origin, SettingKey};
 use crate::error::{Error, ErrorName};
 use crate::terminal::Terminal;
 
@@ -52,9 +52,26 @@ impl Context {
 
     /// Connects to the API server.
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
-        let connection = Connection::open(&self.access).await?;
+        let access = Access { read_only: self.read_only(), ..self.access.clone() };
+        let connection = Connection::open(&access).await?;
         self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
         Ok(connection)
+    }
+
+    /// Returns why nothing may be changed; `None` where it may. A setting that cannot be read allows nothing.
+    #[must_use]
+    pub(crate) fn read_only(&self) -> Option<ReadOnly> {
+        if self.access.read_only.is_some() {
+            return self.access.read_only.clone();
+        }
+        let found = Config::read(self.flags.config.as_deref(), || context_of(&self.access))
+            .and_then(|config| config.find(SettingKey::named("safety.read_only")));
+        match found {
+            Ok((value, _)) if value != true => None,
+            Ok((_, Origin::Environment(_))) => Some(ReadOnly::Environment),
+            Ok(_) => Some(ReadOnly::File),
+            Err(error) => Some(ReadOnly::Unclear(error.to_string())),
+        }
     }
 
     /// Returns where metrics come from. Warns once of keys in the config file that do not exist.
@@ -96,7 +113,10 @@ impl Context {
     /// Returns what a global flag says of a setting.
     #[must_use]
     pub(crate) fn flag(&self, key: &str) -> Option<serde_json::Value> {
-        self.flags.value(key)
+        match key {
+            "safety.read_only" => self.access.read_only.is_some().then_some(true.into()),
+            _ => self.flags.value(key),
+        }
     }
 
     /// Reads files with tokens again, because those are replaced while a program runs. A file that cannot be read leaves the

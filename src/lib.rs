@@ -47,7 +47,7 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::bundle::Bundle;
 use crate::cli::spoken::spelled_out;
 use crate::cli::{Cli, When, complete, help, misuse};
-use crate::cluster::Access;
+use crate::cluster::{Access, ReadOnly};
 use crate::config::Environment;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
@@ -155,6 +155,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
         impersonate_groups: global.impersonate_group.clone(),
         request_timeout: global.request_timeout,
         interactive: terminal.is_interactive(),
+        read_only: global.read_only.then_some(ReadOnly::Flag),
         bundle,
     };
     let mut context = Context::new(terminal, access, cli.metrics.flags(), cli.metrics.require_metrics);

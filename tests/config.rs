@@ -85,6 +85,8 @@ fn every_value_has_its_origin() {
     let all = home.origins(&flags, &both);
     assert_eq!(all["prometheus"]["url"], json!({"value": "http://c", "origin": "flag --prometheus"}));
     assert_eq!(all["prometheus"]["headers"]["value"], json!({"X-Key": "********"}));
+    let flagged = home.origins(&["--read-only"], &[])["safety"]["read_only"].clone();
+    assert_eq!(flagged, json!({"value": true, "origin": "flag --read-only"}));
     // Every variable there is, with what its key wants.
     for (variable, text, name, value) in [
         ("THRESHOLD", "25", "thresholds.low_utilization", json!(25)),
@@ -98,12 +100,13 @@ fn every_value_has_its_origin() {
         ("GPUCTL_PROMETHEUS_USER", "alice", "prometheus.user", json!("alice")),
         ("PROM_URL", "http://a", "prometheus.url", json!("http://a")),
         ("GPUCTL_PROMETHEUS", "http://a", "prometheus.url", json!("http://a")),
+        ("GPUCTL_READ_ONLY", "1", "safety.read_only", json!(true)),
     ] {
         let (section, key) = name.split_once('.').unwrap();
         let found = &home.origins(&[], &[(variable, text)])[section][key];
         assert_eq!(found, &json!({"value": value, "origin": format!("environment {variable}")}));
     }
-    assert_eq!(KEYS.iter().flat_map(|key| key.variables).count(), 11, "the list above has every variable");
+    assert_eq!(KEYS.iter().flat_map(|key| key.variables).count(), 12, "the list above has every variable");
 
     for arguments in [&["config", "view"][..], &["config", "view", "--show-origin"], &["config", "view", "-o", "yaml"]] {
         let (code, out, err) = home.run(arguments, &[("AI_API_KEY", "canary"), ("PROM_URL", "http://u:canary@h")], "");

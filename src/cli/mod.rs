@@ -66,6 +66,9 @@ pub(crate) struct Global {
     /// Answer from a bundle that `gpuctl doctor --bundle` wrote, without a cluster
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub replay: Option<PathBuf>,
+    /// Refuse everything that would change the cluster; GPUCTL_READ_ONLY=1 does the same
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub read_only: bool,
     /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
     pub impersonate: Option<String>,

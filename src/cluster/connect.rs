@@ -13,10 +13,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tokio::sync::Mutex;
 
-use super::Failure;
 use super::credentials;
 use super::proxy::ProxyEnvironment;
 use super::replay;
+use super::{Failure, ReadOnly};
 use crate::bundle::Bundle;
 
 /// How to reach the cluster, from flags and environment.
@@ -32,6 +32,8 @@ pub(crate) struct Access {
     pub request_timeout: Duration,
     /// True when a person can answer a credential plugin.
     pub interactive: bool,
+    /// Why nothing may be changed; `None` where it may.
+    pub read_only: Option<ReadOnly>,
     /// Answers in place of a cluster.
     pub bundle: Option<Arc<Bundle>>,
 }
@@ -49,7 +51,7 @@ pub(super) struct Clients {
 pub(crate) struct Connection {
     pub(super) clients: RefCell<Clients>,
     renewing: Mutex<()>,
-    access: Access,
+    pub(super) access: Access,
     pub(super) server: String,
     pub(super) request_timeout: Duration,
     pub(super) warnings: RefCell<BTreeSet<String>>,

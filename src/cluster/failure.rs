@@ -7,6 +7,8 @@ use thiserror::Error;
 use crate::bundle::NotInBundle;
 use crate::model::refusal::RefusalCause;
 
+use super::ReadOnly;
+
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Failure {
     #[error("no cluster is configured")]
@@ -21,6 +23,8 @@ pub(crate) enum Failure {
     TimedOut { server: String, seconds: u64 },
     #[error("{server} does not speak Kubernetes: {found}")]
     NotKubernetes { server: String, found: String },
+    #[error("this would change the cluster, and gpuctl only reads")]
+    ReadOnly { by: ReadOnly },
     #[error(transparent)]
     NotInBundle(#[from] NotInBundle),
     #[error("{message}")]

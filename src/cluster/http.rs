@@ -90,6 +90,7 @@ impl Connection {
         body: Bytes,
         accept: &str,
     ) -> Result<ApiResponse, Failure> {
+        self.must_only_read(method, path)?;
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;

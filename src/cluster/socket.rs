@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Sink, Stream, StreamExt};
-use http::Request;
+use http::{Method, Request};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
@@ -39,6 +39,7 @@ pub(super) struct Receiver {
 impl Connection {
     /// Opens `path`. Credentials that have expired are renewed, and a server that does not answer is given up.
     pub(super) async fn upgrade(&self, path: &str) -> Result<Socket, Failure> {
+        self.must_only_read(&Method::GET, path)?;
         loop {
             let (client, used) = self.streaming();
             let request = Request::builder().uri(path).body(Vec::new()).expect("paths of ours are valid URIs");

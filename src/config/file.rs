@@ -28,27 +28,28 @@ impl ConfigFile {
         Ok(Self { content, path: Some(path) })
     }
 
-    /// Returns the file as it is for one context of the kubeconfig: what `contexts.NAME.prometheus` says comes first.
+    /// Returns the file as it is for one context of the kubeconfig: what `contexts.NAME` says comes first.
     #[must_use]
     pub(crate) fn for_context(mut self, context: impl FnOnce() -> Option<String>) -> Self {
         if !self.content[CONTEXTS].is_object() {
             return self;
         }
-        let Some(own) = context().and_then(|name| self.content[CONTEXTS][name]["prometheus"].as_object().cloned()) else {
-            return self;
-        };
-        if !self.content["prometheus"].is_object() {
-            self.content["prometheus"] = serde_json::json!({});
+        let Some(sections) = context().map(|name| self.content[CONTEXTS][name].clone()) else { return self };
+        for (section, own) in OF_CONTEXTS.into_iter().filter_map(|name| Some((name, sections[name].as_object()?.clone()))) {
+            self.overlay(section, own);
+        }
+        self
+    }
+
+    fn overlay(&mut self, section: &str, own: serde_json::Map<String, Value>) {
+        if !self.content[section].is_object() {
+            self.content[section] = serde_json::json!({});
         }
         // Another address has credentials of its own.
         if own.contains_key("url") {
-            self.content["prometheus"]
-                .as_object_mut()
-                .expect("it was made one")
-                .retain(|key, _| !OF_ADDRESS.contains(&key.as_str()));
+            self.content[section].as_object_mut().expect("it was made one").retain(|key, _| !OF_ADDRESS.contains(&key.as_str()));
         }
-        own.into_iter().for_each(|(key, value)| self.content["prometheus"][key] = value);
-        self
+        own.into_iter().for_each(|(key, value)| self.content[section][key] = value);
     }
 
     /// Returns where it is; `None` when there is none.
@@ -122,10 +123,10 @@ impl ConfigFile {
         }
         let contexts = self.content[CONTEXTS].as_object().into_iter().flatten();
         for (context, section, key) in contexts.flat_map(|(context, sections)| of_context(context, sections)) {
-            let known = KEYS.iter().any(|one| one.path() == ("prometheus", key.as_str()));
-            if section != "prometheus" || !known {
+            let known = KEYS.iter().any(|one| one.path() == (section.as_str(), key.as_str()));
+            if !OF_CONTEXTS.contains(&section.as_str()) || !known {
                 unknown.push(format!(
-                    "{place}: unknown key `{CONTEXTS}.{context}.{section}.{key}`: contexts have keys of `prometheus`"
+                    "{place}: unknown key `{CONTEXTS}.{context}.{section}.{key}`: contexts have keys of `prometheus` and `safety`"
                 ));
             }
         }
@@ -135,6 +136,8 @@ impl ConfigFile {
 
 /// The section with settings of single contexts of the kubeconfig.
 const CONTEXTS: &str = "contexts";
+/// The sections that a context may have for itself.
+const OF_CONTEXTS: [&str; 2] = ["prometheus", "safety"];
 /// Keys that belong to the address beside which they stand: credentials, and which cluster is meant there.
 const OF_ADDRESS: [&str; 11] = [
     "matchers",

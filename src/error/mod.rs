@@ -7,7 +7,7 @@ pub(crate) use name::ErrorName;
 use crate::model::refusal::RefusalCause;
 use std::fmt;
 
-use crate::cluster::Failure;
+use crate::cluster::{Failure, ReadOnly};
 use crate::prometheus::QueryError;
 use crate::render::Refusal;
 use crate::spec::{Problem, Problems};
@@ -185,9 +185,21 @@ impl From<Failure> for Error {
             }
             Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
+            Failure::ReadOnly { by } => read_only(message, &by),
             Failure::NotInBundle(_) => not_in_bundle(message),
             Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
         }
+    }
+}
+
+/// Says what would lift a refusal.
+pub(crate) fn read_only(message: String, by: &ReadOnly) -> Error {
+    let error = Error::new(ErrorName::ReadOnly, message).cause(by.to_string());
+    match by {
+        ReadOnly::Flag => error.hint("omit `--read-only`; `--dry-run` shows what would be done"),
+        ReadOnly::Environment => error.hint("unset GPUCTL_READ_ONLY; `--dry-run` shows what would be done"),
+        ReadOnly::File => error.hint("`gpuctl config set safety.read_only false`, or its line for this context, allows changes"),
+        ReadOnly::Unclear(_) => error.hint("`gpuctl config view` shows what is wrong"),
     }
 }
 

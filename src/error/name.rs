@@ -74,6 +74,7 @@ pub(crate) enum ErrorName {
     PoolNotFound,
     QuotaNotFound,
     Forbidden,
+    ReadOnly,
     Unauthenticated,
     ConnectionLost,
     MetricsOff,
@@ -165,7 +166,7 @@ impl ErrorName {
             | Self::PodNotFound
             | Self::PoolNotFound
             | Self::QuotaNotFound => ErrorKind::NotFound,
-            Self::Forbidden | Self::Unauthenticated => ErrorKind::Access,
+            Self::Forbidden | Self::ReadOnly | Self::Unauthenticated => ErrorKind::Access,
             Self::ConnectionLost
             | Self::MetricsOff
             | Self::NoCluster

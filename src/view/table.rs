@@ -316,6 +316,6 @@ mod tests {
 
     #[test]
     fn csv_quotes_and_leaves_unknown_empty() {
-        assert_eq!(table().show(Format::Csv, true, LOOK), "name,gpu\nqwen2,16\n\"模型,a\u{1b}\",\n");
+        assert_eq!(table().show(Format::Csv, true, LOOK), "name,gpu\nqwen2,16\n\"模型,a\\u{1b}\",\n");
     }
 }

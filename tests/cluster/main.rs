@@ -24,6 +24,7 @@ mod notebooks;
 mod objects;
 mod pools;
 mod quotas;
+mod read_only;
 mod refusals;
 mod rendezvous;
 mod renewing;

@@ -13,7 +13,7 @@ use crate::commands::score::analysis::Analysis;
 use crate::commands::score::settings::{AiPlan, ControlPlan, NotifyPlan, Settings};
 use crate::config::state_folder;
 use crate::context::Context;
-use crate::error::{Error, ErrorName};
+use crate::error::{Error, ErrorName, read_only};
 use crate::outbound::ai::KeyRefused;
 use crate::outbound::chat::Robot;
 use crate::outbound::sent_messages::SentMessages;
@@ -160,6 +160,9 @@ pub(crate) async fn control(
             context.terminal.warn(&format!("nothing was posted to {shown}: --execute posts {} calls", bodies.len()));
         }
         return Ok(());
+    }
+    if let Some(by) = context.read_only() {
+        return Err(read_only("`--execute` would have GPUs reclaimed, and gpuctl only reads".to_owned(), &by));
     }
     let caller = Caller::new().map_err(|told| Error::new(ErrorName::ControlFailed, told))?;
     let (total, patience) = (bodies.len(), RetryPolicy { timeout: plan.timeout, retries: 2, repeatable: false });

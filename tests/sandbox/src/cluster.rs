@@ -477,6 +477,10 @@ impl Cluster {
             })
             .to_string(),
         )?;
+        let watched = json!([{"level": "Metadata", "users": [Persona::Heidi.user()]}, {"level": "None"}]);
+        let audit =
+            json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": watched});
+        self.write("audit.yaml", &audit.to_string())?;
         self.write("pods.yaml", include_str!("../config/pods.yaml"))?;
         let mut scrapes = vec![
             json!({"job_name": "kube-state-metrics", "honor_labels": true,

@@ -17,11 +17,23 @@ pub enum Persona {
     Frank,
     /// May read one namespace.
     Grace,
+    /// Has what roles of a test grant; every request of hers is in the audit log.
+    Heidi,
 }
 
 impl Persona {
-    pub(crate) const ALL: [Self; 9] =
-        [Self::Admin, Self::Viewer, Self::Alice, Self::Bob, Self::Carol, Self::Dave, Self::Erin, Self::Frank, Self::Grace];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Admin,
+        Self::Viewer,
+        Self::Alice,
+        Self::Bob,
+        Self::Carol,
+        Self::Dave,
+        Self::Erin,
+        Self::Frank,
+        Self::Grace,
+        Self::Heidi,
+    ];
 
     /// The name of the kubeconfig and its context.
     #[must_use]
@@ -36,6 +48,7 @@ impl Persona {
             Self::Erin => "erin",
             Self::Frank => "frank",
             Self::Grace => "grace",
+            Self::Heidi => "heidi",
         }
     }
 

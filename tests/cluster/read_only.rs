@@ -1,0 +1,146 @@
+//! With `--read-only`, GPUCTL_READ_ONLY or a line of the config file no verb changes anything. The API server's audit log tells what was asked
+//! of it, by a user who may do everything.
+
+use std::collections::BTreeSet;
+
+use gpuctl_sandbox::Persona;
+use serde_json::Value;
+
+use crate::support::{Run, Scene, cluster, file, run};
+
+/// What the API server was asked by this user, as (verb, URI).
+fn asked(of: Persona) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
+    let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    entries
+        .filter(|entry| entry["user"]["username"] == of.user())
+        .map(|entry| {
+            let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+            (text("verb"), text("requestURI"))
+        })
+        .collect()
+}
+
+fn persists((verb, uri): &(String, String)) -> bool {
+    let reads = ["get", "list", "watch"].contains(&verb.as_str()) && !uri.contains("/exec?") && !uri.contains("/attach?");
+    !(reads || uri.contains("dryRun=All") || uri.starts_with("/apis/authorization.k8s.io/") || uri.contains("selfsubjectreviews"))
+}
+
+#[test]
+fn no_verb_changes_anything_that_only_reads() {
+    let scene = Scene::with_nodes("reader", 2);
+    scene.admin.run(&["create", "clusterrolebinding", "reader-heidi", "--clusterrole=cluster-admin", "--user=heidi"]);
+    scene.create("a", "");
+    scene.create("paused", "");
+    scene.serve("web", "vllm", 1, "");
+    scene.gpuctl(&["pause", "paused"]).ok();
+    scene.until("a", "running", None);
+    let heidi = scene.seen_by(Persona::Heidi);
+    let yaml = |name: &str, text: &str| file(&format!("reader-{name}.yaml"), text).to_str().unwrap().to_owned();
+    let training = yaml("training", &scene.training("made", ""));
+    let applied = yaml("applied", &scene.training("a", "job: {name: NAME, description: changed}"));
+    let pool = yaml("pool", "kind: pool\nversion: v0.1\npool: {name: reader-made}\n");
+    let quota = yaml("quota", "kind: quota\nversion: v0.1\nquota: {name: reader}\nnamespace: {reader: {gpu: 10}}\n");
+    let defaults = yaml("defaults", "kind: defaults\nversion: v0.1\nkinds: {training: {max_runtime: 1h}}\n");
+    let secret = format!("KEY={}", yaml("secret", "x"));
+    let writes: &[&[&str]] = &[
+        &["create", "-f", &training],
+        &["create", "-f", &pool],
+        &["create", "-f", &quota],
+        &["create", "-f", &defaults],
+        &["create", "secret", "s", "--from-file", &secret],
+        &["apply", "-f", &training],
+        &["apply", "-f", &pool],
+        &["run", "--name", "ran", "--image", "busybox", "--", "true"],
+        &["scale", "web", "2"],
+        &["pause", "a"],
+        &["resume", "paused"],
+        &["restart", "a"],
+        &["delete", "job", "a"],
+        &["delete", "job", "a", "--force"],
+        &["add", "nodes", "--pool", "reader", "reader-0"],
+        &["remove", "nodes", "--pool", "reader", "reader-0", "--force"],
+        &["label", "node", "reader-0", "team=x"],
+        &["exec", "a", "--", "true"],
+        &["attach", "a"],
+        &["cp", "a:/tmp/x", "/tmp/gpuctl-read-only"],
+    ];
+    let reads: &[&[&str]] = &[
+        &["create", "-f", &training, "--dry-run=server"],
+        &["apply", "-f", &applied, "--dry-run=server"],
+        &["diff", "-f", &training],
+        &["fit", "-f", &training],
+        &["get", "jobs"],
+        &["get", "nodes"],
+        &["get", "pools"],
+        &["get", "quotas"],
+        &["get", "claims"],
+        &["get", "workloads"],
+        &["get", "overview"],
+        &["describe", "job", "a"],
+        &["describe", "node", "reader-0"],
+        &["tree", "a"],
+        &["why", "a"],
+        &["free"],
+        &["events", "a"],
+        &["drain", "--plan", "reader-0"],
+        &["auth", "check"],
+        &["doctor"],
+    ];
+    let only_reads = |run: &Run| run.err.contains("this would change the cluster, and gpuctl only reads");
+    for (place, arguments) in writes.iter().enumerate() {
+        let refused = match place % 2 {
+            0 => heidi.gpuctl(&[&["--read-only"], *arguments].concat()),
+            _ => {
+                let mut command = heidi.command(arguments);
+                command.env("GPUCTL_READ_ONLY", "1");
+                run(command, "")
+            }
+        };
+        assert!(
+            only_reads(&refused) && refused.code == 5,
+            "{arguments:?} exits {}: {}{}",
+            refused.code,
+            refused.out,
+            refused.err
+        );
+        let hint = if place % 2 == 0 { "hint: omit `--read-only`" } else { "hint: unset GPUCTL_READ_ONLY" };
+        assert!(refused.err.contains(hint), "{}", refused.err);
+    }
+    for arguments in reads {
+        let run = heidi.gpuctl(&[&["--read-only"], *arguments].concat());
+        assert!(!only_reads(&run) && run.code != 5, "{arguments:?} exits {}: {}", run.code, run.err);
+    }
+    // Every verb of the program that speaks to a cluster is among them.
+    let tried: BTreeSet<&str> = writes.iter().chain(reads).map(|arguments| arguments[0]).collect();
+    let elsewhere =
+        ["init", "validate", "explain", "schema", "convert", "config", "options", "version", "completion", "man", "help"];
+    // These ask for metrics or a browser, and send nothing but GET.
+    let metrics = ["top", "score", "eff", "stats", "report", "who", "snapshot", "logs", "open"];
+    let help = heidi.gpuctl(&["--help"]).ok().out;
+    let words = help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
+    for verb in words.filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase()) && *word != "gpuctl") {
+        let is_text = ["help", "repairs", "and", "annotation", "each"].contains(&verb);
+        assert!(tried.contains(verb) || elsewhere.contains(&verb) || metrics.contains(&verb) || is_text, "{verb} was not tried");
+    }
+    let requests = asked(Persona::Heidi);
+    assert!(requests.len() > 100, "the audit log has what was asked: {}", requests.len());
+    let changing: Vec<_> = requests.iter().filter(|request| persists(request)).collect();
+    assert!(changing.is_empty(), "{changing:#?}");
+    let dry = requests.iter().filter(|(_, uri)| uri.contains("dryRun=All")).count();
+    assert!(dry > 4, "dry runs go on: {dry}");
+
+    // The config file says it for one context; for another it may be done, and the log shows it.
+    let config = file("reader-config.yaml", "contexts:\n  heidi: {safety: {read_only: true}}\n");
+    let with_config =
+        |config: &std::path::Path| heidi.gpuctl(&["--config", config.to_str().unwrap(), "label", "node", "reader-0", "team=x"]);
+    let refused = with_config(&config).exits(5);
+    assert!(refused.err.contains("`safety.read_only`") && refused.err.contains("gpuctl config set"), "{}", refused.err);
+    with_config(&file("reader-broken.yaml", "contexts: [\n")).exits(5).says("whether it may cannot be read");
+    let other = file("reader-other.yaml", "safety: {read_only: false}\ncontexts:\n  prod: {safety: {read_only: true}}\n");
+    with_config(&other).ok();
+    assert!(asked(Persona::Heidi).iter().any(persists), "the log would have told");
+    let mut odd = heidi.command(&["pause", "a"]);
+    odd.env("GPUCTL_READ_ONLY", "perhaps");
+    run(odd, "").exits(5).says("GPUCTL_READ_ONLY is `perhaps`, which is not true or false");
+}
