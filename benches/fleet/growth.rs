@@ -10,7 +10,7 @@ use crate::measure::measured;
 use crate::replay::Sample;
 
 /// Nodes and pods.
-const SIZES: [(usize, usize); 5] = [(1000, 8000), (3000, 25_000), (12_000, 100_000), (32_000, 250_000), (65_000, 500_000)];
+const SIZES: [(usize, usize); 5] = [(1000, 8000), (1000, 25_000), (1000, 100_000), (12_000, 100_000), (65_000, 500_000)];
 const RUNS: usize = 3;
 
 pub fn show(cluster: &Cluster, sample: &Sample) {

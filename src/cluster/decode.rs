@@ -253,14 +253,6 @@ impl Condition<'_> {
 }
 
 impl PodStatus<'_> {
-    /// When the last of its containers began that run; `None` while one of them does not. A pod has its devices while it
-    /// pulls its image, and does nothing with them.
-    pub(super) fn runs_since(&self) -> Option<Timestamp> {
-        let starts = self.container_statuses.iter().map(|status| status.state.running.as_ref()?.started_at);
-        let starts: Option<Vec<Timestamp>> = starts.collect();
-        starts?.into_iter().max()
-    }
-
     /// When the first of its containers began; `None` while it waits or pulls its images.
     pub(super) fn started_at(&self) -> Option<Timestamp> {
         // Of a container that began several times only the last two are told: the pod's own time moves with none.

@@ -2,21 +2,20 @@
 //! allocation. What the user may not read is unknown.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
 use futures::future::join5;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::decode::{ListPage, WirePod};
+use super::decode::ListPage;
 use super::defaults::note_type_label;
 use super::devices::{Claimed, devices};
+use super::held_pod::{Consumers, HeldPod};
 use super::http::unreadable;
 use super::nodes::NodeSpec;
 use super::{Connection, Failure};
-use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
 
 /// An inventory, and what could not be read for it.
@@ -116,7 +115,7 @@ impl Connection {
         let mut consumers = Consumers::default();
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         let pods = self.list("/api/v1/pods", &unfinished, |page| {
-            let page: ListPage<WirePod<'_>> = page.decode()?;
+            let page: ListPage<HeldPod<'_>> = page.decode()?;
             page.items.iter().for_each(|pod| consumers.add(pod));
             Ok(())
         });
@@ -160,7 +159,7 @@ impl Connection {
         let mut consumers = Consumers::default();
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
-            let page: ListPage<WirePod<'_>> = page.decode()?;
+            let page: ListPage<HeldPod<'_>> = page.decode()?;
             page.items.iter().for_each(|pod| consumers.add(pod));
             Ok(())
         })
@@ -265,47 +264,4 @@ fn leaves(fields: &Value) -> usize {
         Some(map) if !map.is_empty() => map.iter().filter(|(key, _)| *key != ".").map(|(_, value)| leaves(value)).sum(),
         _ => 1,
     }
-}
-
-/// Pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
-#[derive(Default)]
-struct Consumers {
-    found: Vec<Consumer>,
-    texts: HashSet<Rc<str>>,
-    devices: HashSet<Rc<BTreeMap<String, u64>>>,
-}
-
-impl Consumers {
-    fn add(&mut self, pod: &WirePod<'_>) {
-        let label = |key: &str| pod.metadata.labels.get(key);
-        let ours = label(MANAGED_BY).is_some_and(|manager| manager == MANAGED_BY_US);
-        let job = label(JOB).filter(|_| ours).map(|job| shared(&mut self.texts, job));
-        let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| shared(&mut self.texts, node));
-        let total = pod.spec.total();
-        let devices = self.devices.get(&total.extended).cloned().unwrap_or_else(|| {
-            let devices = Rc::new(total.extended);
-            self.devices.insert(Rc::clone(&devices));
-            devices
-        });
-        self.found.push(Consumer {
-            namespace: shared(&mut self.texts, &pod.metadata.namespace),
-            name: pod.metadata.name.as_ref().into(),
-            node,
-            ended: matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed"),
-            runs_since: pod.status.runs_since(),
-            job,
-            devices,
-            cpu_milli: total.cpu_milli,
-            memory_bytes: total.memory_bytes,
-        });
-    }
-}
-
-fn shared(texts: &mut HashSet<Rc<str>>, text: &str) -> Rc<str> {
-    if let Some(known) = texts.get(text) {
-        return Rc::clone(known);
-    }
-    let text: Rc<str> = text.into();
-    texts.insert(Rc::clone(&text));
-    text
 }

@@ -20,6 +20,7 @@ mod failure;
 mod follow;
 mod forward;
 mod gpu_stack;
+mod held_pod;
 mod http;
 mod inventory;
 mod jobs;

@@ -47,9 +47,7 @@ impl Forest {
         let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
             .hosts
             .iter()
-            .flat_map(|host| {
-                host.holders.iter().map(move |holder| ((holder.namespace.as_str(), holder.pod.as_str()), (host, holder)))
-            })
+            .flat_map(|host| host.holders.iter().map(move |holder| ((&*holder.namespace, &*holder.pod), (host, holder))))
             .collect();
         // Where pods of all namespaces may not be listed, what these pods ask for is what they hold.
         let counted = !inventory.hosts.is_empty() && inventory.gpus().used.is_some();

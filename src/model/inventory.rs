@@ -71,9 +71,9 @@ impl Count {
 /// A pod that holds devices of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
-    pub namespace: String,
-    pub pod: String,
-    pub job: Option<String>,
+    pub namespace: Rc<str>,
+    pub pod: Rc<str>,
+    pub job: Option<Rc<str>>,
     /// Whole devices.
     pub gpus: GpuCount,
     pub slices: BTreeMap<String, u64>,
@@ -211,11 +211,11 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
             Unit::Slice(_) => {}
         }
     }
-    let mut holders: BTreeMap<(String, String), Holder> = BTreeMap::new();
+    let mut holders: BTreeMap<(Rc<str>, Rc<str>), Holder> = BTreeMap::new();
     let holder = |consumer: &Consumer| Holder {
-        namespace: consumer.namespace.to_string(),
-        pod: consumer.name.to_string(),
-        job: consumer.job.as_deref().map(ToOwned::to_owned),
+        namespace: Rc::clone(&consumer.namespace),
+        pod: Rc::clone(&consumer.name),
+        job: consumer.job.clone(),
         gpus: GpuCount::ZERO,
         slices: BTreeMap::new(),
     };
@@ -226,7 +226,7 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
     for consumer in consumers {
         for (resource, amount) in consumer.devices.iter().filter(|(resource, amount)| **amount > 0 && !by_claim(resource)) {
             let Some(unit) = unit(&host.node, resource) else { continue };
-            let key = (consumer.namespace.to_string(), consumer.name.to_string());
+            let key = (Rc::clone(&consumer.namespace), Rc::clone(&consumer.name));
             let entry = holders.entry(key).or_insert_with(|| holder(consumer));
             match unit {
                 Unit::Whole => {
@@ -257,13 +257,15 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
         for (namespace, pod) in device.held_by.iter().flatten() {
             let consumer = all.iter().find(|consumer| *consumer.namespace == **namespace && *consumer.name == **pod);
             let unseen = || Holder {
-                namespace: namespace.clone(),
-                pod: pod.clone(),
+                namespace: namespace.as_str().into(),
+                pod: pod.as_str().into(),
                 job: None,
                 gpus: GpuCount::ZERO,
                 slices: BTreeMap::new(),
             };
-            let entry = holders.entry((namespace.clone(), pod.clone())).or_insert_with(|| consumer.map_or_else(unseen, holder));
+            let entry = holders
+                .entry((namespace.as_str().into(), pod.as_str().into()))
+                .or_insert_with(|| consumer.map_or_else(unseen, holder));
             match &device.profile {
                 None => entry.gpus += GpuCount(1),
                 Some(profile) => *entry.slices.entry(format!("mig-{profile}")).or_default() += 1,

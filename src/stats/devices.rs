@@ -170,7 +170,7 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
     let full = host.gpus.total > 0 && host.gpus.used.is_some_and(|used| used >= host.gpus.total.max(whole));
     let nameless = own.iter().all(|reading| reading.holders.is_empty());
     let only = match host.holders.as_slice() {
-        [one] if full && nameless && one.gpus.0 >= whole => Some((one.namespace.clone(), one.pod.clone())),
+        [one] if full && nameless && one.gpus.0 >= whole => Some((one.namespace.to_string(), one.pod.to_string())),
         _ => None,
     };
     for reading in own {

@@ -33,7 +33,7 @@ impl ApiFacts {
             for alias in host.details.addresses.iter().map(String::as_str).chain([host.name()]) {
                 nodes.insert(alias.to_owned(), host.name().to_owned());
             }
-            holders.extend(host.holders.iter().map(|holder| (holder.namespace.clone(), holder.pod.clone())));
+            holders.extend(host.holders.iter().map(|holder| (holder.namespace.to_string(), holder.pod.to_string())));
         }
         let bound = |consumer: &Consumer| {
             let node = consumer.node.clone().filter(|_| !consumer.ended)?;

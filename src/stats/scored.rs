@@ -200,7 +200,7 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
         .iter()
         .map(|holder| {
             let sliced: u64 = holder.slices.iter().filter(|(name, _)| instances(name)).map(|(_, count)| *count).sum();
-            ((holder.namespace.clone(), holder.pod.clone()), holder.gpus.0 + sliced)
+            ((holder.namespace.to_string(), holder.pod.to_string()), holder.gpus.0 + sliced)
         })
         .collect();
     let mut missing = wants.iter().map(|(_, count)| count).sum::<u64>().saturating_sub(held);
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn held_devices_that_measure_nothing_are_there_and_unknown() {
         let holder =
-            |pod: &str, gpus| Holder { namespace: "t".to_owned(), pod: pod.to_owned(), job: None, gpus, slices: BTreeMap::new() };
+            |pod: &str, gpus| Holder { namespace: "t".into(), pod: pod.into(), job: None, gpus, slices: BTreeMap::new() };
         let mut host = NodeDetails::default();
         host.node.name = "n".to_owned();
         let mut host = crate::model::NodeUsage {

@@ -79,7 +79,7 @@ pub(crate) fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String 
             let slices: Vec<String> = holder.slices.iter().map(|(name, count)| format!("{count} {name}")).collect();
             table.row(vec![
                 format!("{}/{}", holder.namespace, holder.pod).into(),
-                holder.job.clone().unwrap_or_default().into(),
+                holder.job.as_deref().unwrap_or_default().to_owned().into(),
                 holder.gpus.to_string().into(),
                 slices.join(", ").into(),
             ]);
@@ -263,9 +263,9 @@ pub(crate) fn document(host: &NodeUsage) -> NodeDocument {
             .holders
             .iter()
             .map(|holder| HolderItem {
-                namespace: holder.namespace.clone(),
-                pod: holder.pod.clone(),
-                job_id: holder.job.clone(),
+                namespace: holder.namespace.to_string(),
+                pod: holder.pod.to_string(),
+                job_id: holder.job.as_deref().map(ToOwned::to_owned),
                 gpu: holder.gpus,
                 gpu_slices: holder.slices.clone(),
             })

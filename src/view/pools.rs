@@ -43,7 +43,7 @@ impl PoolUse {
     /// Returns pods that hold devices of its nodes and belong to no job of ours that is listed, with their nodes.
     fn guests(&self) -> Vec<(&str, &Holder)> {
         let listed = |holder: &Holder| {
-            let is = |job: &Job| job.namespace == holder.namespace && Some(job.name.as_str()) == holder.job.as_deref();
+            let is = |job: &Job| *job.namespace == *holder.namespace && Some(job.name.as_str()) == holder.job.as_deref();
             self.jobs.iter().any(is)
         };
         let holders = self.hosts.iter().flat_map(|host| host.holders.iter().map(|holder| (host.name(), holder)));

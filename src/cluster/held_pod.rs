@@ -1,0 +1,148 @@
+//! Reads of a pod only what it takes away from its node, for the lists of all pods there are.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::rc::Rc;
+
+use jiff::Timestamp;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::decode::{PodSpec, Running};
+use crate::model::Consumer;
+use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+
+/// A pod as far as it takes something away from its node. There are more of these than of anything else, so nothing more is read.
+#[derive(Deserialize)]
+pub(super) struct HeldPod<'a> {
+    #[serde(borrow, default)]
+    metadata: HeldMetadata<'a>,
+    #[serde(borrow, default)]
+    spec: PodSpec<'a>,
+    #[serde(borrow, default)]
+    status: HeldStatus<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct HeldMetadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+    labels: JobLabels,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HeldStatus<'a> {
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
+    container_statuses: Vec<HeldContainer>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct HeldContainer {
+    state: HeldState,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct HeldState {
+    running: Option<Running>,
+}
+
+impl HeldStatus<'_> {
+    /// When the last of its containers began that run; `None` while one of them does not. A pod has its devices while it
+    /// pulls its image, and does nothing with them.
+    fn runs_since(&self) -> Option<Timestamp> {
+        let starts = self.container_statuses.iter().map(|status| status.state.running.as_ref()?.started_at);
+        let starts: Option<Vec<Timestamp>> = starts.collect();
+        starts?.into_iter().max()
+    }
+}
+
+/// The two of a pod's labels that tell whose it is; no other is kept.
+#[derive(Default)]
+struct JobLabels {
+    is_ours: bool,
+    job: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for JobLabels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = JobLabels;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("labels")
+            }
+
+            fn visit_unit<E>(self) -> Result<JobLabels, E> {
+                Ok(JobLabels::default())
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut labels: M) -> Result<JobLabels, M::Error> {
+                let mut found = JobLabels::default();
+                while let Some(Text(key)) = labels.next_key()? {
+                    match &*key {
+                        MANAGED_BY => found.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US,
+                        JOB => found.job = Some(labels.next_value::<Text<'de>>()?.0.into_owned()),
+                        _ => drop(labels.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(found)
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// A text that is borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
+#[derive(Default)]
+pub(super) struct Consumers {
+    pub found: Vec<Consumer>,
+    texts: HashSet<Rc<str>>,
+    devices: HashSet<Rc<BTreeMap<String, u64>>>,
+}
+
+impl Consumers {
+    pub(super) fn add(&mut self, pod: &HeldPod<'_>) {
+        let labels = &pod.metadata.labels;
+        let job = labels.job.as_ref().filter(|_| labels.is_ours).map(|job| shared(&mut self.texts, job));
+        let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| shared(&mut self.texts, node));
+        let total = pod.spec.total();
+        let devices = self.devices.get(&total.extended).cloned().unwrap_or_else(|| {
+            let devices = Rc::new(total.extended);
+            self.devices.insert(Rc::clone(&devices));
+            devices
+        });
+        self.found.push(Consumer {
+            namespace: shared(&mut self.texts, &pod.metadata.namespace),
+            name: pod.metadata.name.as_ref().into(),
+            node,
+            ended: matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed"),
+            runs_since: pod.status.runs_since(),
+            job,
+            devices,
+            cpu_milli: total.cpu_milli,
+            memory_bytes: total.memory_bytes,
+        });
+    }
+}
+
+fn shared(texts: &mut HashSet<Rc<str>>, text: &str) -> Rc<str> {
+    if let Some(known) = texts.get(text) {
+        return Rc::clone(known);
+    }
+    let text: Rc<str> = text.into();
+    texts.insert(Rc::clone(&text));
+    text
+}
