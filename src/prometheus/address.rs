@@ -108,6 +108,9 @@ impl PrometheusAddress {
             let cleared = url.set_username("").and_then(|()| url.set_password(None));
             cleared.map_err(|()| bad("it cannot have a user"))?;
         }
+        if url.scheme() == "http" && url.host_str().is_some_and(|host| Signing::region_of(host).is_some()) {
+            return Err(bad("Amazon's service answers at https:// only"));
+        }
         let region = credentials.aws_region.as_deref().or_else(|| url.host_str().and_then(Signing::region_of));
         let signing = region.map(|region| Signing { region: region.to_owned(), keys: credentials.aws_keys.clone() });
         Ok(Self { url, credentials, signing })
@@ -201,7 +204,7 @@ mod tests {
         assert_eq!(address.shown(), "https://prom.example.com");
         assert_eq!(address.credentials.user, Some((String::new(), "p@ss+".to_owned())));
         assert_eq!(PrometheusAddress::parse("10.0.0.1:9090", Credentials::default()).unwrap().shown(), "http://10.0.0.1:9090");
-        for bad in ["ftp://x", "http://", "http://al:secret@ho st"] {
+        for bad in ["ftp://x", "http://", "http://al:secret@ho st", "http://aps-workspaces.eu-west-1.amazonaws.com/workspaces/w"] {
             let trouble = PrometheusAddress::parse(bad, Credentials::default()).err().unwrap();
             assert!(!format!("{trouble:?}").contains("secret"), "{trouble:?}");
         }

@@ -242,7 +242,7 @@ fn read<T: DeserializeOwned>(
         Error::usage(format!("{} has no {}", path.display(), what.trim_start_matches("a "))).cause(error.to_string()).hint(keys)
     })?;
     match problem(&found) {
-        Some(problem) => Err(Error::usage(problem)),
+        Some(problem) => Err(Error::usage(format!("{}: {problem}", path.display())).hint(keys)),
         None => Ok(found),
     }
 }
