@@ -103,6 +103,7 @@ impl<'de> Deserialize<'de> for JobLabels {
 
 /// A text that is borrowed where it has no escapes.
 #[derive(Deserialize)]
+#[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
@@ -145,4 +146,26 @@ fn shared(texts: &mut HashSet<Rc<str>>, text: &str) -> Rc<str> {
     let text: Rc<str> = text.into();
     texts.insert(Rc::clone(&text));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decode::ListPage;
+    use super::*;
+
+    #[test]
+    fn both_encodings_have_what_is_held() {
+        let json = r#"{"items":[{"metadata":{"name":"p","namespace":"n","labels":{"app":"x\u0041","app.kubernetes.io/managed-by":"gpuctl","gpuctl/job":"j"}}},
+            {"metadata":{"labels":{"gpuctl/job":"j"}}},{"metadata":{"labels":null}},{}]}"#;
+        let page: ListPage<HeldPod<'_>> = serde_json::from_str(json).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&json.replace("\"labels\":null", "\"name\":\"q\"")).unwrap();
+        let (message, bytes) = super::super::protobuf::encoded_list("/api/v1/pods", &value);
+        let other: ListPage<HeldPod<'_>> = super::super::protobuf::decode(&bytes, message).unwrap();
+        for page in [page, other] {
+            let mut pods = Consumers::default();
+            page.items.iter().for_each(|pod| pods.add(pod));
+            let jobs: Vec<_> = pods.found.iter().map(|pod| pod.job.as_deref()).collect();
+            assert_eq!(jobs, [Some("j"), None, None, None]);
+        }
+    }
 }

@@ -204,7 +204,8 @@ mod tests {
         assert_eq!(address.shown(), "https://prom.example.com");
         assert_eq!(address.credentials.user, Some((String::new(), "p@ss+".to_owned())));
         assert_eq!(PrometheusAddress::parse("10.0.0.1:9090", Credentials::default()).unwrap().shown(), "http://10.0.0.1:9090");
-        for bad in ["ftp://x", "http://", "http://al:secret@ho st", "http://aps-workspaces.eu-west-1.amazonaws.com/workspaces/w"] {
+        for bad in ["ftp://x", "http://", "http://al:secret@ho st", "http://aps-workspaces.eu-west-1.amazonaws.com/workspaces/w"]
+        {
             let trouble = PrometheusAddress::parse(bad, Credentials::default()).err().unwrap();
             assert!(!format!("{trouble:?}").contains("secret"), "{trouble:?}");
         }

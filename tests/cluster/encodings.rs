@@ -20,6 +20,8 @@ struct Road {
     kubeconfig: std::path::PathBuf,
     /// Requests that would have taken protobuf.
     asked: Arc<AtomicUsize>,
+    /// Lists of pods and nodes that were asked for as JSON alone.
+    as_json: Arc<AtomicUsize>,
 }
 
 impl Road {
@@ -36,11 +38,12 @@ impl Road {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(AtomicUsize::new(0));
-        let seen = Arc::clone(&asked);
+        let as_json = Arc::new(AtomicUsize::new(0));
+        let (seen, seen_json) = (Arc::clone(&asked), Arc::clone(&as_json));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (target, seen) = (target.clone(), Arc::clone(&seen));
-                std::thread::spawn(move || relay(stream, &target, with_protobuf, &seen));
+                let (target, seen, seen_json) = (target.clone(), Arc::clone(&seen), Arc::clone(&seen_json));
+                std::thread::spawn(move || relay(stream, &target, with_protobuf, &seen, &seen_json));
             }
         });
         let config = json!({
@@ -49,7 +52,7 @@ impl Road {
             "users": [{"name": "u", "user": {}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         });
-        Self { proxy, kubeconfig: file(&format!("{name}.kubeconfig"), &config.to_string()), asked }
+        Self { proxy, kubeconfig: file(&format!("{name}.kubeconfig"), &config.to_string()), asked, as_json }
     }
 
     fn gpuctl(&self, scene: &Scene, arguments: &[&str]) -> Run {
@@ -67,15 +70,23 @@ impl Drop for Road {
 }
 
 /// Carries requests one way, changed, and answers the other way as they are.
-fn relay(stream: TcpStream, target: &str, with_protobuf: bool, asked: &AtomicUsize) {
+fn relay(stream: TcpStream, target: &str, with_protobuf: bool, asked: &AtomicUsize, as_json: &AtomicUsize) {
     let (Ok(server), Ok(mut client)) = (TcpStream::connect(target), stream.try_clone()) else { return };
     let mut answers = server.try_clone().unwrap();
     std::thread::spawn(move || std::io::copy(&mut answers, &mut client));
     let (mut reader, mut server) = (BufReader::new(stream), server);
     let mut line = Vec::new();
+    let mut is_list = false;
     // Lists have no body, and a body of what these commands post has no line that begins like this.
     while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         let text = String::from_utf8_lossy(&line).to_ascii_lowercase();
+        if text.starts_with("get ") {
+            // The pods of one node are read whole.
+            is_list = ["/pods?", "/nodes?"].iter().any(|list| text.contains(list)) && !text.contains("spec.nodename");
+        }
+        if is_list && text.starts_with("accept: application/json\r") {
+            as_json.fetch_add(1, Ordering::Relaxed);
+        }
         if text.starts_with("accept: application/vnd.kubernetes.protobuf,") {
             asked.fetch_add(1, Ordering::Relaxed);
             if !with_protobuf {
@@ -177,6 +188,7 @@ fn protobuf_and_json_tell_the_same() {
         }
     }
     assert!(both.asked.load(Ordering::Relaxed) > 30 && json.asked.load(Ordering::Relaxed) > 30, "protobuf was asked for");
+    assert_eq!(both.as_json.load(Ordering::Relaxed), 0, "what cannot be read in protobuf is read as JSON, and nobody would know");
     // A refusal comes in protobuf as well.
     let refused = scene.seen_by(Persona::Alice).gpuctl(&["get", "jobs"]).exits(5);
     assert!(refused.err.contains("cannot list resource"), "{}", refused.err);

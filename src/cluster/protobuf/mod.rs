@@ -290,3 +290,5 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) use tests::encoded_list;

@@ -84,6 +84,12 @@ fn answer(message: &Message, json: &Value) -> Vec<u8> {
     envelope
 }
 
+/// Encodes a list of the kind at this path.
+pub(in crate::cluster) fn encoded_list(path: &str, json: &Value) -> (&'static Message, Vec<u8>) {
+    let message = list_of(path).unwrap();
+    (message, answer(message, json))
+}
+
 fn text() -> impl Strategy<Value = String> {
     "[a-zé\u{1b}]{1,12}"
 }
