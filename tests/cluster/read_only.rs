@@ -28,19 +28,19 @@ fn persists((verb, uri): &(String, String)) -> bool {
 
 #[test]
 fn no_verb_changes_anything_that_only_reads() {
-    let scene = Scene::with_nodes("reader", 2);
-    scene.admin.run(&["create", "clusterrolebinding", "reader-heidi", "--clusterrole=cluster-admin", "--user=heidi"]);
+    let scene = Scene::with_nodes("only-reads", 2);
+    scene.admin.run(&["create", "clusterrolebinding", "only-reads-heidi", "--clusterrole=cluster-admin", "--user=heidi"]);
     scene.create("a", "");
     scene.create("paused", "");
     scene.serve("web", "vllm", 1, "");
     scene.gpuctl(&["pause", "paused"]).ok();
     scene.until("a", "running", None);
     let heidi = scene.seen_by(Persona::Heidi);
-    let yaml = |name: &str, text: &str| file(&format!("reader-{name}.yaml"), text).to_str().unwrap().to_owned();
+    let yaml = |name: &str, text: &str| file(&format!("only-reads-{name}.yaml"), text).to_str().unwrap().to_owned();
     let training = yaml("training", &scene.training("made", ""));
     let applied = yaml("applied", &scene.training("a", "job: {name: NAME, description: changed}"));
-    let pool = yaml("pool", "kind: pool\nversion: v0.1\npool: {name: reader-made}\n");
-    let quota = yaml("quota", "kind: quota\nversion: v0.1\nquota: {name: reader}\nnamespace: {reader: {gpu: 10}}\n");
+    let pool = yaml("pool", "kind: pool\nversion: v0.1\npool: {name: only-reads-made}\n");
+    let quota = yaml("quota", "kind: quota\nversion: v0.1\nquota: {name: only-reads}\nnamespace: {only-reads: {gpu: 10}}\n");
     let defaults = yaml("defaults", "kind: defaults\nversion: v0.1\nkinds: {training: {max_runtime: 1h}}\n");
     let secret = format!("KEY={}", yaml("secret", "x"));
     let writes: &[&[&str]] = &[
@@ -58,9 +58,9 @@ fn no_verb_changes_anything_that_only_reads() {
         &["restart", "a"],
         &["delete", "job", "a"],
         &["delete", "job", "a", "--force"],
-        &["add", "nodes", "--pool", "reader", "reader-0"],
-        &["remove", "nodes", "--pool", "reader", "reader-0", "--force"],
-        &["label", "node", "reader-0", "team=x"],
+        &["add", "nodes", "--pool", "only-reads", "only-reads-0"],
+        &["remove", "nodes", "--pool", "only-reads", "only-reads-0", "--force"],
+        &["label", "node", "only-reads-0", "team=x"],
         &["exec", "a", "--", "true"],
         &["attach", "a"],
         &["cp", "a:/tmp/x", "/tmp/gpuctl-read-only"],
@@ -78,12 +78,12 @@ fn no_verb_changes_anything_that_only_reads() {
         &["get", "workloads"],
         &["get", "overview"],
         &["describe", "job", "a"],
-        &["describe", "node", "reader-0"],
+        &["describe", "node", "only-reads-0"],
         &["tree", "a"],
         &["why", "a"],
         &["free"],
         &["events", "a"],
-        &["drain", "--plan", "reader-0"],
+        &["drain", "--plan", "only-reads-0"],
         &["auth", "check"],
         &["doctor"],
     ];
@@ -131,13 +131,14 @@ fn no_verb_changes_anything_that_only_reads() {
     assert!(dry > 4, "dry runs go on: {dry}");
 
     // The config file says it for one context; for another it may be done, and the log shows it.
-    let config = file("reader-config.yaml", "contexts:\n  heidi: {safety: {read_only: true}}\n");
-    let with_config =
-        |config: &std::path::Path| heidi.gpuctl(&["--config", config.to_str().unwrap(), "label", "node", "reader-0", "team=x"]);
+    let config = file("only-reads-config.yaml", "contexts:\n  heidi: {safety: {read_only: true}}\n");
+    let with_config = |config: &std::path::Path| {
+        heidi.gpuctl(&["--config", config.to_str().unwrap(), "label", "node", "only-reads-0", "team=x"])
+    };
     let refused = with_config(&config).exits(5);
     assert!(refused.err.contains("`safety.read_only`") && refused.err.contains("gpuctl config set"), "{}", refused.err);
-    with_config(&file("reader-broken.yaml", "contexts: [\n")).exits(5).says("whether it may cannot be read");
-    let other = file("reader-other.yaml", "safety: {read_only: false}\ncontexts:\n  prod: {safety: {read_only: true}}\n");
+    with_config(&file("only-reads-broken.yaml", "contexts: [\n")).exits(5).says("whether it may cannot be read");
+    let other = file("only-reads-other.yaml", "safety: {read_only: false}\ncontexts:\n  prod: {safety: {read_only: true}}\n");
     with_config(&other).ok();
     assert!(asked(Persona::Heidi).iter().any(persists), "the log would have told");
     let mut odd = heidi.command(&["pause", "a"]);
