@@ -238,3 +238,30 @@ impl Connection {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::protobuf::{decode, encoded_list};
+    use super::*;
+
+    /// In protobuf a field without a number would be empty, so every kind says which it lacks.
+    #[test]
+    fn every_kind_of_object_is_read_in_protobuf() {
+        for kind in [
+            "apps/v1/deployments",
+            "apps/v1/statefulsets",
+            "apps/v1/replicasets",
+            "apps/v1/daemonsets",
+            "batch/v1/jobs",
+            "batch/v1/cronjobs",
+        ] {
+            let list = json!({"items": [{"metadata": {"name": "a"}, "spec": {}, "status": {}}]});
+            let (message, bytes) = encoded_list(&format!("/apis/{kind}"), &list);
+            let named: ListPage<NamedObject<'_>> = decode(&bytes, message).unwrap();
+            let ending: ListPage<EndingObject<'_>> = decode(&bytes, message).unwrap();
+            assert_eq!((&*named.items[0].metadata.name, &*ending.items[0].metadata.name), ("a", "a"), "{kind}");
+        }
+    }
+}

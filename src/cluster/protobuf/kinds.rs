@@ -237,7 +237,7 @@ static JOB_SPEC: Message = Message {
         field(6, "template", Kind::Message(&TEMPLATE)),
         field(10, "suspend", Kind::Flag),
     ],
-    absent: &["replicas", "jobTemplate", "leaderWorkerTemplate"],
+    absent: &["replicas", "jobTemplate", "leaderWorkerTemplate", "resources"],
 };
 
 static JOB_STATUS: Message = Message {
@@ -254,7 +254,7 @@ object!(CRON_JOB, &CRON_JOB_SPEC, &CRON_JOB_STATUS);
 
 static CRON_JOB_SPEC: Message = Message {
     fields: &[field(4, "suspend", Kind::Flag), field(5, "jobTemplate", Kind::Message(&JOB_TEMPLATE))],
-    absent: &["replicas", "parallelism", "completions", "template", "leaderWorkerTemplate"],
+    absent: &["replicas", "parallelism", "completions", "template", "leaderWorkerTemplate", "resources"],
 };
 
 static JOB_TEMPLATE: Message = message(&[field(2, "spec", Kind::Message(&JOB_SPEC))]);
@@ -263,7 +263,8 @@ static CRON_JOB_STATUS: Message =
     Message { fields: &[], absent: &["conditions", "startTime", "completionTime", "desiredNumberScheduled"] };
 
 /// What Deployments, StatefulSets, ReplicaSets and DaemonSets lack of what structs for all owners read.
-const BESIDE_SETS: &[&str] = &["parallelism", "completions", "suspend", "jobTemplate", "leaderWorkerTemplate", "replicas"];
+const BESIDE_SETS: &[&str] =
+    &["parallelism", "completions", "suspend", "jobTemplate", "leaderWorkerTemplate", "replicas", "resources"];
 const BESIDE_SET_STATUS: &[&str] =
     &["startTime", "completionTime", "succeeded", "desiredNumberScheduled", "updatedReplicas", "replicas"];
 
