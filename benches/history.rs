@@ -79,6 +79,75 @@ fn form_urlencoded(query: &str, time: i64) -> String {
     format!("time={time}&query={quoted}")
 }
 
+/// What remote read answers for the samples of some hours, in compressed chunks, which nothing decodes here. Returns its bytes.
+fn remote_read(host: &str, begin: i64, end: i64) -> usize {
+    fn number(into: &mut Vec<u8>, mut number: u64) {
+        while number >= 0x80 {
+            into.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        into.push(number as u8);
+    }
+    fn bytes(into: &mut Vec<u8>, tag: u8, value: &[u8]) {
+        into.push(tag);
+        number(into, value.len() as u64);
+        into.extend(value);
+    }
+    let (mut matcher, mut query, mut request, mut body) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    bytes(&mut matcher, 0x12, b"__name__");
+    bytes(&mut matcher, 0x1a, b"DCGM_FI_DEV_GPU_UTIL");
+    query.push(0x08);
+    number(&mut query, begin as u64 * 1000);
+    query.push(0x10);
+    number(&mut query, end as u64 * 1000 - 1);
+    bytes(&mut query, 0x1a, &matcher);
+    bytes(&mut request, 0x0a, &query);
+    // STREAMED_XOR_CHUNKS
+    request.extend([0x10, 1]);
+    // Snappy, which may be one piece that is copied.
+    number(&mut body, request.len() as u64);
+    body.extend([60 << 2, request.len() as u8 - 1]);
+    body.extend(&request);
+    let mut stream = TcpStream::connect(host).expect("Prometheus listens");
+    write!(
+        stream,
+        "POST /api/v1/read HTTP/1.0\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\nX-Prometheus-Remote-Read-Version: 0.1.0\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    )
+    .and_then(|()| stream.write_all(&body))
+    .expect("Prometheus reads");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("Prometheus answers");
+    assert!(answer.starts_with(b"HTTP/1.0 200"), "{}", String::from_utf8_lossy(&answer[..300.min(answer.len())]));
+    answer.len()
+}
+
+/// Samples of all hours alone, so many hours at once: by a query and by remote read, in turn.
+fn roads(host: &str, begin: i64, hours: i64) {
+    let median = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2].as_secs_f64() * 1000.0
+    };
+    for span in [1, 6] {
+        let (mut queried, mut remote, mut bytes) = (Vec::new(), Vec::new(), [0, 0]);
+        for _ in 0..RUNS {
+            let start = Instant::now();
+            let ends = (1..=hours / span).map(|part| begin + part * span * HOUR);
+            bytes[0] = ends.clone().map(|end| ask(host, &query::samples(&[Quantity::Utilization], span * HOUR), end)).sum();
+            queried.push(start.elapsed());
+            let start = Instant::now();
+            bytes[1] = ends.map(|end| remote_read(host, end - span * HOUR, end)).sum();
+            remote.push(start.elapsed());
+        }
+        let [json, chunks] = bytes.map(|bytes| bytes as f64 / 1e6);
+        println!(
+            "samples alone, {span} h at once: JSON {:>8.0} ms, {json:.1} MB; remote read {:>8.0} ms, {chunks:.1} MB",
+            median(queried),
+            median(remote)
+        );
+    }
+}
+
 /// The queries of an hour, as many at the same time as gpuctl asks.
 fn hour(host: &str, end: i64) -> usize {
     let pods: Vec<String> = (0..NODES).map(|pod| format!("p{pod}")).collect();
@@ -155,6 +224,7 @@ fn main() {
     // Once for nothing: Prometheus maps its blocks.
     hour(&host, begin + HOUR);
     let ends: Vec<i64> = (1..=hours).map(|hour| begin + hour * HOUR).collect();
+    roads(&host, begin, hours.min(24));
     let (mut bare, mut ours, mut times) = (Vec::new(), Vec::new(), Vec::new());
     // In turn, so that what else the machine does weighs on both.
     for _ in 0..RUNS {

@@ -6,6 +6,7 @@ mod blame;
 mod bundle;
 mod changed_devices;
 mod clusters;
+mod custom_owners;
 mod deleted;
 mod devices;
 mod dialects;

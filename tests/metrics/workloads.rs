@@ -8,7 +8,7 @@ use crate::past::{Written, ask, seconds, store};
 use crate::support::{GPU, Scene, cluster};
 
 /// A definition that takes any fields.
-fn definition(group: &str, version: &str, kind: &str) -> Value {
+pub fn definition(group: &str, version: &str, kind: &str) -> Value {
     let plural = format!("{}s", kind.to_lowercase());
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.{group}")},

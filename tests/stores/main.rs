@@ -146,6 +146,13 @@ fn stores_answer_alike_and_for_one_cluster() {
     let none = refused.ok().says("has no data about pods of this time").json();
     assert!(none.as_array().unwrap().iter().all(|row| row["avg_utilization"].is_null()), "{none:#}");
     stage.start("third", 65.0);
+    // Its first pod tells of the training itself.
+    stage.own.change(|fleet| {
+        let (_, pod, _) = fleet.gpus.iter().find_map(|gpu| gpu.pods.first()).expect("devices are held").clone();
+        fleet.extra = format!(
+            "# TYPE train_loss gauge\ntrain_loss{{namespace=\"default\",pod=\"{pod}\"}} 0.25\n# TYPE train_samples_per_second gauge\ntrain_samples_per_second{{namespace=\"default\",pod=\"{pod}\"}} 1250.5\n"
+        );
+    });
     thread::sleep(Duration::from_secs(EACH));
     let last = seconds().to_string();
     // What is sent on is there some seconds later.
@@ -181,7 +188,7 @@ fn stores_answer_alike_and_for_one_cluster() {
 }
 
 /// Views of a time that is over: every store gives the same bytes.
-const OF_THE_PAST: [&[&str]; 9] = [
+const OF_THE_PAST: [&[&str]; 10] = [
     &["report", "-o", "json"],
     &["report", "-o", "csv"],
     &["report", "-o", "html"],
@@ -191,6 +198,7 @@ const OF_THE_PAST: [&[&str]; 9] = [
     &["eff", "second", "-o", "json"],
     &["get", "metrics", "workload", "third", "-o", "json"],
     &["get", "metrics", "job", "third", "-o", "json"],
+    &["get", "training-performance", "Job/third", "--step", "5", "-o", "json"],
 ];
 
 /// Views of what is now: they follow each store's newest sample.

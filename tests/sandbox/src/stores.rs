@@ -1,19 +1,37 @@
 //! Stores of metrics beside Prometheus 3: VictoriaMetrics and Prometheus 2, which it sends its samples to, and Thanos, which reads the
-//! blocks of several Prometheus and answers for all of them.
+//! blocks of several Prometheus and answers for all of them; and a kube-state-metrics that tells of custom kinds.
 
 use std::net::{TcpListener, TcpStream};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::Cluster;
 use crate::cluster::is_ready;
+use crate::{Cluster, Persona};
 
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 impl Cluster {
+    /// Starts a further kube-state-metrics with this configuration of custom resource state. Returns `host:port`, as a scrape target.
+    pub fn custom_state_metrics(&self, name: &str, config: &str) -> Result<String> {
+        let (port, own) = (free_port()?, free_port()?);
+        let file = format!("{name}.yaml");
+        self.write(&file, config)?;
+        let arguments = [
+            format!("--kubeconfig={}", self.kubeconfig(Persona::Admin).display()),
+            "--host=127.0.0.1".to_owned(),
+            format!("--port={port}"),
+            "--telemetry-host=127.0.0.1".to_owned(),
+            format!("--telemetry-port={own}"),
+            format!("--custom-resource-state-config-file={}", self.file(&file)),
+        ];
+        self.launch(name, &self.binary("kube-state-metrics"), arguments.to_vec())?;
+        self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        Ok(format!("127.0.0.1:{port}"))
+    }
+
     /// Starts a VictoriaMetrics. Returns its address.
     pub fn victoria_metrics(&self, name: &str) -> Result<String> {
         let port = free_port()?;
