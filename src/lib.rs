@@ -31,6 +31,7 @@ mod observe;
 mod outbound;
 mod platform;
 mod prometheus;
+mod protobuf;
 pub mod render;
 mod serve;
 pub mod spec;

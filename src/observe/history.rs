@@ -15,7 +15,7 @@ use crate::model::workload::OwnerObject;
 use crate::model::{NodeUsage, Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::which_cluster;
-use crate::prometheus::Prometheus;
+use crate::prometheus::{Prometheus, SampleRange};
 use crate::stats::allocations::{AllocationHistory, Stretch, Witness};
 use crate::stats::dialect::Quantity;
 use crate::stats::kube_state::{self, About};
@@ -143,7 +143,6 @@ impl<'c> ClusterHistory<'c> {
         want: HistoryScope,
     ) -> Result<(AllocationHistory, Usage), Error> {
         let seconds = (end - start).max(1);
-        let at = async |query: String| Ok::<_, Error>(self.prometheus.at(&query, end).await?);
         let mut quantities = vec![Quantity::Utilization];
         if want.memory {
             quantities.extend([Quantity::MemoryUsed, Quantity::MemoryFree, Quantity::MemoryTotal]);
@@ -151,9 +150,16 @@ impl<'c> ClusterHistory<'c> {
         if want.power {
             quantities.push(Quantity::Power);
         }
+        let range = SampleRange {
+            query: query::samples(&quantities, seconds),
+            names: query::pattern(&quantities),
+            start: end - seconds,
+            end,
+        };
+        let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // What is small is asked, and answered, while the samples are on their way.
         let small = try_join(self.ask_about_pods(seconds, end, want), self.ask_about_nodes(seconds, end));
-        let ((witness, nodes), devices) = try_join(small, at(query::samples(&quantities, seconds))).await?;
+        let ((witness, nodes), devices) = try_join(small, samples).await?;
         let ledger = self.allocations(&witness, nodes, Stretch { start: start.millis(), end: end.millis() });
         let exporters = self.exporters(&devices, &witness.requests, seconds, end).await?;
         let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);

@@ -2,10 +2,12 @@
 
 mod address;
 mod aws;
+mod chunk;
 mod decode;
 mod error;
 mod exact_names;
 mod matchers;
+mod remote_read;
 mod request;
 mod road;
 mod samples;
@@ -17,6 +19,7 @@ pub(crate) use error::QueryError;
 pub(crate) use matchers::Matchers;
 #[cfg(test)]
 pub(crate) use matchers::judge;
+pub(crate) use remote_read::SampleRange;
 pub(crate) use request::{Ask, FORM, HttpReply, QueryRequest};
 
 use crate::model::UnixSeconds;
@@ -24,12 +27,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::join;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use crate::model::series::Series;
+use crate::model::series::{Labels, Series};
 
 use decode::Envelope;
+use remote_read::{Trust, Way};
 use road::{Moment, Road};
 
 /// A Prometheus, or what speaks its language.
@@ -47,6 +52,8 @@ pub(crate) struct Prometheus<'a> {
     wants_exact_names: bool,
     /// The names that it has, once somebody needed them.
     names: OnceCell<Vec<String>>,
+    /// Whether its chunks are taken for its answers.
+    chunks: Trust,
 }
 
 /// A window of time; both ends belong to it.
@@ -103,6 +110,7 @@ impl<'a> Prometheus<'a> {
             keeps_marks: Cell::default(),
             wants_exact_names: false,
             names: OnceCell::new(),
+            chunks: Trust::default(),
         }
     }
 
@@ -152,6 +160,37 @@ impl<'a> Prometheus<'a> {
     /// Returns the series of a query at a time; of a range its samples as they were scraped.
     pub(crate) async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
         self.without_marks(self.all(query, Moment::At(time)).await?).await
+    }
+
+    /// Returns samples as they were scraped, of which the caller asks for many stretches: by a query or, where that is served and tells
+    /// the same, by remote read.
+    pub(crate) async fn samples(&self, range: &SampleRange) -> Result<Vec<Series>, QueryError> {
+        let by_query = || self.at(&range.query, range.end);
+        if self.wants_exact_names {
+            return by_query().await;
+        }
+        match self.chunks.next() {
+            Way::Query => by_query().await,
+            Way::Both => {
+                let (queried, chunks) = join(by_query(), self.chunks_of(range, &Labels::default())).await;
+                self.chunks.judge(queried.as_deref().unwrap_or_default(), chunks.as_deref());
+                queried
+            }
+            Way::Chunks(added) => {
+                if let Some(found) = self.chunks_of(range, &added).await {
+                    return Ok(found);
+                }
+                self.chunks.refuse();
+                by_query().await
+            }
+        }
+    }
+
+    /// Asks by remote read; `None` where it is not served.
+    async fn chunks_of(&self, range: &SampleRange, added: &Labels) -> Option<Vec<Series>> {
+        let asked = self.road.remote_read(remote_read::question(range, &self.matchers));
+        let reply = self.within(asked).await.ok()??;
+        (reply.code == 200).then(|| remote_read::series(&reply.media, &reply.body, range, added)).flatten()
     }
 
     /// Returns the series of a query over a window, whatever its length.
@@ -208,7 +247,7 @@ impl<'a> Prometheus<'a> {
         Ok(found)
     }
 
-    async fn within(&self, reply: impl Future<Output = Result<HttpReply, QueryError>>) -> Result<HttpReply, QueryError> {
+    async fn within<T>(&self, reply: impl Future<Output = Result<T, QueryError>>) -> Result<T, QueryError> {
         let late = || QueryError::TimedOut { server: self.server.clone(), seconds: self.timeout.as_secs() };
         tokio::time::timeout(self.timeout, reply).await.unwrap_or_else(|_| Err(late()))
     }

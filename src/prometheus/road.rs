@@ -4,7 +4,7 @@
 use prometheus_http_query::Client;
 
 use super::request::{Ask, FORM, HttpReply, QueryRequest, received, unreachable};
-use super::{PrometheusAddress, QueryError, Window, aws};
+use super::{PrometheusAddress, QueryError, Window, aws, remote_read};
 use crate::model::UnixSeconds;
 
 pub(super) enum Road<'a> {
@@ -54,6 +54,18 @@ impl Road<'_> {
             }
         };
         received(server, sent.map_err(|error| unreachable(server, &error))?).await
+    }
+
+    /// Asks for chunks of samples; `None` by a road of the caller's, which carries no bytes.
+    pub(super) async fn remote_read(&self, question: Vec<u8>) -> Result<Option<HttpReply>, QueryError> {
+        let Self::Straight { client, server } = self else { return Ok(None) };
+        let request = client.inner().post(format!("{server}/api/v1/read")).body(question);
+        let request = request
+            .header("content-type", remote_read::MEDIA_TYPE)
+            .header("content-encoding", "snappy")
+            .header("x-prometheus-remote-read-version", "0.1.0");
+        let response = request.send().await.map_err(|error| unreachable(server, &error))?;
+        received(server, response).await.map(Some)
     }
 
     /// Asks for a path below the API whose parameters may be long.

@@ -59,7 +59,13 @@ impl Pods {
 /// Samples as they were scraped within some seconds before the time of evaluation: its begin belongs to it, its end does not.
 #[must_use]
 pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
-    format!("{{__name__=~\"{}\"}}[{seconds}s] offset 1ms", names(quantities).join("|"))
+    format!("{{__name__=~\"{}\"}}[{seconds}s] offset 1ms", pattern(quantities))
+}
+
+/// Returns a pattern of the names of metrics with one of these quantities.
+#[must_use]
+pub fn pattern(quantities: &[Quantity]) -> String {
+    names(quantities).join("|")
 }
 
 /// Returns samples, as [`samples`], of devices that a claim of dynamic allocation gave to a pod: kube-state-metrics knows no

@@ -20,6 +20,7 @@ mod other_server;
 mod outbound;
 mod partitioned_history;
 mod past;
+mod remote_read;
 #[path = "../runner/mod.rs"]
 mod runner;
 mod score;

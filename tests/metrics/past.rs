@@ -258,6 +258,12 @@ fn prometheus(name: &str, telling: Telling, begin: i64) -> String {
 
 /// A Prometheus that begins with these samples.
 pub fn store(name: &str, samples: Vec<Written>, begin: i64) -> String {
+    write(name, samples, begin);
+    cluster().another_prometheus(name, &json!([])).unwrap()
+}
+
+/// Writes these samples into the folder of a Prometheus that is not started yet.
+pub fn write(name: &str, samples: Vec<Written>, begin: i64) {
     let mut by_series: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
     for Written { series, at, value } in samples {
         by_series.entry(series).or_default().push((begin + at, value));
@@ -279,7 +285,6 @@ pub fn store(name: &str, samples: Vec<Written>, begin: i64) -> String {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}{}", String::from_utf8_lossy(&made.stdout), String::from_utf8_lossy(&made.stderr));
-    cluster().another_prometheus(name, &json!([])).unwrap()
 }
 
 /// Asks as a user with a cache of their own.

@@ -3,7 +3,6 @@
 //! Source of the envelope: Kubernetes API Concepts, "Kubernetes Protobuf encoding".
 
 mod kinds;
-mod wire;
 
 use jiff::Timestamp;
 use serde::de::value::BorrowedStrDeserializer;
@@ -13,7 +12,7 @@ use serde_json::{Error, Result};
 
 pub(super) use kinds::{STATUS, list_of};
 
-use wire::{Reader, Scalar};
+use crate::protobuf::{Reader, Scalar};
 
 /// What the API server calls this encoding.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

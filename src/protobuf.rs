@@ -1,11 +1,11 @@
-//! The bytes of protobuf: keys, numbers and lengths. It knows no names. Source: protobuf.dev, "Encoding".
+//! The bytes of protobuf: keys, numbers and lengths. It knows no names and no messages. Source: protobuf.dev, "Encoding".
 
 use serde::de::Error as _;
 use serde_json::{Error, Result};
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scalar<'de> {
+pub(crate) enum Scalar<'de> {
     Number(u64),
     /// A text, a message, or fields of one number one after the other.
     Bytes(&'de [u8]),
@@ -13,15 +13,21 @@ pub(super) enum Scalar<'de> {
 
 /// What is left of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'de>(&'de [u8]);
+pub(crate) struct Reader<'de>(&'de [u8]);
 
 impl<'de> Reader<'de> {
-    pub(super) fn new(bytes: &'de [u8]) -> Self {
+    #[must_use]
+    pub(crate) fn new(bytes: &'de [u8]) -> Self {
         Self(bytes)
     }
 
+    #[must_use]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the next field and its number; `None` at the end of the message.
-    pub(super) fn field(&mut self) -> Result<Option<(u64, Scalar<'de>)>> {
+    pub(crate) fn field(&mut self) -> Result<Option<(u64, Scalar<'de>)>> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -40,7 +46,7 @@ impl<'de> Reader<'de> {
     }
 
     /// Goes on over all further fields of this number, and returns everything since `start`.
-    pub(super) fn run_since(&mut self, start: Self, number: u64) -> Result<&'de [u8]> {
+    pub(crate) fn run_since(&mut self, start: Self, number: u64) -> Result<&'de [u8]> {
         let mut ahead = *self;
         while let Some((next, _)) = ahead.field()?
             && next == number
@@ -50,7 +56,8 @@ impl<'de> Reader<'de> {
         Ok(&start.0[..start.0.len() - self.0.len()])
     }
 
-    fn varint(&mut self) -> Result<u64> {
+    /// Returns a number.
+    pub(crate) fn varint(&mut self) -> Result<u64> {
         let mut value = 0;
         for (place, byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * place);
@@ -62,10 +69,33 @@ impl<'de> Reader<'de> {
         Err(Error::custom("a number does not end"))
     }
 
-    fn take(&mut self, length: u64) -> Result<&'de [u8]> {
+    /// Returns so many bytes.
+    pub(crate) fn take(&mut self, length: u64) -> Result<&'de [u8]> {
         let end = usize::try_from(length).ok().filter(|end| *end <= self.0.len());
-        let (taken, rest) = self.0.split_at(end.ok_or_else(|| Error::custom("an answer in protobuf breaks off"))?);
+        let (taken, rest) = self.0.split_at(end.ok_or_else(|| Error::custom("protobuf breaks off"))?);
         self.0 = rest;
         Ok(taken)
     }
+}
+
+/// Writes a number.
+pub(crate) fn put_varint(into: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
+}
+
+/// Writes a field that holds a number.
+pub(crate) fn put_number(into: &mut Vec<u8>, field: u64, number: u64) {
+    put_varint(into, field << 3);
+    put_varint(into, number);
+}
+
+/// Writes a field that holds a text or a message.
+pub(crate) fn put_bytes(into: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+    put_varint(into, field << 3 | 2);
+    put_varint(into, bytes.len() as u64);
+    into.extend(bytes);
 }
