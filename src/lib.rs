@@ -46,21 +46,31 @@ use std::sync::Arc;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::bundle::Bundle;
+use crate::cli::plugin::{self, CalledAs};
 use crate::cli::spoken::spelled_out;
 use crate::cli::{Cli, When, complete, help, misuse};
 use crate::cluster::{Access, ReadOnly};
 use crate::config::Environment;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
-use crate::terminal::{ColorChoice, Terminal, Verbosity};
+use crate::terminal::{ColorChoice, Terminal, TerminalOptions, Verbosity};
 use crate::view::Format;
 
 /// Parses the command line, runs the verb, reports its failure.
 #[must_use]
 pub fn run() -> ExitCode {
     complete::answer();
-    let words = spelled_out(std::env::args_os().collect());
-    let parsed = help::arranged(Cli::command()).try_get_matches_from(&words);
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let called = CalledAs::by(words.first());
+    if called == CalledAs::Completion {
+        let terminal = Terminal::new(Environment::read().wishes());
+        let found = terminal.print(&plugin::candidates(complete::by_full_names(Cli::command()), words));
+        return if found.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let words = spelled_out(words);
+    let command = help::arranged(Cli::command());
+    let command = if called == CalledAs::Plugin { plugin::called_by_kubectl(command) } else { command };
+    let parsed = command.try_get_matches_from(&words);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return misused(&error, &words),
@@ -123,12 +133,17 @@ fn refused(error: &Error, words: &[OsString]) -> ExitCode {
     let asked = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml");
     let joined =
         |word: &String| matches!(word.as_str(), "-ojson" | "-oyaml" | "-o=json" | "-o=yaml" | "--output=json" | "--output=yaml");
-    let terminal = Terminal::new(Environment::read().wishes());
+    let terminal = Terminal::new(TerminalOptions { is_plugin: is_plugin(), ..Environment::read().wishes() });
     if words.windows(2).any(asked) || words.iter().any(joined) {
         terminal.set_format(Format::Json);
     }
     terminal.fail(error);
     ExitCode::from(ErrorKind::Usage.exit_code())
+}
+
+/// Returns true when kubectl called the program.
+fn is_plugin() -> bool {
+    CalledAs::by(std::env::args_os().next().as_ref()) == CalledAs::Plugin
 }
 
 /// Builds what the command works with from the global options and the environment.
@@ -142,6 +157,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
         When::Never => ColorChoice::Never,
     };
     wishes.plain |= global.plain;
+    wishes.is_plugin = is_plugin();
     wishes.talk = match (global.quiet, global.verbose) {
         (true, _) => Verbosity::Errors,
         (_, true) => Verbosity::Details,

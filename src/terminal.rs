@@ -3,6 +3,7 @@
 pub(crate) mod raw;
 pub(crate) mod screen;
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::error::{Error, ErrorName};
 use crate::spec::Problems;
 use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
+use crate::view::text::as_plugin;
 use crate::view::{Format, TextStyle};
 
 /// When to use colors.
@@ -43,6 +45,8 @@ pub(crate) struct TerminalOptions {
     pub talk: Verbosity,
     /// Columns that the environment names.
     pub columns: Option<usize>,
+    /// True when kubectl called the program, whose commands are then typed in another way.
+    pub is_plugin: bool,
 }
 
 /// The streams of this process.
@@ -193,6 +197,7 @@ impl Terminal {
         if self.silent {
             return;
         }
+        let text = if self.wishes.is_plugin { Cow::Owned(as_plugin(text)) } else { Cow::Borrowed(text) };
         // Nobody is left to be told when stderr is gone.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }

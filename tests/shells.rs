@@ -104,6 +104,7 @@ fn every_shell_completes_live_names_before_options() {
             ("gpuctl get jobs --pool ", &["deep-pool"]),
             ("gpuctl get nodes --gpu-type ", &["a100-80g"]),
             ("gpuctl get jobs -n kube-sys", &["kube-system"]),
+            ("gpuctl logs -n kube-system def", &["default/bert-large"]),
             ("gpuctl --context ", &["admin"]),
             ("gpuctl who gpu gpu-z-01/", &["gpu-z-01/7"]),
             ("gpuctl explain resources.gpu", &["resources.gpu-type"]),

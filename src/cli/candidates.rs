@@ -52,8 +52,7 @@ pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
 /// Contexts of the kubeconfig, for the shell.
 #[must_use]
 pub(crate) fn context_names() -> Vec<CompletionCandidate> {
-    let access = Access { kubeconfig: Environment::read().kubeconfig, ..Access::default() };
-    let (names, _) = Connection::contexts(&access).unwrap_or_default();
+    let (names, _) = Connection::contexts(&access()).unwrap_or_default();
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
@@ -153,6 +152,32 @@ pub(crate) fn queues() -> Vec<CompletionCandidate> {
     })
 }
 
+/// Returns the cluster and the namespace that are typed already, else those of the environment.
+fn access() -> Access {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let file = typed(&words, "--kubeconfig", None).map(|file| vec![file.into()]);
+    Access {
+        kubeconfig: file.unwrap_or_else(|| Environment::read().kubeconfig),
+        context: typed(&words, "--context", None),
+        namespace: typed(&words, "--namespace", Some("-n")),
+        request_timeout: WITHIN,
+        ..Access::default()
+    }
+}
+
+/// Returns the value of an option on an unfinished command line. Its last word is only about to be typed.
+fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
+    let words = words.split_last().map_or(&[][..], |(_, before)| before);
+    let value = |(place, word): (usize, &String)| {
+        if word == long || short.is_some_and(|short| word == short) {
+            return words.get(place + 1).cloned();
+        }
+        let joined = word.strip_prefix(long).and_then(|rest| rest.strip_prefix('='));
+        joined.or_else(|| word.strip_prefix(short?).filter(|_| !word.starts_with("--"))).map(ToOwned::to_owned)
+    };
+    words.iter().enumerate().filter_map(value).next_back().filter(|value| !value.is_empty())
+}
+
 /// Returns what `ask` finds in the cluster, in time for the next keystroke.
 pub(crate) fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     // A bundle is of another time, and perhaps of another cluster.
@@ -160,8 +185,33 @@ pub(crate) fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>
         return Vec::new();
     }
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
-    let access = Access { kubeconfig: Environment::read().kubeconfig, request_timeout: WITHIN, ..Access::default() };
+    let access = access();
     let names = async { ask(Connection::open(&access).await.ok()?).await };
     let found = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await.ok().flatten() });
     found.unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_count_once_they_are_typed() {
+        let of = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+            typed(&words, "--namespace", Some("-n"))
+        };
+        for line in [
+            "gpuctl logs -n ml ",
+            "gpuctl -nml logs x",
+            "gpuctl --namespace ml logs ",
+            "gpuctl --namespace=ml logs ",
+            "a -n x -n ml ",
+        ] {
+            assert_eq!(of(line).as_deref(), Some("ml"), "{line}");
+        }
+        for line in ["gpuctl logs ", "gpuctl logs -n ml", "gpuctl -n ", "gpuctl --name ml "] {
+            assert_eq!(of(line), None, "{line}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) fn answer() {
 }
 
 /// Hides the other names of commands: a shell would be given `jo` instead of `jobs`.
-fn by_full_names(command: Command) -> Command {
+pub(crate) fn by_full_names(command: Command) -> Command {
     let others: Vec<String> = command.get_visible_aliases().map(ToOwned::to_owned).collect();
     command.visible_alias(None).aliases(others).mut_subcommands(by_full_names)
 }

@@ -15,6 +15,7 @@ pub(crate) mod jobs;
 pub(crate) mod metrics;
 pub(crate) mod misuse;
 pub(crate) mod nodes;
+pub(crate) mod plugin;
 pub(crate) mod pools;
 pub(crate) mod program;
 pub(crate) mod queues;

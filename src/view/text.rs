@@ -138,6 +138,26 @@ pub(crate) fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     textwrap::wrap(text, options).join(&format!("\n{}", " ".repeat(indent)))
 }
 
+/// Returns a text whose commands are those that a user of kubectl types: `gpuctl logs` is `kubectl gpuctl logs` there.
+#[must_use]
+pub(crate) fn as_plugin(text: &str) -> String {
+    const NAME: &str = "gpuctl ";
+    let mut told = String::with_capacity(text.len() + 64);
+    let mut rest = text;
+    while let Some(at) = rest.find(NAME) {
+        let (before, behind) = rest.split_at(at);
+        told.push_str(before);
+        let is_command = before.is_empty() && told.is_empty()
+            || ["`", "\"", "(", "\n  ", "hint: ", "\u{1b}[0m "].iter().any(|sign| told.ends_with(sign));
+        if is_command && behind[NAME.len()..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') {
+            told.push_str("kubectl ");
+        }
+        told.push_str(NAME);
+        rest = &behind[NAME.len()..];
+    }
+    told + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,6 +22,7 @@ mod logs;
 mod nodes;
 mod notebooks;
 mod objects;
+mod plugin;
 mod pools;
 mod quotas;
 mod read_only;

@@ -1,0 +1,121 @@
+//! The program as a plugin of kubectl: called `kubectl-gpuctl` it is `kubectl gpuctl` in help and messages, and called
+//! `kubectl_complete-gpuctl` it answers kubectl's completion. Source: kubectl, "Extend kubectl with plugins" and `completion`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::{Arg, Command};
+use clap_complete::engine;
+
+use crate::view::text::as_plugin;
+
+/// What the program is called by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CalledAs {
+    Program,
+    Plugin,
+    /// By kubectl, for the shell's completion.
+    Completion,
+}
+
+impl CalledAs {
+    /// Returns how the program was called, by the first word of its command line.
+    #[must_use]
+    pub(crate) fn by(first: Option<&OsString>) -> Self {
+        match first.and_then(|first| Path::new(first).file_stem()).and_then(OsStr::to_str) {
+            Some("kubectl-gpuctl") => Self::Plugin,
+            Some("kubectl_complete-gpuctl") => Self::Completion,
+            _ => Self::Program,
+        }
+    }
+}
+
+/// Returns the command line whose help names the command as a user of kubectl types it.
+#[must_use]
+pub(crate) fn called_by_kubectl(command: Command) -> Command {
+    fn argument(argument: Arg) -> Arg {
+        let told = argument.get_help().map(|text| as_plugin(&text.to_string()));
+        let long = argument.get_long_help().map(|text| as_plugin(&text.to_string()));
+        let argument = told.map_or(argument.clone(), |text| argument.help(text));
+        long.map_or(argument.clone(), |text| argument.long_help(text))
+    }
+    fn each(mut command: Command) -> Command {
+        let told = |text: Option<&clap::builder::StyledStr>| text.map(|text| as_plugin(&text.to_string()));
+        let (about, long) = (told(command.get_about()), told(command.get_long_about()));
+        let (after, after_long) = (told(command.get_after_help()), told(command.get_after_long_help()));
+        if let Some(about) = about {
+            command = command.about(about);
+        }
+        if let Some(long) = long {
+            command = command.long_about(long);
+        }
+        if let Some(after) = after {
+            command = command.after_help(after);
+        }
+        if let Some(after) = after_long {
+            command = command.after_long_help(after);
+        }
+        command.mut_args(argument).mut_subcommands(each)
+    }
+    each(command).bin_name("kubectl gpuctl")
+}
+
+/// Returns what kubectl's completion wants to hear: a candidate a line, what it is about behind a tab, and last what the shell does
+/// about files.
+#[must_use]
+pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
+    /// Cobra's words: 4 is «no names of files», 0 leaves it to the shell.
+    const NO_FILES: &str = ":4\n";
+    const ANYTHING: &str = ":0\n";
+    let last = words.len().saturating_sub(1);
+    let typed = words.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
+    let found = engine::complete(&mut command, words, last, None).unwrap_or_default();
+    let is_option = |one: &engine::CompletionCandidate| one.get_value().to_string_lossy().starts_with('-');
+    let line = |one: &engine::CompletionCandidate| {
+        let about = one.get_help().map(|help| help.to_string().lines().next().unwrap_or_default().to_owned());
+        let about = about.filter(|about| !about.is_empty()).map_or_else(String::new, |about| format!("\t{about}"));
+        format!("{}{about}\n", one.get_value().to_string_lossy())
+    };
+    let shown: String = found.iter().filter(|one| !one.is_hide_set() && (typed || !is_option(one))).map(line).collect();
+    let directive = if shown.is_empty() { ANYTHING } else { NO_FILES };
+    shown + directive
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::{Cli, help};
+
+    #[test]
+    fn the_name_of_the_file_tells() {
+        let by = |name: &str| CalledAs::by(Some(&OsString::from(name)));
+        assert_eq!(by("/usr/local/bin/kubectl-gpuctl"), CalledAs::Plugin);
+        assert_eq!(by("kubectl-gpuctl.exe"), CalledAs::Plugin);
+        assert_eq!(by("/x/kubectl_complete-gpuctl"), CalledAs::Completion);
+        assert_eq!((by("gpuctl"), CalledAs::by(None)), (CalledAs::Program, CalledAs::Program));
+    }
+
+    #[test]
+    fn help_has_commands_as_they_are_typed() {
+        let mut command = called_by_kubectl(help::arranged(Cli::command()));
+        command.build();
+        let page = command.render_long_help().to_string();
+        assert!(page.contains("Usage: kubectl gpuctl") && page.contains("  kubectl gpuctl create job.yaml"), "{page}");
+        let logs = command.find_subcommand_mut("logs").unwrap().render_long_help().to_string();
+        assert!(logs.contains("kubectl gpuctl logs") && !logs.contains("  gpuctl "), "{logs}");
+    }
+
+    #[test]
+    fn kubectl_gets_names_and_a_directive() {
+        let of = |words: &[&str]| {
+            let words = std::iter::once("gpuctl").chain(words.iter().copied()).map(OsString::from).collect();
+            candidates(Cli::command(), words)
+        };
+        let verbs = of(&["de"]);
+        assert!(verbs.contains("delete\t") && verbs.contains("describe\t") && verbs.ends_with("\n:4\n"), "{verbs}");
+        assert!(of(&["get", "jobs", "--out"]).starts_with("--output"), "{}", of(&["get", "jobs", "--out"]));
+        assert_eq!(of(&["explain", "no-such-field"]), ":0\n");
+    }
+}
