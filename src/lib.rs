@@ -26,6 +26,7 @@ mod files;
 pub mod generated;
 mod inside;
 mod lookup;
+mod mcp;
 pub mod model;
 mod observe;
 mod outbound;

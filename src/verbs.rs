@@ -93,6 +93,8 @@ macro_rules! verbs {
                 Doctor(program::doctor::Doctor) => program::doctor::run, ();
                 Options(program::options::Options) => program::options::run, ();
                 Version(program::version::Version) => program::version::run, ();
+                Mcp(program::mcp::Mcp) => program::mcp::run, ();
+                Skill(program::mcp::Skill) => program::mcp::skill, ();
                 Completion(program::completion::Completion) => program::completion::run, ();
                 Man(program::man::Man) => program::man::run, ();
             }

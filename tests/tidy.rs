@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 27] = [
+const MAY_NAME: [(&str, &[&str]); 28] = [
+    ("mcp", &["bundle"]),
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
     ("render", &["render", "spec", "model"]),
@@ -80,6 +81,7 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
             "bundle",
             "context",
             "lookup",
+            "mcp",
             "deploy",
             "diagnosis",
             "observe",
@@ -106,7 +108,7 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
 ];
 
 /// Module → crates that it never names.
-const NEVER: [(&str, &[&str]); 12] = [
+const NEVER: [(&str, &[&str]); 13] = [
     ("model", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("spec", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("render", &["kube", "tokio", "clap", "colored", "jiff"]),
@@ -118,6 +120,7 @@ const NEVER: [(&str, &[&str]); 12] = [
     ("observe", &["kube", "k8s_openapi", "clap"]),
     ("inside", &["kube", "k8s_openapi", "clap"]),
     ("cli", &["kube", "k8s_openapi"]),
+    ("mcp", &["kube", "k8s_openapi", "clap"]),
     ("commands", &["kube", "k8s_openapi"]),
 ];
 

@@ -4,6 +4,8 @@
 mod redact;
 mod serve;
 
+pub(crate) use redact::scrubbed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::path::Path;

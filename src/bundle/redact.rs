@@ -172,7 +172,7 @@ pub(super) fn hide_files(body: &mut Value) {
 }
 
 /// Returns the text without its secrets; `None` when it has none.
-fn scrubbed(text: &str) -> Option<String> {
+pub(crate) fn scrubbed(text: &str) -> Option<String> {
     let mut clean = Cow::Borrowed(text);
     for (pattern, with) in SECRETS.iter() {
         if pattern.is_match(&clean) {

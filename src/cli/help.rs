@@ -11,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Work inside", &["logs", "exec", "attach", "open", "cp"]),
     ("Measure and account", &["score", "eff", "stats", "report", "who", "snapshot"]),
     ("Administer", &["add", "remove", "label", "drain", "auth", "doctor"]),
-    ("This program", &["config", "options", "version", "completion", "man", "help"]),
+    ("This program", &["config", "options", "mcp", "skill", "version", "completion", "man", "help"]),
 ];
 
 const FIRST_STEPS: &str = "First steps:

@@ -19,6 +19,7 @@ mod impossible;
 mod labels;
 mod list;
 mod logs;
+mod mcp;
 mod nodes;
 mod notebooks;
 mod objects;

@@ -284,6 +284,9 @@ impl Cluster {
             &format!("127.0.0.1:{port}"),
             "--log.level",
             "warn",
+            // A history that is written beforehand may be old.
+            "--storage.tsdb.retention.time",
+            "1y",
         ];
         let arguments = arguments.iter().chain(more).map(|argument| (*argument).to_owned()).collect();
         self.launch(name, &self.binaries.path("prometheus"), arguments)?;

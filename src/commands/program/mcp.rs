@@ -1,0 +1,28 @@
+//! `gpuctl mcp` serves agents; `gpuctl skill` prints what they are told beforehand.
+
+use std::process::ExitCode;
+
+use crate::cli::program::mcp::{Mcp, Skill};
+use crate::cli::spoken::around_the_verb;
+use crate::context::Context;
+use crate::error::{Error, ErrorName};
+use crate::mcp::{SKILL, serve};
+
+pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error> {
+    if args.allow_writes && context.read_only().is_some() {
+        return Err(Error::usage("`--allow-writes` contradicts the read-only mode").hint("omit one"));
+    }
+    if context.terminal.in_is_terminal() {
+        context.terminal.note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
+    }
+    let own = around_the_verb(std::env::args_os().collect()).into_iter().filter(|word| word != "--allow-writes").collect();
+    serve(own, args.allow_writes)
+        .await
+        .map_err(|cause| Error::new(ErrorName::OutputFailed, "no session with an agent").cause(cause))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn skill(_: &Skill, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.print(SKILL)?;
+    Ok(ExitCode::SUCCESS)
+}

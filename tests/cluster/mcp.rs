@@ -1,0 +1,121 @@
+//! `gpuctl mcp` with a client of the protocol: an agent diagnoses a job that waits, page by page, and changes nothing it was not told
+//! of before.
+
+use std::process::Stdio;
+
+use gpuctl_sandbox::Persona;
+use rmcp::ServiceExt;
+use rmcp::model::{CallToolRequestParams, CallToolResult};
+use rmcp::service::{RoleClient, RunningService};
+use serde_json::{Value, json};
+
+use crate::support::{Scene, cluster};
+
+struct Agent {
+    client: RunningService<RoleClient, ()>,
+    /// Ends with the agent.
+    _server: tokio::process::Child,
+}
+
+impl Agent {
+    async fn start(options: &[&str]) -> Self {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", "none").args(options);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut server = command.spawn().unwrap();
+        let streams = (server.stdout.take().unwrap(), server.stdin.take().unwrap());
+        Self { client: ().serve(streams).await.unwrap(), _server: server }
+    }
+
+    async fn names(&self) -> Vec<String> {
+        self.client.list_all_tools().await.unwrap().into_iter().map(|tool| tool.name.into_owned()).collect()
+    }
+
+    async fn call(&self, name: &'static str, arguments: Value) -> (String, bool) {
+        let request = CallToolRequestParams::new(name).with_arguments(arguments.as_object().unwrap().clone());
+        let CallToolResult { content, is_error, .. } = self.client.call_tool(request).await.unwrap();
+        let text = content[0].as_text().unwrap().text.clone();
+        assert!(text.len() <= 2000, "{} bytes", text.len());
+        (text, is_error != Some(true))
+    }
+
+    async fn told(&self, name: &'static str, arguments: Value) -> String {
+        let (text, is_good) = self.call(name, arguments).await;
+        assert!(is_good, "{name}: {text}");
+        text
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn an_agent_finds_out_why_a_job_waits() {
+    let scene = Scene::with_nodes("agents", 1);
+    scene.create("holder", "resources: {gpu: 8}");
+    scene.gpuctl_with(&["create", "-f", "-"], &scene.training("waiter", "resources: {gpu: 4}")).ok();
+    scene.until("waiter", "pending", None);
+    runtime().block_on(async {
+        let agent = Agent::start(&["-n", "agents", "mcp"]).await;
+        let names = agent.names().await;
+        assert!(names.contains(&"why".to_owned()) && !names.iter().any(|name| name.starts_with("create")), "{names:?}");
+        assert!(agent.told("list_jobs", json!({"status": "pending"})).await.contains("waiter"));
+        let why = agent.told("why", json!({"job": "waiter"})).await;
+        assert!(why.contains("waiter") && why.to_lowercase().contains("gpu"), "{why}");
+        assert!(agent.told("free", json!({"pool": "agents"})).await.contains("a100-80g"));
+        // A job of another namespace than that of the server.
+        let (missing, is_good) = agent.call("describe_job", json!({"job": "waiter", "namespace": "default"})).await;
+        assert!(!is_good && missing.contains("there is no job `waiter`") && missing.contains("exit code 4"), "{missing}");
+        let (odd, is_good) = agent.call("logs", json!({"job": "--as=system:admin"})).await;
+        assert!(!is_good && odd.contains("--as=system:admin"), "a name is never an option: {odd}");
+        let fits = agent.call("fit", json!({"manifest": scene.training("more", "resources: {gpu: 8}")})).await;
+        assert!(!fits.1 && fits.0.contains("exit code 8"), "{}", fits.0);
+        // Pages of a long answer, with a header each.
+        for number in 0..60 {
+            scene.admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("plain-{number:02}"), "namespace": "agents"},
+                "spec": {"nodeSelector": {"gpuctl/pool": "agents"}, "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}));
+        }
+        let first = agent.told("list_consumers", json!({})).await;
+        assert!(first.contains("[page 1 of ") && first.contains("`page: 2` continues"), "{first}");
+        let second = agent.told("list_consumers", json!({"page": 2})).await;
+        assert_eq!(first.lines().next(), second.lines().next());
+        assert_ne!(first.lines().nth(1), second.lines().nth(1));
+        let refused = agent.client.call_tool(CallToolRequestParams::new("delete_job")).await;
+        assert!(refused.is_err(), "without leave there is no such tool");
+    });
+}
+
+#[test]
+fn an_agent_changes_only_what_it_was_told_before() {
+    let scene = Scene::with_nodes("writers", 1);
+    let exists = |name: &str| scene.admin.try_run(&["get", "job", name, "-n", "writers"], "").status.success();
+    runtime().block_on(async {
+        let agent = Agent::start(&["mcp", "--allow-writes", "-n", "writers"]).await;
+        let manifest = scene.training("made", "environment: {image: busybox, env: {HF_TOKEN: hf_abcdefghijklmnopqrstuvwxyz}}");
+        let create = |confirm: bool| json!({"manifest": manifest, "confirm": confirm});
+        // `confirm` without a dry run of the same is one.
+        for confirm in [true, false] {
+            let told = agent.told("create_job", create(confirm)).await;
+            assert!(told.contains("nothing was changed") && !exists("made"), "{told}");
+        }
+        let other = json!({"manifest": scene.training("other", ""), "confirm": true});
+        assert!(agent.told("create_job", other).await.contains("nothing was changed") && !exists("other"));
+        let made = agent.told("create_job", create(true)).await;
+        assert!(made.contains("created") && exists("made"), "{made}");
+        let shown = agent.told("describe_job", json!({"job": "made"})).await;
+        assert!(!shown.contains("hf_abc"), "{shown}");
+        let delete = |confirm: bool| json!({"job": "made", "confirm": confirm});
+        assert!(agent.told("delete_job", delete(false)).await.contains("made") && exists("made"));
+        agent.told("delete_job", delete(true)).await;
+        assert!(!exists("made"));
+        let (twice, is_good) = agent.call("delete_job", delete(true)).await;
+        assert!(!is_good && twice.contains("there is no job"), "a confirmation is for one call: {twice}");
+    });
+    let mut command = crate::runner::gpuctl();
+    command.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin)).args(["mcp", "--allow-writes", "--read-only"]);
+    crate::support::run(command, "").exits(2).says("contradicts the read-only mode");
+    let mut command = crate::runner::gpuctl();
+    command.arg("skill");
+    assert!(crate::support::run(command, "").ok().out.starts_with("---\nname: gpuctl\n"));
+}
