@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Makes what a release has for one Linux target: a binary for glibc 2.17 and newer (Debian 8, RHEL 7), an archive with completions and
+# manual pages, a Debian package, checksums. Two runs give the same bytes. `packaging/manifests.sh` writes what package managers read.
+#
+#   packaging/dist.sh [x86_64|aarch64]        into target/dist
+#
+# Zig is the linker, because it has every glibc: `pip install ziglang cargo-zigbuild`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+machine=${1:-x86_64}
+case $machine in
+  x86_64) debian=amd64 ;;
+  aarch64) debian=arm64 ;;
+  *) echo "dist: \`$machine\` is no machine of a release: x86_64 or aarch64" >&2; exit 2 ;;
+esac
+for tool in cargo cargo-zigbuild objdump dpkg-deb; do
+  command -v "$tool" >/dev/null || { echo "dist: \`$tool\` is not in PATH" >&2; exit 1; }
+done
+
+oldest=2.17
+target=$machine-unknown-linux-gnu
+version=$(cargo metadata --no-deps --format-version 1 | sed -n 's/.*"name":"gpuctl","version":"\([^"]*\)".*/\1/p')
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+# Where the sources and crates are is no part of the binary.
+export RUSTFLAGS="--remap-path-prefix=$PWD=/gpuctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+cargo zigbuild --release --locked --package gpuctl --bin gpuctl --target "$target.$oldest"
+binary=target/$target/release/gpuctl
+
+newest=$(objdump -T "$binary" | sed -n 's/.*GLIBC_\([0-9.]*\)).*/\1/p' | sort -Vu | tail -1)
+if [ "$(printf '%s\n%s\n' "$newest" "$oldest" | sort -V | tail -1)" != "$oldest" ]; then
+  echo "dist: the binary needs glibc $newest, and $oldest was meant" >&2
+  exit 1
+fi
+
+dist=target/dist
+name=gpuctl-$version-linux-$machine
+rm -rf "$dist/$name"
+mkdir -p "$dist/$name"
+install -m 755 "$binary" "$dist/$name/gpuctl"
+cp -r completions man LICENSE README.md CHANGELOG.md "$dist/$name/"
+pack() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dist" -c "$1" | gzip -9n > "$dist/$1.tar.gz"; }
+pack "$name"
+
+root=$dist/debian
+rm -rf "$root"
+mkdir -p "$root/DEBIAN"
+install -Dm 755 "$binary" "$root/usr/bin/gpuctl"
+ln -s gpuctl "$root/usr/bin/kubectl-gpuctl"
+ln -s gpuctl "$root/usr/bin/kubectl_complete-gpuctl"
+install -Dm 644 completions/gpuctl.bash "$root/usr/share/bash-completion/completions/gpuctl"
+install -Dm 644 completions/_gpuctl "$root/usr/share/zsh/vendor-completions/_gpuctl"
+install -Dm 644 completions/gpuctl.fish "$root/usr/share/fish/vendor_completions.d/gpuctl.fish"
+install -Dm 644 LICENSE "$root/usr/share/doc/gpuctl/copyright"
+for page in man/*.1; do
+  mkdir -p "$root/usr/share/man/man1"
+  gzip -9nc "$page" > "$root/usr/share/man/man1/$(basename "$page").gz"
+done
+cat > "$root/DEBIAN/control" <<END
+Package: gpuctl
+Version: $version
+Architecture: $debian
+Maintainer: the gpuctl authors <gpuctl@users.noreply.github.com>
+Depends: libc6 (>= $oldest)
+Section: admin
+Priority: optional
+Description: GPU jobs on Kubernetes from a short YAML
+ Submits trainings, inference services and notebooks, and tells who holds which
+ GPU, how busy it is, why a job waits and what was wasted.
+END
+find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+dpkg-deb --root-owner-group --build "$root" "$dist/gpuctl_${version}_$debian.deb" > /dev/null
+rm -rf "$root" "${dist:?}/$name"
+
+(cd "$dist" && sha256sum -- *.tar.gz *.deb > SHA256SUMS)
+echo "$newest is the newest glibc that the binary asks for"
+(cd "$dist" && wc -c -- *.tar.gz *.deb && cat SHA256SUMS)
