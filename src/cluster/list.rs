@@ -12,8 +12,12 @@ use super::http::{ApiResponse, JSON, unreadable, with_query};
 use super::protobuf::{self, Message};
 use super::{Connection, Failure};
 
-/// Objects of one page: what kubectl asks for, and cheap for the server end to end.
-const PAGE: &str = "500";
+/// Objects of the first page: what kubectl asks for, and cheap for the server end to end.
+const PAGE: usize = 500;
+/// Objects of any page.
+const LARGEST: usize = 2000;
+/// Bytes of a page that are aimed at: each page costs the server a look at all it has, and us its memory twice.
+const BYTES: usize = 4 << 20;
 /// Protobuf where there is one, and what every kind has.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
 
@@ -75,15 +79,16 @@ impl Connection {
         mut message: Option<&'static Message>,
         mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
-        let (mut next, mut resumed) = (String::new(), false);
-        let mut answer = self.page(path, parameters, &next, message).await?;
+        let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
+        let mut answer = self.page(path, parameters, &next, size, message).await?;
         loop {
+            let after = next_size(size, answer.body.len());
             let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf) };
             let token = page.decode::<PageHead<'_>>().map(|head| head.metadata.next.into_owned());
             let ahead = async {
                 match token.as_deref() {
                     Ok("") | Err(_) => None,
-                    Ok(token) => Some(self.page(path, parameters, token, message).await),
+                    Ok(token) => Some(self.page(path, parameters, token, after, message).await),
                 }
             };
             // The server works on the next page while this one is decoded.
@@ -95,18 +100,18 @@ impl Connection {
             answer = match (token.and_then(|token| taken.map(|()| token)), following) {
                 // Who encodes otherwise than Kubernetes does is asked for JSON.
                 (Err(_), _) if answer.is_protobuf => {
-                    message = None;
-                    self.page(path, parameters, &next, None).await?
+                    (message, size) = (None, PAGE);
+                    self.page(path, parameters, &next, size, None).await?
                 }
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
                 // The list took longer than the server keeps its state; the rest is as of now.
                 (Ok(_), Some(Err(Failure::Api { code: 410, resume: Some(token), .. }))) if !resumed => {
-                    (next, resumed) = (token, true);
-                    self.page(path, parameters, &next, message).await?
+                    (next, resumed, size) = (token, true, after);
+                    self.page(path, parameters, &next, size, message).await?
                 }
                 (Ok(token), Some(following)) => {
-                    next = token;
+                    (next, size) = (token, after);
                     following?
                 }
             };
@@ -119,14 +124,34 @@ impl Connection {
         path: &str,
         parameters: &[(&str, &str)],
         token: &str,
+        size: usize,
         message: Option<&'static Message>,
     ) -> Result<ApiResponse, Failure> {
+        let limit = size.to_string();
         let mut all = parameters.to_vec();
-        all.push(("limit", PAGE));
+        all.push(("limit", &limit));
         if !token.is_empty() {
             all.push(("continue", token));
         }
         let accept = if message.is_some() { EITHER } else { JSON };
         self.send_for(&Method::GET, &with_query(path, &all), "", Bytes::new(), accept).await
+    }
+}
+
+/// Returns how many objects the page after one of so many objects and bytes has.
+fn next_size(size: usize, bytes: usize) -> usize {
+    (size.saturating_mul(BYTES) / bytes.max(1)).clamp(PAGE, LARGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_size;
+
+    #[test]
+    fn pages_grow_with_small_objects() {
+        // 500 pods of 3.2 kB, of 9 kB, and of 200 bytes.
+        assert_eq!((next_size(500, 1_600_000), next_size(500, 4_500_000), next_size(500, 100_000)), (1310, 500, 2000));
+        // The first objects are small and the others are not.
+        assert_eq!((next_size(2000, 40_000_000), next_size(500, 0)), (500, 2000));
     }
 }
