@@ -53,8 +53,8 @@ fn runtime() -> tokio::runtime::Runtime {
 #[test]
 fn an_agent_finds_out_why_a_job_waits() {
     let scene = Scene::with_nodes("agents", 1);
-    scene.create("holder", "resources: {gpu: 8}");
-    scene.gpuctl_with(&["create", "-f", "-"], &scene.training("waiter", "resources: {gpu: 4}")).ok();
+    scene.create("holder", "resources: {pool: POOL, gpu: 8}");
+    scene.gpuctl_with(&["create", "-f", "-"], &scene.training("waiter", "resources: {pool: POOL, gpu: 4}")).ok();
     scene.until("waiter", "pending", None);
     runtime().block_on(async {
         let agent = Agent::start(&["-n", "agents", "mcp"]).await;
@@ -69,7 +69,7 @@ fn an_agent_finds_out_why_a_job_waits() {
         assert!(!is_good && missing.contains("there is no job `waiter`") && missing.contains("exit code 4"), "{missing}");
         let (odd, is_good) = agent.call("logs", json!({"job": "--as=system:admin"})).await;
         assert!(!is_good && odd.contains("--as=system:admin"), "a name is never an option: {odd}");
-        let fits = agent.call("fit", json!({"manifest": scene.training("more", "resources: {gpu: 8}")})).await;
+        let fits = agent.call("fit", json!({"manifest": scene.training("more", "resources: {pool: POOL, gpu: 8}")})).await;
         assert!(!fits.1 && fits.0.contains("exit code 8"), "{}", fits.0);
         // Pages of a long answer, with a header each.
         for number in 0..60 {

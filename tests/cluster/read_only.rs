@@ -113,8 +113,21 @@ fn no_verb_changes_anything_that_only_reads() {
     }
     // Every verb of the program that speaks to a cluster is among them.
     let tried: BTreeSet<&str> = writes.iter().chain(reads).map(|arguments| arguments[0]).collect();
-    let elsewhere =
-        ["init", "validate", "explain", "schema", "convert", "config", "options", "version", "completion", "man", "help"];
+    let elsewhere = [
+        "init",
+        "validate",
+        "explain",
+        "schema",
+        "convert",
+        "config",
+        "options",
+        "mcp",
+        "skill",
+        "version",
+        "completion",
+        "man",
+        "help",
+    ];
     // These ask for metrics or a browser, and send nothing but GET.
     let metrics = ["top", "score", "eff", "stats", "report", "who", "snapshot", "logs", "open"];
     let help = heidi.gpuctl(&["--help"]).ok().out;
