@@ -17,7 +17,6 @@ use gpuctl::stats::dialect::Quantity;
 use gpuctl::stats::kube_state::{self, About};
 use gpuctl::stats::query;
 use gpuctl_sandbox::{Cluster, Options, Persona};
-use serde_json::json;
 
 const NODES: usize = 125;
 /// Hours of a week.
@@ -219,7 +218,7 @@ fn main() {
             .status();
         assert!(made.expect("promtool starts").success());
     }
-    let url = cluster.another_prometheus("history", &json!([])).expect("Prometheus starts");
+    let url = cluster.prometheus_of_history("history").expect("Prometheus starts");
     let host = url.trim_start_matches("http://").to_owned();
     // Once for nothing: Prometheus maps its blocks.
     hour(&host, begin + HOUR);

@@ -242,6 +242,13 @@ impl Cluster {
         self.prometheus_with(name, &json!({"global": {"scrape_interval": "1s"}, "scrape_configs": scrapes}))
     }
 
+    /// Starts a Prometheus that scrapes nothing and keeps what was written into its folder, up to a year old. Returns its address.
+    pub fn prometheus_of_history(&self, name: &str) -> Result<String> {
+        let port = self.launch_prometheus(name, &json!({}), &["--storage.tsdb.retention.time", "1y"])?;
+        self.until_ready(name, || is_ready(port))?;
+        Ok(format!("http://127.0.0.1:{port}"))
+    }
+
     /// Starts a further Prometheus that speaks HTTPS alone. Returns its port.
     pub fn secure_prometheus(&self, name: &str, scrapes: &Value) -> Result<u16> {
         self.https_prometheus(name, scrapes, &json!({}))
@@ -284,9 +291,6 @@ impl Cluster {
             &format!("127.0.0.1:{port}"),
             "--log.level",
             "warn",
-            // A history that is written beforehand may be old.
-            "--storage.tsdb.retention.time",
-            "1y",
         ];
         let arguments = arguments.iter().chain(more).map(|argument| (*argument).to_owned()).collect();
         self.launch(name, &self.binaries.path("prometheus"), arguments)?;

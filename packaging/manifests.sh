@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Writes what krew and Homebrew read, for the archives that `packaging/dist.sh` left in target/dist.
+#
+#   packaging/manifests.sh https://HOST/PATH        where the archives will be, without their names
+set -euo pipefail
+cd "$(dirname "$0")/../target/dist"
+
+from=${1:?where will the archives be? packaging/manifests.sh https://HOST/PATH}
+archives=(gpuctl-*-linux-*.tar.gz)
+[ -f "${archives[0]}" ] || { echo 'manifests: no archives; packaging/dist.sh makes them' >&2; exit 1; }
+version=$(echo "${archives[0]}" | sed 's/gpuctl-\(.*\)-linux-.*/\1/')
+sum() { sha256sum -- "$1" | cut -d' ' -f1; }
+machine() { echo "$1" | sed 's/.*-linux-\(.*\)\.tar\.gz/\1/'; }
+about='GPU jobs on Kubernetes from a short YAML'
+
+{
+  cat <<END
+apiVersion: krew.googlecontainertools.github.com/v1alpha2
+kind: Plugin
+metadata:
+  name: gpuctl
+spec:
+  version: v$version
+  shortDescription: $about
+  description: |
+    Submits trainings, inference services and notebooks, and tells who holds
+    which GPU, how busy it is, why a job waits and what was wasted. Nothing is
+    installed in the cluster.
+  platforms:
+END
+  for archive in "${archives[@]}"; do
+    case $(machine "$archive") in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; esac
+    cat <<END
+    - selector: {matchLabels: {os: linux, arch: $arch}}
+      uri: $from/$archive
+      sha256: $(sum "$archive")
+      files:
+        - {from: ${archive%.tar.gz}/gpuctl, to: .}
+        - {from: ${archive%.tar.gz}/LICENSE, to: .}
+      bin: gpuctl
+END
+  done
+} > krew.yaml
+
+{
+  cat <<END
+class Gpuctl < Formula
+  desc "$about"
+  version "$version"
+  license "Apache-2.0"
+
+END
+  for archive in "${archives[@]}"; do
+    case $(machine "$archive") in x86_64) on=intel ;; aarch64) on=arm ;; esac
+    cat <<END
+  on_linux do
+    on_$on do
+      url "$from/$archive"
+      sha256 "$(sum "$archive")"
+    end
+  end
+
+END
+  done
+  cat <<'END'
+  def install
+    bin.install "gpuctl"
+    bin.install_symlink "gpuctl" => "kubectl-gpuctl"
+    bin.install_symlink "gpuctl" => "kubectl_complete-gpuctl"
+    man1.install Dir["man/*.1"]
+    bash_completion.install "completions/gpuctl.bash" => "gpuctl"
+    zsh_completion.install "completions/_gpuctl"
+    fish_completion.install "completions/gpuctl.fish"
+  end
+
+  test do
+    assert_match "gpuctl", shell_output("#{bin}/gpuctl version")
+  end
+end
+END
+} > gpuctl.rb
+echo "krew.yaml and gpuctl.rb in target/dist, for version $version"
