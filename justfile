@@ -19,6 +19,11 @@ generate:
 bench:
     cargo bench
 
+# Makes a release's archive and Debian package for this kind of machine, and what krew and Homebrew read.
+dist from:
+    packaging/dist.sh
+    packaging/manifests.sh {{from}}
+
 # Checks that the program compiles for other systems; C code of dependencies is compiled by zig (`pip install ziglang cargo-zigbuild`).
 cross:
     rustup target add aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-gnu
