@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes what a release has for one Linux target: a binary for glibc 2.17 and newer (Debian 8, RHEL 7), an archive with completions and
-# manual pages, a Debian package, checksums. Two runs give the same bytes. `packaging/manifests.sh` writes what package managers read.
+# manual pages, a Debian package, checksums. Names, times and owners
+# in them do not depend on the machine. `packaging/manifests.sh` writes what package managers read.
 #
 #   packaging/dist.sh [x86_64|aarch64]        into target/dist
 #

@@ -45,6 +45,7 @@ pub(crate) enum ErrorName {
     QuotaExceeded,
     RuntimeFailed,
     ServiceAccountNotFound,
+    SessionFailed,
     Terminating,
     TextfileFailed,
     UserUnknown,
@@ -139,6 +140,7 @@ impl ErrorName {
             | Self::PrometheusRefused
             | Self::QuotaExceeded
             | Self::RuntimeFailed
+            | Self::SessionFailed
             | Self::ServiceAccountNotFound
             | Self::Terminating
             | Self::TextfileFailed

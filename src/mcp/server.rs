@@ -149,11 +149,13 @@ impl Server {
             Err(_) => return Err(format!("no answer within {} s", WITHIN.as_secs())),
         };
         let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if output.status.success() {
-            return Ok(format!("{out}{said}"));
+        match output.status.code() {
+            Some(0) => Ok(format!("{out}{said}")),
+            // «Not now» and «never here» are answers of `fit`.
+            Some(code @ (8 | 9)) => Ok(format!("{out}{said}(exit code {code})")),
+            Some(code) => Err(format!("{out}{said}(exit code {code})")),
+            None => Err(format!("{out}{said}(ended by a signal)")),
         }
-        // `fit` and `validate` answer with their exit codes as well.
-        Err(format!("{out}{said}(exit code {})", output.status.code().unwrap_or(-1)))
     }
 }
 

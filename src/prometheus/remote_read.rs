@@ -1,5 +1,5 @@
-//! Remote read: what is asked of Prometheus for the samples of some series as it keeps them, in chunks, and what is read from its
-//! answer. It asks nobody itself. Source: Prometheus, "Remote Read API" and `prompb/remote.proto`, `prompb/types.proto`.
+//! Remote read: encodes the request for samples as Prometheus keeps them, in chunks, and decodes the answer. It sends nothing
+//! itself. Source: Prometheus, "Remote Read API" and `prompb/remote.proto`, `prompb/types.proto`.
 //!
 //! A store is trusted once it answered a query and remote read alike, so that neither what it adds (external labels) nor what it
 //! leaves out changes a number.

@@ -148,7 +148,7 @@ pub(crate) fn as_plugin(text: &str) -> String {
         let (before, behind) = rest.split_at(at);
         told.push_str(before);
         let is_command = before.is_empty() && told.is_empty()
-            || ["`", "\"", "(", "\n  ", "hint: ", "\u{1b}[0m "].iter().any(|sign| told.ends_with(sign));
+            || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "].iter().any(|sign| told.ends_with(sign));
         if is_command && behind[NAME.len()..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') {
             told.push_str("kubectl ");
         }

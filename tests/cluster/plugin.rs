@@ -39,6 +39,8 @@ fn kubectl_runs_and_completes_it() {
     assert!(missing.err.contains("\"error\"") && !missing.err.contains("`gpuctl "), "{}", missing.err);
     let help = kubectl(&["gpuctl", "logs", "--help"]).ok().out;
     assert!(help.contains("Usage: kubectl gpuctl logs") && help.contains("\n  kubectl gpuctl logs "), "{help}");
+    let skill = kubectl(&["gpuctl", "skill", "--help"]).ok().out;
+    assert!(skill.contains("&& kubectl gpuctl skill"), "{skill}");
     let complete = |words: &[&str]| kubectl(&[&["__complete", "gpuctl"], words].concat()).ok().out;
     let verbs = complete(&["desc"]);
     assert!(verbs.starts_with("describe\t"), "{verbs}");

@@ -16,9 +16,10 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         context.terminal.note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
     }
     let own = around_the_verb(std::env::args_os().collect()).into_iter().filter(|word| word != "--allow-writes").collect();
-    serve(own, args.allow_writes)
-        .await
-        .map_err(|cause| Error::new(ErrorName::OutputFailed, "no session with an agent").cause(cause))?;
+    serve(own, args.allow_writes).await.map_err(|cause| {
+        let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause);
+        error.hint("an agent starts this command and speaks first; `gpuctl mcp --help` shows how it is told of it")
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
