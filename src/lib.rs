@@ -19,10 +19,14 @@ mod commands;
 mod config;
 mod context;
 mod convert;
+#[cfg(test)]
+mod cost;
 mod deploy;
 mod diagnosis;
 mod error;
 mod files;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 pub mod generated;
 mod inside;
 mod lookup;
@@ -116,8 +120,12 @@ fn beside_replay(cli: &Cli) -> Option<&'static str> {
 /// Help and version are data; everything else is wrong usage.
 fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        return match error.print() {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                refused(&Error::new(ErrorName::OutputFailed, format!("cannot write to stdout: {error}")), words)
+            }
+            _ => ExitCode::SUCCESS,
+        };
     }
     if words.len() < 2 {
         // Without a command, the help is printed.
@@ -128,7 +136,7 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     refused(&misuse::explained(error, &typed), words)
 }
 
-/// Reports wrong usage in the format that was asked for, as far as that can be read.
+/// Reports an error of the command line in the format that was asked for, as far as that can be read.
 fn refused(error: &Error, words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let asked = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml");
@@ -139,7 +147,7 @@ fn refused(error: &Error, words: &[OsString]) -> ExitCode {
         terminal.set_format(Format::Json);
     }
     terminal.fail(error);
-    ExitCode::from(ErrorKind::Usage.exit_code())
+    ExitCode::from(error.kind.exit_code())
 }
 
 /// Returns true when kubectl called the program.

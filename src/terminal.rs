@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::error::{Error, ErrorName};
 use crate::spec::Problems;
 use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
-use crate::view::text::as_plugin;
+use crate::view::text::{as_plugin, harmless};
 use crate::view::{Format, TextStyle};
 
 /// When to use colors.
@@ -156,8 +156,13 @@ impl Terminal {
         TextStyle { width, color, plain: self.wishes.plain }
     }
 
-    /// Writes data to stdout. A reader that went away ends the program silently, as it ends every filter.
+    /// Writes data to stdout. What a terminal could obey, other than colors where they are on, is made visible.
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
+        self.print_raw(&harmless(text, self.look().color))
+    }
+
+    /// Writes what has to be as it is. A reader that went away ends the program silently, as it ends every filter.
+    pub(crate) fn print_raw(&self, text: &str) -> Result<(), Error> {
         if self.silent {
             return Ok(());
         }
@@ -190,7 +195,7 @@ impl Terminal {
     /// Clears the screen before a redraw.
     pub(crate) fn redraw(&self, text: &str, first: bool) -> Result<(), Error> {
         let rows = raw::window().map_or(usize::MAX, |(_, rows)| usize::from(rows));
-        self.print(&frame(text, rows, first))
+        self.print_raw(&frame(&harmless(text, self.look().color), rows, first))
     }
 
     fn say(&self, text: &str) {
@@ -199,7 +204,7 @@ impl Terminal {
         }
         let text = if self.wishes.is_plugin { Cow::Owned(as_plugin(text)) } else { Cow::Borrowed(text) };
         // Nobody is left to be told when stderr is gone.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
+        let _ = io::stderr().lock().write_all(harmless(&text, self.error_look().color).as_bytes());
     }
 
     fn is_document(&self) -> bool {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 28] = [
+const MAY_NAME: [(&str, &[&str]); 30] = [
     ("mcp", &["bundle"]),
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
@@ -22,6 +22,8 @@ const MAY_NAME: [(&str, &[&str]); 28] = [
     ("cache", &["files"]),
     ("convert", &["convert", "model", "spec"]),
     ("files", &["platform"]),
+    ("cost", &["cluster", "model", "prometheus", "stats", "view"]),
+    ("fuzz", &["cluster", "convert", "model", "prometheus", "spec", "stats", "view"]),
     ("platform", &[]),
     ("generated", &["cli", "commands", "config", "view"]),
     ("outbound", &["files", "outbound"]),

@@ -202,7 +202,7 @@ impl Doorbell<'_> {
 
 /// What was heard of a collection.
 #[derive(Default)]
-struct HeardChanges {
+pub(super) struct HeardChanges {
     /// Where the next watch goes on; `None` when that is not known any more.
     version: Option<String>,
     /// What inventories show of each object that was heard of, as a hash.
@@ -212,7 +212,7 @@ struct HeardChanges {
 impl HeardChanges {
     /// Returns true for an event that changes what inventories show: kubelets write their nodes every few minutes, and the times of
     /// those writes are no news.
-    fn is_news(&mut self, line: &[u8]) -> bool {
+    pub(super) fn is_news(&mut self, line: &[u8]) -> bool {
         // A line too long to be kept whole is of an object all the same.
         let Ok(event) = serde_json::from_slice::<Value>(line) else { return true };
         let object = &event["object"];

@@ -64,6 +64,20 @@ impl Failure {
         Self::Api { code: 409, reason: reason.to_owned(), message, resume: None, fields: Vec::new(), resource: Box::default() }
     }
 
+    /// Refuses a path that no request can have: a name in it is none that Kubernetes takes.
+    #[must_use]
+    pub(super) fn no_path(path: &str) -> Self {
+        let message = format!("`{path}` has a name that Kubernetes does not take");
+        Self::Api {
+            code: 400,
+            reason: "BadRequest".to_owned(),
+            message,
+            resume: None,
+            fields: Vec::new(),
+            resource: Box::default(),
+        }
+    }
+
     /// Fields that are to blame.
     #[must_use]
     pub(crate) fn fields(&self) -> &[Blame] {

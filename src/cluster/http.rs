@@ -161,9 +161,8 @@ impl Connection {
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
-        let request = request
-            .body(Body::from(body.to_vec()))
-            .map_err(|error| (TryOutcome::Status(400, None), self.broken(error.to_string())))?;
+        let request =
+            request.body(Body::from(body.to_vec())).map_err(|_| (TryOutcome::Status(400, None), Failure::no_path(path)))?;
         let client = self.clients.borrow().requests.clone();
         let response = client.send(request).await.map_err(|error| {
             let failure = self.unreachable(&error);

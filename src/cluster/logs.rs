@@ -51,18 +51,18 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Returns the second to resume from.
-    fn since(&self) -> Option<String> {
+    pub(super) fn since(&self) -> Option<String> {
         self.last.map(|last| format!("{:.0}", Timestamp::from_second(last.as_second()).unwrap_or(last)))
     }
 
     /// Prepares for a further connection; call it before each.
-    fn resume(&mut self) {
+    pub(super) fn resume(&mut self) {
         self.resuming = self.last.is_some();
         self.skip = self.at_last;
     }
 
     /// Returns true when `line` is new.
-    fn take(&mut self, line: &LogLine) -> bool {
+    pub(super) fn take(&mut self, line: &LogLine) -> bool {
         let Some(at) = line.at else { return true };
         if self.resuming {
             match Some(at).cmp(&self.last) {
@@ -83,7 +83,33 @@ impl Follower {
     }
 }
 
-fn line(bytes: &[u8]) -> LogLine {
+/// Cuts what arrives in pieces into lines.
+#[derive(Debug, Default)]
+pub(super) struct LineSplitter {
+    /// The beginning of a line whose end has not come.
+    pub(super) pending: Vec<u8>,
+}
+
+impl LineSplitter {
+    /// Takes a piece; each line that ends in it goes to `sink`, without its end.
+    pub(super) fn take(&mut self, piece: &[u8], mut sink: impl FnMut(&[u8])) {
+        let before = self.pending.len();
+        self.pending.extend_from_slice(piece);
+        let (mut start, mut from) = (0, before);
+        while let Some(end) = self.pending[from..].iter().position(|byte| *byte == b'\n') {
+            sink(&self.pending[start..from + end]);
+            start = from + end + 1;
+            from = start;
+        }
+        self.pending.drain(..start);
+        // The rest of a line that is too long is not kept until it ends.
+        if self.pending.len() > 2 * LONGEST_LINE {
+            self.pending.truncate(LONGEST_LINE);
+        }
+    }
+}
+
+pub(super) fn line(bytes: &[u8]) -> LogLine {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
     let split = text.split_once(' ').and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));
     match split {
@@ -170,7 +196,8 @@ impl Connection {
 
     /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may still come.
     pub(super) async fn stream(&self, path: &str, whole: bool, mut sink: impl FnMut(&[u8])) -> Result<(), Failure> {
-        let request = Request::builder().method(Method::GET).uri(path).body(Body::empty()).expect("log paths are valid URIs");
+        let request = Request::builder().method(Method::GET).uri(path).body(Body::empty());
+        let request = request.map_err(|_| Failure::no_path(path))?;
         let used = self.clients.borrow().since;
         let client = if whole { self.clients.borrow().requests.clone() } else { self.clients.borrow().streams.clone() };
         let response = client.send(request).await.map_err(|error| self.unreachable(&error))?;
@@ -187,27 +214,18 @@ impl Connection {
             let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             return Err(self.failure(code, "", &bytes));
         }
-        let mut pending: Vec<u8> = Vec::new();
+        let mut lines = LineSplitter::default();
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
                 let cause = "the log stream broke off".to_owned();
                 return Err(Failure::Unreachable { server: self.server.clone(), cause });
             };
-            let Ok(data) = frame.into_data() else { continue };
-            pending.extend_from_slice(&data);
-            let mut start = 0;
-            while let Some(end) = pending[start..].iter().position(|byte| *byte == b'\n') {
-                sink(&pending[start..start + end]);
-                start += end + 1;
-            }
-            pending.drain(..start);
-            // The rest of a line that is too long is not kept until it ends.
-            if pending.len() > 2 * LONGEST_LINE {
-                pending.truncate(LONGEST_LINE);
+            if let Ok(data) = frame.into_data() {
+                lines.take(&data, &mut sink);
             }
         }
-        if whole && !pending.is_empty() {
-            sink(&pending);
+        if whole && !lines.pending.is_empty() {
+            sink(&lines.pending);
         }
         Ok(())
     }

@@ -19,6 +19,8 @@ mod exporter_pods;
 mod failure;
 mod follow;
 mod forward;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzz;
 mod gpu_stack;
 mod held_pod;
 mod http;

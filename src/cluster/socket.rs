@@ -42,7 +42,7 @@ impl Connection {
         self.must_only_read(&Method::GET, path)?;
         loop {
             let (client, used) = self.streaming();
-            let request = Request::builder().uri(path).body(Vec::new()).expect("paths of ours are valid URIs");
+            let request = Request::builder().uri(path).body(Vec::new()).map_err(|_| Failure::no_path(path))?;
             let opened = match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
                 Ok(opened) => opened.map_err(|error| self.upgrade_failure(error)),
                 Err(_) => Err(Failure::TimedOut { server: self.server.clone(), seconds: self.request_timeout.as_secs() }),

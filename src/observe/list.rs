@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::spec::nearest;
 use crate::view::columns::{self, CustomColumn};
+use crate::view::text::clean;
 use crate::view::{Format, document};
 
 /// How a list is printed.
@@ -120,7 +121,7 @@ impl Listing {
             return Ok(columns::table(self.rows(), own, options.headers, context.terminal.look()));
         }
         if options.format == Format::Name {
-            return Ok(self.names.iter().map(|name| format!("{name}\n")).collect());
+            return Ok(self.names.iter().map(|name| format!("{}\n", clean(name))).collect());
         }
         Ok(document(options.format, &self.document).unwrap_or_else(|| self.table.clone()))
     }

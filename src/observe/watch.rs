@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::view::Format;
+use crate::view::{Format, json_line};
 
 /// How often a watch looks that hears of no changes.
 pub(crate) const WATCH_STEP: Duration = Duration::from_secs(5);
@@ -25,8 +25,7 @@ pub(crate) struct WatchFrame {
 
 impl WatchFrame {
     pub(crate) fn new<T: Serialize>(text: String, items: impl Iterator<Item = (String, T)>) -> Self {
-        let line = |item: &T| serde_json::to_string(item).expect("an item is JSON");
-        Self { text, lines: items.map(|(name, item)| (name, line(&item))).collect() }
+        Self { text, lines: items.map(|(name, item)| (name, json_line(&item))).collect() }
     }
 }
 

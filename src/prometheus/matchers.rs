@@ -74,7 +74,8 @@ impl Matchers {
                 b'{' => {
                     // Up to the closing brace, outside of texts.
                     let selector = of_braces(rest);
-                    let inner = rest[1..selector.saturating_sub(1).max(1)].trim().trim_end_matches(',');
+                    let inner = &rest[1..selector];
+                    let inner = inner.strip_suffix('}').unwrap_or(inner).trim().trim_end_matches(',');
                     let comma = if inner.is_empty() { "" } else { "," };
                     text.extend(["{", inner, comma, &own, "}"]);
                     at += selector;

@@ -6,6 +6,8 @@ mod chunk;
 mod decode;
 mod error;
 mod exact_names;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzz;
 mod matchers;
 mod remote_read;
 mod request;

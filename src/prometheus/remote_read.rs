@@ -226,7 +226,7 @@ fn one_series(message: &[u8], from: i64, to: i64) -> Option<Series> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::super::chunk::tests::written;
@@ -242,7 +242,7 @@ mod tests {
     }
 
     /// A frame with one series of these chunks.
-    fn frame(labels: &[(&str, &str)], chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    pub(in crate::prometheus) fn frame(labels: &[(&str, &str)], chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
         let (mut series, mut response, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for (name, value) in labels {
             let mut label = Vec::new();

@@ -118,7 +118,7 @@ pub(crate) fn error_json(error: &Error) -> String {
             "error": name, "kind": kind, "message": message, "causes": error.causes, "hints": hints,
             "file": file, "line": line, "column": column,
         });
-        format!("{value}\n")
+        format!("{}\n", super::json_line(&value))
     };
     match &error.problems {
         None => object(&error.message, &error.hints, None),
@@ -150,5 +150,5 @@ pub(crate) fn warning_json(message: &str, hints: &[String]) -> String {
         "error": "Warning", "kind": "warning", "message": message, "causes": [], "hints": hints,
         "file": null, "line": null, "column": null,
     });
-    format!("{value}\n")
+    format!("{}\n", super::json_line(&value))
 }

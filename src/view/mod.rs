@@ -110,9 +110,18 @@ pub struct TextStyle {
 /// Never: our structs have only string keys.
 #[must_use]
 pub fn json(value: &impl Serialize) -> String {
-    let mut text = serde_json::to_string_pretty(value).expect("our structs are JSON");
+    let mut text = text::escaped(serde_json::to_string_pretty(value).expect("our structs are JSON"));
     text.push('\n');
     text
+}
+
+/// `value` as JSON on one line, without its end.
+///
+/// # Panics
+/// Never: our structs have only string keys.
+#[must_use]
+pub(crate) fn json_line(value: &impl Serialize) -> String {
+    text::escaped(serde_json::to_string(value).expect("our structs are JSON"))
 }
 
 /// `value` as a YAML document.
@@ -121,7 +130,12 @@ pub fn json(value: &impl Serialize) -> String {
 /// Never: our structs have only string keys.
 #[must_use]
 pub fn yaml(value: &impl Serialize) -> String {
-    serde_saphyr::to_string(value).expect("our structs are YAML")
+    let text = serde_saphyr::to_string(value).expect("our structs are YAML");
+    // YAML leaves such characters as they are, also outside of quotes. JSON is YAML, and has them in quotes, where they can be escaped.
+    match text::is_escaped_in(&text) {
+        true => text::escaped_in_yaml(format!("{}\n", serde_json::to_string_pretty(value).expect("our structs are JSON"))),
+        false => text,
+    }
 }
 
 /// Returns a document in the format asked for, or `None` where the format is for people.

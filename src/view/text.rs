@@ -9,7 +9,7 @@ use crate::model::{Percent, State, Status};
 
 use super::TextStyle;
 
-/// Makes text from outside safe to show: control characters, bidirectional marks and line separators become visible escapes.
+/// Makes text from outside safe to show: control characters, bidirectional marks, line separators and invisible tags become visible escapes.
 #[must_use]
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
@@ -26,9 +26,80 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(result)
 }
 
+/// Makes whole output safe that may have lines, tabs and, where `color` is on, colors: the last look at what a view has put together,
+/// should it have left a text of the cluster as it was.
+#[must_use]
+pub(crate) fn harmless(output: &str, color: bool) -> Cow<'_, str> {
+    let is_fine = |c: char| !is_unsafe(c) || matches!(c, '\n' | '\t');
+    if output.chars().all(is_fine) {
+        return Cow::Borrowed(output);
+    }
+    let (mut result, mut rest) = (String::with_capacity(output.len() + 64), output);
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '\u{1b}' if color => of_color(rest),
+            _ => None,
+        };
+        let (taken, after) = rest.split_at(length.unwrap_or(c.len_utf8()));
+        match length.is_some() || is_fine(c) {
+            true => result.push_str(taken),
+            false => result.extend(c.escape_unicode()),
+        }
+        rest = after;
+    }
+    Cow::Owned(result)
+}
+
+/// Returns the length of the sequence that sets colors, where the text begins with one.
+fn of_color(text: &str) -> Option<usize> {
+    let codes = text.strip_prefix("\u{1b}[")?;
+    let end = codes.find(|c: char| !(c.is_ascii_digit() || c == ';'))?;
+    codes[end..].starts_with('m').then_some(end + 3)
+}
+
+/// Escapes in JSON what its grammar allows and a terminal may obey: C1, marks of direction, tags. The values stay what they are.
+#[must_use]
+pub(crate) fn escaped(json: String) -> String {
+    with_escapes(json, |c, result| {
+        c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| result.push_str(&format!("\\u{unit:04x}")));
+    })
+}
+
+/// The same for JSON that is read as YAML, which knows no pairs of surrogates.
+#[must_use]
+pub(crate) fn escaped_in_yaml(json: String) -> String {
+    with_escapes(json, |c, result| result.push_str(&format!("\\U{:08x}", u32::from(c))))
+}
+
+/// Returns true when a text has something that a terminal may obey, apart from ends of lines.
+#[must_use]
+pub(crate) fn is_escaped_in(text: &str) -> bool {
+    !text.bytes().all(|byte| byte < 0x7f) && text.contains(is_escaped)
+}
+
+fn with_escapes(json: String, write: impl Fn(char, &mut String)) -> String {
+    if !is_escaped_in(&json) {
+        return json;
+    }
+    let mut result = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        match is_escaped(c) {
+            true => write(c, &mut result),
+            false => result.push(c),
+        }
+    }
+    result
+}
+
+/// Returns true for what is unsafe and not part of the grammar of JSON, as line ends are.
+fn is_escaped(c: char) -> bool {
+    is_unsafe(c) && c >= '\u{7f}'
+}
+
 fn is_unsafe(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Returns a span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
@@ -169,6 +240,26 @@ mod tests {
         assert_eq!(clean("train\u{1b}[31m"), "train\\u{1b}[31m");
         assert_eq!(clean("a\u{202e}b\u{9b}c\nd"), "a\\u{202e}b\\u{9b}c d");
         assert!(matches!(clean("模型 qwen2"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn of_a_whole_output_lines_and_colors_stay() {
+        let output = "a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[1;32m \u{1b}[2J\u{1b}]0;x\u{7}\u{202e}\r模\u{1b}";
+        let told = "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{202e}\\u{d}模\\u{1b}";
+        assert_eq!(harmless(output, true), format!("a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[1;32m {told}"));
+        assert_eq!(harmless(output, false), format!("a\tb\n\\u{{1b}}[31mred\\u{{1b}}[0m\\u{{1b}}[1;32m {told}"));
+        assert!(matches!(harmless("a\n模型\t", false), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn json_is_the_same_value_without_what_steers() {
+        let value = serde_json::json!({"a\u{9b}": "b\u{202e}\u{7f}\u{e0041}模型\u{1b}", "n": [1.5, null]});
+        let text = escaped(serde_json::to_string_pretty(&value).unwrap());
+        assert!(text.contains("a\\u009b") && text.contains("\\u202e\\u007f\\udb40\\udc41模型\\u001b"), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+        let yaml = crate::view::yaml(&value);
+        assert!(!yaml.contains(['\u{9b}', '\u{202e}', '\u{7f}', '\u{e0041}']), "{yaml}");
+        assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), value);
     }
 
     #[test]

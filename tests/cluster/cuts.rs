@@ -1,7 +1,7 @@
 //! A proxy that cuts one request, or all from one on, before the server acts or after it: whatever is cut, what is there
 //! afterwards is what the report says, and a second run completes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::{AUDITED, Persona};
 use serde_json::{Value, json};
 
 use crate::support::{Run, Scene, cluster, finish, items, run};
@@ -26,6 +26,8 @@ enum Cut {
     From(usize),
     /// The same, and the first one is acted on.
     FromAfter(usize),
+    /// One request in six is lost before the server acts and one after it, as this seed says.
+    Seeded(u64),
 }
 
 /// `kubectl proxy`, which speaks TLS for us, and a cutter before it.
@@ -107,7 +109,9 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let number = counter.fetch_add(1, Ordering::SeqCst);
+    let chance = |seed: u64| seeded(seed.wrapping_mul(1_000_003) + number as u64) % 6;
     let lost = match cut {
+        Cut::Seeded(seed) => chance(seed) == 0,
         Cut::Before(cut) => number == cut,
         Cut::From(cut) => number >= cut,
         Cut::FromAfter(cut) => number > cut,
@@ -121,10 +125,23 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std
     upstream.write_all(&body)?;
     let mut answer = Vec::new();
     upstream.read_to_end(&mut answer)?;
-    if matches!(cut, Cut::After(cut) | Cut::FromAfter(cut) if number == cut) {
+    let answer_is_lost = match cut {
+        Cut::After(cut) | Cut::FromAfter(cut) => number == cut,
+        Cut::Seeded(seed) => chance(seed) == 1,
+        _ => false,
+    };
+    if answer_is_lost {
         return Ok(());
     }
     client.write_all(&answer)
+}
+
+/// A number that looks like chance and is the same in every run. Source: SplitMix64 (Steele, Lea, Flood).
+fn seeded(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -316,4 +333,67 @@ fn two_runs_at_once_end_with_one_job() {
         assert_eq!(done, names, "each was made by one of them");
         assert_eq!(there(&proxy, "twice", &prefix), whole(&prefix, &NAMES));
     }
+}
+
+/// How often the API server made each object of the namespace, less how often it deleted it, by its audit log.
+fn audited() -> BTreeMap<String, i64> {
+    let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
+    let mut times = BTreeMap::new();
+    for entry in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let of = &entry["objectRef"];
+        let is_ours = of["namespace"] == AUDITED && ["deployments", "services"].iter().any(|kind| of["resource"] == *kind);
+        let is_dry = entry["requestURI"].as_str().unwrap().contains("dryRun");
+        if !is_ours || is_dry || !of["subresource"].is_null() {
+            continue;
+        }
+        let change = match (entry["verb"].as_str().unwrap(), entry["responseStatus"]["code"].as_i64()) {
+            ("create" | "patch", Some(201)) => 1,
+            ("delete", Some(200 | 202)) => -1,
+            _ => continue,
+        };
+        *times.entry(format!("{}/{}", of["resource"].as_str().unwrap(), of["name"].as_str().unwrap())).or_default() += change;
+    }
+    times
+}
+
+#[test]
+fn a_thousand_creates_under_faults_make_one_object_each() {
+    const RUNS: usize = 40;
+    const JOBS: usize = 25;
+    let scene = Scene::new(AUDITED);
+    let proxy = Proxy::start("seeded");
+    let yaml = |run: usize| {
+        let one = |index: usize| {
+            format!(
+                "kind: compute\nversion: v0.1\njob: {{name: s{run}-{index}}}\nenvironment: {{image: 'busybox:1'}}\nservice: {{replicas: 0, port: 80}}\n"
+            )
+        };
+        (0..JOBS).map(one).collect::<Vec<_>>().join("---\n")
+    };
+    let (next, broken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::SeqCst);
+                    if number >= RUNS {
+                        return;
+                    }
+                    let create = ["create", "-f", "-", "-o", "json"];
+                    let (run, _) = proxy.gpuctl(AUDITED, Cut::Seeded(number as u64), &create, &yaml(number));
+                    let told = run.json();
+                    let (made, failed) = (told["success"].as_array().unwrap().len(), told["failed"].as_array().unwrap().len());
+                    assert!(run.code == 0 || failed > 0 || made < JOBS, "seed {number}: {}{}", run.out, run.err);
+                    broken.fetch_add(usize::from(run.code != 0), Ordering::SeqCst);
+                    // Whatever could not be made is made by a second run.
+                    scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &yaml(number)).ok();
+                }
+            });
+        }
+    });
+    let times = audited();
+    let others: Vec<_> = times.iter().filter(|(_, times)| **times != 1).collect();
+    assert!(others.is_empty(), "made more or less than once: {others:?}");
+    assert_eq!(times.len(), 2 * RUNS * JOBS, "a Deployment and a Service of each job");
+    assert!(broken.load(Ordering::SeqCst) < RUNS, "faults are healed");
 }

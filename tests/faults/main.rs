@@ -71,6 +71,22 @@ fn a_server_that_stalls_is_given_up() {
 }
 
 #[test]
+fn a_handshake_that_stalls_is_given_up() {
+    // The kernel accepts, and nobody says a word of TLS.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = Server::start("handshake", |_, _| empty_list());
+    let address = format!("https://{}", silent.local_addr().unwrap());
+    let config = std::fs::read_to_string(server.folder.join("config")).unwrap();
+    let config = config.replace(&format!("http://127.0.0.1:{}", server.port), &address);
+    std::fs::write(server.folder.join("config"), config).unwrap();
+    for command in [&["get", "jobs"][..], &["logs", "a"], &["delete", "job", "a"], &["create", "-f", "examples/training.yaml"]] {
+        let run = server.gpuctl(&[command, &["--request-timeout", "2s"]].concat());
+        assert!(run.code == 6 && run.out.is_empty() && run.err.contains(&address), "{command:?}: {}: {}", run.code, run.err);
+        assert!(run.took < Duration::from_secs(20), "{command:?}: {:?}", run.took);
+    }
+}
+
+#[test]
 fn what_heals_is_asked_again() {
     for (name, fault) in [("503", 503_u16), ("500", 500), ("reset", 0), ("half", 1), ("429", 429)] {
         let server = Server::start(&format!("heals{name}"), move |_, count| match (count, fault) {

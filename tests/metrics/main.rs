@@ -15,6 +15,7 @@ mod faults;
 mod finding;
 mod health;
 mod history;
+mod hostile;
 mod managed;
 mod other_server;
 mod outbound;

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::lookup::{self, Purpose};
 use crate::observe::list::{self, Listing, Round};
-use crate::view::{Format, events};
+use crate::view::{Format, events, json_line};
 
 pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
         found.retain(|event| seen.insert((event.at, event.object.clone(), event.message.clone(), event.count)));
         for event in &found {
             let line = match format.is_document() {
-                true => format!("{}\n", serde_json::to_string(&events::event_document(event)).expect("an event is JSON")),
+                true => format!("{}\n", json_line(&events::event_document(event))),
                 false => events::line(event, context.terminal.look()),
             };
             context.terminal.print(&line)?;

@@ -15,7 +15,7 @@ use crate::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use crate::observe::first_error::first_error;
 use crate::view::first_error::{FirstErrorItem, FirstErrorLine};
 use crate::view::logs::{self, JsonLine, PodLogLine, Prefix};
-use crate::view::{self, Format, document, text};
+use crate::view::{self, Format, document, json_line, text};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -191,7 +191,7 @@ fn print(args: &Logs, lines: &[PodLogLine], several: bool, format: Format, conte
     }
     let prefix = Prefix { rank: several, timestamps: args.timestamps };
     let text: String = lines.iter().map(|line| logs::text(line, prefix, context.terminal.look(), args.raw)).collect();
-    context.terminal.print(&text)
+    context.terminal.print_raw(&text)
 }
 
 fn never_started(job: &Job) -> bool {
@@ -231,11 +231,11 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
                 return;
             }
             let text = if is_document(args) {
-                format!("{}\n", serde_json::to_string(&JsonLine::from(&line)).expect("a line is JSON"))
+                format!("{}\n", json_line(&JsonLine::from(&line)))
             } else {
                 logs::text(&line, prefix, look, args.raw)
             };
-            failed = failed.take().or_else(|| context.terminal.print(&text).err());
+            failed = failed.take().or_else(|| context.terminal.print_raw(&text).err());
         }
         LogEvent::Note(text) => context.terminal.note(&logs::remark(&text)),
     });

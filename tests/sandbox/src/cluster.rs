@@ -124,6 +124,9 @@ impl Ports {
     }
 }
 
+/// A namespace in which every write is in the audit log, whoever asks.
+pub const AUDITED: &str = "audited";
+
 impl Cluster {
     /// Builds what is missing, then starts everything: about five seconds once built.
     pub fn start(options: &Options) -> Result<Self> {
@@ -484,7 +487,9 @@ impl Cluster {
             })
             .to_string(),
         )?;
-        let watched = json!([{"level": "Metadata", "users": [Persona::Heidi.user()]}, {"level": "None"}]);
+        let of_one_namespace =
+            json!({"level": "Metadata", "namespaces": [AUDITED], "verbs": ["create", "update", "patch", "delete"]});
+        let watched = json!([{"level": "Metadata", "users": [Persona::Heidi.user()]}, of_one_namespace, {"level": "None"}]);
         let audit =
             json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": watched});
         self.write("audit.yaml", &audit.to_string())?;

@@ -24,7 +24,7 @@ mod stores;
 mod volcano;
 pub mod webhook;
 
-pub use cluster::{Cluster, Options};
+pub use cluster::{AUDITED, Cluster, Options};
 pub use kubectl::Kubectl;
 pub use logs::PodLog;
 pub use persona::Persona;

@@ -1,0 +1,130 @@
+//! Counts the instructions of the paths on which time goes at a thousand nodes, so that one that becomes dearer is noticed. Times differ from
+//! machine to machine and from run to run; instructions hardly do. It knows nothing of what the paths are for.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::cluster::fuzz::{consumers_in, protobuf_seed};
+use crate::model::{Inventory, Node, NodeDetails, Point, Series};
+use crate::prometheus::fuzz::points_in;
+use crate::stats::devices::{self, Moment};
+use crate::stats::identity::ApiFacts;
+use crate::view::table::{Cell, Table, left};
+use crate::view::{Format, TextStyle};
+
+/// A path, and what it may cost: millions of instructions of a build for tests, a few times those of a release.
+const PATHS: [(&str, fn(), f64); 5] = [
+    ("ten pages of 200 pods in protobuf", protobuf_page, 0.0),
+    ("ten pages of 200 pods in JSON", json_page, 0.0),
+    ("the devices of 50 nodes from 1,200 series", map_devices, 0.0),
+    ("a table of 1,000 rows", table, 0.0),
+    ("ten answers of 100 series with 100 points", matrix, 0.0),
+];
+
+/// How often a path is gone whose input costs about as much to make.
+const TIMES: usize = 10;
+
+/// By how much a count may differ from what is written above. A compiler or a library of another version may need other counts there.
+const TOLERANCE: f64 = 0.15;
+
+fn pods() -> String {
+    let pod = |number: usize| {
+        json!({
+            "metadata": {"name": format!("sft-{number}"), "namespace": "team-a", "uid": format!("u{number}"),
+                "labels": {"gpuctl/job": "sft", "app.kubernetes.io/managed-by": "gpuctl"}},
+            "spec": {"nodeName": format!("gpu-{}", number / 8), "containers": [{"name": "main", "resources": {
+                "requests": {"cpu": "1500m", "memory": "64Gi", "nvidia.com/gpu": "8"}, "limits": {"nvidia.com/gpu": "8"}}}]},
+            "status": {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:03Z"}}}]},
+        })
+    };
+    json!({"metadata": {}, "items": (0..200).map(pod).collect::<Vec<Value>>()}).to_string()
+}
+
+fn protobuf_page() {
+    let page = protobuf_seed(&pods());
+    (0..TIMES).for_each(|_| assert_eq!(consumers_in(&page, true), 200));
+}
+
+fn json_page() {
+    let page = pods();
+    (0..TIMES).for_each(|_| assert_eq!(consumers_in(page.as_bytes(), false), 200));
+}
+
+fn map_devices() {
+    let resources: BTreeMap<String, String> = [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
+    let host = |number: usize| NodeDetails {
+        node: Node { name: format!("gpu-{number}"), schedulable: true, ..Node::default() },
+        capacity: resources.clone(),
+        allocatable: resources.clone(),
+        ..NodeDetails::default()
+    };
+    let inventory = Inventory::of((0..50).map(host).collect(), Some(&[]), &[]);
+    let facts = ApiFacts::of(&inventory, Some(&[]));
+    let mut values = Vec::new();
+    for name in ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_TEMP"] {
+        for (node, gpu) in (0..50).flat_map(|node| (0..8).map(move |gpu| (node, gpu))) {
+            let labels = [("__name__", name.to_owned()), ("gpu", gpu.to_string()), ("Hostname", format!("gpu-{node}"))];
+            let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            values.push(Series { labels, points: vec![Point { at: 0, value: 42.0 }] });
+        }
+    }
+    let found = devices::read(&Moment { values, ..Moment::default() }, &inventory, &facts);
+    assert_eq!(found.devices.len(), 400);
+}
+
+fn table() {
+    let mut table = Table::new(["NAME", "NODE", "STATE", "GPUS", "UTIL", "AGE"].map(left));
+    for row in 0..1000 {
+        table.row((0..6).map(|column| Cell::from(format!("cell-{row}-{column}"))).collect());
+    }
+    let look = TextStyle { width: Some(200), color: false, plain: false };
+    assert_eq!(table.show(Format::Table, true, look).lines().count(), 1001);
+}
+
+fn matrix() {
+    let points: Vec<Value> = (0..100).map(|point| json!([1_700_000_000 + 30 * point, (point * 7 % 101).to_string()])).collect();
+    let one = |gpu: usize| json!({"metric": {"__name__": "util", "gpu": gpu.to_string(), "pod": "sft-0"}, "values": points});
+    let all: Vec<Value> = (0..100).map(one).collect();
+    let answer = json!({"status": "success", "data": {"resultType": "matrix", "result": all}}).to_string();
+    (0..TIMES).for_each(|_| assert_eq!(points_in(&answer), 10_000));
+}
+
+/// Names the path that a child of the test below takes.
+const CHOSEN: &str = "GPUCTL_COST";
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test tells its child what to do")]
+fn the_chosen_path() {
+    let Ok(chosen) = std::env::var(CHOSEN) else { return };
+    PATHS.iter().filter(|(name, ..)| *name == chosen).for_each(|(_, path, _)| path());
+}
+
+/// Returns how many millions of instructions a child takes that goes one path, or none.
+fn counted(path: &str) -> f64 {
+    let program = std::env::current_exe().expect("a test has a program");
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]).arg(program);
+    command.args(["--exact", "cost::the_chosen_path", "--test-threads=1"]).env(CHOSEN, path);
+    let output = command.output().expect("valgrind can be started: `apt-get install valgrind`");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{path}: {told}");
+    let line = told.lines().find_map(|line| line.split_once("I   refs:")).unwrap_or_else(|| panic!("no count: {told}"));
+    line.1.trim().replace(',', "").parse::<f64>().expect("a number") / 1e6
+}
+
+#[test]
+#[ignore = "needs valgrind and a minute: `cargo test --lib cost -- --ignored`, which .ci/run does"]
+fn hot_paths_cost_what_they_did() {
+    let start = counted("none");
+    let mut dearer = Vec::new();
+    for (name, _, expected) in PATHS {
+        let found = counted(name) - start;
+        println!("{name}: {found:.1} million instructions, {expected} are written here");
+        if (found / expected - 1.0).abs() > TOLERANCE {
+            dearer.push(format!("{name}: {found:.1} instead of {expected}"));
+        }
+    }
+    assert!(dearer.is_empty(), "find out why, or write the new counts into PATHS: {dearer:#?}");
+}

@@ -1,0 +1,137 @@
+//! Everything that reads bytes of others, as functions of bytes: what a fuzzer calls (`tests/fuzz`), and the tests here with their seeds.
+//! A function returns for whatever it is given, and panics where something is broken that holds for all bytes.
+
+use jiff::Timestamp;
+
+use crate::cluster::fuzz::{json_page, log, protobuf_page, watch};
+use crate::model::quantity;
+use crate::prometheus::Matchers;
+use crate::prometheus::fuzz::{answer, chunks};
+use crate::stats::query::quoted;
+use crate::stats::training::throughput;
+use crate::stats::{exposition, progress};
+use crate::view::{csv, text};
+use crate::{convert, prometheus, spec};
+
+/// A function of any bytes.
+pub type Target = fn(&[u8]);
+
+/// Names and functions.
+pub const TARGETS: [(&str, Target); 14] = [
+    ("manifest", manifest),
+    ("foreign-manifest", foreign),
+    ("kubeconfig", kubeconfig),
+    ("protobuf-page", protobuf_page),
+    ("json-page", json_page),
+    ("watch", watch),
+    ("log", log),
+    ("training-log", training),
+    ("prometheus-answer", answer),
+    ("chunks", chunks),
+    ("query", query),
+    ("exposition", exporter),
+    ("quantity", amount),
+    ("shown-text", shown),
+];
+
+/// Reads a file of jobs, with what is done to it before it is sent or shown.
+fn manifest(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(parsed) = spec::parse("fuzz.yaml", text) {
+        let _ = spec::checks::found(text, &parsed.documents);
+        for document in &parsed.documents {
+            assert!(!document.name().contains(char::is_control), "a name that no cluster takes");
+        }
+    }
+    let _ = spec::masked(text);
+}
+
+/// Reads a file of other tools.
+fn foreign(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = convert::convert(text, Some("busybox"));
+}
+
+/// Reads how far a training is from the lines of its log.
+fn training(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(percent) = progress::percent(text.lines()) {
+        assert!((0.0..=1.0).contains(&percent.ratio()), "{percent:?} of a training");
+    }
+    let timed = text.lines().enumerate().map(|(second, line)| (Timestamp::from_second(second as i64).unwrap_or_default(), line));
+    let _ = progress::cadence(timed);
+    let _ = throughput(text.lines());
+}
+
+/// Reads a kubeconfig as the library does that gpuctl uses.
+fn kubeconfig(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = kube::config::Kubeconfig::from_yaml(text);
+}
+
+/// Writes queries with any text as the value of a label: it stays one text, and the matcher stands behind it.
+fn query(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let half = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let (value, of_matcher) = text.split_at(half);
+    let (inner, outer) = (quoted(value), quoted(of_matcher));
+    assert_eq!((unquoted(&inner).as_deref(), unquoted(&outer).as_deref()), (Some(value), Some(of_matcher)));
+    let matchers = Matchers::new(vec![("cluster".to_owned(), of_matcher.to_owned())]);
+    let query = format!("sum by (pod) (rate(metric{{pod={inner}}}[5m])) / on (pod) other");
+    let expected = format!("sum by (pod) (rate(metric{{pod={inner},cluster={outer}}}[5m])) / on (pod) other{{cluster={outer}}}");
+    assert_eq!(matchers.narrowed(&query), expected);
+    // Nothing is known of a text that is no query, except that it ends.
+    let _ = matchers.narrowed(&text);
+    prometheus::fuzz::names(&text);
+}
+
+/// Reads a text of PromQL by its escapes; `None` where it does not end with its quote, or ends before.
+fn unquoted(text: &str) -> Option<String> {
+    let inner = text.strip_prefix('"')?;
+    let (mut read, mut letters) = (String::new(), inner.chars());
+    loop {
+        match letters.next()? {
+            '"' => return letters.next().is_none().then_some(read),
+            '\\' => read.push(match letters.next()? {
+                'n' => '\n',
+                other => other,
+            }),
+            '\n' => return None,
+            other => read.push(other),
+        }
+    }
+}
+
+/// Reads what an exporter's own pod tells.
+fn exporter(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = exposition::read(&text, "node", 1_000);
+}
+
+/// Reads quantities and durations.
+fn amount(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let (Some(milli), Some(whole)) = (quantity::milli(text), quantity::whole(text)) {
+        let whole = i128::from(whole) * 1000;
+        assert!(whole >= milli && whole - milli < 1000, "{text:?} is rounded up to the next unit");
+        let written = quantity::binary(u64::try_from(whole / 1000).expect("it was one"));
+        assert_eq!(quantity::milli(&written), Some(whole), "what is written reads as what it was");
+    }
+    let _ = quantity::duration(text);
+}
+
+/// Shows any text on a terminal and in a spreadsheet.
+fn shown(bytes: &[u8]) {
+    let told = String::from_utf8_lossy(bytes);
+    let shown = text::clean(&told);
+    assert!(!shown.chars().any(|c| c < ' ' || ('\u{7f}'..='\u{9f}').contains(&c)), "a control character");
+    assert!(!shown.contains(['\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{2028}']), "a mark of direction");
+    let file = csv::records([vec![told.clone().into_owned(), "1".to_owned()]]);
+    let mut reader = ::csv::ReaderBuilder::new().has_headers(false).from_reader(file.as_bytes());
+    let records: Vec<_> = reader.records().map(|record| record.expect("it is CSV")).collect();
+    assert!(matches!(records.as_slice(), [one] if one.len() == 2), "one record of two cells");
+    assert!(!records[0][0].starts_with(['=', '@', '\t', '\r']), "a formula");
+}
+
+#[cfg(test)]
+mod tests;
