@@ -19,9 +19,10 @@ generate:
 bench:
     cargo bench
 
-# Makes a release's archive and Debian package for this kind of machine, and what krew and Homebrew read.
+# Makes a release's archive and Debian package for this kind of machine, its list of parts, and what krew and Homebrew read.
 dist from:
     packaging/dist.sh
+    packaging/sbom.sh
     packaging/manifests.sh {{from}}
 
 # Checks that the program compiles for other systems; C code of dependencies is compiled by zig (`pip install ziglang cargo-zigbuild`).

@@ -53,7 +53,7 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::bundle::Bundle;
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::spoken::spelled_out;
-use crate::cli::{Cli, When, complete, help, misuse};
+use crate::cli::{Cli, When, complete, help, misuse, topics};
 use crate::cluster::{Access, ReadOnly};
 use crate::config::Environment;
 use crate::context::Context;
@@ -71,6 +71,15 @@ pub fn run() -> ExitCode {
         let terminal = Terminal::new(Environment::read().wishes());
         let found = terminal.print(&plugin::candidates(complete::by_full_names(Cli::command()), words));
         return if found.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if let [_, verb, topic] = words.as_slice()
+        && verb == "help"
+        && let Some(page) = topic.to_str().and_then(topics::text)
+    {
+        return match Terminal::new(Environment::read().wishes()).print(&page) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => refused(&error, &words),
+        };
     }
     let words = spelled_out(words);
     let command = help::arranged(Cli::command());

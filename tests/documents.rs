@@ -20,13 +20,13 @@ fn blocks(text: &str, kind: &str) -> Vec<String> {
         .collect()
 }
 
-/// The README and every page of `docs/`.
+/// The README, in Chinese too, and every page of `docs/`.
 fn pages() -> Vec<String> {
     let docs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap();
     let names = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let pages: Vec<String> = names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
     assert!(pages.len() >= 9, "{pages:?}");
-    ["README.md".to_owned()].into_iter().chain(pages).collect()
+    ["README.md", "README.zh-CN.md"].map(str::to_owned).into_iter().chain(pages).collect()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn yaml_of_the_readme_and_the_examples_is_valid() {
         .into_iter()
         .flat_map(|page| blocks(&read(&page), "yaml").into_iter().map(move |text| (page.clone(), text)))
         .collect();
-    assert_eq!(files.len(), 4);
+    assert_eq!(files.len(), 5);
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {

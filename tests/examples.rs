@@ -19,7 +19,8 @@ fn examples() -> Vec<PathBuf> {
         files.sort();
         files
     };
-    [in_folder(root.clone()), in_folder(root.join("small")), in_folder(root.join("presets"))].concat()
+    [in_folder(root.clone()), in_folder(root.join("small")), in_folder(root.join("presets")), in_folder(root.join("recipes"))]
+        .concat()
 }
 
 #[test]
@@ -29,6 +30,7 @@ fn every_example_runs() {
     let admin = cluster.kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes(8)}));
     admin.run(&["create", "secret", "generic", "data-prep", "--from-literal=token=t"]);
+    admin.run(&["create", "secret", "generic", "hub", "--from-literal=token=t"]);
     let gpuctl = |arguments: &[&str]| -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", "none").env("NO_COLOR", "1");

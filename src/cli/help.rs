@@ -20,7 +20,8 @@ const FIRST_STEPS: &str = "First steps:
   gpuctl logs NAME -f            read what it says
   gpuctl delete NAME             free its GPUs";
 
-const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl options` lists the options of every command.";
+const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl options` lists the options of every command.
+`gpuctl help TOPIC` says more: environment, output, manifest, metrics, exit-codes.";
 
 /// Returns the command line as it shows its help.
 #[must_use]
@@ -35,7 +36,7 @@ pub(crate) fn arranged(command: Command) -> Command {
 /// Returns the commands in their groups, a line each.
 fn grouped(command: &Command) -> String {
     let about = |name: &str| match name {
-        "help" => "Print the help of a command".to_owned(),
+        "help" => "Print the help of a command or a topic".to_owned(),
         name => {
             let found = command.find_subcommand(name).and_then(Command::get_about);
             found.map_or_else(String::new, ToString::to_string)
@@ -80,6 +81,14 @@ mod tests {
         let mut there: Vec<&str> = command.get_subcommands().map(Command::get_name).chain(["help"]).collect();
         there.sort_unstable();
         assert_eq!(listed, there);
+    }
+
+    #[test]
+    fn every_topic_is_named() {
+        let names = crate::cli::topics::TOPICS;
+        assert!(MORE.ends_with(&format!("{}.", names.join(", "))), "{names:?}");
+        let command = Cli::command();
+        assert!(names.iter().all(|name| command.find_subcommand(name).is_none()), "a command would hide a topic");
     }
 
     #[test]

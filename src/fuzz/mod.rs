@@ -4,14 +4,16 @@
 use jiff::Timestamp;
 
 use crate::cluster::fuzz::{json_page, log, protobuf_page, watch};
+use crate::convert;
 use crate::model::quantity;
+use crate::prometheus;
 use crate::prometheus::Matchers;
 use crate::prometheus::fuzz::{answer, chunks};
+use crate::spec;
 use crate::stats::query::quoted;
 use crate::stats::training::throughput;
 use crate::stats::{exposition, progress};
 use crate::view::{csv, text};
-use crate::{convert, prometheus, spec};
 
 /// A function of any bytes.
 pub type Target = fn(&[u8]);

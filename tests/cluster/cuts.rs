@@ -26,7 +26,7 @@ enum Cut {
     From(usize),
     /// The same, and the first one is acted on.
     FromAfter(usize),
-    /// One request in six is lost before the server acts and one after it, as this seed says.
+    /// One request in twenty is lost before the server acts and one after it, as this seed says.
     Seeded(u64),
 }
 
@@ -109,7 +109,7 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let number = counter.fetch_add(1, Ordering::SeqCst);
-    let chance = |seed: u64| seeded(seed.wrapping_mul(1_000_003) + number as u64) % 6;
+    let chance = |seed: u64| seeded(seed.wrapping_mul(1_000_003) + number as u64) % 20;
     let lost = match cut {
         Cut::Seeded(seed) => chance(seed) == 0,
         Cut::Before(cut) => number == cut,
@@ -372,7 +372,8 @@ fn a_thousand_creates_under_faults_make_one_object_each() {
     };
     let (next, broken) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        for _ in 0..6 {
+        // Most of it is waiting for another try.
+        for _ in 0..12 {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::SeqCst);
@@ -381,9 +382,11 @@ fn a_thousand_creates_under_faults_make_one_object_each() {
                     }
                     let create = ["create", "-f", "-", "-o", "json"];
                     let (run, _) = proxy.gpuctl(AUDITED, Cut::Seeded(number as u64), &create, &yaml(number));
-                    let told = run.json();
-                    let (made, failed) = (told["success"].as_array().unwrap().len(), told["failed"].as_array().unwrap().len());
-                    assert!(run.code == 0 || failed > 0 || made < JOBS, "seed {number}: {}{}", run.out, run.err);
+                    // Three losses in a row of a read before the first write end it with 6 and nothing on stdout.
+                    let told: Value = serde_json::from_str(&run.out).unwrap_or_default();
+                    let made = told["success"].as_array().map_or(0, Vec::len);
+                    assert_eq!(run.code == 0, made == JOBS, "seed {number}: {}{}", run.out, run.err);
+                    assert!(run.out.is_empty() == (run.code == 6 && told.is_null()), "seed {number}: {}{}", run.out, run.err);
                     broken.fetch_add(usize::from(run.code != 0), Ordering::SeqCst);
                     // Whatever could not be made is made by a second run.
                     scene.gpuctl_with(&["apply", "-f", "-", "-o", "json"], &yaml(number)).ok();

@@ -1,0 +1,126 @@
+//! What `gpuctl help TOPIC` says beyond the commands: variables, formats, files of jobs, metrics, exit codes. What the program has in a table
+//! is told from there.
+
+use crate::config::KEYS;
+use crate::error::ErrorKind;
+
+/// Names of the topics.
+#[cfg(test)]
+pub(crate) const TOPICS: [&str; 5] = ["environment", "output", "manifest", "metrics", "exit-codes"];
+
+const OUTPUT: &str = "\
+Answers go to stdout; warnings, errors and progress to stderr.
+
+  -o text            tables and descriptions for people; in a pipe without colors and without cut columns
+  -o wide            every column
+  -o json, -o yaml   one document; warnings and errors on stderr are JSON, one object a line
+  -o csv             the table's columns, or every field; numbers without units, RFC 4180
+  -o name            one name a line
+  -o custom-columns=TITLE:.field,...
+
+Unknown is `-` in tables, null in JSON and empty in CSV, never 0. Percentages are 0 to 100, except in `get overview`, `get consumers` and the
+workload commands (0 to 1). `-w` prints the list again when it changes: on a terminal in place, with `-o json` an object for each change.
+
+  --color=auto|always|never, --plain, --quiet, -v, --no-headers
+
+Examples:
+  gpuctl get jobs -A -o json | jq -r '.items[] | select(.status == \"pending\") | .jobId'
+  gpuctl get nodes -o custom-columns=NODE:.name,FREE:.gpuFree
+  gpuctl get jobs -o name | xargs -r gpuctl delete job
+
+`docs/scripts.md` has the rules that hold between versions.
+";
+
+const MANIFEST: &str = "\
+A file has one or more documents, each of a kind: training, inference, notebook, compute (jobs); pool, quota, defaults (for administrators).
+
+  kind: training
+  version: v0.1
+  job: {name: sft}
+  environment: {image: 'pytorch/pytorch:2.9.0', command: [torchrun], args: [train.py]}
+  resources: {gpu: 8, gpu_type: h100-80g, node_count: 2}
+  storage: {workdirs: [{path: /data, size: 200Gi}]}
+
+  gpuctl init training            a file to begin with, every field explained
+  gpuctl explain resources.gpu    what a field means, its values and its default
+  gpuctl schema > gpuctl.json     the JSON Schema for an editor
+  gpuctl validate -f FILE         every problem with line and column; --server asks the cluster as well
+  gpuctl fit -f FILE              whether and when it would run
+  gpuctl convert FILE             a Job, PyTorchJob, Slurm script, task of SkyPilot or dstack as such a file
+";
+
+const METRICS: &str = "\
+Which GPUs there are and who holds them comes from the Kubernetes API; how busy they are from Prometheus, which scrapes an exporter
+(dcgm-exporter, AMD's device-metrics-exporter, HAMi, nvidia_gpu_exporter).
+
+  1. --prometheus URL, GPUCTL_PROMETHEUS, prometheus.url of the config file: that one
+  2. else one that is found in the cluster, through the API server
+  3. else the exporters' own pods, for lists of jobs, nodes and consumers
+
+`none` as the URL turns metrics off; `--require-metrics` makes it an error that there are none. A store of several clusters is narrowed to this one, or
+told so: --match cluster=prod.
+
+Utilization is the mean over the GPUs that a pod holds and that were sampled; how many of how many stands beside it. Samples that no device can have are
+dropped and counted, and a value older than two scrapes says its age. What is not known is no number.
+
+  gpuctl doctor                   whether the cluster, Prometheus and the exporters answer, and what is missing
+  gpuctl get metrics job NAME     one job over time
+  gpuctl stats cluster            GPU-hours held, and how busy they were
+
+`docs/metrics.md` says how each number is computed.
+";
+
+/// Returns a topic; `None` for a name that is none.
+#[must_use]
+pub(crate) fn text(name: &str) -> Option<String> {
+    match name {
+        "environment" => Some(environment()),
+        "output" => Some(OUTPUT.to_owned()),
+        "manifest" => Some(MANIFEST.to_owned()),
+        "metrics" => Some(METRICS.to_owned()),
+        "exit-codes" => Some(exit_codes()),
+        _ => None,
+    }
+}
+
+fn environment() -> String {
+    const OTHERS: [(&str, &str); 7] = [
+        ("KUBECONFIG", "kubeconfig files, merged as kubectl merges them; --kubeconfig comes before it"),
+        ("HTTPS_PROXY, NO_PROXY", "the way to servers outside; kubeconfigs may name their own"),
+        ("NO_COLOR, CLICOLOR_FORCE", "colors never, or always; --color comes before them"),
+        ("COLUMNS", "the width of tables on a terminal"),
+        ("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN", "sign queries to Amazon Managed Prometheus"),
+        ("XDG_CONFIG_HOME, XDG_CACHE_HOME", "where gpuctl/config.yaml and its cache are"),
+        ("TZ", "the zone of times that are read and shown"),
+    ];
+    let own = KEYS.iter().flat_map(|key| key.variables.iter().map(move |name| ((*name).to_owned(), key.meaning)));
+    let all = own.chain(OTHERS.map(|(name, meaning)| (name.to_owned(), meaning)));
+    let lines: String = all.map(|(name, meaning)| format!("  {name}\n      {meaning}\n")).collect();
+    format!(
+        "Variables that gpuctl reads. A flag comes before a variable, a variable before the config file.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      refused before it is sent\n  gpuctl config view                            every setting with who gave its value\n"
+    )
+}
+
+fn exit_codes() -> String {
+    let codes = std::iter::once((0, "done")).chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
+    let lines: String = codes.map(|(code, sentence)| format!("  {code:>3}  {sentence}\n")).collect();
+    format!(
+        "{lines}\n`gpuctl fit` ends with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` with 1 when something differs;\n`gpuctl exec` and `create --follow` with the code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_topic_is_a_page_with_commands() {
+        for name in TOPICS {
+            let page = text(name).unwrap();
+            assert!(page.ends_with('\n') && page.contains("  gpuctl "), "{name}");
+            assert!(page.lines().all(|line| line.chars().count() <= 150), "{name}");
+        }
+        assert!(text("environment").unwrap().contains("GPUCTL_READ_ONLY") && text("nodes").is_none());
+        assert!(text("exit-codes").unwrap().contains("  6  the cluster or Prometheus cannot be reached"));
+    }
+}
