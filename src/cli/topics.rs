@@ -93,11 +93,12 @@ fn environment() -> String {
         ("XDG_CONFIG_HOME, XDG_CACHE_HOME", "where gpuctl/config.yaml and its cache are"),
         ("TZ", "the zone of times that are read and shown"),
     ];
-    let own = KEYS.iter().flat_map(|key| key.variables.iter().map(move |name| ((*name).to_owned(), key.meaning)));
-    let all = own.chain(OTHERS.map(|(name, meaning)| (name.to_owned(), meaning)));
+    let own = KEYS.iter().filter(|key| !key.variables.is_empty());
+    let own = own.map(|key| (key.variables.join(", "), format!("{}: {}", key.name, key.meaning)));
+    let all = own.chain(OTHERS.map(|(name, meaning)| (name.to_owned(), meaning.to_owned())));
     let lines: String = all.map(|(name, meaning)| format!("  {name}\n      {meaning}\n")).collect();
     format!(
-        "Variables that gpuctl reads. A flag comes before a variable, a variable before the config file.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      refused before it is sent\n  gpuctl config view                            every setting with who gave its value\n"
+        "Variables that gpuctl reads, with the setting of the config file that each stands for. A flag comes before a variable, a variable before the\nconfig file.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      refused before it is sent\n  gpuctl config view                            every setting with who gave its value\n"
     )
 }
 
