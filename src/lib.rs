@@ -52,7 +52,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::bundle::Bundle;
 use crate::cli::plugin::{self, CalledAs};
-use crate::cli::spoken::spelled_out;
+use crate::cli::spoken::{self, spelled_out};
 use crate::cli::{Cli, When, complete, help, misuse, topics};
 use crate::cluster::{Access, ReadOnly};
 use crate::config::Environment;
@@ -60,6 +60,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::terminal::{ColorChoice, Terminal, TerminalOptions, Verbosity};
 use crate::view::Format;
+use crate::view::text::as_plugin;
 
 /// Parses the command line, runs the verb, reports its failure.
 #[must_use]
@@ -72,10 +73,8 @@ pub fn run() -> ExitCode {
         let found = terminal.print(&plugin::candidates(complete::by_full_names(Cli::command()), words));
         return if found.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    if let [_, verb, topic] = words.as_slice()
-        && verb == "help"
-        && let Some(page) = topic.to_str().and_then(topics::text)
-    {
+    if let Some(page) = spoken::topic(&words).and_then(topics::text) {
+        let page = if called == CalledAs::Plugin { as_plugin(&page) } else { page };
         return match Terminal::new(Environment::read().wishes()).print(&page) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => refused(&error, &words),

@@ -133,6 +133,15 @@ pub(crate) fn around_the_verb(words: Vec<OsString>) -> Vec<OsString> {
     words.into_iter().enumerate().skip(1).filter(|(place, _)| Some(*place) != verb).map(|(_, word)| word).collect()
 }
 
+/// Returns the topic that `help` is asked about, where it is one word.
+#[must_use]
+pub(crate) fn topic(words: &[OsString]) -> Option<&str> {
+    match positionals(words).as_slice() {
+        [verb, topic] if words[*verb] == "help" => words[*topic].to_str(),
+        _ => None,
+    }
+}
+
 /// Returns the places of the words that are neither options nor values of options; nothing after `--`.
 fn positionals(words: &[OsString]) -> Vec<usize> {
     let mut found = Vec::new();

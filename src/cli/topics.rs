@@ -11,10 +11,11 @@ pub(crate) const TOPICS: [&str; 5] = ["environment", "output", "manifest", "metr
 const OUTPUT: &str = "\
 Answers go to stdout; warnings, errors and progress to stderr.
 
-  -o text            tables and descriptions for people; in a pipe without colors and without cut columns
+  -o table           lists for people, the default; in a pipe without colors and without cut columns
+  -o text            the same of a single thing
   -o wide            every column
   -o json, -o yaml   one document; warnings and errors on stderr are JSON, one object a line
-  -o csv             the table's columns, or every field; numbers without units, RFC 4180
+  -o csv             the table's columns, or every field; numbers without units; quoted as in RFC 4180
   -o name            one name a line
   -o custom-columns=TITLE:.field,...
 
@@ -25,7 +26,7 @@ workload commands (0 to 1). `-w` prints the list again when it changes: on a ter
 
 Examples:
   gpuctl get jobs -A -o json | jq -r '.items[] | select(.status == \"pending\") | .jobId'
-  gpuctl get nodes -o custom-columns=NODE:.name,FREE:.gpuFree
+  gpuctl get nodes -o custom-columns=NODE:.nodeName,FREE:.gpuFree
   gpuctl get jobs -o name | xargs -r gpuctl delete job
 
 `docs/scripts.md` has the rules that hold between versions.
@@ -98,7 +99,7 @@ fn environment() -> String {
     let all = own.chain(OTHERS.map(|(name, meaning)| (name.to_owned(), meaning.to_owned())));
     let lines: String = all.map(|(name, meaning)| format!("  {name}\n      {meaning}\n")).collect();
     format!(
-        "Variables that gpuctl reads, with the setting of the config file that each stands for. A flag comes before a variable, a variable before the\nconfig file.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      refused before it is sent\n  gpuctl config view                            every setting with who gave its value\n"
+        "Variables that gpuctl reads, with the setting of the config file that each stands for. A flag comes before a variable, a variable before the\nconfig file.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      refused before it is sent\n  gpuctl config view --show-origin              every setting with who gave its value\n"
     )
 }
 

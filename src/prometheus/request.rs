@@ -25,11 +25,14 @@ pub(crate) struct QueryRequest {
 /// Asks by a road of the caller's, such as the API server's proxy.
 pub(crate) type Ask<'a> = Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
+/// Bytes of one answer: more would fill the memory before they are read.
+const LARGEST: usize = 1 << 30;
+
 /// The content type of parameters in a body.
 pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Reads a response; one that leads to another host is an error.
-pub(super) async fn received(server: &str, response: Response) -> Result<HttpReply, QueryError> {
+pub(super) async fn received(server: &str, mut response: Response) -> Result<HttpReply, QueryError> {
     let code = response.status().as_u16();
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     if (300..400).contains(&code) {
@@ -37,8 +40,15 @@ pub(super) async fn received(server: &str, response: Response) -> Result<HttpRep
         return Err(QueryError::Redirected { server: server.to_owned(), to });
     }
     let media = header("content-type");
-    let body = response.bytes().await.map_err(|error| unreachable(server, &error))?;
-    Ok(HttpReply { code, media, body })
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| unreachable(server, &error))? {
+        if body.len() + piece.len() > LARGEST {
+            let cause = "its answer is larger than 1 GiB; ask for less time, or for one namespace".to_owned();
+            return Err(QueryError::Unreachable { server: server.to_owned(), cause });
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(HttpReply { code, media, body: body.into() })
 }
 
 /// The innermost cause tells what happened; the layers above quote the URL, which may hold a password.

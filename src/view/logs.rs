@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::model::State;
 
 use super::TextStyle;
-use super::text::{paint, state};
+use super::text::{is_unsafe, paint, state};
 
 /// A line with where it came from.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ pub(crate) fn visible(text: &str, colors: bool) -> String {
             },
             '\u{9b}' => result.push_str(&control_sequence(&mut chars, colors)),
             '\u{90}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {}
+            c if is_unsafe(c) => {}
             c => result.push(c),
         }
     }

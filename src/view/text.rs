@@ -53,7 +53,7 @@ pub(crate) fn harmless(output: &str, color: bool) -> Cow<'_, str> {
 /// Returns the length of the sequence that sets colors, where the text begins with one.
 fn of_color(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
-    let end = codes.find(|c: char| !(c.is_ascii_digit() || c == ';'))?;
+    let end = codes.find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))?;
     codes[end..].starts_with('m').then_some(end + 3)
 }
 
@@ -96,7 +96,9 @@ fn is_escaped(c: char) -> bool {
     is_unsafe(c) && c >= '\u{7f}'
 }
 
-fn is_unsafe(c: char) -> bool {
+/// Returns true for what a terminal may obey, and for what it hides.
+#[must_use]
+pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
         || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
@@ -244,10 +246,10 @@ mod tests {
 
     #[test]
     fn of_a_whole_output_lines_and_colors_stay() {
-        let output = "a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[1;32m \u{1b}[2J\u{1b}]0;x\u{7}\u{202e}\r模\u{1b}";
+        let output = "a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[38:5:1m \u{1b}[2J\u{1b}]0;x\u{7}\u{202e}\r模\u{1b}";
         let told = "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{202e}\\u{d}模\\u{1b}";
-        assert_eq!(harmless(output, true), format!("a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[1;32m {told}"));
-        assert_eq!(harmless(output, false), format!("a\tb\n\\u{{1b}}[31mred\\u{{1b}}[0m\\u{{1b}}[1;32m {told}"));
+        assert_eq!(harmless(output, true), format!("a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[38:5:1m {told}"));
+        assert_eq!(harmless(output, false), format!("a\tb\n\\u{{1b}}[31mred\\u{{1b}}[0m\\u{{1b}}[38:5:1m {told}"));
         assert!(matches!(harmless("a\n模型\t", false), Cow::Borrowed(_)));
     }
 

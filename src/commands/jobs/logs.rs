@@ -191,7 +191,12 @@ fn print(args: &Logs, lines: &[PodLogLine], several: bool, format: Format, conte
     }
     let prefix = Prefix { rank: several, timestamps: args.timestamps };
     let text: String = lines.iter().map(|line| logs::text(line, prefix, context.terminal.look(), args.raw)).collect();
-    context.terminal.print_raw(&text)
+    said(args, &text, context)
+}
+
+/// Prints lines: only those that are asked for as they are may steer a terminal.
+fn said(args: &Logs, text: &str, context: &Context) -> Result<(), Error> {
+    if args.raw { context.terminal.print_raw(text) } else { context.terminal.print(text) }
 }
 
 fn never_started(job: &Job) -> bool {
@@ -235,7 +240,7 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
             } else {
                 logs::text(&line, prefix, look, args.raw)
             };
-            failed = failed.take().or_else(|| context.terminal.print_raw(&text).err());
+            failed = failed.take().or_else(|| said(args, &text, context).err());
         }
         LogEvent::Note(text) => context.terminal.note(&logs::remark(&text)),
     });
