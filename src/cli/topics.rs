@@ -58,11 +58,11 @@ Which GPUs there are and who holds them comes from the Kubernetes API; how busy 
   2. else one that is found in the cluster, through the API server
   3. else the exporters' own pods, for lists of jobs, nodes and consumers
 
-`none` as the URL turns metrics off; `--require-metrics` makes it an error that there are none. A store of several clusters is narrowed to this one, or
-told so: --match cluster=prod.
+`none` as the URL turns metrics off; `--require-metrics` makes it an error that there are none. A store of several clusters is narrowed to this
+one, or told so: --match cluster=prod.
 
-Utilization is the mean over the GPUs that a pod holds and that were sampled; how many of how many stands beside it. Samples that no device can have are
-dropped and counted, and a value older than two scrapes says its age. What is not known is no number.
+Utilization is the mean over the GPUs that a pod holds and that were sampled; how many of how many stands beside it. Samples that no device can
+have are dropped and counted, and a value older than two scrapes says its age. What is not known is no number.
 
   gpuctl doctor                   whether the cluster, Prometheus and the exporters answer, and what is missing
   gpuctl get metrics job NAME     one job over time
