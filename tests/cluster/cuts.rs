@@ -382,8 +382,8 @@ fn a_thousand_creates_under_faults_make_one_object_each() {
     // Runs that did all at once, and how many requests and answers were lost.
     let (whole, lost) = (Mutex::new(BTreeSet::new()), Mutex::new((0, 0)));
     std::thread::scope(|scope| {
-        // Most of it is waiting for another try.
-        for _ in 0..12 {
+        // Few at a time, for other tests of this cluster run beside it.
+        for _ in 0..4 {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::SeqCst);
