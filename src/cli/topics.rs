@@ -91,7 +91,7 @@ fn environment() -> String {
         ("NO_COLOR, CLICOLOR_FORCE", "colors never, or always; --color comes before them"),
         ("COLUMNS", "the width of tables on a terminal"),
         ("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN", "sign queries to Amazon Managed Prometheus"),
-        ("XDG_CONFIG_HOME, XDG_CACHE_HOME", "where gpuctl/config.yaml and its cache are"),
+        ("XDG_CONFIG_HOME, XDG_CACHE_HOME", "where gpuctl/config.yaml and its cache are, on Linux"),
         ("TZ", "the zone of times that are read and shown"),
     ];
     let own = KEYS.iter().filter(|key| !key.variables.is_empty());
