@@ -1,10 +1,13 @@
-//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. It gives up after 300 ms and
-//! prints no errors, because a shell waits for it at every press of the tab key.
+//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. It ends after 300 ms with what
+//! has arrived, and prints no errors, because a shell waits for it at every press of the tab key. Names of the namespace
+//! at hand do not wait for those of a large cluster.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap_complete::engine::CompletionCandidate;
+use futures::future::join;
+use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::{Access, Connection, Wanted};
 use crate::config::Environment;
@@ -17,19 +20,22 @@ pub(crate) const WITHIN: Duration = Duration::from_millis(300);
 /// Names of jobs, for the shell. Any trouble gives no candidates and no message.
 #[must_use]
 pub(crate) fn job_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
-        let home = connection.namespace.clone();
-        let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
-        let name = |job: Job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) };
-        Some(jobs.into_iter().map(name).collect())
+    candidates_near(async |connection, namespace| {
+        let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
+        Some(jobs.into_iter().map(|job| spoken(&job, &connection.namespace)).collect())
     })
+}
+
+/// Returns how a job is named where `home` is the namespace at hand.
+fn spoken(job: &Job, home: &str) -> String {
+    if job.namespace == home { job.name.clone() } else { format!("{}/{}", job.namespace, job.name) }
 }
 
 /// Workloads by kind and name, for the shell.
 #[must_use]
 pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
-        let owners = connection.owners(None).await.ok()?;
+    candidates_near(async |connection, namespace| {
+        let owners = connection.owners(namespace.as_deref()).await.ok()?;
         let found = owners.forest.workloads(&Inventory::default());
         let name = |one: Workload| format!("{}/{}/{}", one.top.namespace, one.top.kind, one.top.name);
         Some(found.into_iter().map(name).collect())
@@ -70,8 +76,8 @@ pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
 /// Pods of jobs, for the shell.
 #[must_use]
 pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
-        let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
+    candidates_near(async |connection, namespace| {
+        let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
         Some(jobs.into_iter().flat_map(|job| job.pods).map(|pod| pod.name).collect())
     })
 }
@@ -98,11 +104,9 @@ pub(crate) fn field_names() -> Vec<CompletionCandidate> {
 /// Jobs as places to copy from and to, for the shell.
 #[must_use]
 pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
-        let home = connection.namespace.clone();
-        let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
-        let name = |job: Job| if job.namespace == home { job.name } else { format!("{}/{}", job.namespace, job.name) };
-        Some(jobs.into_iter().map(|job| format!("{}:/", name(job))).collect())
+    candidates_near(async |connection, namespace| {
+        let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
+        Some(jobs.into_iter().map(|job| format!("{}:/", spoken(&job, &connection.namespace))).collect())
     })
 }
 
@@ -116,7 +120,7 @@ pub(crate) fn node_names() -> Vec<CompletionCandidate> {
 #[must_use]
 pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     candidates(async |connection| {
-        let (nodes, defined) = futures::future::join(connection.nodes(), connection.pools()).await;
+        let (nodes, defined) = join(connection.nodes(), connection.pools()).await;
         let mut names: BTreeSet<String> = defined.unwrap_or_default().into_iter().map(|pool| pool.name).collect();
         names.extend(nodes.ok()?.all().iter().filter_map(|node| node.pool().map(ToOwned::to_owned)));
         Some(names.into_iter().collect())
@@ -176,6 +180,21 @@ fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
         joined.or_else(|| word.strip_prefix(short?).filter(|_| !word.starts_with("--"))).map(ToOwned::to_owned)
     };
     words.iter().enumerate().filter_map(value).next_back().filter(|value| !value.is_empty())
+}
+
+/// Returns what `ask` finds in the namespace that is typed. Where none is, it is asked for every namespace and for the one
+/// at hand, and the latter counts when the whole cluster takes too long.
+fn candidates_near(ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
+    let end = Instant::now() + WITHIN.mul_f64(0.95);
+    candidates(async |connection| {
+        let home = ask(&connection, Some(connection.namespace.clone()));
+        if access().namespace.is_some() {
+            return home.await;
+        }
+        let (home, all) = (timeout_at(end, home), timeout_at(end, ask(&connection, None)));
+        let (home, all) = join(home, all).await;
+        all.ok().flatten().or_else(|| home.ok().flatten())
+    })
 }
 
 /// Returns what `ask` finds in the cluster, in time for the next keystroke.

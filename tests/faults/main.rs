@@ -87,6 +87,35 @@ fn a_handshake_that_stalls_is_given_up() {
 }
 
 #[test]
+fn names_at_hand_do_not_wait_for_those_of_a_large_cluster() {
+    let job = |namespace: &str| {
+        let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/kind": "training"});
+        json!({"metadata": {}, "items": [{"metadata": {"name": format!("bert-{namespace}"), "namespace": namespace, "uid": namespace, "labels": labels}}]})
+    };
+    let server = Server::start("slow-cluster", move |asked, _| match asked {
+        asked if !asked.contains("/namespaces/") => Answer::Stall,
+        asked if asked.contains("/team-a/jobs") => Answer::Json(200, job("team-a")),
+        asked if asked.contains("/team-b/jobs") => Answer::Json(200, job("team-b")),
+        _ => empty_list(),
+    });
+    let complete = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        command.env("KUBECONFIG", server.folder.join("config")).env("COMPLETE", "bash");
+        command.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string()).env("_CLAP_COMPLETE_COMP_TYPE", "9");
+        run(command.arg("--").args(words))
+    };
+    // Pages of the whole cluster never come; a busy machine gets more than one press of the tab key.
+    let pressed = |line: &str, name: &str| (0..20).any(|_| complete(line).out.lines().any(|told| told.trim() == name));
+    assert!(pressed("gpuctl logs bert-", "bert-team-a"));
+    assert!(!server.seen().iter().any(|asked| asked.contains("team-b")));
+    let before = server.seen().len();
+    assert!(pressed("gpuctl logs -n team-b bert-", "bert-team-b"));
+    let asked = server.seen().split_off(before);
+    assert!(asked.iter().all(|asked| asked.contains("/namespaces/team-b/")), "only the namespace that is typed: {asked:?}");
+}
+
+#[test]
 fn what_heals_is_asked_again() {
     for (name, fault) in [("503", 503_u16), ("500", 500), ("reset", 0), ("half", 1), ("429", 429)] {
         let server = Server::start(&format!("heals{name}"), move |_, count| match (count, fault) {
