@@ -15,6 +15,7 @@ mod bundle;
 mod cache;
 mod cli;
 mod cluster;
+mod cockpit;
 mod commands;
 mod config;
 mod context;

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 30] = [
+const MAY_NAME: [(&str, &[&str]); 31] = [
+    ("cockpit", &["cockpit", "model", "view"]),
     ("mcp", &["bundle"]),
     ("model", &["model"]),
     ("spec", &["spec", "model"]),
@@ -81,6 +82,7 @@ const MAY_NAME: [(&str, &[&str]); 30] = [
             "cli",
             "commands",
             "bundle",
+            "cockpit",
             "context",
             "lookup",
             "mcp",
@@ -110,7 +112,8 @@ const MAY_NAME: [(&str, &[&str]); 30] = [
 ];
 
 /// Module → crates that it never names.
-const NEVER: [(&str, &[&str]); 13] = [
+const NEVER: [(&str, &[&str]); 14] = [
+    ("cockpit", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("model", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("spec", &["kube", "k8s_openapi", "tokio", "clap", "colored"]),
     ("render", &["kube", "tokio", "clap", "colored", "jiff"]),

@@ -182,16 +182,12 @@ fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
     words.iter().enumerate().filter_map(value).next_back().filter(|value| !value.is_empty())
 }
 
-/// Returns what `ask` finds in the namespace that is typed. Where none is, it is asked for every namespace and for the one
-/// at hand, and the latter counts when the whole cluster takes too long.
+/// Returns what `ask` finds in every namespace, or in the one at hand where the whole cluster takes too long.
 fn candidates_near(ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     let end = Instant::now() + WITHIN.mul_f64(0.95);
     candidates(async |connection| {
-        let home = ask(&connection, Some(connection.namespace.clone()));
-        if access().namespace.is_some() {
-            return home.await;
-        }
-        let (home, all) = (timeout_at(end, home), timeout_at(end, ask(&connection, None)));
+        let home = timeout_at(end, ask(&connection, Some(connection.namespace.clone())));
+        let all = timeout_at(end, ask(&connection, None));
         let (home, all) = join(home, all).await;
         all.ok().flatten().or_else(|| home.ok().flatten())
     })

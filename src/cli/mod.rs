@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod args;
 pub(crate) mod candidates;
+pub(crate) mod carried;
 pub(crate) mod claims;
 pub(crate) mod command;
 pub(crate) mod complete;

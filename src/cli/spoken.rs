@@ -126,13 +126,6 @@ pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Returns the words around the verb of a command line, without the program.
-#[must_use]
-pub(crate) fn around_the_verb(words: Vec<OsString>) -> Vec<OsString> {
-    let verb = positionals(&words).first().copied();
-    words.into_iter().enumerate().skip(1).filter(|(place, _)| Some(*place) != verb).map(|(_, word)| word).collect()
-}
-
 /// Returns the topic that `help` is asked about, where it is one word.
 #[must_use]
 pub(crate) fn topic(words: &[OsString]) -> Option<&str> {

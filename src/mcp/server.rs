@@ -33,17 +33,20 @@ Begin with `overview` or `why_all`; `why` tells causes with the command that hel
 struct Server {
     /// The options that the program itself was called with.
     own: Vec<OsString>,
+    /// Those of them that name a namespace; a call may have its own.
+    namespace: Vec<OsString>,
     writing: bool,
     /// Changes that were told beforehand, as names and arguments.
     tried: Mutex<BTreeSet<String>>,
 }
 
-/// Serves until the client closes stdin. `own` are options for every call.
+/// Serves until the client closes stdin. `own` are options for every call, `namespace` those for
+/// calls that name none.
 ///
 /// # Errors
 /// Says why no session came about.
-pub(crate) async fn serve(own: Vec<OsString>, writing: bool) -> Result<(), String> {
-    let server = Server { own, writing, tried: Mutex::default() };
+pub(crate) async fn serve(own: Vec<OsString>, namespace: Vec<OsString>, writing: bool) -> Result<(), String> {
+    let server = Server { own, namespace, writing, tried: Mutex::default() };
     let service = server.serve(stdio_pipes()).await.map_err(|error| error.to_string())?;
     service.waiting().await.map(drop).map_err(|error| error.to_string())
 }
@@ -121,10 +124,11 @@ impl Server {
     async fn run(&self, call: Call, writes: bool) -> Result<String, String> {
         let program = std::env::current_exe().map_err(|error| format!("cannot find the program itself: {error}"))?;
         let given = call.words.iter().any(|word| word.starts_with("--namespace="));
-        let own = if given { without_namespace(&self.own) } else { self.own.clone() };
+        let namespace = if given { &[][..] } else { &self.namespace };
         let mut command = Command::new(program);
         command
-            .args(own)
+            .args(&self.own)
+            .args(namespace)
             .args(&call.words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -156,40 +160,5 @@ impl Server {
             Some(code) => Err(format!("{out}{said}(exit code {code})")),
             None => Err(format!("{out}{said}(ended by a signal)")),
         }
-    }
-}
-
-/// Returns the options without a namespace, which a call has of its own.
-fn without_namespace(own: &[OsString]) -> Vec<OsString> {
-    let mut left = Vec::new();
-    let mut words = own.iter();
-    while let Some(word) = words.next() {
-        let text = word.to_string_lossy();
-        match text.as_ref() {
-            "-n" | "--namespace" => drop(words.next()),
-            "-A" | "--all-namespaces" => {}
-            text if text.starts_with("--namespace=") || text.starts_with("-n") => {}
-            _ => left.push(word.clone()),
-        }
-    }
-    left
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_namespace_of_a_call_takes_the_place_of_our_own() {
-        let of = |line: &str| {
-            let own: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let left = without_namespace(&own);
-            left.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(of("--context a -n b --prometheus c"), "--context a --prometheus c");
-        assert_eq!(
-            (of("-nb --context a"), of("--namespace=b -A --context a")),
-            ("--context a".to_owned(), "--context a".to_owned())
-        );
     }
 }

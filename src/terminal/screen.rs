@@ -1,45 +1,86 @@
-//! Uses the terminal's alternate screen for refreshed views, and restores the shell's lines at the end.
+//! The whole screen for a view that lives: taken, drawn without flicker, given to another program for a while, and left as it
+//! was found, also by a panic.
 
-use std::io::{self, Write};
+use std::io::{self, Stdout};
 
-use crate::platform::RawMode;
+use crossterm::cursor::{Hide, Show};
+use crossterm::event::{DisableMouseCapture, EnableMouseCapture, Event, EventStream};
+use crossterm::execute;
+use crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use futures::StreamExt;
+use ratatui::backend::CrosstermBackend;
+use ratatui::{Frame, Terminal};
+
+use crate::error::{Error, ErrorName};
 
 /// The screen while this value lives.
 pub(crate) struct Screen {
-    /// Keys come one by one, where stdin is a terminal.
-    raw: Option<RawMode>,
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+/// Keys, clicks and new sizes. While one is there, it alone reads the keyboard.
+pub(crate) struct Events(EventStream);
+
+impl Events {
+    /// Waits for the next one; `None` when there will be none.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        self.0.next().await?.ok()
+    }
 }
 
 impl Screen {
-    #[must_use]
-    pub(crate) fn enter() -> Self {
-        let screen = Self { raw: RawMode::enter().ok() };
-        write("\u{1b}[?1049h\u{1b}[?25l");
-        screen
+    /// Takes the screen.
+    pub(crate) fn enter() -> Result<Self, Error> {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            usual(panic);
+        }));
+        take().map(|terminal| Self { terminal }).map_err(|error| failed(&error))
     }
 
-    /// Returns true when keys can be waited for.
     #[must_use]
-    pub(crate) fn has_keys(&self) -> bool {
-        self.raw.is_some()
+    pub(crate) fn events(&self) -> Events {
+        Events(EventStream::new())
     }
 
-    /// Replaces what is shown. What does not fit below is left out.
-    pub(crate) fn draw(&self, text: &str) {
-        let rows = super::raw::window().map_or(24, |(_, rows)| usize::from(rows));
-        let lines: Vec<&str> = text.lines().take(rows.saturating_sub(1).max(1)).collect();
-        write(&format!("\u{1b}[H{}\u{1b}[J", lines.iter().map(|line| format!("{line}\u{1b}[K\r\n")).collect::<String>()));
+    /// Draws what has changed.
+    pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> Result<(), Error> {
+        self.terminal.draw(render).map(|_| ()).map_err(|error| failed(&error))
+    }
+
+    /// Gives the screen to somebody else.
+    pub(crate) fn leave(&self) {
+        give_back();
+    }
+
+    /// Takes it again, and draws everything anew.
+    pub(crate) fn return_to(&mut self) -> Result<(), Error> {
+        self.terminal = take().map_err(|error| failed(&error))?;
+        Ok(())
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        write("\u{1b}[?25h\u{1b}[?1049l");
+        give_back();
     }
 }
 
-fn write(text: &str) {
-    let mut out = io::stdout().lock();
-    // A terminal that went away shows nothing any more.
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+/// A new value draws all of an empty screen. (The library's own way to clear one asks where the cursor is, which not every terminal
+/// answers.)
+fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide, Clear(ClearType::All))?;
+    Terminal::new(CrosstermBackend::new(io::stdout()))
+}
+
+/// A terminal that went away is not left any more.
+fn give_back() {
+    let _ = execute!(io::stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+fn failed(error: &io::Error) -> Error {
+    Error::new(ErrorName::OutputFailed, format!("cannot use the screen: {error}")).hint("`gpuctl top --once` prints a table")
 }

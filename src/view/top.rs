@@ -1,11 +1,8 @@
-//! Renders `top`: what is busy now, the busiest first, with a bar and the last minutes of each.
-
-use std::collections::BTreeMap;
+//! Renders the table of `top`: what is busy now, the busiest first, with a bar of each.
 
 use crate::model::units::UnitValue;
-use crate::model::{Figures, NodeUsage, Point, Reading, Watts};
+use crate::model::{Figures, NodeUsage, Reading, Watts};
 
-use super::chart::{ChartFrame, spark};
 use super::coverage::{memory_of, percent};
 use super::table::{Cell, Table, left, percentages, right};
 use super::text::{bar, joined};
@@ -33,9 +30,6 @@ pub(crate) enum TopOrder {
     Gpus,
     Name,
 }
-
-/// Utilizations by line, oldest first, with their times in Unix milliseconds.
-pub(crate) type TopHistory = BTreeMap<String, Vec<Point>>;
 
 #[must_use]
 pub(crate) fn of_node(host: &NodeUsage) -> TopLine {
@@ -75,17 +69,11 @@ pub(crate) fn sort(lines: &mut [TopLine], key: TopOrder) {
     });
 }
 
-/// Returns the lines as a table. `past` adds a curve of the last minutes.
+/// Returns the lines as a table.
 #[must_use]
-pub(crate) fn table(
-    lines: &[TopLine],
-    titles: (&'static str, &'static str),
-    past: Option<(&TopHistory, i64, i64)>,
-    look: TextStyle,
-) -> String {
+pub(crate) fn table(lines: &[TopLine], titles: (&'static str, &'static str), look: TextStyle) -> String {
     let mut columns = vec![left(titles.0), left(titles.1).yielding(), right("GPUS")];
     columns.push(if look.width.is_some() { left("UTIL") } else { percentages("UTIL") });
-    columns.extend(past.is_some().then_some(left("LAST MINUTES")));
     columns.extend([right("MEMORY/GPU").yielding(), right("WATTS").yielding()]);
     let mut table = Table::new(columns);
     for line in lines {
@@ -95,10 +83,6 @@ pub(crate) fn table(
             (value, _) => percent(value),
         };
         let mut cells: Vec<Cell> = vec![line.name.clone().into(), line.about.clone().into(), gpus.into(), utilization.into()];
-        if let Some((past, from, to)) = past {
-            let points = past.get(&line.name).map_or(&[][..], Vec::as_slice);
-            cells.push(spark(points, ChartFrame { from, to, top: 100.0, height: 2, width: 12 }, look).into());
-        }
         let watts = line.figures.power_in_all.map_or_else(|| "-".to_owned(), |Watts(watts)| format!("{watts:.0}"));
         cells.extend([memory_of(&line.figures).unwrap_or_default().into(), watts.into()]);
         table.row(cells);

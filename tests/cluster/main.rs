@@ -5,6 +5,7 @@
 mod applying;
 mod auth;
 mod claims;
+mod cockpit;
 mod copy;
 mod create;
 mod cuts;

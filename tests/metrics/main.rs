@@ -6,6 +6,7 @@ mod blame;
 mod bundle;
 mod changed_devices;
 mod clusters;
+mod cockpit;
 mod custom_owners;
 mod deleted;
 mod devices;

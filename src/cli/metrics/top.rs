@@ -7,32 +7,32 @@ use clap::{Args, ValueEnum};
 use crate::cli::args::value::duration;
 use crate::view::top::TopOrder;
 
-/// Watch the utilization of nodes, jobs or GPUs
+/// Watch jobs, nodes, GPUs and queues, and step into them
 ///
-/// Redraws until `q` or Ctrl-C on a terminal; prints once in a pipe. Jobs are all workloads that hold GPUs.
+/// A cockpit on a terminal: lists that live, a heat map, filters, `why`, logs and a shell of what is selected; `?` shows
+/// the keys. In a pipe, and with --once or --plain, a table. Jobs are all workloads that hold GPUs or wait for them.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top
   gpuctl top gpus --sort-by power
   gpuctl top jobs -n team-a | head")]
 pub(crate) struct Top {
-    /// What to show
-    #[arg(value_enum, default_value_t, value_name = "WHAT")]
-    pub what: TopView,
-    /// Sort by this key, the highest first
+    /// What to show first: jobs in the cockpit, nodes in the table
+    #[arg(value_enum, value_name = "WHAT")]
+    pub what: Option<TopView>,
+    /// Sort the table by this key, the highest first
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]
     pub sort_by: TopSortKey,
     /// Refresh interval of metrics; changes of nodes and pods are shown when they happen
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub interval: Duration,
-    /// Print once, even on a terminal
+    /// Print the table once, also on a terminal
     #[arg(long)]
     pub once: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TopView {
-    #[default]
     #[value(alias = "node")]
     Nodes,
     #[value(alias = "job")]

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::cli::carried::CarriedOptions;
 use crate::cli::program::mcp::{Mcp, Skill};
-use crate::cli::spoken::around_the_verb;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::mcp::{SKILL, serve};
@@ -15,8 +15,8 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     if context.terminal.in_is_terminal() {
         context.terminal.note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
     }
-    let own = around_the_verb(std::env::args_os().collect()).into_iter().filter(|word| word != "--allow-writes").collect();
-    serve(own, args.allow_writes).await.map_err(|cause| {
+    let CarriedOptions { cluster, namespace } = CarriedOptions::of(std::env::args_os().collect());
+    serve(cluster, namespace, args.allow_writes).await.map_err(|cause| {
         let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause);
         error.hint("an agent starts this command and speaks first; `gpuctl mcp --help` shows how it is told of it")
     })?;

@@ -21,6 +21,7 @@ mod persona;
 mod process;
 pub mod real_node;
 mod stores;
+mod tty;
 mod volcano;
 pub mod webhook;
 
@@ -29,3 +30,4 @@ pub use kubectl::Kubectl;
 pub use logs::PodLog;
 pub use persona::Persona;
 pub use real_node::{Hardware, RealNode};
+pub use tty::Tty;

@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use gpuctl_sandbox::binaries::{Binaries, Extras, cache_folder};
 use gpuctl_sandbox::exporter::Exporter;
-use gpuctl_sandbox::{Cluster, Hardware, Options, Persona, load, nodes, real_node};
+use gpuctl_sandbox::{Cluster, Hardware, Options, Persona, Tty, load, nodes, real_node};
 
-const USAGE: &str = "usage: cargo sandbox [up] [--real-node] | down | status
+const USAGE: &str = "usage: cargo sandbox [up] [--real-node] | down | status | picture LINE [KEYS …]
   up           build what is missing, start the cluster, show gpuctl on it (the default)
   --real-node  with a real node beside the simulated ones: real containers; Linux, root and a C compiler
   down         end the cluster
   status       say what runs
+  picture      run a line of the shell in a terminal of 110 × 28, press the keys, some seconds apart, and print the screen as SVG
 GPUCTL_SANDBOX_RUNNING names another folder for the cluster's files, so that several can run at once";
 
 fn main() -> ExitCode {
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         ["--real-node"] | ["up", "--real-node"] => up(true),
         ["down"] => down(),
         ["status"] => status(),
+        ["picture", line, keys @ ..] => picture(line, keys),
         ["keep", folder] => keep(Path::new(folder), false),
         ["keep", folder, "--real-node"] => keep(Path::new(folder), true),
         _ => {
@@ -44,6 +46,19 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints what a program shows in a terminal.
+fn picture(line: &str, keys: &[&str]) -> Result<()> {
+    let kubeconfig = folder()?.join("admin.kubeconfig").display().to_string();
+    let mut tty = Tty::start(line, (110, 28), &[("KUBECONFIG", &kubeconfig)]);
+    for keys in keys {
+        thread::sleep(Duration::from_secs(6));
+        tty.press(keys);
+    }
+    thread::sleep(Duration::from_secs(6));
+    print!("{}", tty.picture());
+    Ok(())
 }
 
 fn folder() -> Result<PathBuf> {

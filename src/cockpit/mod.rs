@@ -1,0 +1,228 @@
+//! What `gpuctl top` shows on a terminal, and what keys do to it: lists of jobs, nodes, GPUs and queues, steps from one into
+//! the other, and answers of other commands beside them. Snapshots and keys go in, screens and wishes come out; it knows no
+//! cluster, no stream and no clock.
+
+mod columns;
+mod draw;
+mod heat;
+mod keys;
+mod pane;
+mod rows;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+pub(crate) use draw::draw;
+pub(crate) use pane::Pane;
+pub(crate) use rows::Tab;
+use snapshot::JobLine;
+pub(crate) use snapshot::{Curves, Snapshot, gpu_name};
+
+use crate::view::TextStyle;
+use rows::{Order, Place, Row, Scope};
+
+/// What somebody wants that the screen cannot do itself. Words are those of gpuctl's own command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Quit,
+    /// Show in the pane what this command answers.
+    Show(Vec<String>),
+    /// End the command that the pane shows.
+    Stop,
+    /// Give the terminal to this command until it ends.
+    Hand(Vec<String>),
+}
+
+/// Where somebody came from.
+#[derive(Clone, Debug)]
+struct Step {
+    tab: Tab,
+    scope: Option<Scope>,
+    filter: String,
+}
+
+/// The cockpit.
+pub(crate) struct Cockpit {
+    /// Name of the context or of the server.
+    title: String,
+    look: TextStyle,
+    /// True when nothing may be changed: `exec` is not offered.
+    is_read_only: bool,
+    pub snapshot: Snapshot,
+    pub curves: Curves,
+    /// Why the snapshot is not of now.
+    pub trouble: Option<String>,
+    pub pane: Option<Pane>,
+    tab: Tab,
+    scope: Option<Scope>,
+    back: Vec<Step>,
+    /// Key of the selected row of each list.
+    selected: BTreeMap<Tab, String>,
+    order: Order,
+    filter: String,
+    /// True while the filter is typed.
+    is_typing: bool,
+    is_helping: bool,
+    /// Said in the last line until the next key.
+    remark: Option<String>,
+    /// Rows of the list that are in sight: the first, and how many; what the mouse points at.
+    sight: (usize, usize),
+    /// Row of the screen where the list begins.
+    list_row: u16,
+    /// Columns of the screen.
+    width: usize,
+}
+
+impl Cockpit {
+    #[must_use]
+    pub(crate) fn new(title: String, look: TextStyle, tab: Tab, is_read_only: bool, snapshot: Snapshot) -> Self {
+        let mut curves = Curves::default();
+        snapshot.note(&mut curves);
+        Self {
+            title,
+            look,
+            is_read_only,
+            snapshot,
+            curves,
+            trouble: None,
+            pane: None,
+            tab,
+            scope: None,
+            back: Vec::new(),
+            selected: BTreeMap::new(),
+            order: Order::default(),
+            filter: String::new(),
+            is_typing: false,
+            is_helping: false,
+            remark: None,
+            sight: (0, 0),
+            list_row: 0,
+            width: look.width.unwrap_or(80),
+        }
+    }
+
+    /// Shows another moment.
+    pub(crate) fn update(&mut self, snapshot: Snapshot) {
+        snapshot.note(&mut self.curves);
+        self.snapshot = snapshot;
+        self.trouble = None;
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        rows::rows(self.tab, &self.snapshot, &self.curves, self.scope.as_ref(), &self.filter, self.order, self.look)
+    }
+
+    /// Returns the place of the selected row. A row that is gone gives way to the first.
+    fn place(&self, rows: &[Row]) -> usize {
+        let key = self.selected.get(&self.tab);
+        key.and_then(|key| rows.iter().position(|row| row.key == *key)).unwrap_or(0)
+    }
+
+    fn select(&mut self, place: usize, rows: &[Row]) {
+        if let Some(row) = rows.get(place.min(rows.len().saturating_sub(1))) {
+            self.selected.insert(self.tab, row.key.clone());
+        }
+    }
+
+    fn move_by(&mut self, by: isize) {
+        let rows = self.rows();
+        let place = self.place(&rows).saturating_add_signed(by);
+        self.select(place, &rows);
+    }
+
+    fn show(&mut self, tab: Tab) {
+        (self.tab, self.scope) = (tab, None);
+        self.back.clear();
+        self.filter.clear();
+    }
+
+    /// Steps into something; `back` leads out again.
+    fn step(&mut self, tab: Tab, scope: Scope) {
+        self.back.push(Step { tab: self.tab, scope: self.scope.take(), filter: std::mem::take(&mut self.filter) });
+        (self.tab, self.scope) = (tab, Some(scope));
+    }
+
+    /// Goes back where somebody came from; false when this is the beginning.
+    fn step_back(&mut self) -> bool {
+        let Some(step) = self.back.pop() else { return false };
+        (self.tab, self.scope, self.filter) = (step.tab, step.scope, step.filter);
+        true
+    }
+
+    /// Opens what the selected row stands for: a type's nodes, a node's GPUs, a GPU's job, a job's logs.
+    fn enter(&mut self) -> Option<Wish> {
+        let rows = self.rows();
+        let place = rows.get(self.place(&rows))?.place.clone();
+        match place {
+            Place::GpuType(kind) => self.step(Tab::Nodes, Scope::GpuType(kind)),
+            Place::Node(name) => self.step(Tab::Gpus, Scope::Node(name)),
+            Place::Queue { namespace: Some(namespace), .. } => self.step(Tab::Jobs, Scope::Namespace(namespace)),
+            Place::Queue { namespace: None, name } => return self.answer(&["describe", "queue", &name], false),
+            Place::Gpu { holder, .. } => {
+                let job = holder.and_then(|(namespace, pod)| self.snapshot.job_of(&namespace, &pod).map(JobLine::full_name));
+                match job {
+                    Some(job) => self.step(Tab::Jobs, Scope::Job(job)),
+                    None => self.remark = Some("nobody that may be seen holds this GPU".to_owned()),
+                }
+            }
+            Place::Job { .. } => return self.of_job("logs"),
+        }
+        None
+    }
+
+    /// Asks a verb about the selected row.
+    fn describe(&mut self) -> Option<Wish> {
+        let rows = self.rows();
+        let place = rows.get(self.place(&rows))?.place.clone();
+        match place {
+            Place::Job { namespace, kind, name } => {
+                self.answer(&["describe", "workload", &format!("{namespace}/{kind}/{name}")], false)
+            }
+            Place::Node(name) | Place::Gpu { node: name, .. } => self.answer(&["describe", "node", &name], false),
+            Place::Queue { namespace, name } => {
+                let name = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
+                self.answer(&["describe", "queue", &name], false)
+            }
+            Place::GpuType(kind) => self.answer(&["get", "nodes", "--gpu-type", &kind], false),
+        }
+    }
+
+    /// Returns the job of the selected row: itself, or the one that holds the GPU.
+    fn job(&self) -> Option<(String, String, String)> {
+        let rows = self.rows();
+        match rows.get(self.place(&rows))?.place.clone() {
+            Place::Job { namespace, kind, name } => Some((namespace, kind, name)),
+            Place::Gpu { holder: Some((namespace, pod)), .. } => {
+                let job = self.snapshot.job_of(&namespace, &pod)?;
+                Some((namespace, job.kind.clone(), job.name.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Runs a verb that takes a job.
+    fn of_job(&mut self, verb: &str) -> Option<Wish> {
+        let Some((namespace, kind, name)) = self.job() else {
+            self.remark = Some(format!("`{verb}` is for a job; Enter leads from a node to its GPUs and from a GPU to its job"));
+            return None;
+        };
+        match verb {
+            "why" => self.answer(&["why", &format!("{namespace}/{kind}/{name}")], false),
+            "logs" => self.answer(&["logs", "-n", &namespace, &name, "-f", "--tail", "500"], true),
+            "exec" if self.is_read_only => {
+                self.remark = Some("read-only mode: `exec` is refused".to_owned());
+                None
+            }
+            "exec" => Some(Wish::Hand(["exec", "-n", &namespace, &name, "-it"].map(ToOwned::to_owned).to_vec())),
+            _ => Some(Wish::Hand([verb, "-n", &namespace, &name].map(ToOwned::to_owned).to_vec())),
+        }
+    }
+
+    /// Asks gpuctl itself. `follows` stays at the end of what comes.
+    fn answer(&mut self, words: &[&str], follows: bool) -> Option<Wish> {
+        self.pane = Some(Pane::new(format!("gpuctl {}", words.join(" ")), self.width, follows));
+        Some(Wish::Show(words.iter().map(ToString::to_string).collect()))
+    }
+}

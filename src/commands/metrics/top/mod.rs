@@ -1,0 +1,79 @@
+//! `gpuctl top`: a cockpit on a terminal (`live.rs`), a table of nodes, jobs or GPUs by utilization in a pipe.
+
+mod live;
+mod own_program;
+mod read;
+
+use std::process::ExitCode;
+
+use futures::future::join3;
+
+use crate::cli::metrics::top::{Top, TopView};
+use crate::cluster::Connection;
+use crate::context::Context;
+use crate::error::Error;
+use crate::model::GpuCount;
+use crate::observe::metrics::{self, OF_DEVICES, StoreUse};
+use crate::prometheus::Prometheus;
+use crate::stats::devices;
+use crate::stats::identity::ApiFacts;
+use crate::view::top::{self as view, TopLine};
+
+pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
+    let connection = context.connect().await?;
+    let look = context.terminal.look();
+    // A screen that changes is no use to a screen reader.
+    let lives = look.width.is_some() && context.terminal.in_is_terminal() && !look.plain && context.access.bundle.is_none();
+    if lives && !args.once {
+        return live::live(args, context, &connection).await;
+    }
+    let prometheus = metrics::find(context, &connection, context.access.request_timeout, StoreUse::Devices).await?;
+    let lines = lines(args, &connection, &prometheus).await?;
+    metrics::tell_warnings(context, &prometheus);
+    let titles = match args.what.unwrap_or(TopView::Nodes) {
+        TopView::Nodes => ("NODE", "TYPE"),
+        TopView::Jobs => ("JOB", "KIND"),
+        TopView::Gpus => ("GPU", "HOLDER"),
+    };
+    context.terminal.print(&view::table(&lines, titles, look))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the lines of the table.
+async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>) -> Result<Vec<TopLine>, Error> {
+    let what = args.what.unwrap_or(TopView::Nodes);
+    let moment = metrics::moment(prometheus, &OF_DEVICES, None);
+    let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
+    let owners = async {
+        match what {
+            TopView::Jobs => connection.owners(namespace).await.map(Some),
+            TopView::Nodes | TopView::Gpus => Ok(None),
+        }
+    };
+    let (moment, stock, owners) = join3(moment, connection.stock(), owners).await;
+    let (moment, mut stock, owners) = (moment?, stock?, owners?);
+    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
+    let readings = devices::read(&moment, &stock.inventory, &facts);
+    stock.inventory.measure(&readings);
+    let mut lines: Vec<TopLine> = match (what, owners) {
+        (TopView::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
+        (TopView::Jobs, Some(owners)) => {
+            let found = owners.forest.workloads(&stock.inventory);
+            let holding = found.iter().filter(|one| one.gpus_held() > GpuCount::ZERO || !one.slices.is_empty());
+            let line = |one: &crate::model::Workload| {
+                let pods: Vec<&str> = one.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
+                TopLine {
+                    name: format!("{}/{}", one.top.namespace, one.top.name),
+                    about: one.top.kind.clone(),
+                    held: Some(one.gpus_held().0),
+                    total: one.requested.0,
+                    figures: readings.figures_of(&one.top.namespace, &pods),
+                }
+            };
+            holding.map(line).collect()
+        }
+        _ => stock.inventory.hosts.iter().filter(|host| host.has_gpus()).map(view::of_node).collect(),
+    };
+    view::sort(&mut lines, args.sort_by.into());
+    Ok(lines)
+}

@@ -1,0 +1,85 @@
+//! The cockpit of `gpuctl top` in a pseudo-terminal: another command's answer in it, a shell from it, and the terminal afterwards.
+
+use gpuctl_sandbox::{Persona, Tty};
+
+use crate::support::{Scene, cluster};
+
+/// Starts the cockpit for a scene, and says afterwards whether the terminal is as before.
+fn start(scene: &Scene, options: &str) -> Tty {
+    let kubeconfig = cluster().kubeconfig(Persona::Admin).display().to_string();
+    let line = format!(
+        "before=$(stty -g); \"$GPUCTL\" -n {} {options} top; echo exit code $?; [ \"$before\" = \"$(stty -g)\" ] && echo as before; sleep 60",
+        scene.name
+    );
+    let environment =
+        [("KUBECONFIG", kubeconfig.as_str()), ("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")), ("GPUCTL_PROMETHEUS", "none")];
+    Tty::start(&line, (100, 24), &environment)
+}
+
+#[test]
+fn logs_and_a_shell_are_a_key_away() {
+    let scene = Scene::with_nodes("piloted", 1);
+    cluster().allow_exec("piloted", cluster().folder());
+    scene.create("a", "");
+    scene.until("a", "running", None);
+    scene.create("waits", "resources: {pool: POOL, gpu: 9}");
+    scene.until("waits", "pending", Some("Unschedulable"));
+    let pod = scene.pods("a").remove(0)["metadata"]["name"].as_str().unwrap().to_owned();
+    let mut log = cluster().pod_log("piloted", &pod, "main");
+    log.say("step 1 loss 2.5");
+
+    let mut tty = start(&scene, "");
+    let first = tty.sees("piloted/waits");
+    assert!(first.contains("piloted/a") && first.contains("no metrics") && first.contains("1 job waits for 9"), "{first}");
+    assert!(tty.is_taken());
+    // Both without a utilization, so by name: `a` is selected.
+    tty.press("l");
+    tty.sees("step 1 loss 2.5");
+    log.say("step 2 loss 2.4");
+    let followed = tty.sees("step 2 loss 2.4");
+    assert!(followed.contains("$ gpuctl logs -n piloted a -f"), "{followed}");
+    tty.press("q");
+    tty.until("the list", |text| text.contains(">piloted/a"));
+    tty.press("5\rq");
+    tty.until("the job that waits", |text| text.contains(">piloted/waits") && text.contains("WANTS"));
+    tty.press("w");
+    let why = tty.sees("done");
+    assert!(why.contains("$ gpuctl why piloted/Job/waits") && why.contains("the largest node that qualifies has 8"), "{why}");
+    tty.press("q1");
+    tty.until("the list", |text| text.contains(">piloted/a"));
+    // A shell has the whole terminal, and the cockpit comes back when it ends.
+    tty.press("e");
+    tty.until("the shell", |text| !text.contains("piloted/waits"));
+    assert!(!tty.is_taken());
+    tty.press("echo from a $((40 + 2)) shell\r");
+    tty.sees("from a 42 shell");
+    tty.press("exit\r");
+    tty.until("the list", |text| text.contains(">piloted/a") && text.contains("piloted/waits"));
+    // What fails is read before the cockpit takes the screen again.
+    tty.press("5e");
+    tty.sees("exit code 1; Enter goes back");
+    tty.press("\r");
+    tty.sees("WANTS");
+    // What changes in the cluster changes on the screen.
+    scene.gpuctl(&["delete", "job", "waits"]).ok();
+    tty.sees("no job waits");
+    tty.press("q");
+    let after = tty.sees("as before");
+    assert!(after.contains("exit code 0") && !tty.is_taken(), "{after}");
+}
+
+#[test]
+fn what_is_not_there_is_told_and_nothing_may_be_changed() {
+    let scene = Scene::new("unpiloted");
+    let mut tty = start(&scene, "--read-only");
+    tty.sees("no workload holds GPUs or waits for them");
+    tty.press("3");
+    tty.sees("no metrics of GPUs");
+    tty.press("4");
+    tty.sees("no queueing system that may be seen");
+    tty.press("?");
+    tty.sees("type → nodes → GPUs → job → logs");
+    tty.press("x\u{3}");
+    let after = tty.sees("as before");
+    assert!(after.contains("exit code 0"), "{after}");
+}
