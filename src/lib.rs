@@ -54,14 +54,14 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::bundle::Bundle;
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::spoken::{self, spelled_out};
-use crate::cli::{Cli, When, complete, help, misuse, topics};
+use crate::cli::{Cli, When, complete, help, misuse, search, topics};
 use crate::cluster::{Access, ReadOnly};
 use crate::config::Environment;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::terminal::{ColorChoice, Terminal, TerminalOptions, Verbosity};
 use crate::view::Format;
-use crate::view::text::as_plugin;
+use crate::view::text::{as_plugin, clean};
 
 /// Parses the command line, runs the verb, reports its failure.
 #[must_use]
@@ -74,7 +74,8 @@ pub fn run() -> ExitCode {
         let found = terminal.print(&plugin::candidates(complete::by_full_names(Cli::command()), words));
         return if found.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    if let Some(page) = spoken::topic(&words).and_then(topics::text) {
+    let page = |word: &str| topics::text(word).or_else(|| search::found(&Cli::command(), &clean(word)));
+    if let Some(page) = spoken::topic(&words).and_then(page) {
         let page = if called == CalledAs::Plugin { as_plugin(&page) } else { page };
         return match Terminal::new(Environment::read().wishes()).print(&page) {
             Ok(()) => ExitCode::SUCCESS,

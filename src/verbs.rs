@@ -51,7 +51,7 @@ macro_rules! verbs {
                 Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, EXPLAIN]);
                 Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
                 Top(metrics::top::Top) => metrics::top::run, ("top" [OWNERS, METRICS]);
-                Score(score::ScoreArgs) => score::run, ("score" [HOLDERS, ROAD]);
+                Score(score::ScoreArgs) => score::run, ("score" [SCORED, ROAD]);
                 #[command(subcommand)]
                 Stats(history::stats::StatsCommand) => history::stats::run, ("stats" [ROAD]);
                 Eff(history::eff::Eff) => history::eff::run, ("eff" [ROAD]);

@@ -21,6 +21,7 @@ const FIRST_STEPS: &str = "First steps:
   gpuctl delete NAME             free its GPUs";
 
 const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl options` lists the options of every command.
+`gpuctl help WORD` finds commands (words of other tools and Chinese ones too: 排队, 日志, squeue).
 `gpuctl help TOPIC` says more: environment, output, manifest, metrics, exit-codes.";
 
 /// Returns the command line as it shows its help.

@@ -22,6 +22,7 @@ pub(crate) mod program;
 pub(crate) mod queues;
 pub(crate) mod quotas;
 pub(crate) mod score;
+pub(crate) mod search;
 pub(crate) mod spoken;
 pub(crate) mod topics;
 pub(crate) mod workloads;

@@ -112,22 +112,31 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Changes of the seeds that each reader gets: `GPUCTL_FUZZ_RUNS`, else those of the short run.
+fn runs() -> u32 {
+    std::env::var("GPUCTL_FUZZ_RUNS").map_or(1500, |runs| runs.parse().expect("GPUCTL_FUZZ_RUNS is a number"))
+}
+
 #[test]
 fn no_bytes_break_what_reads_them() {
-    for (name, target) in TARGETS {
+    let runs = runs();
+    let try_all = |name: &str, target: Target| {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "{name}");
         seeds.iter().for_each(|seed| target(seed));
         target(b"");
         // The same in every run: a fuzzer is who looks for new ones.
-        let config = Config { cases: 1500, failure_persistence: None, ..Config::default() };
+        let config = Config { cases: runs, failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
         let found = runner.run(&changed(seeds), |bytes| {
             target(&bytes);
             Ok(())
         });
         found.unwrap_or_else(|error| panic!("{name}: {error}"));
-    }
+    };
+    std::thread::scope(|scope| {
+        TARGETS.iter().for_each(|(name, target)| drop(scope.spawn(move || try_all(name, *target))));
+    });
 }
 
 /// Writes the seeds where a fuzzer begins: `GPUCTL_FUZZ_SEEDS=FOLDER`.

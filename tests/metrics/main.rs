@@ -9,6 +9,7 @@ mod clusters;
 mod cockpit;
 mod custom_owners;
 mod deleted;
+mod deployed;
 mod devices;
 mod dialects;
 mod exporter_pods;

@@ -159,6 +159,14 @@ pub(crate) const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
+/// Who holds which GPU, and since when.
+pub(crate) const SCORED: &[Rule] = &[
+    rule(Cluster, "", "nodes", LIST),
+    rule(Cluster, "", "pods", LIST).or("scores of pods in other namespaces"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+];
+
 /// Finding Prometheus and asking it through the API server.
 pub(crate) const METRICS: &[Rule] = &[
     rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),

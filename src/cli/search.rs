@@ -1,0 +1,100 @@
+//! `gpuctl help WORD` for a word that is neither a command nor a topic: commands whose help has it, and commands that words of
+//! other tools and Chinese words mean.
+
+use clap::Command;
+
+/// Words, and the commands that whoever types them looks for. A test holds the commands against clap.
+const TERMS: [(&[&str], &[&str]); 26] = [
+    (&["排队", "等待", "pending", "stuck", "queued"], &["why", "fit", "get queues"]),
+    (&["失败", "崩溃", "报错", "crash", "oom"], &["why", "logs", "describe job"]),
+    (&["卡住", "挂起", "hang", "nccl"], &["why", "logs"]),
+    (&["提交", "sbatch", "qsub"], &["create", "run", "apply"]),
+    (&["任务", "作业", "squeue", "qstat"], &["get jobs", "describe job"]),
+    (&["训练"], &["init", "create", "get jobs"]),
+    (&["推理", "服务", "serving"], &["init", "create", "scale", "open"]),
+    (&["日志"], &["logs", "events"]),
+    (&["节点", "sinfo"], &["get nodes", "describe node"]),
+    (&["资源池", "池", "partition"], &["get pools", "describe pool"]),
+    (&["队列"], &["get queues", "describe queue"]),
+    (&["配额", "quota"], &["get quotas", "describe quota"]),
+    (&["空闲", "剩余", "available"], &["free", "get nodes"]),
+    (&["利用率", "使用率", "nvidia-smi", "utilization"], &["top", "score", "eff", "get nodes"]),
+    (&["监控", "实时", "面板", "dashboard", "k9s"], &["top"]),
+    (&["热力图"], &["get heatmap", "top"]),
+    (&["浪费", "闲置", "waste"], &["score", "report", "eff"]),
+    (&["报表", "账单", "成本", "费用", "计费", "sacct", "billing"], &["report", "stats"]),
+    (&["占用", "谁", "holder"], &["who gpu", "get consumers", "get workloads"]),
+    (&["进入", "容器", "ssh", "shell"], &["exec", "attach"]),
+    (&["拷贝", "复制", "scp"], &["cp"]),
+    (&["笔记本", "jupyter"], &["init", "open"]),
+    (&["暂停", "恢复", "suspend"], &["pause", "resume"]),
+    (&["删除", "取消", "停止", "scancel", "kill"], &["delete"]),
+    (&["权限", "rbac"], &["auth check"]),
+    (&["诊断", "检查", "健康"], &["doctor", "get health", "why"]),
+];
+
+/// Returns the commands that a word may mean, a line each; `None` where it is a command, or nothing is found.
+#[must_use]
+pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
+    let wanted = word.to_lowercase();
+    let is_command =
+        command.get_subcommands().any(|one| one.get_name() == word || one.get_all_aliases().any(|name| name == word));
+    if is_command || word == "help" || wanted.is_empty() {
+        return None;
+    }
+    let meant = TERMS.iter().filter(|(words, _)| words.iter().any(|one| wanted.contains(one) || one.contains(&wanted)));
+    let mut paths: Vec<String> = meant.flat_map(|(_, paths)| paths.iter().map(ToString::to_string)).collect();
+    let mut seen = std::collections::HashSet::new();
+    paths.retain(|path| seen.insert(path.clone()));
+    // Letters of a word in the middle of another one say little.
+    let says = |about: &str| {
+        about.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|one| one == wanted || one.trim_end_matches('s') == wanted)
+    };
+    for verb in command.get_subcommands() {
+        let nouns = verb.get_subcommands().map(|noun| (format!("{} {}", verb.get_name(), noun.get_name()), noun));
+        for (path, one) in std::iter::once((verb.get_name().to_owned(), verb)).chain(nouns) {
+            let about = one.get_about().map(ToString::to_string).unwrap_or_default();
+            if says(&about) && !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    if paths.is_empty() {
+        return None;
+    }
+    let about = |path: &str| {
+        let one = path.split(' ').try_fold(command, |above, name| above.find_subcommand(name));
+        one.and_then(Command::get_about).map(ToString::to_string).unwrap_or_default()
+    };
+    let lines: String = paths.iter().map(|path| format!("  gpuctl {path:<16} {}\n", about(path))).collect();
+    Some(format!("`{word}` is no command; these are about it:\n\n{lines}\n`gpuctl COMMAND --help` has options and examples.\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_term_leads_to_commands_that_there_are() {
+        let command = Cli::command();
+        for path in TERMS.iter().flat_map(|(_, paths)| *paths) {
+            let one = path.split(' ').try_fold(&command, |above, name| above.find_subcommand(name));
+            assert!(one.is_some_and(|one| one.get_about().is_some()), "{path}");
+        }
+    }
+
+    #[test]
+    fn words_find_commands_in_two_languages() {
+        let command = Cli::command();
+        let lines = |word: &str| found(&command, word).unwrap_or_default();
+        assert!(lines("排队").contains("gpuctl why "));
+        assert!(lines("任务排队").contains("gpuctl get queues "), "a word within another");
+        assert!(lines("sacct").contains("gpuctl report "));
+        assert!(lines("role").is_empty() || lines("role").contains("auth"));
+        assert!(lines("utilization").starts_with("`utilization` is no command; these are about it:\n\n  gpuctl top "));
+        assert_eq!((found(&command, "logs"), found(&command, "xyzzy"), found(&command, "help")), (None, None, None));
+    }
+}
