@@ -4,6 +4,8 @@
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark arranges files and looks at processes")]
 
+#[path = "fleet/cockpit.rs"]
+mod cockpit;
 #[path = "fleet/growth.rs"]
 mod growth;
 #[path = "fleet/measure.rs"]
@@ -137,5 +139,6 @@ fn main() {
         let Cost { wall, cpu, peak, server } = of_one[of_one.len() / 2];
         println!("| `{name}` | {} | {} | {peak:.0} | {} |", wall.as_millis(), cpu.as_millis(), server.as_millis());
     }
+    cockpit::show(&cluster, &server);
     growth::show(&cluster, &replay::Sample::of(&cluster));
 }

@@ -23,7 +23,7 @@ pub struct Cost {
 const TICK: Duration = Duration::from_millis(10);
 
 /// CPU that a process used so far.
-fn cpu(pid: u32) -> Option<Duration> {
+pub fn cpu(pid: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();

@@ -37,6 +37,14 @@ impl Tty {
         Self { child, keyboard, screen }
     }
 
+    /// Returns the process that the line became by `exec`.
+    #[must_use]
+    pub fn program(&self) -> Option<u32> {
+        let own = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
+        children.split_whitespace().next()?.parse().ok()
+    }
+
     /// Presses keys, as the bytes that a terminal sends for them.
     ///
     /// # Panics
