@@ -278,11 +278,9 @@ impl Terminal {
         read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
-    /// Says something and waits until somebody presses Enter.
-    pub(crate) fn pause(&self, text: &str) {
+    /// Says something to a person whatever else is said.
+    pub(crate) fn tell(&self, text: &str) {
         self.say(&format!("{}\n", crate::view::text::clean(text)));
-        // At the end of the input nobody is left to wait for.
-        let _ = io::stdin().lock().read_line(&mut String::new());
     }
 
     /// Prints what people are told when there is no data: «no jobs».

@@ -58,6 +58,7 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
         let (verb, noun) = if waiting == 1 { ("waits", "job") } else { ("wait", "jobs") };
         parts.push(format!("{waiting} {noun} {verb} for {lacking}"));
     }
+    parts.extend(snapshot.narrowed_to.iter().map(|namespace| format!("jobs of {} only", clean(namespace))));
     let time = snapshot.at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string();
     let left = format!(" {}", parts.join("   "));
     let left: String = left.chars().take(width.saturating_sub(time.len() + 2)).collect();
@@ -82,7 +83,9 @@ fn last_line(cockpit: &Cockpit) -> Line<'static> {
     let cursor = if cockpit.is_typing { "▏" } else { "" };
     let text = match (&cockpit.trouble, &cockpit.remark) {
         _ if cockpit.is_typing || (!cockpit.filter.is_empty() && cockpit.pane.is_none() && cockpit.remark.is_none()) => {
-            format!(" /{}{cursor}   Esc takes the filter away", clean(&cockpit.filter))
+            let trouble =
+                cockpit.trouble.as_ref().map_or_else(String::new, |trouble| format!("   as of the time above: {trouble}"));
+            format!(" /{}{cursor}   Esc takes the filter away{}", clean(&cockpit.filter), clean(&trouble))
         }
         (_, Some(remark)) => format!(" {}", clean(remark)),
         (Some(trouble), None) => format!(" as of the time above: {}", clean(trouble)),

@@ -15,7 +15,7 @@ pub(super) const HELP: [(&str, &str); 15] = [
     ("s", "sort by the next key: utilization, GPUs, memory, power, age, name"),
     ("w", "why the job waits, died or is slow"),
     ("d", "describe what is selected"),
-    ("l", "logs of the job, followed"),
+    ("l", "logs of the job, followed; of jobs that gpuctl made, as are e and o"),
     ("g", "GPUs of the node or the job"),
     ("e", "a shell in the job (exec); the cockpit comes back when it ends"),
     ("o", "open the notebook or the service of the job; Ctrl-C ends it"),
@@ -62,6 +62,9 @@ impl Cockpit {
             }
             KeyCode::Char('?') => self.is_helping = true,
             KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char('s') if matches!(self.tab, Tab::Queues | Tab::Overview) => {
+                self.remark = Some("this list has one order".to_owned());
+            }
             KeyCode::Char('s') => {
                 self.order = self.order.next();
                 self.remark = Some(format!("sorted by {}", self.order.title()));

@@ -21,6 +21,7 @@ use snapshot::JobLine;
 pub(crate) use snapshot::{Curves, Snapshot, gpu_name};
 
 use crate::view::TextStyle;
+use crate::view::top::TopOrder;
 use rows::{Order, Place, Row, Scope};
 
 /// What somebody wants that the screen cannot do itself. Words are those of gpuctl's own command line.
@@ -77,7 +78,13 @@ pub(crate) struct Cockpit {
 
 impl Cockpit {
     #[must_use]
-    pub(crate) fn new(title: String, look: TextStyle, tab: Tab, is_read_only: bool, snapshot: Snapshot) -> Self {
+    pub(crate) fn new(
+        title: String,
+        look: TextStyle,
+        (tab, order): (Tab, TopOrder),
+        is_read_only: bool,
+        snapshot: Snapshot,
+    ) -> Self {
         let mut curves = Curves::default();
         snapshot.note(&mut curves);
         Self {
@@ -92,7 +99,7 @@ impl Cockpit {
             scope: None,
             back: Vec::new(),
             selected: BTreeMap::new(),
-            order: Order::default(),
+            order: order.into(),
             filter: String::new(),
             is_typing: false,
             is_helping: false,
@@ -178,12 +185,16 @@ impl Cockpit {
         let place = rows.get(self.place(&rows))?.place.clone();
         match place {
             Place::Job { namespace, kind, name } => {
-                self.answer(&["describe", "workload", &format!("{namespace}/{kind}/{name}")], false)
+                self.answer(&["describe", "workload", "-n", &namespace, &format!("{namespace}/{kind}/{name}")], false)
             }
             Place::Node(name) | Place::Gpu { node: name, .. } => self.answer(&["describe", "node", &name], false),
             Place::Queue { namespace, name } => {
                 let name = namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
                 self.answer(&["describe", "queue", &name], false)
+            }
+            Place::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
+                self.remark = Some("these nodes have no one type; Enter lists them".to_owned());
+                None
             }
             Place::GpuType(kind) => self.answer(&["get", "nodes", "--gpu-type", &kind], false),
         }
@@ -208,8 +219,14 @@ impl Cockpit {
             self.remark = Some(format!("`{verb}` is for a job; Enter leads from a node to its GPUs and from a GPU to its job"));
             return None;
         };
+        let full = format!("{namespace}/{kind}/{name}");
+        let is_ours = self.snapshot.jobs.iter().find(|job| job.full_name() == full).and_then(|job| job.is_ours);
         match verb {
-            "why" => self.answer(&["why", &format!("{namespace}/{kind}/{name}")], false),
+            "why" => self.answer(&["why", "-n", &namespace, &full], false),
+            _ if is_ours == Some(false) => {
+                self.remark = Some(format!("`{verb}` is for jobs that gpuctl made; `w` and `d` tell of every workload"));
+                None
+            }
             "logs" => self.answer(&["logs", "-n", &namespace, &name, "-f", "--tail", "500"], true),
             "exec" if self.is_read_only => {
                 self.remark = Some("read-only mode: `exec` is refused".to_owned());

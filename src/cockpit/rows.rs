@@ -12,6 +12,7 @@ use crate::view::TextStyle;
 use crate::view::chart::{ChartFrame, spark};
 use crate::view::coverage::{memory_of, percent};
 use crate::view::text::{age, clean, joined, or_dash};
+use crate::view::top::TopOrder;
 
 /// The lists, as the keys 1 to 6 choose them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,6 +54,18 @@ pub(crate) enum Order {
     Name,
 }
 
+impl From<TopOrder> for Order {
+    fn from(order: TopOrder) -> Self {
+        match order {
+            TopOrder::Utilization => Self::Utilization,
+            TopOrder::Memory => Self::Memory,
+            TopOrder::Power => Self::Power,
+            TopOrder::Gpus => Self::Gpus,
+            TopOrder::Name => Self::Name,
+        }
+    }
+}
+
 impl Order {
     const ALL: [Self; 6] = [Self::Utilization, Self::Gpus, Self::Memory, Self::Power, Self::Age, Self::Name];
 
@@ -74,10 +87,10 @@ impl Order {
         }
     }
 
-    fn number(self, figures: &Figures, gpus: u64, since: Option<Timestamp>) -> Option<f64> {
+    fn number(self, figures: &Figures, gpus: Option<u64>, since: Option<Timestamp>) -> Option<f64> {
         match self {
             Self::Utilization => figures.utilization.map(UnitValue::value),
-            Self::Gpus => Some(gpus as f64),
+            Self::Gpus => gpus.map(|gpus| gpus as f64),
             Self::Memory => figures.memory_used.map(UnitValue::value),
             Self::Power => figures.power_in_all.map(UnitValue::value),
             Self::Age => since.map(|since| -(since.as_second() as f64)),
@@ -163,7 +176,6 @@ pub(crate) fn rows(
         Tab::Nodes => {
             let meant = snapshot.nodes.iter().filter(|node| match scope {
                 Some(Scope::GpuType(kind)) => kind_of(node) == *kind,
-                Some(Scope::Node(name)) => node.name() == name,
                 _ => true,
             });
             meant.map(|node| of_node(node, order, &curve)).collect()
@@ -199,11 +211,9 @@ pub(crate) fn rows(
 
 fn in_scope(job: &JobLine, scope: Option<&Scope>) -> bool {
     match scope {
-        Some(Scope::Node(node)) => job.nodes.contains(node),
         Some(Scope::Job(name)) => job.full_name() == *name,
         Some(Scope::Namespace(namespace)) => job.namespace == *namespace,
-        Some(Scope::GpuType(kind)) => job.types.split(',').any(|own| own == kind),
-        None => true,
+        Some(Scope::Node(_) | Scope::GpuType(_)) | None => true,
     }
 }
 
@@ -263,7 +273,7 @@ fn of_job(tab: Tab, job: &JobLine, snapshot: &Snapshot, order: Order, curve: &dy
     };
     // Whoever has waited longest comes first.
     let order = if tab == Tab::Waiting && order == Order::Utilization { Order::Age } else { order };
-    let number = order.number(&job.figures, job.requested.0, job.since);
+    let number = order.number(&job.figures, Some(job.requested.0), job.since);
     Row {
         key,
         place: Place::Job { namespace: job.namespace.clone(), kind: job.kind.clone(), name: job.name.clone() },
@@ -295,7 +305,7 @@ fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint
         memory(&figures),
         watts(&figures),
     ];
-    let number = order.number(&figures, node.gpus.used.unwrap_or(0), node.details.created_at);
+    let number = order.number(&figures, node.gpus.used, node.details.created_at);
     Row { key: node.name().to_owned(), place: Place::Node(node.name().to_owned()), cells, number }
 }
 
@@ -325,7 +335,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
         watts(&figures),
         plain(gpu.temperature.map_or_else(|| "-".to_owned(), |celsius| format!("{celsius:.0}℃"))),
     ];
-    let number = order.number(&figures, u64::from(gpu.held == Some(true)), None);
+    let number = order.number(&figures, gpu.held.map(u64::from), None);
     Row { key, place: Place::Gpu { node: gpu.node.clone(), holder }, cells, number }
 }
 

@@ -1,12 +1,12 @@
 //! Everything that the cockpit shows of a cluster at one moment: jobs, nodes, GPUs and queues as lines, and sums over them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
 use crate::model::workload::Standing;
 use crate::model::{
-    Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading, Readings, UnixSeconds, Workload,
+    Consumer, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading, Readings, UnixSeconds, Workload,
 };
 use crate::view::text::joined;
 
@@ -29,7 +29,8 @@ pub(crate) struct JobLine {
     pub figures: Figures,
     /// Since when it runs, or waits.
     pub since: Option<Timestamp>,
-    pub nodes: BTreeSet<String>,
+    /// Whether gpuctl made it; `None` where its pods may not be seen.
+    pub is_ours: Option<bool>,
     /// Its pods that have not ended.
     pub pods: BTreeSet<String>,
 }
@@ -92,12 +93,15 @@ pub(crate) struct Snapshot {
     pub gpus: Vec<Reading>,
     /// `None` where the cluster has no queueing system, or its queues may not be listed.
     pub queues: Option<Vec<Queue>>,
+    /// The only namespace whose jobs may be seen although all were wanted.
+    pub narrowed_to: Option<String>,
 }
 
 impl Snapshot {
     #[must_use]
     pub(crate) fn of(
         inventory: Inventory,
+        consumers: Option<&[Consumer]>,
         workloads: &[Workload],
         readings: Option<Readings>,
         queues: Option<Vec<Queue>>,
@@ -106,16 +110,19 @@ impl Snapshot {
         let readings = readings.unwrap_or_default();
         let kinds: BTreeMap<&str, String> = inventory.hosts.iter().map(|host| (host.name(), joined(&host.kinds()))).collect();
         let all = Figures::of(readings.devices.iter());
+        let labels: HashMap<(&str, &str), Option<&str>> =
+            consumers.unwrap_or_default().iter().map(|one| ((&*one.namespace, &*one.name), one.job.as_deref())).collect();
         let jobs = workloads.iter().filter(|one| !one.has_ended() && one.requested > GpuCount::ZERO);
         Self {
             at,
             count: inventory.gpus(),
             utilization: all.utilization,
             sampled: all.sampled,
-            jobs: jobs.map(|one| line(one, &readings, &kinds)).collect(),
+            jobs: jobs.map(|one| line(one, &readings, &kinds, &labels)).collect(),
             nodes: inventory.hosts.into_iter().filter(NodeUsage::has_gpus).collect(),
             gpus: readings.devices,
             queues,
+            narrowed_to: None,
         }
     }
 
@@ -156,10 +163,16 @@ pub(crate) fn gpu_name(gpu: &Reading) -> String {
     format!("{}/{}", gpu.node, gpu.id())
 }
 
-fn line(one: &Workload, readings: &Readings, kinds: &BTreeMap<&str, String>) -> JobLine {
+fn line(
+    one: &Workload,
+    readings: &Readings,
+    kinds: &BTreeMap<&str, String>,
+    labels: &HashMap<(&str, &str), Option<&str>>,
+) -> JobLine {
     let living = || one.pods.iter().filter(|pod| !pod.ended());
-    let nodes: BTreeSet<String> = living().filter_map(|pod| pod.node.clone()).collect();
-    let types: BTreeSet<&str> = nodes.iter().filter_map(|node| kinds.get(node.as_str())).map(String::as_str).collect();
+    let nodes = living().filter_map(|pod| pod.node.as_deref());
+    let types: BTreeSet<&str> = nodes.filter_map(|node| kinds.get(node)).map(String::as_str).collect();
+    let told = one.pods.iter().find_map(|pod| labels.get(&(pod.namespace.as_str(), pod.name.as_str())));
     let pods: Vec<&str> = living().map(|pod| pod.name.as_str()).collect();
     JobLine {
         namespace: one.top.namespace.clone(),
@@ -173,6 +186,6 @@ fn line(one: &Workload, readings: &Readings, kinds: &BTreeMap<&str, String>) -> 
         figures: readings.figures_of(&one.top.namespace, &pods),
         since: one.started_at().or(one.top.created_at).or_else(|| one.pods.iter().filter_map(|pod| pod.created_at).min()),
         pods: pods.into_iter().map(ToOwned::to_owned).collect(),
-        nodes,
+        is_ours: told.map(|job| *job == Some(one.top.name.as_str())),
     }
 }

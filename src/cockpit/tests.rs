@@ -15,6 +15,7 @@ use crate::model::{
     Watts,
 };
 use crate::view::TextStyle;
+use crate::view::top::TopOrder;
 
 const NOW: i64 = 1_769_853_600;
 
@@ -45,7 +46,7 @@ fn job(namespace: &str, name: &str, standing: Standing, (held, requested): (u64,
         types: if held > 0 { "a100-80g".into() } else { String::new() },
         figures: Figures::of(own.iter().copied()),
         since: Timestamp::from_second(NOW - since).ok(),
-        nodes: own.iter().map(|gpu| gpu.node.clone()).collect(),
+        is_ours: (namespace != "lab").then_some(true).or(Some(false)),
         pods: own.iter().flat_map(|gpu| &gpu.holders).map(|(_, pod)| pod.clone()).collect::<BTreeSet<_>>(),
     }
 }
@@ -95,12 +96,13 @@ fn snapshot() -> Snapshot {
             running: Some(2),
             waiting: Some(1),
         }]),
+        narrowed_to: None,
     }
 }
 
 fn cockpit(tab: Tab, width: usize) -> Cockpit {
     let look = TextStyle { width: Some(width), color: false, plain: false };
-    let mut cockpit = Cockpit::new("lab".into(), look, tab, false, snapshot());
+    let mut cockpit = Cockpit::new("lab".into(), look, (tab, TopOrder::Utilization), false, snapshot());
     let mut curves = Curves::default();
     // Half an hour in which it rose from nothing.
     let points = (0..30).map(|minute| Point { at: (NOW - 60 * (30 - minute)) * 1000, value: minute as f64 * 3.0 }).collect();
@@ -191,17 +193,17 @@ fn steps_lead_from_a_type_to_a_log_and_back() {
 #[test]
 fn keys_ask_other_verbs_about_what_is_selected() {
     let ask = |tab: Tab, keys: &str| words(press(&mut cockpit(tab, 100), keys));
-    assert_eq!(ask(Tab::Jobs, "w"), "why team-a/Job/bert");
-    assert_eq!(ask(Tab::Jobs, "down w"), "why lab/Job/notebook");
-    assert_eq!(ask(Tab::Waiting, "w"), "why team-b/Job/llama");
-    assert_eq!(ask(Tab::Jobs, "d"), "describe workload team-a/Job/bert");
+    assert_eq!(ask(Tab::Jobs, "w"), "why -n team-a team-a/Job/bert");
+    assert_eq!(ask(Tab::Jobs, "down w"), "why -n lab lab/Job/notebook");
+    assert_eq!(ask(Tab::Waiting, "w"), "why -n team-b team-b/Job/llama");
+    assert_eq!(ask(Tab::Jobs, "d"), "describe workload -n team-a team-a/Job/bert");
     assert_eq!(ask(Tab::Jobs, "e"), "exec -n team-a bert -it");
     assert_eq!(ask(Tab::Jobs, "o"), "open -n team-a bert");
     assert_eq!(ask(Tab::Nodes, "d"), "describe node gpu-a-01");
     assert_eq!(ask(Tab::Queues, "d"), "describe queue team-b/research");
     assert_eq!(ask(Tab::Overview, "d"), "get nodes --gpu-type a100-80g");
     // A GPU stands for its job.
-    assert_eq!(ask(Tab::Gpus, "w"), "why team-a/Job/bert");
+    assert_eq!(ask(Tab::Gpus, "w"), "why -n team-a team-a/Job/bert");
     // A node is no job.
     let mut nodes = cockpit(Tab::Nodes, 100);
     assert_eq!(press(&mut nodes, "l"), None);
@@ -209,6 +211,10 @@ fn keys_ask_other_verbs_about_what_is_selected() {
     let mut free = cockpit(Tab::Gpus, 100);
     press(&mut free, "/ f r e e enter enter");
     assert!(body(&mut free, 100, 14).contains("nobody that may be seen holds this GPU"));
+    // gpuctl knows logs of its own jobs.
+    let mut foreign = cockpit(Tab::Jobs, 100);
+    assert_eq!(press(&mut foreign, "down l"), None);
+    assert!(body(&mut foreign, 100, 9).contains("`logs` is for jobs that gpuctl made"));
     let mut careful = Cockpit { is_read_only: true, ..cockpit(Tab::Jobs, 100) };
     assert_eq!(press(&mut careful, "e"), None);
     assert!(body(&mut careful, 100, 9).contains("read-only mode"));
@@ -284,6 +290,8 @@ fn an_outage_is_told_and_the_last_answer_stays() {
     cockpit.trouble = Some("cannot reach the cluster".into());
     let screen = body(&mut cockpit, 100, 9);
     assert!(screen.contains("as of the time above: cannot reach the cluster") && screen.contains("bert"), "{screen}");
+    press(&mut cockpit, "/ b enter");
+    assert!(body(&mut cockpit, 100, 9).contains("as of the time above"), "a filter hides no outage");
     cockpit.update(snapshot());
     assert!(!body(&mut cockpit, 100, 9).contains("as of the time"));
 }
@@ -294,11 +302,13 @@ fn texts_of_a_cluster_steer_nothing() {
     hostile.jobs[0].name = "a\u{1b}]0;x\u{7}\u{202e}b".into();
     hostile.jobs[0].reason = Some("\u{9b}2J".into());
     let look = TextStyle { width: Some(100), color: true, plain: false };
-    let mut cockpit = Cockpit::new("\u{1b}[2J".into(), look, Tab::Jobs, false, hostile);
+    let mut cockpit = Cockpit::new("\u{1b}[2J".into(), look, (Tab::Jobs, TopOrder::Utilization), false, hostile);
     let mut pane = Pane::new("gpuctl logs a".into(), 100, true);
     pane.push("\u{1b}[31mred\u{1b}[0m \u{7}");
     let list = screen(&mut cockpit, 100, 9);
     cockpit.pane = Some(pane);
-    let both = list + &screen(&mut cockpit, 100, 9);
-    assert!(both.contains('b') && !both.chars().any(|letter| letter != '\n' && crate::view::text::is_unsafe(letter)), "{both:?}");
+    let shown = screen(&mut cockpit, 100, 9);
+    // The library would leave them out silently; they are told instead.
+    assert!(list.contains("a\\u{1b}]0;x\\u{7}\\u{202e}b") && list.contains("\\u{9b}2J"), "{list}");
+    assert!(list.contains("\\u{1b}[2J") && shown.contains("\\u{7}"), "{list}{shown}");
 }

@@ -4,14 +4,19 @@
 use std::io::{self, Stdout};
 
 use crossterm::cursor::{Hide, Show};
-use crossterm::event::{DisableMouseCapture, EnableMouseCapture, Event, EventStream};
+use crossterm::event::{Event, EventStream};
 use crossterm::execute;
+use crossterm::style::Print;
 use crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use futures::StreamExt;
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 
 use crate::error::{Error, ErrorName};
+
+/// Clicks and the wheel, in their own encoding; the library's own words ask for every movement, too, each of which is an event.
+const CLICKS: &str = "\u{1b}[?1000h\u{1b}[?1006h";
+const NO_CLICKS: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 
 /// The screen while this value lives.
 pub(crate) struct Screen {
@@ -25,6 +30,11 @@ impl Events {
     /// Waits for the next one; `None` when there will be none.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         self.0.next().await?.ok()
+    }
+
+    /// Waits for a key; for the end where there will be none.
+    pub(crate) async fn key(&mut self) {
+        while !matches!(self.next().await, Some(Event::Key(_)) | None) {}
     }
 }
 
@@ -54,6 +64,12 @@ impl Screen {
         give_back();
     }
 
+    /// Hears keys while somebody else's last words are still to be read.
+    pub(crate) fn keys_alone(&self) -> Result<Events, Error> {
+        enable_raw_mode().map_err(|error| failed(&error))?;
+        Ok(self.events())
+    }
+
     /// Takes it again, and draws everything anew.
     pub(crate) fn return_to(&mut self) -> Result<(), Error> {
         self.terminal = take().map_err(|error| failed(&error))?;
@@ -70,14 +86,18 @@ impl Drop for Screen {
 /// A new value draws all of an empty screen. (The library's own way to clear one asks where the cursor is, which not every terminal
 /// answers.)
 fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
-    enable_raw_mode()?;
-    execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide, Clear(ClearType::All))?;
-    Terminal::new(CrosstermBackend::new(io::stdout()))
+    let taken = enable_raw_mode()
+        .and_then(|()| execute!(io::stdout(), EnterAlternateScreen, Print(CLICKS), Hide, Clear(ClearType::All)))
+        .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
+    if taken.is_err() {
+        give_back();
+    }
+    taken
 }
 
 /// A terminal that went away is not left any more.
 fn give_back() {
-    let _ = execute!(io::stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
+    let _ = execute!(io::stdout(), Print(NO_CLICKS), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 

@@ -44,7 +44,10 @@ fn logs_and_a_shell_are_a_key_away() {
     tty.until("the job that waits", |text| text.contains(">piloted/waits") && text.contains("WANTS"));
     tty.press("w");
     let why = tty.sees("done");
-    assert!(why.contains("$ gpuctl why piloted/Job/waits") && why.contains("the largest node that qualifies has 8"), "{why}");
+    assert!(
+        why.contains("$ gpuctl why -n piloted piloted/Job/waits") && why.contains("the largest node that qualifies has 8"),
+        "{why}"
+    );
     tty.press("q1");
     tty.until("the list", |text| text.contains(">piloted/a"));
     // A shell has the whole terminal, and the cockpit comes back when it ends.
@@ -79,7 +82,13 @@ fn what_is_not_there_is_told_and_nothing_may_be_changed() {
     tty.sees("no queueing system that may be seen");
     tty.press("?");
     tty.sees("type → nodes → GPUs → job → logs");
-    tty.press("x\u{3}");
+    tty.press("x1");
+    scene.create("waits", "resources: {gpu: 9}");
+    tty.sees(">unpiloted/waits");
+    tty.press("e");
+    tty.sees("read-only mode: `exec` is refused");
+    assert!(tty.is_taken());
+    tty.press("\u{3}");
     let after = tty.sees("as before");
     assert!(after.contains("exit code 0"), "{after}");
 }

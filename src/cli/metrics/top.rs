@@ -10,7 +10,8 @@ use crate::view::top::TopOrder;
 /// Watch jobs, nodes, GPUs and queues, and step into them
 ///
 /// A cockpit on a terminal: lists that live, a heat map, filters, `why`, logs and a shell of what is selected; `?` shows
-/// the keys. In a pipe, and with --once or --plain, a table. Jobs are all workloads that hold GPUs or wait for them.
+/// the keys. Jobs are all workloads that hold GPUs or wait for them. In a pipe, and with --once or --plain, it is a table of
+/// nodes, of workloads that hold GPUs, or of GPUs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl top
@@ -20,7 +21,7 @@ pub(crate) struct Top {
     /// What to show first: jobs in the cockpit, nodes in the table
     #[arg(value_enum, value_name = "WHAT")]
     pub what: Option<TopView>,
-    /// Sort the table by this key, the highest first
+    /// Sort by this key, the highest first
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]
     pub sort_by: TopSortKey,
     /// Refresh interval of metrics; changes of nodes and pods are shown when they happen

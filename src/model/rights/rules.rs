@@ -159,6 +159,9 @@ pub(crate) const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
+/// Hearing of changes of nodes and pods.
+pub(crate) const LIVE: &[Rule] = &[rule(Cluster, "", "nodes", WATCH).or(NEWS), rule(Cluster, "", "pods", WATCH).or(NEWS)];
+
 /// Who holds which GPU, and since when.
 pub(crate) const SCORED: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),

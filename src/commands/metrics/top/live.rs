@@ -1,17 +1,17 @@
 //! Lets the cockpit live: draws it, hands it keys, snapshots and lines of other commands, and fulfils what it wishes.
 
-use std::ffi::OsString;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::own_program::{Answer, hand_over};
+use super::own_program::{Answer, OwnProgram};
 use super::read::Reader;
 use crate::cli::carried::CarriedOptions;
 use crate::cli::metrics::top::{Top, TopView};
 use crate::cluster::Connection;
 use crate::cockpit::{Cockpit, Tab, Wish, draw};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, ErrorName};
 use crate::platform;
 use crate::terminal::Verbosity;
 use crate::terminal::screen::Screen;
@@ -20,7 +20,7 @@ use crate::terminal::screen::Screen;
 const SHORTEST: Duration = Duration::from_millis(500);
 
 pub(super) async fn live(args: &Top, context: &Context, connection: &Connection) -> Result<ExitCode, Error> {
-    let reader = Reader::new(context, connection).await;
+    let reader = Reader::new(context, connection);
     // What it has to say about missing metrics and rights is said before the screen is taken.
     let snapshot = reader.look(true).await?;
     let own = || Connection::contexts(&context.access).ok().and_then(|(_, current)| current);
@@ -30,7 +30,8 @@ pub(super) async fn live(args: &Top, context: &Context, connection: &Connection)
         Some(TopView::Nodes) => Tab::Nodes,
         Some(TopView::Gpus) => Tab::Gpus,
     };
-    let mut cockpit = Cockpit::new(title, context.terminal.look(), tab, context.read_only().is_some(), snapshot.clone());
+    let mut cockpit =
+        Cockpit::new(title, context.terminal.look(), (tab, args.sort_by.into()), context.read_only().is_some(), snapshot);
     let talk = context.terminal.swap_talk(Verbosity::Errors);
     let ended = tokio::task::LocalSet::new().run_until(watch(args, &mut cockpit, connection, &reader, context)).await;
     context.terminal.swap_talk(talk);
@@ -45,12 +46,13 @@ async fn watch(
     reader: &Reader<'_>,
     context: &Context,
 ) -> Result<(), Error> {
-    let own: Vec<OsString> = CarriedOptions::of(std::env::args_os().collect()).cluster;
+    let own = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster)
+        .map_err(|error| Error::new(ErrorName::SessionFailed, format!("cannot find the program itself: {error}")))?;
     let first = cockpit.snapshot.clone();
     let mut screen = Screen::enter()?;
     let mut events = Some(screen.events());
     let mut answer: Option<Answer> = None;
-    let mut ended = std::pin::pin!(platform::ended_from_outside());
+    let mut ended: Pin<Box<dyn Future<Output = u8>>> = Box::pin(platform::ended_from_outside());
     let mut bell = connection.doorbell_of_nodes(args.interval.max(SHORTEST));
     let mut past = Some(Box::pin(reader.past(&first)));
     loop {
@@ -114,22 +116,50 @@ async fn watch(
                 None => {}
                 Some(Wish::Quit) => return Ok(()),
                 Some(Wish::Stop) => answer = None,
-                Some(Wish::Show(words)) => answer = Answer::begin(&own, &words),
+                Some(Wish::Show(words)) => match own.answer(&words) {
+                    Ok(begun) => answer = Some(begun),
+                    Err(error) => told(cockpit, &format!("gpuctl cannot be started: {error}")),
+                },
                 Some(Wish::Hand(words)) => {
                     // Keys are the other command's now.
                     drop(events.take());
                     screen.leave();
-                    let code = hand_over(&own, &words).await;
-                    if code != Some(0) {
-                        let code = code.map_or_else(|| "it was ended by a signal".to_owned(), |code| format!("exit code {code}"));
-                        context.terminal.pause(&format!("{code}; Enter goes back"));
+                    let code = tokio::select! {
+                        code = own.hand_over(&words) => code,
+                        () = asked_to_end(&mut ended) => return Ok(()),
+                    };
+                    let trouble = match code {
+                        Ok(Some(0)) => None,
+                        Ok(Some(code)) => Some(format!("exit code {code}")),
+                        Ok(None) => Some("it was ended by a signal".to_owned()),
+                        Err(error) => Some(format!("gpuctl cannot be started: {error}")),
+                    };
+                    if let Some(trouble) = trouble {
+                        context.terminal.tell(&format!("{trouble}; Enter goes back"));
+                        let mut keys = screen.keys_alone()?;
+                        tokio::select! {
+                            () = keys.key() => {}
+                            () = asked_to_end(&mut ended) => return Ok(()),
+                        }
                     }
                     screen.return_to()?;
                     events = Some(screen.events());
-                    // Ctrl-C meant the other command.
-                    ended.set(platform::ended_from_outside());
                 }
             }
         }
+    }
+}
+
+/// Waits until somebody ends this process while another one has the terminal; Ctrl-C means that one.
+async fn asked_to_end(ended: &mut Pin<Box<dyn Future<Output = u8>>>) {
+    while ended.as_mut().await == platform::INTERRUPT {
+        *ended = Box::pin(platform::ended_from_outside());
+    }
+}
+
+/// Shows in the pane why there is no answer.
+fn told(cockpit: &mut Cockpit, trouble: &str) {
+    if let Some(pane) = &mut cockpit.pane {
+        pane.ended = Some(trouble.to_owned());
     }
 }

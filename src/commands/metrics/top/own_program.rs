@@ -1,6 +1,8 @@
 //! Runs this program itself for the cockpit: an answer line by line in the pane, or with the whole terminal.
 
 use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -10,11 +12,39 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 /// Lines that wait to be shown; a command that says more waits, too.
 const WAITING: usize = 1000;
 
-/// Builds a command line of our own with the options that this one was started with.
-fn command(own: &[OsString], words: &[String]) -> Option<Command> {
-    let mut command = Command::new(std::env::current_exe().ok()?);
-    command.args(own).args(words);
-    Some(command)
+/// This program, with the options that it was started with.
+pub(super) struct OwnProgram {
+    path: PathBuf,
+    options: Vec<OsString>,
+}
+
+impl OwnProgram {
+    /// Finds it once: an upgrade takes the file away while the cockpit runs.
+    pub(super) fn find(options: Vec<OsString>) -> io::Result<Self> {
+        Ok(Self { path: std::env::current_exe()?, options })
+    }
+
+    fn command(&self, words: &[String]) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.options).args(words).kill_on_drop(true);
+        command
+    }
+
+    /// Begins a command whose answer is shown while it comes.
+    pub(super) fn answer(&self, words: &[String]) -> io::Result<Answer> {
+        let mut command = self.command(words);
+        command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (sender, lines) = channel(WAITING);
+        child.stderr.take().into_iter().for_each(|from| read(from, sender.clone()));
+        child.stdout.take().into_iter().for_each(|from| read(from, sender.clone()));
+        Ok(Answer { child, lines })
+    }
+
+    /// Gives the terminal to a command until it ends. Returns its exit code; `None` after a signal.
+    pub(super) async fn hand_over(&self, words: &[String]) -> io::Result<Option<i32>> {
+        Ok(self.command(words).status().await?.code())
+    }
 }
 
 /// A command whose answer is shown while it comes.
@@ -24,17 +54,6 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Begins one; `None` where the program cannot be run.
-    pub(super) fn begin(own: &[OsString], words: &[String]) -> Option<Self> {
-        let mut command = command(own, words)?;
-        command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().ok()?;
-        let (sender, lines) = channel(WAITING);
-        read(child.stderr.take()?, sender.clone());
-        read(child.stdout.take()?, sender);
-        Some(Self { child, lines })
-    }
-
     /// Returns the lines that came; `Err` has how it ended.
     pub(super) async fn next(&mut self) -> Result<Vec<String>, String> {
         if let Some(line) = self.lines.recv().await {
@@ -63,9 +82,4 @@ fn read(from: impl AsyncRead + Unpin + 'static, to: Sender<String>) {
             }
         }
     });
-}
-
-/// Gives the terminal to a command until it ends. Returns its exit code; `None` where it has none.
-pub(super) async fn hand_over(own: &[OsString], words: &[String]) -> Option<i32> {
-    command(own, words)?.status().await.ok()?.code()
 }

@@ -1,8 +1,10 @@
 //! Reads what the cockpit shows: objects when they have changed, metrics every time, and once the curves of the last half hour.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use futures::future::join4;
+use tokio::sync::OnceCell;
 
 use crate::cluster::{Connection, ServedQueueing};
 use crate::cockpit::{Curves, Snapshot, gpu_name};
@@ -27,36 +29,70 @@ pub(super) struct Reader<'c> {
     connection: &'c Connection,
     cells: OptionalMetrics<'c>,
     kept: KeptObjects,
-    /// `None` where no queueing system is served, or that may not be seen.
-    queueing: Option<ServedQueueing>,
+    served: OnceCell<ServedQueueing>,
+    /// The last queues that were read; an answer that fails does not make them none.
+    queues: RefCell<Option<Vec<Queue>>>,
+    /// True once it was told what may not be seen.
+    told: Cell<bool>,
 }
 
 impl<'c> Reader<'c> {
-    pub(super) async fn new(context: &'c Context, connection: &'c Connection) -> Self {
-        let queueing = connection.served_queueing().await.ok().filter(|served| served.systems().next().is_some());
-        Self { context, connection, cells: OptionalMetrics::new(context, connection), kept: KeptObjects::new(), queueing }
+    pub(super) fn new(context: &'c Context, connection: &'c Connection) -> Self {
+        Self {
+            context,
+            connection,
+            cells: OptionalMetrics::new(context, connection),
+            kept: KeptObjects::new(),
+            served: OnceCell::new(),
+            queues: RefCell::default(),
+            told: Cell::default(),
+        }
     }
 
     /// Reads a snapshot. Objects are read again when `fresh` ones are wanted.
     pub(super) async fn look(&self, fresh: bool) -> Result<Snapshot, Error> {
         let connection = self.connection;
         let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-        let (owners, stock, moment, queues) = join4(
+        let (owners, stock, moment, ()) = join4(
             self.kept.owners.or(fresh, connection.owners(namespace)),
             self.kept.stock.or(fresh, connection.stock()),
             self.cells.now(&OF_DEVICES),
-            self.queues(namespace),
+            self.read_queues(namespace),
         )
         .await;
-        let (owners, mut stock, moment) = (owners?, stock?, moment?);
-        let readings = self.cells.measure(&mut stock, moment.as_ref());
-        let workloads = owners.forest.workloads(&stock.inventory);
-        Ok(Snapshot::of(stock.inventory, &workloads, readings, queues, self.context.now()))
+        let (owners, moment) = (owners?, moment?);
+        let mut lacks = Vec::new();
+        if let Some(namespace) = &owners.narrowed_to {
+            lacks.push(format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
+        }
+        lacks.extend(owners.unreadable.iter().map(|kind| format!("you may not list {kind}s: those without pods are not shown")));
+        let mut stock = match stock {
+            Err(failure) if failure.is_forbidden() => {
+                lacks.push("you may not list nodes: nodes and GPUs are not shown".to_owned());
+                None
+            }
+            other => Some(other?),
+        };
+        if !self.told.replace(true) {
+            lacks.iter().for_each(|lack| self.context.terminal.lack(lack));
+        }
+        let readings = stock.as_mut().and_then(|stock| self.cells.measure(stock, moment.as_ref()));
+        let (inventory, consumers) = stock.map(|stock| (stock.inventory, stock.consumers)).unzip();
+        let (inventory, consumers) = (inventory.unwrap_or_default(), consumers.flatten());
+        let workloads = owners.forest.workloads(&inventory);
+        let queues = self.queues.borrow().clone();
+        let snapshot = Snapshot::of(inventory, consumers.as_deref(), &workloads, readings, queues, self.context.now());
+        Ok(Snapshot { narrowed_to: owners.narrowed_to, ..snapshot })
     }
 
-    async fn queues(&self, namespace: Option<&str>) -> Option<Vec<Queue>> {
-        let (found, _) = self.connection.queues(self.queueing.as_ref()?, namespace).await.ok()?;
-        Some(found)
+    async fn read_queues(&self, namespace: Option<&str>) {
+        let Ok(served) = self.served.get_or_try_init(|| self.connection.served_queueing()).await else { return };
+        if served.systems().next().is_none() {
+            return;
+        }
+        if let Ok((found, _)) = self.connection.queues(served, namespace).await {
+            self.queues.replace(Some(found));
+        }
     }
 
     /// Reads the curves before the first snapshot; empty without metrics.
