@@ -71,7 +71,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "watch" => texts(&[&format!("\u{1}\u{7}\u{30}\u{3}{EVENTS}")]),
         "log" => texts(&["\u{3}\u{5}\u{9}\u{1}ab2026-01-01T00:00:00.000000001Z one\n2026-01-01T00:00:00Z two\nno time\n"]),
         "training-log" => texts(&[LOGGED]),
-        "prometheus-answer" => texts(&[MATRIX, VECTOR]),
+        "prometheus-answer" => texts(&[MATRIX, VECTOR, &MATRIX.replacen("\"1\"", "\"\0\"", 1)]),
         "chunks" => chunk_seeds(),
         "query" => texts(&["a\"}b\\\nc", "sum by (a) (rate(x{y=\"}\"}[5m] offset 1ms)) > 1e3"]),
         "exposition" => texts(&[EXPORTED]),

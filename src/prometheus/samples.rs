@@ -127,7 +127,8 @@ fn number(text: &[u8]) -> Option<(f64, &[u8])> {
         }
         return Some((if minus { -value } else { value }, rest));
     }
-    let end = text.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    // A backslash, or a byte that no text of JSON has, is left to the library.
+    let end = text.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
     let (number, rest) = text.split_at(end);
     std::str::from_utf8(number).ok().map(|text| (text.parse().unwrap_or(f64::NAN), rest))
 }

@@ -73,7 +73,7 @@ fn logs_and_a_shell_are_a_key_away() {
 
 #[test]
 fn what_is_not_there_is_told_and_nothing_may_be_changed() {
-    let scene = Scene::new("unpiloted");
+    let scene = Scene::with_nodes("unpiloted", 1);
     let mut tty = start(&scene, "--read-only");
     tty.sees("no workload holds GPUs or waits for them");
     tty.press("3");
@@ -83,7 +83,7 @@ fn what_is_not_there_is_told_and_nothing_may_be_changed() {
     tty.press("?");
     tty.sees("type → nodes → GPUs → job → logs");
     tty.press("x1");
-    scene.create("waits", "resources: {gpu: 9}");
+    scene.create("waits", "resources: {pool: POOL, gpu: 9}");
     tty.sees(">unpiloted/waits");
     tty.press("e");
     tty.sees("read-only mode: `exec` is refused");
