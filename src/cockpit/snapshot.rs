@@ -12,6 +12,8 @@ use crate::view::text::joined;
 
 /// How far back curves go, in milliseconds.
 pub(crate) const PAST: i64 = 30 * 60 * 1000;
+/// Time between two points that are kept; a curve has twelve cells.
+const APART: i64 = 30 * 1000;
 
 /// A workload that holds GPUs or waits for them.
 #[derive(Clone, Debug)]
@@ -67,9 +69,13 @@ impl Curves {
 
     /// Adds what is measured now, and forgets what is too old.
     fn extend(&mut self, line: String, at: i64, utilization: Option<Percent>) {
-        if let Some(Percent(value)) = utilization {
-            self.0.entry(line).or_default().push(Point { at, value });
+        let Some(Percent(value)) = utilization else { return };
+        let points = self.0.entry(line).or_default();
+        // The newest gives way until it is far enough from the one before.
+        if points.len() > 1 && at - points[points.len() - 2].at < APART {
+            points.pop();
         }
+        points.push(Point { at, value });
     }
 
     #[must_use]

@@ -257,6 +257,23 @@ fn the_selected_row_stays_selected_when_rows_move() {
 }
 
 #[test]
+fn curves_keep_a_point_each_half_minute_and_the_newest() {
+    let mut cockpit = cockpit(Tab::Jobs, 100);
+    let before = cockpit.curves.of("gpu-a-01/gpu-0").len();
+    for second in 1..=600 {
+        let mut later = snapshot();
+        later.at = Timestamp::from_second(NOW + second).unwrap();
+        later.gpus[0].utilization = Some(Percent(f64::from(u32::try_from(second).unwrap() % 100)));
+        cockpit.update(later);
+    }
+    let points = cockpit.curves.of("gpu-a-01/gpu-0");
+    // Ten minutes.
+    assert!((before + 19..=before + 21).contains(&points.len()), "{}", points.len());
+    assert_eq!(points.last().map(|point| (point.at, point.value)), Some(((NOW + 600) * 1000, 0.0)));
+    assert!(points.windows(2).all(|two| two[0].at < two[1].at));
+}
+
+#[test]
 fn the_mouse_selects_rows_and_lists() {
     let mut cockpit = cockpit(Tab::Jobs, 100);
     let click = |cockpit: &mut Cockpit, column: u16, row: u16| {
