@@ -13,6 +13,8 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 mkdir -p target/dist
 cargo cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --override-filename "gpuctl-$version.cdx"
-mv "gpuctl-$version.cdx.json" target/dist/
+# Where the sources are is no part of a release.
+sed "s|file://$PWD|file:///gpuctl|g" "gpuctl-$version.cdx.json" > "target/dist/gpuctl-$version.cdx.json"
+rm "gpuctl-$version.cdx.json"
 rm -f "tests/sandbox/gpuctl-$version.cdx.json"
 echo "target/dist/gpuctl-$version.cdx.json: $(grep -c '"purl"' "target/dist/gpuctl-$version.cdx.json") components"
