@@ -139,6 +139,8 @@ fn main() {
         let Cost { wall, cpu, peak, server } = of_one[of_one.len() / 2];
         println!("| `{name}` | {} | {} | {peak:.0} | {} |", wall.as_millis(), cpu.as_millis(), server.as_millis());
     }
+    // The cockpit is looked at while pods end, that of the sample first.
+    let sample = replay::Sample::of(&cluster);
     cockpit::show(&cluster, &server);
-    growth::show(&cluster, &replay::Sample::of(&cluster));
+    growth::show(&cluster, &sample);
 }
