@@ -278,7 +278,7 @@ impl Terminal {
         read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
-    /// Says something to a person whatever else is said.
+    /// Prints a message on stderr, also with `--quiet`.
     pub(crate) fn tell(&self, text: &str) {
         self.say(&format!("{}\n", crate::view::text::clean(text)));
     }

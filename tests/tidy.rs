@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
 const MAY_NAME: [(&str, &[&str]); 31] = [
-    ("cockpit", &["cockpit", "model", "view"]),
+    ("cockpit", &["cockpit", "model", "stats", "view"]),
     ("mcp", &["bundle"]),
     ("model", &["model"]),
     ("spec", &["spec", "model"]),

@@ -2,7 +2,7 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 use unicode_width::UnicodeWidthStr;
@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::columns::{Column, columns};
 use super::heat::map;
 use super::keys::HELP;
-use super::rows::{Row, Tab, Tint};
+use super::rows::{Row, Tab, Tint, style};
 use super::{Cockpit, Pane};
 use crate::view::coverage::percent;
 use crate::view::text::{clean, count, or_dash};
@@ -93,17 +93,6 @@ fn last_line(cockpit: &Cockpit) -> Line<'static> {
         (None, None) => format!(" {KEYS}"),
     };
     Line::from(text).style(Style::new().add_modifier(Modifier::DIM))
-}
-
-fn style(tint: Tint, color: bool) -> Style {
-    match tint {
-        _ if !color => Style::new(),
-        Tint::Usual => Style::new(),
-        Tint::Good => Style::new().fg(Color::Green),
-        Tint::Waiting => Style::new().fg(Color::Yellow),
-        Tint::Bad => Style::new().fg(Color::Red),
-        Tint::Dim => Style::new().fg(Color::DarkGray),
-    }
 }
 
 fn draw_pane(pane: &mut Pane, frame: &mut Frame<'_>, area: Rect, color: bool) {

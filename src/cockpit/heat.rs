@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use super::rows::{Tint, style, tint_of};
 use super::snapshot::gpu_name;
 use crate::model::{Percent, Reading};
 use crate::view::text::clean;
@@ -12,21 +13,16 @@ use crate::view::text::clean;
 /// Returns what stands for a GPU: `▁` to `█` by its utilization, `·` where nobody holds it, `!` where it is broken, `?` unknown.
 fn cell(gpu: &Reading, color: bool) -> (char, Style) {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let tinted = |tint: Color| if color { Style::new().fg(tint) } else { Style::new() };
-    match (&gpu.fault, gpu.held, gpu.utilization) {
-        (Some(_), ..) => ('!', tinted(Color::Red)),
-        (None, Some(false), _) => ('·', tinted(Color::DarkGray)),
-        (None, _, None) => ('?', tinted(Color::DarkGray)),
+    let (letter, tint) = match (&gpu.fault, gpu.held, gpu.utilization) {
+        (Some(_), ..) => ('!', Tint::Bad),
+        (None, Some(false), _) => ('·', Tint::Dim),
+        (None, _, None) => ('?', Tint::Dim),
         (None, _, Some(Percent(value))) => {
             let step = ((value.clamp(0.0, 100.0) / 100.0 * 8.0) as usize).min(7);
-            let tint = match value {
-                value if value < 5.0 => Color::Red,
-                value if value < 40.0 => Color::Yellow,
-                _ => Color::Green,
-            };
-            (BLOCKS[step], tinted(tint))
+            (BLOCKS[step], tint_of(gpu.utilization))
         }
-    }
+    };
+    (letter, style(tint, color))
 }
 
 /// Returns the map in lines of `width`, at most `height` of them, those around the selected GPU.

@@ -7,6 +7,7 @@ mod draw;
 mod heat;
 mod keys;
 mod pane;
+mod past;
 mod rows;
 mod snapshot;
 #[cfg(test)]
@@ -18,13 +19,14 @@ pub(crate) use draw::draw;
 pub(crate) use pane::Pane;
 pub(crate) use rows::Tab;
 use snapshot::JobLine;
-pub(crate) use snapshot::{Curves, Snapshot, gpu_name};
+use snapshot::gpu_name;
+pub(crate) use snapshot::{Curves, Snapshot};
 
 use crate::view::TextStyle;
 use crate::view::top::TopOrder;
 use rows::{Order, Place, Row, Scope};
 
-/// What somebody wants that the screen cannot do itself. Words are those of gpuctl's own command line.
+/// What a key asks for beyond the screen itself. Words are arguments of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Quit,
@@ -200,7 +202,7 @@ impl Cockpit {
         }
     }
 
-    /// Returns the job of the selected row: itself, or the one that holds the GPU.
+    /// Returns the selected job, or the job that holds the selected GPU.
     fn job(&self) -> Option<(String, String, String)> {
         let rows = self.rows();
         match rows.get(self.place(&rows))?.place.clone() {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use jiff::Timestamp;
+use ratatui::style::{Color, Style};
 
 use super::snapshot::{Curves, JobLine, PAST, Snapshot, gpu_name};
 use crate::model::units::UnitValue;
@@ -140,6 +141,18 @@ pub(crate) enum Tint {
     Dim,
 }
 
+/// Returns how a tint is drawn; without colors all look alike.
+pub(super) fn style(tint: Tint, color: bool) -> Style {
+    match tint {
+        _ if !color => Style::new(),
+        Tint::Usual => Style::new(),
+        Tint::Good => Style::new().fg(Color::Green),
+        Tint::Waiting => Style::new().fg(Color::Yellow),
+        Tint::Bad => Style::new().fg(Color::Red),
+        Tint::Dim => Style::new().fg(Color::DarkGray),
+    }
+}
+
 /// A row of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -217,14 +230,18 @@ fn in_scope(job: &JobLine, scope: Option<&Scope>) -> bool {
     }
 }
 
-fn utilization(figures: &Figures) -> (String, Tint) {
-    let tint = match figures.utilization {
+/// Returns the color of a utilization: red for idle, yellow for low, green above.
+pub(super) fn tint_of(utilization: Option<Percent>) -> Tint {
+    match utilization {
         None => Tint::Dim,
         Some(Percent(value)) if value < 5.0 => Tint::Bad,
         Some(Percent(value)) if value < 40.0 => Tint::Waiting,
         Some(_) => Tint::Good,
-    };
-    (percent(figures.utilization), tint)
+    }
+}
+
+fn utilization(figures: &Figures) -> (String, Tint) {
+    (percent(figures.utilization), tint_of(figures.utilization))
 }
 
 fn watts(figures: &Figures) -> (String, Tint) {

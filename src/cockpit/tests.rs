@@ -14,6 +14,8 @@ use crate::model::{
     Count, Figures, GpuCount, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, Point, Queue, QueueSystem, Reading,
     Watts,
 };
+use crate::stats::dialect::Quantity;
+use crate::stats::history::{History, Trace};
 use crate::view::TextStyle;
 use crate::view::top::TopOrder;
 
@@ -271,6 +273,25 @@ fn curves_keep_a_point_each_half_minute_and_the_newest() {
     assert!((before + 19..=before + 21).contains(&points.len()), "{}", points.len());
     assert_eq!(points.last().map(|point| (point.at, point.value)), Some(((NOW + 600) * 1000, 0.0)));
     assert!(points.windows(2).all(|two| two[0].at < two[1].at));
+}
+
+#[test]
+fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
+    let trace = |node: &str, index: u32, values: [f64; 3]| {
+        let points = [300, 200, 1].into_iter().zip(values).map(|(ago, value)| Point { at: (NOW - ago) * 1000, value }).collect();
+        Trace::made(node, index, "NVIDIA A100", BTreeMap::from([(Quantity::Utilization, points)]))
+    };
+    let traces = vec![trace("gpu-a-01", 0, [10.0, 20.0, 90.0]), trace("gpu-a-01", 1, [30.0, 80.0, 100.0])];
+    let mut snapshot = snapshot();
+    // The job began 250 s ago: what its GPUs did before was the work of somebody else.
+    snapshot.jobs[0].since = Timestamp::from_second(NOW - 250).ok();
+    let curves = snapshot.curves(&History { traces, ..History::default() });
+    let values = |line: &str| curves.of(line).iter().map(|point| point.value).collect::<Vec<_>>();
+    assert_eq!(values("gpu-a-01/gpu-0"), [10.0, 20.0, 90.0]);
+    // (10 + 30) ÷ 2, (20 + 80) ÷ 2, (90 + 100) ÷ 2.
+    assert_eq!(values("gpu-a-01"), [20.0, 50.0, 95.0]);
+    assert_eq!(values("team-a/Job/bert"), [50.0, 95.0]);
+    assert_eq!((values("gpu-a-02"), values("lab/Job/notebook")), (vec![], vec![]), "unknown is no curve, not zero");
 }
 
 #[test]

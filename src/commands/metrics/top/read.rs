@@ -1,16 +1,15 @@
 //! Reads what the cockpit shows: objects when they have changed, metrics every time, and once the curves of the last half hour.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 
 use futures::future::join4;
 use tokio::sync::OnceCell;
 
 use crate::cluster::{Connection, ServedQueueing};
-use crate::cockpit::{Curves, Snapshot, gpu_name};
+use crate::cockpit::{Curves, Snapshot};
 use crate::context::Context;
 use crate::error::Error;
-use crate::model::{Point, Queue};
+use crate::model::Queue;
 use crate::observe::metrics::OF_DEVICES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::workloads::KeptObjects;
@@ -101,37 +100,7 @@ impl<'c> Reader<'c> {
         let query = query::recent(&[Quantity::Utilization], 2 * STEP);
         let found = self.cells.optional(async |prometheus| Ok(prometheus.range(&query, window).await?)).await;
         found.ok().flatten().map_or_else(Curves::default, |series| {
-            curves(snapshot, &history::read(&series, &ApiFacts::default(), &Lifetimes::new()))
+            snapshot.curves(&history::read(&series, &ApiFacts::default(), &Lifetimes::new()))
         })
     }
-}
-
-/// Means of the devices of each node and each job, and each device's own curve. A device counts to a job since the job runs.
-fn curves(snapshot: &Snapshot, history: &history::History) -> Curves {
-    let mut sums: BTreeMap<String, BTreeMap<i64, (f64, f64)>> = BTreeMap::new();
-    let mut add = |line: String, points: &[Point], since: i64| {
-        let line = sums.entry(line).or_default();
-        for point in points.iter().filter(|point| point.at >= since) {
-            let (sum, number) = line.entry(point.at).or_default();
-            (*sum, *number) = (*sum + point.value, *number + 1.0);
-        }
-    };
-    let traces: BTreeMap<String, &history::Trace> =
-        history.traces.iter().map(|trace| (format!("{}/{}", trace.node, trace.id()), trace)).collect();
-    for gpu in &snapshot.gpus {
-        let Some(trace) = traces.get(&gpu_name(gpu)) else { continue };
-        let points = trace.curve(Quantity::Utilization);
-        add(gpu_name(gpu), points, 0);
-        add(gpu.node.clone(), points, 0);
-        let jobs = gpu.holders.iter().filter_map(|(namespace, pod)| snapshot.job_of(namespace, pod));
-        let jobs: BTreeMap<String, i64> =
-            jobs.map(|job| (job.full_name(), job.since.map_or(i64::MAX, jiff::Timestamp::as_millisecond))).collect();
-        jobs.into_iter().for_each(|(name, since)| add(name, points, since));
-    }
-    let mut curves = Curves::default();
-    for (line, points) in sums {
-        let mean = |(at, (sum, number)): (i64, (f64, f64))| Point { at, value: sum / number };
-        curves.prepend(line, points.into_iter().map(mean).collect());
-    }
-    curves
 }
