@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Makes what a release has for one Linux target: a binary for glibc 2.17 and newer (Debian 8, RHEL 7), an archive with completions and
-# manual pages, a Debian package, checksums. Names, times and owners
-# in them do not depend on the machine. `packaging/manifests.sh` writes what package managers read.
+# manual pages, packages of Debian's and Red Hat's kind, checksums. Names, times and owners in them do not depend on the machine.
 #
 #   packaging/dist.sh [x86_64|aarch64]        into target/dist
 #
@@ -15,7 +14,7 @@ case $machine in
   aarch64) debian=arm64 ;;
   *) echo "dist: \`$machine\` is no machine of a release: x86_64 or aarch64" >&2; exit 2 ;;
 esac
-for tool in cargo cargo-zigbuild objdump dpkg-deb; do
+for tool in cargo cargo-zigbuild objdump dpkg-deb rpmbuild; do
   command -v "$tool" >/dev/null || { echo "dist: \`$tool\` is not in PATH" >&2; exit 1; }
 done
 
@@ -35,29 +34,55 @@ if [ "$(printf '%s\n%s\n' "$newest" "$oldest" | sort -V | tail -1)" != "$oldest"
   exit 1
 fi
 
-dist=target/dist
-name=gpuctl-$version-linux-$machine
-rm -rf "$dist/$name"
-mkdir -p "$dist/$name"
-install -m 755 "$binary" "$dist/$name/gpuctl"
-cp -r completions man LICENSE README.md CHANGELOG.md "$dist/$name/"
-pack() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dist" -c "$1" | gzip -9n > "$dist/$1.tar.gz"; }
-pack "$name"
+packaging/archive.sh "$binary" "linux-$machine"
 
-root=$dist/debian
+dist=target/dist
+root=$dist/root
 rm -rf "$root"
-mkdir -p "$root/DEBIAN"
 install -Dm 755 "$binary" "$root/usr/bin/gpuctl"
 ln -s gpuctl "$root/usr/bin/kubectl-gpuctl"
 ln -s gpuctl "$root/usr/bin/kubectl_complete-gpuctl"
 install -Dm 644 completions/gpuctl.bash "$root/usr/share/bash-completion/completions/gpuctl"
-install -Dm 644 completions/_gpuctl "$root/usr/share/zsh/vendor-completions/_gpuctl"
 install -Dm 644 completions/gpuctl.fish "$root/usr/share/fish/vendor_completions.d/gpuctl.fish"
-install -Dm 644 LICENSE "$root/usr/share/doc/gpuctl/copyright"
 for page in man/*.1; do
   mkdir -p "$root/usr/share/man/man1"
   gzip -9nc "$page" > "$root/usr/share/man/man1/$(basename "$page").gz"
 done
+timed() { find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
+about='GPU jobs on Kubernetes from a short YAML'
+described='Submits trainings, inference services and notebooks, and tells who holds which
+GPU, how busy it is, why a job waits and what was wasted.'
+
+# Both kinds of packages look for zsh's functions and for licenses elsewhere.
+install -Dm 644 completions/_gpuctl "$root/usr/share/zsh/site-functions/_gpuctl"
+install -Dm 644 LICENSE "$root/usr/share/licenses/gpuctl/LICENSE"
+timed
+spec=$dist/gpuctl.spec
+cat > "$spec" <<END
+Name: gpuctl
+Version: $version
+Release: 1
+Summary: $about
+License: Apache-2.0
+AutoReqProv: no
+Requires: glibc >= $oldest
+%description
+$described
+%install
+cp -a "$PWD/$root/." %{buildroot}/
+%files
+$(cd "$root" && find . ! -type d | sed 's/^\.//' | LC_ALL=C sort)
+END
+# The payload's form is one that the rpm of RHEL 7 reads.
+rpmbuild --quiet -bb --target "$machine" --define "_topdir $PWD/$dist/rpm" --define "_rpmdir $PWD/$dist" --define '_rpmfilename gpuctl-%{version}.%{_target_cpu}.rpm' \
+  --define '__os_install_post %{nil}' --define '_build_id_links none' --define '_binary_payload w6.xzdio' --define '_buildhost gpuctl' \
+  --define 'use_source_date_epoch_as_buildtime 1' --define 'clamp_mtime_to_source_date_epoch 1' "$spec"
+rm -rf "$spec" "$dist/rpm"
+
+mkdir -p "$root/DEBIAN" "$root/usr/share/doc/gpuctl" "$root/usr/share/zsh/vendor-completions"
+mv "$root/usr/share/licenses/gpuctl/LICENSE" "$root/usr/share/doc/gpuctl/copyright"
+mv "$root/usr/share/zsh/site-functions/_gpuctl" "$root/usr/share/zsh/vendor-completions/"
+rm -r "$root/usr/share/licenses" "$root/usr/share/zsh/site-functions"
 cat > "$root/DEBIAN/control" <<END
 Package: gpuctl
 Version: $version
@@ -66,14 +91,13 @@ Maintainer: the gpuctl authors <gpuctl@users.noreply.github.com>
 Depends: libc6 (>= $oldest)
 Section: admin
 Priority: optional
-Description: GPU jobs on Kubernetes from a short YAML
- Submits trainings, inference services and notebooks, and tells who holds which
- GPU, how busy it is, why a job waits and what was wasted.
+Description: $about
+$(echo "$described" | sed 's/^/ /')
 END
-find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+timed
 dpkg-deb --root-owner-group --build "$root" "$dist/gpuctl_${version}_$debian.deb" > /dev/null
-rm -rf "$root" "${dist:?}/$name"
+rm -rf "$root"
 
-(cd "$dist" && sha256sum -- *.tar.gz *.deb > SHA256SUMS)
+(cd "$dist" && sha256sum -- *.tar.gz *.deb *.rpm > SHA256SUMS)
 echo "$newest is the newest glibc that the binary asks for"
-(cd "$dist" && wc -c -- *.tar.gz *.deb && cat SHA256SUMS)
+(cd "$dist" && wc -c -- *.tar.gz *.deb *.rpm && cat SHA256SUMS)

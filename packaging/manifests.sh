@@ -6,11 +6,12 @@ set -euo pipefail
 cd "$(dirname "$0")/../target/dist"
 
 from=${1:?where will the archives be? packaging/manifests.sh https://HOST/PATH}
-archives=(gpuctl-*-linux-*.tar.gz)
+archives=(gpuctl-*-*-*.tar.gz)
 [ -f "${archives[0]}" ] || { echo 'manifests: no archives; packaging/dist.sh makes them' >&2; exit 1; }
-version=$(echo "${archives[0]}" | sed 's/gpuctl-\(.*\)-linux-.*/\1/')
+version=$(echo "${archives[0]}" | sed 's/gpuctl-\(.*\)-[a-z]*-[a-z0-9_]*\.tar\.gz/\1/')
 sum() { sha256sum -- "$1" | cut -d' ' -f1; }
-machine() { echo "$1" | sed 's/.*-linux-\(.*\)\.tar\.gz/\1/'; }
+system() { echo "$1" | sed 's/.*-\([a-z]*\)-[a-z0-9_]*\.tar\.gz/\1/'; }
+machine() { echo "$1" | sed 's/.*-\([a-z0-9_]*\)\.tar\.gz/\1/'; }
 about='GPU jobs on Kubernetes from a short YAML'
 
 {
@@ -30,14 +31,15 @@ spec:
 END
   for archive in "${archives[@]}"; do
     case $(machine "$archive") in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; esac
+    case $(system "$archive") in macos) os=darwin bin=gpuctl ;; windows) os=windows bin=gpuctl.exe ;; *) os=linux bin=gpuctl ;; esac
     cat <<END
-    - selector: {matchLabels: {os: linux, arch: $arch}}
+    - selector: {matchLabels: {os: $os, arch: $arch}}
       uri: $from/$archive
       sha256: $(sum "$archive")
       files:
-        - {from: ${archive%.tar.gz}/gpuctl, to: .}
+        - {from: ${archive%.tar.gz}/$bin, to: .}
         - {from: ${archive%.tar.gz}/LICENSE, to: .}
-      bin: gpuctl
+      bin: $bin
 END
   done
 } > krew.yaml
@@ -52,8 +54,11 @@ class Gpuctl < Formula
 END
   for archive in "${archives[@]}"; do
     case $(machine "$archive") in x86_64) on=intel ;; aarch64) on=arm ;; esac
+    system=$(system "$archive")
+    # Homebrew is not on Windows.
+    [ "$system" != windows ] || continue
     cat <<END
-  on_linux do
+  on_$system do
     on_$on do
       url "$from/$archive"
       sha256 "$(sum "$archive")"

@@ -2,11 +2,14 @@
 //! tests of this file, a namespace of its own for each. `cargo reality` runs them.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
+mod chart;
 mod endings;
+mod image;
 mod lost;
 mod metrics;
 mod node;
 mod python;
+mod recipes;
 #[path = "../runner/mod.rs"]
 mod runner;
 mod security;

@@ -1,10 +1,10 @@
 //! Metrics of devices whose holders the kubelet has told: what an exporter on a real node says.
 
-use gpuctl_sandbox::exporter::{Exporter, Gpu};
+use gpuctl_sandbox::exporter::Exporter;
 use serde_json::json;
 
 use crate::runner::{gpuctl, run};
-use crate::support::{Scene, cluster, eventually};
+use crate::support::{Scene, cluster, devices, eventually};
 
 #[test]
 fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
@@ -13,25 +13,7 @@ fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
     scene.until("busy", "running", None);
     let holders = cluster().on_real_node(0, |node| node.holders());
     let exporter = Exporter::start().unwrap();
-    // Device 7 is 7 % busy, and so on: what a job shows is the mean of its own.
-    let device = |index: u32| {
-        let uuid = format!("GPU-0-{index}");
-        let pods = holders.get(&uuid).map(|holder| {
-            let [namespace, pod, container] = holder.split('/').map(ToOwned::to_owned).collect::<Vec<_>>().try_into().unwrap();
-            (namespace, pod, container)
-        });
-        Gpu {
-            node: "gpu-real-0".to_owned(),
-            index,
-            uuid,
-            model: "NVIDIA A100-SXM4-80GB".to_owned(),
-            utilization: f64::from(index),
-            free_mib: 81_920,
-            pods: pods.into_iter().collect(),
-            ..Gpu::default()
-        }
-    };
-    exporter.change(|fleet| fleet.gpus = (0..32).map(device).collect());
+    exporter.change(|fleet| fleet.gpus = devices(&holders, 32));
     let scrapes =
         json!([{"job_name": "dcgm", "metrics_path": "/metrics/dcgm", "static_configs": [{"targets": [exporter.address()]}]}]);
     let prometheus = cluster().another_prometheus("prometheus-real", &scrapes).unwrap();

@@ -1,11 +1,13 @@
 //! A cluster with one real node, and a scene per test.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpuctl_sandbox::exporter::Gpu;
 use gpuctl_sandbox::{Cluster, Hardware, Kubectl, Options, Persona};
 use serde_json::{Value, json};
 
@@ -112,6 +114,28 @@ pub fn eventually<T, E: std::fmt::Debug>(what: &str, mut ask: impl FnMut() -> Re
             Err(_) => thread::sleep(Duration::from_millis(200)),
         }
     }
+}
+
+/// Devices of the real node as an exporter tells them, with whom the kubelet gave them to. Device 7 is 7 % busy, and so on.
+pub fn devices(holders: &BTreeMap<String, String>, count: u32) -> Vec<Gpu> {
+    let device = |index: u32| {
+        let uuid = format!("GPU-0-{index}");
+        let pods = holders.get(&uuid).map(|holder| {
+            let [namespace, pod, container] = holder.split('/').map(ToOwned::to_owned).collect::<Vec<_>>().try_into().unwrap();
+            (namespace, pod, container)
+        });
+        Gpu {
+            node: "gpu-real-0".to_owned(),
+            index,
+            uuid,
+            model: "NVIDIA A100-SXM4-80GB".to_owned(),
+            utilization: f64::from(index),
+            free_mib: 81_920,
+            pods: pods.into_iter().collect(),
+            ..Gpu::default()
+        }
+    };
+    (0..count).map(device).collect()
 }
 
 /// A file for one test.

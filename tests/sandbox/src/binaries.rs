@@ -122,6 +122,10 @@ fn stores() -> [Module; 3] {
     ]
 }
 
+fn helm() -> Module {
+    Module::of_tools("helm", module!("helm"), &[("helm", "helm")], 3)
+}
+
 fn real_node() -> [Module; 5] {
     [
         Module {
@@ -174,6 +178,8 @@ pub struct Extras {
     pub lws: bool,
     /// Prometheus 2, VictoriaMetrics and Thanos.
     pub stores: bool,
+    /// Helm, which installs charts.
+    pub helm: bool,
 }
 
 /// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes cold on two cores.
@@ -188,7 +194,8 @@ fn modules(extras: Extras) -> Vec<Module> {
     let node = extras.real_node.then(real_node).into_iter().flatten();
     let queues = extras.kueue.then(kueue).into_iter().chain(extras.volcano.then(volcano)).chain(extras.lws.then(lws));
     let stores = extras.stores.then(stores).into_iter().flatten();
-    control_plane().into_iter().chain(adapter).chain(node).chain(queues).chain(stores).collect()
+    let helm = extras.helm.then(helm).into_iter();
+    control_plane().into_iter().chain(adapter).chain(node).chain(queues).chain(stores).chain(helm).collect()
 }
 
 /// Where the parts of the control plane are.

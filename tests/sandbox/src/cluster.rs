@@ -137,6 +137,7 @@ impl Cluster {
             lws: options.with_lws,
             volcano: options.with_volcano,
             stores: options.with_stores,
+            helm: false,
         })?;
         let mut tries = 0;
         loop {
@@ -325,6 +326,12 @@ impl Cluster {
     #[must_use]
     pub fn api_server(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api)
+    }
+
+    /// Where pods of a real node reach the API server, whose certificate is for 127.0.0.1.
+    #[must_use]
+    pub fn api_server_for_pods(&self, node: usize) -> String {
+        format!("https://10.77.{}.1:{}", node + 1, self.ports.api)
     }
 
     /// Lets `exec` run commands of this machine in the pods of a namespace, in the folder `workdir`.

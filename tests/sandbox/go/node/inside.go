@@ -157,6 +157,7 @@ func run(config Config) {
 	writeFiles(config)
 	programs := &programs{config: config, arguments: map[string][]string{}, running: map[string]program{}}
 	must(relay("tcp", fmt.Sprintf("127.0.0.1:%d", config.APIPort), "unix", config.file("api.sock")))
+	must(relay("tcp", fmt.Sprintf("%s:%d", podGateway(config.Index), config.APIPort), "unix", config.file("api.sock")))
 	must(serveConnect(config.file("in.sock")))
 	must(programs.start("containerd", "--config", config.file("containerd.toml")))
 	for range 600 {

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn run(slow: bool, tests: &[String]) -> Result<bool> {
-    let extras = Extras { real_node: true, stores: true, kueue: slow, volcano: slow, lws: slow, ..Extras::default() };
+    let extras = Extras { real_node: true, stores: true, helm: true, kueue: slow, volcano: slow, lws: slow, ..Extras::default() };
     let missing = missing(extras)?;
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();

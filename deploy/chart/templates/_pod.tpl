@@ -1,0 +1,27 @@
+{{- /* What both pods have in common. */ -}}
+{{- define "gpuctl.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- define "gpuctl.pod" -}}
+serviceAccountName: gpuctl
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  seccompProfile: {type: RuntimeDefault}
+volumes:
+  - name: settings
+    configMap: {name: gpuctl}
+{{- end -}}
+
+{{- define "gpuctl.container" -}}
+image: {{ include "gpuctl.image" . }}
+envFrom:
+  - secretRef: {name: {{ .Values.prometheusSecret }}, optional: true}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+volumeMounts:
+  - {name: settings, mountPath: /etc/gpuctl, readOnly: true}
+{{- end -}}

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Packs a binary with its completions, manual pages and licenses. Names, times and owners in the archive do not depend on the machine.
+#
+#   packaging/archive.sh BINARY SYSTEM-MACHINE        linux-x86_64, macos-aarch64; into target/dist
+set -euo pipefail
+binary=$(realpath "${1:?the binary}")
+cd "$(dirname "$0")/.."
+version=$(cargo metadata --no-deps --format-version 1 | sed -n 's/.*"name":"gpuctl","version":"\([^"]*\)".*/\1/p')
+name=gpuctl-$version-${2:?the system and the machine, as linux-x86_64}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# The tar of macOS has no order of names.
+tar=$(command -v gtar || command -v tar)
+
+dist=target/dist
+rm -rf "${dist:?}/$name"
+mkdir -p "$dist/$name"
+install -m 755 "$binary" "$dist/$name/"
+cp -r completions man LICENSE README.md CHANGELOG.md "$dist/$name/"
+"$tar" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dist" -c "$name" | gzip -9n > "$dist/$name.tar.gz"
+rm -r "${dist:?}/$name"
