@@ -29,6 +29,10 @@ pub(crate) struct Environment {
     pub color: Option<bool>,
     pub plain: bool,
     pub columns: Option<usize>,
+    /// What shows data a screen at a time: `GPUCTL_PAGER`.
+    pub pager: Option<String>,
+    /// The same of all programs: `PAGER`.
+    pub common_pager: Option<String>,
 }
 
 impl Environment {
@@ -55,6 +59,8 @@ impl Environment {
             kubeconfig,
             color,
             plain: matches!(locale.as_deref(), Some("C" | "POSIX")),
+            pager: text("GPUCTL_PAGER"),
+            common_pager: text("PAGER"),
             columns: text("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|columns| *columns >= 20),
         }
     }

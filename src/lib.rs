@@ -106,6 +106,7 @@ pub fn run() -> ExitCode {
         Ok(runtime) => runtime.block_on(cli.command.run(&context)),
         Err(error) => Err(Error::new(ErrorName::RuntimeFailed, format!("cannot start: {error}"))),
     };
+    context.terminal.end_pager();
     match result {
         Ok(code) => code,
         Err(error) => {
@@ -196,6 +197,9 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     };
     let mut context = Context::new(terminal, access, cli.metrics.flags(), cli.metrics.require_metrics);
     context.all_namespaces = global.all_namespaces;
+    if global.pager || environment.pager.is_some() {
+        context.terminal.page_with(environment.pager.or(environment.common_pager));
+    }
     context.terminal.set_namespace_given(global.namespace.is_some());
     context
 }

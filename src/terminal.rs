@@ -1,5 +1,6 @@
 //! Owns stdout and stderr: stdout is data, stderr is talk. The only place that writes to a stream.
 
+mod pager;
 pub(crate) mod raw;
 pub(crate) mod screen;
 
@@ -15,6 +16,8 @@ use crate::spec::Problems;
 use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
 use crate::view::text::{as_plugin, harmless};
 use crate::view::{Format, TextStyle};
+
+use pager::Pager;
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +58,9 @@ pub(crate) struct Terminal {
     wishes: TerminalOptions,
     /// True when nothing is printed at all: a command runs for the questions that it asks.
     silent: bool,
+    /// The pager's command line, where data shall go through one; `None` within for the usual one.
+    pager_wanted: RefCell<Option<Option<String>>>,
+    pager: RefCell<Option<Pager>>,
     talk: Cell<Verbosity>,
     format: RefCell<Format>,
     /// The command as `auth check` names it: `get nodes`.
@@ -73,6 +79,8 @@ impl Terminal {
         Self {
             wishes,
             silent: false,
+            pager_wanted: RefCell::default(),
+            pager: RefCell::default(),
             talk: Cell::new(wishes.talk),
             format: RefCell::default(),
             task: Cell::default(),
@@ -106,6 +114,16 @@ impl Terminal {
 
     fn says(&self, talk: Verbosity) -> bool {
         self.talk.get() >= talk
+    }
+
+    /// Sends data through a pager from now on, where stdout is a terminal: this command line, or the usual one.
+    pub(crate) fn page_with(&self, command: Option<String>) {
+        self.pager_wanted.replace(Some(command));
+    }
+
+    /// Waits until the user has left the pager, if there is one.
+    pub(crate) fn end_pager(&self) {
+        drop(self.pager.take());
     }
 
     /// Notes whether the command line names a namespace.
@@ -166,10 +184,21 @@ impl Terminal {
         if self.silent {
             return Ok(());
         }
-        let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        if let Some(command) = self.pager_wanted.take().filter(|_| self.out_is_terminal()) {
+            let started = Pager::start(command.as_deref());
+            let pager = started.map_err(|error| Error::new(ErrorName::OutputFailed, format!("cannot start a pager: {error}")))?;
+            self.pager.replace(Some(pager));
+        }
+        let written = match self.pager.borrow_mut().as_mut() {
+            Some(pager) => pager.write_all(text.as_bytes()).and_then(|()| pager.flush()),
+            None => write_to_stdout(text),
+        };
+        match written {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.end_pager();
+                std::process::exit(0)
+            }
             Err(error) => Err(Error::new(ErrorName::OutputFailed, format!("cannot write to stdout: {error}"))),
         }
     }
@@ -195,6 +224,8 @@ impl Terminal {
     /// Clears the screen before a redraw.
     pub(crate) fn redraw(&self, text: &str, first: bool) -> Result<(), Error> {
         let rows = raw::window().map_or(usize::MAX, |(_, rows)| usize::from(rows));
+        // What is drawn over itself is nothing to leaf through.
+        self.pager_wanted.take();
         self.print_raw(&frame(&harmless(text, self.look().color), rows, first))
     }
 
@@ -328,6 +359,11 @@ impl Terminal {
         bar.enable_steady_tick(Duration::from_millis(120));
         bar
     }
+}
+
+fn write_to_stdout(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 fn terminal_width() -> Option<usize> {

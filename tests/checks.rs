@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use gpuctl::spec::checks::{CHECKS, can_be_silenced};
+use gpuctl_sandbox::Tty;
 use serde_json::Value;
 
 fn gpuctl(arguments: &[&str], input: &str) -> Output {
@@ -142,4 +143,18 @@ fn what_others_wrote_is_converted_and_what_is_lost_is_told() {
     assert_eq!((refused.status.code(), out(&refused).as_str()), (Some(3), ""));
     assert_eq!(gpuctl(&["convert", "-f", "nothing.yaml"], "").status.code(), Some(4));
     assert_eq!(gpuctl(&["convert"], "").status.code(), Some(2));
+}
+
+#[test]
+fn data_goes_through_the_pager_that_was_asked_for() {
+    let line = "trap : INT; \"$GPUCTL\" --pager version; echo first $?; GPUCTL_PAGER='sed s/^/own:/' \"$GPUCTL\" version; \"$GPUCTL\" --pager version | sed s/^/piped:/; \
+        PAGER='trap \"\" INT; cat; sleep 2; echo left' \"$GPUCTL\" --pager version; echo last $?; sleep 60";
+    let mut tty = Tty::start(line, (80, 24), &[("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")), ("PAGER", "sed s/^/paged:/")]);
+    let screen = tty.sees("piped:gpuctl");
+    assert!(screen.contains("paged:gpuctl 0.1.0\nfirst 0\nown:gpuctl 0.1.0\npiped:gpuctl"), "{screen}");
+    tty.until("the last pager shows it", |text| text.contains("piped:gpuctl 0.1.0\ngpuctl 0.1.0"));
+    // Ctrl-C is a key of the pager; whoever presses it wants to stop a search and not the program behind it.
+    tty.press("\u{3}");
+    let screen = tty.sees("last");
+    assert!(screen.contains("left\nlast 0"), "{screen}");
 }

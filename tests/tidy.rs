@@ -75,7 +75,13 @@ const MAY_NAME: [(&str, &[&str]); 31] = [
     ),
     ("inside", &["inside", "context", "lookup", "cluster", "error", "model", "platform", "terminal", "view"]),
     // Arguments end as options of a workflow; completion asks the cluster for names.
-    ("cli", &["cli", "cluster", "config", "deploy", "error", "inside", "model", "observe", "outbound", "spec", "verbs", "view"]),
+    (
+        "cli",
+        &[
+            "cache", "cli", "cluster", "config", "deploy", "error", "inside", "model", "observe", "outbound", "spec", "verbs",
+            "view",
+        ],
+    ),
     (
         "commands",
         &[

@@ -16,6 +16,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ const LARGEST: u64 = 1 << 30;
 const NEVER_POISONED: &str = "nobody panics while it is held";
 
 /// What was captured, with secrets taken out.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Bundle {
     format: u32,
@@ -65,14 +66,14 @@ pub(crate) struct Bundle {
 }
 
 /// One answer of the API server or of Prometheus.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct Kept {
     pub code: u16,
     pub body: Value,
 }
 
 /// Something that is asked word by word.
-#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, JsonSchema, Serialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) enum Question {
     /// A path of the API server.

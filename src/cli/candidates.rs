@@ -14,13 +14,15 @@ use crate::config::Environment;
 use crate::model::{Inventory, Job, Node, Workload};
 use crate::view::reference;
 
+use super::kept_names::KeptNames;
+
 /// A person waits for the next keystroke.
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
 
 /// Names of jobs, for the shell. Any trouble gives no candidates and no message.
 #[must_use]
 pub(crate) fn job_names() -> Vec<CompletionCandidate> {
-    candidates_near(async |connection, namespace| {
+    candidates_near("jobs", async |connection, namespace| {
         let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
         Some(jobs.into_iter().map(|job| spoken(&job, &connection.namespace)).collect())
     })
@@ -34,7 +36,7 @@ fn spoken(job: &Job, home: &str) -> String {
 /// Workloads by kind and name, for the shell.
 #[must_use]
 pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
-    candidates_near(async |connection, namespace| {
+    candidates_near("workloads", async |connection, namespace| {
         let owners = connection.owners(namespace.as_deref()).await.ok()?;
         let found = owners.forest.workloads(&Inventory::default());
         let name = |one: Workload| format!("{}/{}/{}", one.top.namespace, one.top.kind, one.top.name);
@@ -45,7 +47,7 @@ pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
 /// Names of namespaces, for the shell; those of jobs where namespaces may not be listed.
 #[must_use]
 pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
+    candidates("namespaces", async |connection| {
         if let Ok(names) = connection.namespace_names().await {
             return Some(names);
         }
@@ -65,7 +67,7 @@ pub(crate) fn context_names() -> Vec<CompletionCandidate> {
 /// Types of the GPUs that are there, for the shell.
 #[must_use]
 pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
+    candidates("gpu types", async |connection| {
         let nodes = connection.nodes().await.ok()?;
         let types: BTreeSet<String> =
             nodes.all().iter().filter_map(|node| node.gpu_type().map(|kind| kind.to_string())).collect();
@@ -76,7 +78,7 @@ pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
 /// Pods of jobs, for the shell.
 #[must_use]
 pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
-    candidates_near(async |connection, namespace| {
+    candidates_near("pods", async |connection, namespace| {
         let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
         Some(jobs.into_iter().flat_map(|job| job.pods).map(|pod| pod.name).collect())
     })
@@ -85,7 +87,7 @@ pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
 /// GPUs as `who gpu` takes them, for the shell.
 #[must_use]
 pub(crate) fn device_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
+    candidates("devices", async |connection| {
         let nodes = connection.nodes().await.ok()?;
         let devices = |node: &Node| {
             let count = node.whole_resource().map_or(0, |resource| node.allocatable(resource));
@@ -104,7 +106,7 @@ pub(crate) fn field_names() -> Vec<CompletionCandidate> {
 /// Jobs as places to copy from and to, for the shell.
 #[must_use]
 pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
-    candidates_near(async |connection, namespace| {
+    candidates_near("places to copy", async |connection, namespace| {
         let jobs = connection.jobs(&Wanted { namespace, ..Wanted::default() }).await.ok()?.jobs;
         Some(jobs.into_iter().map(|job| format!("{}:/", spoken(&job, &connection.namespace))).collect())
     })
@@ -113,13 +115,15 @@ pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
 /// Names of nodes, for the shell.
 #[must_use]
 pub(crate) fn node_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| Some(connection.nodes().await.ok()?.all().iter().map(|node| node.name.clone()).collect()))
+    candidates("nodes", async |connection| {
+        Some(connection.nodes().await.ok()?.all().iter().map(|node| node.name.clone()).collect())
+    })
 }
 
 /// Names of pools, for the shell.
 #[must_use]
 pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
+    candidates("pools", async |connection| {
         let (nodes, defined) = join(connection.nodes(), connection.pools()).await;
         let mut names: BTreeSet<String> = defined.unwrap_or_default().into_iter().map(|pool| pool.name).collect();
         names.extend(nodes.ok()?.all().iter().filter_map(|node| node.pool().map(ToOwned::to_owned)));
@@ -130,7 +134,7 @@ pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
 /// Names of gpuctl's quotas, for the shell.
 #[must_use]
 pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
+    candidates("quotas", async |connection| {
         let found = connection.quotas(None).await.ok()?;
         let names: BTreeSet<String> = found.into_iter().filter_map(|quota| quota.quota).collect();
         Some(names.into_iter().collect())
@@ -140,7 +144,7 @@ pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
 /// Namespaces that have a quota, for the shell.
 #[must_use]
 pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
+    candidates("namespaces with quotas", async |connection| {
         let found = connection.quotas(None).await.ok()?;
         let names: BTreeSet<String> = found.into_iter().map(|quota| quota.namespace).collect();
         Some(names.into_iter().collect())
@@ -149,7 +153,7 @@ pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
 
 /// Queues, for the shell.
 pub(crate) fn queues() -> Vec<CompletionCandidate> {
-    candidates(async |connection| {
+    candidates("queues", async |connection| {
         let served = connection.served_queueing().await.ok()?;
         let (found, _) = connection.queues(&served, None).await.ok()?;
         Some(found.iter().map(crate::view::queues::name).collect())
@@ -183,9 +187,12 @@ fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
 }
 
 /// Returns what `ask` finds in every namespace, or in the one at hand where the whole cluster takes too long.
-fn candidates_near(ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
+fn candidates_near(
+    kind: &str,
+    ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>,
+) -> Vec<CompletionCandidate> {
     let end = Instant::now() + WITHIN.mul_f64(0.95);
-    candidates(async |connection| {
+    candidates(kind, async |connection| {
         let home = timeout_at(end, ask(&connection, Some(connection.namespace.clone())));
         let all = timeout_at(end, ask(&connection, None));
         let (home, all) = join(home, all).await;
@@ -193,17 +200,23 @@ fn candidates_near(ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<
     })
 }
 
-/// Returns what `ask` finds in the cluster, in time for the next keystroke.
-pub(crate) fn candidates(ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
+/// Returns what `ask` finds in the cluster, in time for the next keystroke. What it found a moment ago is not asked for again.
+pub(crate) fn candidates(kind: &str, ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     // A bundle is of another time, and perhaps of another cluster.
     if std::env::args_os().any(|word| word.to_string_lossy().starts_with("--replay")) {
         return Vec::new();
     }
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
     let access = access();
-    let names = async { ask(Connection::open(&access).await.ok()?).await };
-    let found = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await.ok().flatten() });
-    found.unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
+    #[expect(clippy::disallowed_methods, reason = "a shell asks for names, and no context is made for it")]
+    let kept = KeptNames::of(kind, &access, jiff::Timestamp::now());
+    let live = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let names = async { ask(Connection::open(&access).await.ok()?).await };
+        let found = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await.ok().flatten() });
+        found.filter(|names| !names.is_empty()).inspect(|names| kept.keep(names))
+    };
+    let names = kept.fresh().or_else(live).or_else(|| kept.usable());
+    names.unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
 }
 
 #[cfg(test)]

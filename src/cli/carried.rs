@@ -10,7 +10,7 @@ use super::Cli;
 use super::spoken::spelled_out;
 
 /// What each run decides by itself.
-const NOT_CARRIED: [&str; 4] = ["color", "plain", "quiet", "verbose"];
+const NOT_CARRIED: [&str; 5] = ["color", "pager", "plain", "quiet", "verbose"];
 /// Which part of the cluster is meant.
 const NAMESPACES: [&str; 2] = ["namespace", "all_namespaces"];
 

@@ -13,6 +13,7 @@ pub(crate) mod files;
 pub(crate) mod help;
 pub(crate) mod history;
 pub(crate) mod jobs;
+mod kept_names;
 pub(crate) mod metrics;
 pub(crate) mod misuse;
 pub(crate) mod nodes;
@@ -88,6 +89,9 @@ pub(crate) struct Global {
     /// Draw bars and boxes with ASCII characters
     #[arg(long, global = true, help_heading = "Global options")]
     pub plain: bool,
+    /// Show data a screen at a time: with GPUCTL_PAGER, PAGER or less
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub pager: bool,
     /// Print only data and errors
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub quiet: bool,

@@ -22,12 +22,13 @@ Answers go to stdout; warnings, errors and progress to stderr.
 Unknown is `-` in tables, null in JSON and empty in CSV, never 0. Percentages are 0 to 100, except in `get overview`, `get consumers` and the
 workload commands (0 to 1). `-w` prints the list again when it changes: on a terminal in place, with `-o json` an object for each change.
 
-  --color=auto|always|never, --plain, --quiet, -v, --no-headers
+  --color=auto|always|never, --plain, --pager, --quiet, -v, --no-headers
 
 Examples:
   gpuctl get jobs -A -o json | jq -r '.items[] | select(.status == \"pending\") | .jobId'
   gpuctl get nodes -o custom-columns=NODE:.nodeName,FREE:.gpuFree
   gpuctl get jobs -o name | xargs -r gpuctl delete job
+  gpuctl schema --output get-jobs         the JSON Schema of an answer
 
 `docs/scripts.md` has the rules that hold between versions.
 ";
@@ -85,10 +86,14 @@ pub(crate) fn text(name: &str) -> Option<String> {
 }
 
 fn environment() -> String {
-    const OTHERS: [(&str, &str); 7] = [
+    const OTHERS: [(&str, &str); 8] = [
         ("KUBECONFIG", "kubeconfig files, merged as kubectl merges them; --kubeconfig comes before it"),
         ("HTTPS_PROXY, NO_PROXY", "the way to servers outside; kubeconfigs may name their own"),
         ("NO_COLOR, CLICOLOR_FORCE", "colors never, or always; --color comes before them"),
+        (
+            "GPUCTL_PAGER, PAGER",
+            "the first: what shows data of every command on a terminal a screen at a time; either: what --pager shows it with",
+        ),
         ("COLUMNS", "the width of tables on a terminal"),
         ("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN", "sign queries to Amazon Managed Prometheus"),
         ("XDG_CONFIG_HOME, XDG_CACHE_HOME", "where gpuctl/config.yaml and its cache are, on Linux"),

@@ -19,6 +19,7 @@ use crate::deploy::wait::wait;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::rights::Task;
 use crate::view::created::{self, Created, DocumentName, FailedDocument, site_lines};
+use crate::view::objects::ObjectList;
 use crate::view::{Format, document, json, yaml};
 
 /// Submits the documents, or shows what would be submitted.
@@ -135,7 +136,7 @@ fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> 
         lines.for_each(|line| context.terminal.report(&line));
     }
     let text = match format {
-        Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects})),
+        Format::Json => json(&ObjectList::of(objects)),
         Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
         _ => plans.iter().map(|plan| created::text(&outcome(plan, &Value::Null, true))).collect(),
     };

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::gpu::GpuType;
@@ -49,7 +50,7 @@ pub(crate) struct Device {
 }
 
 /// Units of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub(crate) struct Count {
     pub total: u64,
     /// `None` when the pods of all namespaces may not be listed.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::capacity::Amounts;
@@ -10,7 +11,7 @@ use super::labels::POOL_LABEL;
 use super::quantity;
 
 /// What gpuctl reads of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
     /// The name of the object.
@@ -43,7 +44,7 @@ pub struct Node {
 }
 
 /// Whole devices of one product that a driver of dynamic allocation offers on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ClaimableDevices {
     /// The driver, such as `gpu.nvidia.com`; its class of devices has the same name.
     pub driver: String,
@@ -56,7 +57,7 @@ pub struct ClaimableDevices {
 }
 
 /// A taint that keeps pods away.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
 pub struct Taint {
     /// Such as `nvidia.com/gpu`.
     pub key: String,

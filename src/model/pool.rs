@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::gpu::GpuType;
 use super::units::GpuCount;
 
 /// A pool's definition, kept in the cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolDefinition {
     pub name: String,
@@ -30,7 +31,7 @@ pub struct PoolDefinition {
 pub(crate) type Notes = BTreeMap<String, Noted>;
 
 /// A label that was set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Noted {
     pub value: String,
     /// What was there before, and comes back at the end.

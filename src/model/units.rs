@@ -5,6 +5,7 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A measured value that can be summed and averaged.
@@ -30,7 +31,7 @@ impl UnitValue for f64 {
 macro_rules! units {
     ($($(#[$about:meta])* $name:ident),* $(,)?) => {$(
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, JsonSchema, Serialize, Deserialize)]
         #[serde(transparent)]
         pub(crate) struct $name(pub(crate) f64);
 
@@ -65,7 +66,7 @@ units! {
 }
 
 /// A number of GPUs: whole devices, or units of a resource where a node offers parts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GpuCount(pub u64);
 

@@ -48,6 +48,7 @@ pub(crate) fn ended_from_outside() -> impl Future<Output = u8> {
 }
 
 /// Ctrl-C and the wish that the process end, each time.
+#[derive(Debug)]
 pub(crate) struct Endings(Signal);
 
 impl Endings {

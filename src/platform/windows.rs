@@ -36,6 +36,7 @@ pub(crate) fn ended_from_outside() -> impl Future<Output = u8> {
 }
 
 /// Ctrl-C and the wish that the process end, each time.
+#[derive(Debug)]
 pub(crate) enum Endings {
     Keys(CtrlC),
     Breaks(CtrlBreak),

@@ -1,10 +1,11 @@
 //! Validates an AI's opinion on a device.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// What it says about the work on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Activity {
     Active,
@@ -24,7 +25,7 @@ impl Activity {
 }
 
 /// A valid answer. Its JSON is the document's `ai_analysis`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub(crate) struct Opinion {
     #[serde(rename = "status")]
     pub verdict: Activity,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Count, GpuCount, Percent};
@@ -18,7 +19,7 @@ use super::text::or_dash;
 use super::{Format, TextStyle};
 
 /// A list as it was at a moment.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct ListAt<T> {
     total: usize,
     at: Timestamp,
@@ -39,7 +40,7 @@ impl<T> ListAt<T> {
 }
 
 /// A node that had GPUs.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeAt {
     pub node_name: String,
@@ -55,7 +56,7 @@ pub(crate) struct NodeAt {
 }
 
 /// A pod that held GPUs.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HolderAt {
     namespace: String,
@@ -82,7 +83,7 @@ impl From<&Allocation> for HolderAt {
 }
 
 /// A workload that requested GPUs.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobAt {
     pub job_id: String,
@@ -101,7 +102,7 @@ pub(crate) struct JobAt {
 }
 
 /// A device, and who held it.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeviceAt {
     node: String,

@@ -2,6 +2,7 @@
 
 use colored::Color;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::{Cell, Table, left, right};
@@ -9,7 +10,7 @@ use super::{Format, TextStyle};
 use crate::stats::blame::{NodeBlame, Rate};
 
 /// The answer of `get nodes --blame -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct BlameList<'a> {
     pub total: usize,
     pub items: Vec<BlameItem<'a>>,
@@ -21,7 +22,7 @@ pub(crate) struct BlameList<'a> {
 }
 
 /// What a node did to jobs.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlameItem<'a> {
     node_name: &'a str,

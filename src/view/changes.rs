@@ -2,7 +2,9 @@
 //! masked.
 
 use colored::Color;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use crate::spec::{is_secret_name, masked, secrets_in};
@@ -22,6 +24,20 @@ pub(crate) struct Difference {
     fields: Vec<String>,
     before: String,
     after: String,
+}
+
+/// An entry of the answer of `diff`.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct DifferenceItem<'a> {
+    /// `kind/name`.
+    object: &'a str,
+    namespace: Option<&'a str>,
+    /// `created`, `updated`, `removed`, `replaced`.
+    change: &'static str,
+    /// Paths that change.
+    fields: &'a [String],
+    /// As `diff -u` writes it.
+    diff: String,
 }
 
 impl Difference {
@@ -83,11 +99,9 @@ impl Difference {
 
     /// Formats it for programs.
     #[must_use]
-    pub(crate) fn value(&self) -> Value {
-        let namespace = Some(&self.namespace).filter(|namespace| !namespace.is_empty());
-        json!({
-            "object": self.object, "namespace": namespace, "change": self.change, "fields": self.fields, "diff": self.unified(),
-        })
+    pub(crate) fn document(&self) -> DifferenceItem<'_> {
+        let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
+        DifferenceItem { object: &self.object, namespace, change: self.change, fields: &self.fields, diff: self.unified() }
     }
 }
 

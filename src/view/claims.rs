@@ -1,6 +1,7 @@
 //! Renders volume claims.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::{Cell, Table, left, right};
@@ -9,13 +10,13 @@ use super::{Format, TextStyle};
 use crate::model::Claim;
 
 /// The answer of `get claims`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct ClaimList<'a> {
     total: usize,
     items: Vec<ClaimItem<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ClaimItem<'a> {
     name: &'a str,

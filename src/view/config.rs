@@ -1,5 +1,7 @@
 //! Renders `config view`: settings with their origin, secrets masked.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::table::{Table, left};
@@ -54,7 +56,7 @@ pub(crate) fn without_credentials(url: &str) -> String {
 
 /// Nests as section → key → value, or value and origin.
 #[must_use]
-pub(crate) fn nested(settings: &[Setting], origins: bool) -> Value {
+pub(crate) fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     let mut all = Map::new();
     for setting in settings {
         let (section, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
@@ -63,23 +65,20 @@ pub(crate) fn nested(settings: &[Setting], origins: bool) -> Value {
         let section = all.entry(section).or_insert_with(|| json!({}));
         section[key] = value;
     }
-    Value::Object(all)
+    all
 }
 
 /// As a config file would say it; what has no value is left out.
 #[must_use]
 pub(crate) fn yaml(settings: &[Setting]) -> String {
-    let known: Map<String, Value> = match nested(settings, false) {
-        Value::Object(sections) => sections
-            .into_iter()
-            .filter_map(|(section, keys)| {
-                let Value::Object(keys) = keys else { return None };
-                let keys: Map<String, Value> = keys.into_iter().filter(|(_, value)| !value.is_null()).collect();
-                (!keys.is_empty()).then_some((section, Value::Object(keys)))
-            })
-            .collect(),
-        _ => Map::new(),
-    };
+    let known: Map<String, Value> = nested(settings, false)
+        .into_iter()
+        .filter_map(|(section, keys)| {
+            let Value::Object(keys) = keys else { return None };
+            let keys: Map<String, Value> = keys.into_iter().filter(|(_, value)| !value.is_null()).collect();
+            (!keys.is_empty()).then_some((section, Value::Object(keys)))
+        })
+        .collect();
     super::document(Format::Yaml, &known).unwrap_or_default()
 }
 
@@ -92,10 +91,20 @@ pub(crate) fn table(settings: &[Setting], format: Format, look: TextStyle) -> St
     table.show(format, true, look)
 }
 
-/// Returns what `config set` did.
+/// The answer of `config get` and `config set`.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct SettingItem<'a> {
+    /// `prometheus.url`.
+    key: &'static str,
+    /// Masked where it is a secret; null where it is not set.
+    value: Value,
+    /// `file /path`, `environment PROM_URL`, `default`.
+    origin: &'a str,
+}
+
 #[must_use]
-pub(crate) fn one(setting: &Setting) -> Value {
-    json!({"key": setting.name, "value": setting.masked(), "origin": setting.origin})
+pub(crate) fn one(setting: &Setting) -> SettingItem<'_> {
+    SettingItem { key: setting.name, value: setting.masked(), origin: &setting.origin }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Renders what `cp` did.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::text::count;
 
 /// A copy that is whole.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct CopyResult {
     pub from: String,
     pub to: String,

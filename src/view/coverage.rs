@@ -1,5 +1,6 @@
 //! Rounds measured numbers in one way for JSON and cells, with the number of samples they rest on.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use crate::model::units::rounded;
@@ -12,7 +13,7 @@ pub(super) fn fine(fraction: f64) -> f64 {
 }
 
 /// What measured numbers rest on.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Coverage {
     /// Devices that the exporters know.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::text::{clean, count};
@@ -10,7 +11,7 @@ use crate::error::Error;
 use crate::model::GpuCount;
 
 /// A document that was created.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Created {
     pub job_id: String,
@@ -49,7 +50,7 @@ pub(crate) struct Created {
 }
 
 /// A value that a job has from the site's defaults.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct FromSite {
     /// The field of the job's document.
     pub field: String,
@@ -73,7 +74,7 @@ pub(crate) fn site_lines(defaults: &[FromSite]) -> Vec<String> {
 }
 
 /// A pool or a quota that was made.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct Made {
     #[serde(skip)]
     pub kind: &'static str,
@@ -118,7 +119,7 @@ impl Made {
 }
 
 /// A document by its kind and name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub(crate) struct DocumentName {
     /// `training`, `pool`, …; `file` for a file that could not be read as documents.
     pub kind: &'static str,
@@ -139,7 +140,7 @@ pub(crate) struct FailedDocument {
 }
 
 /// A failed document in JSON.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct NotCreated {
     pub kind: &'static str,
     pub name: String,
@@ -147,7 +148,7 @@ pub(crate) struct NotCreated {
     pub message: String,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BatchItem<'a> {
     kind: &'a str,
@@ -161,7 +162,7 @@ struct BatchItem<'a> {
 }
 
 /// The answer to several documents.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SubmissionBatch<'a> {
     success: Vec<BatchItem<'a>>,

@@ -1,6 +1,7 @@
 //! Renders the site's defaults, and what of them a job or a field has.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,13 +11,13 @@ use super::{Format, TextStyle};
 use crate::spec::{DefaultRow, SiteDefaults, masked};
 
 /// The answer of `get defaults`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct DefaultsList<'a> {
     total: usize,
     items: Vec<DefaultsItem<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct DefaultsItem<'a> {
     scope: &'a str,
     field: &'a str,
@@ -31,7 +32,7 @@ pub(crate) struct Origin<'a> {
 }
 
 /// The answer of `describe defaults`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WholeDefaults<'a> {
     /// `null` where nobody is named.

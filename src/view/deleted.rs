@@ -1,11 +1,12 @@
 //! Renders what `delete` did.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::Error;
 
 /// A job that is going or gone.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Deleted {
     /// Only of a job.
@@ -34,7 +35,7 @@ impl Deleted {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 struct NotDeleted {
     name: String,
     error: String,
@@ -42,7 +43,7 @@ struct NotDeleted {
 }
 
 /// The answer to several names.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct DeletionBatch<'a> {
     success: &'a [Deleted],
     failed: Vec<NotDeleted>,

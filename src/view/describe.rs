@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Autoscaler, Endpoint, Event, Figures, Job, Pod, Point, QueuePosition, Readings, State, quantity};
@@ -53,7 +54,7 @@ pub(crate) struct JobWork {
 }
 
 /// The contract's job in JSON. `resources.gpu` is per pod, `gpuTotal` the product with the pods.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobDescription<'a> {
     job_id: &'a str,
@@ -91,7 +92,7 @@ pub(crate) struct JobDescription<'a> {
     last_lines: &'a [String],
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JobResourceItem<'a> {
     gpu: GpuCount,
@@ -104,7 +105,7 @@ struct JobResourceItem<'a> {
 }
 
 /// Measured values; unknown without a metrics source.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MeasuredValues {
     gpu_utilization: Option<Percent>,
@@ -120,7 +121,7 @@ struct MeasuredValues {
     coverage: Option<Coverage>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct KubernetesResources<'a> {
     job_name: &'a str,
@@ -129,13 +130,13 @@ struct KubernetesResources<'a> {
 }
 
 /// A way to the job; without a URL it is still being made.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct AddressDocument<'a> {
     r#type: &'static str,
     url: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AutoscalingDocument<'a> {
     min_replicas: u32,
@@ -145,7 +146,7 @@ struct AutoscalingDocument<'a> {
     problem: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ScalingDocument<'a> {
     metric: &'a str,
@@ -157,7 +158,7 @@ struct ScalingDocument<'a> {
     target_percent: Option<f64>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct ConditionDocument<'a> {
     r#type: &'a str,
     reason: &'a str,

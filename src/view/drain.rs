@@ -1,6 +1,7 @@
 //! Renders what draining a node would do.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::{Cell, Table, left, right};
@@ -9,14 +10,14 @@ use super::{Format, TextStyle};
 use crate::model::drain::DrainedPod;
 
 /// The answer of `drain NODE --plan -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct DrainPlan<'a> {
     pub node: &'a str,
     pub total: usize,
     pub items: Vec<DrainItem<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DrainItem<'a> {
     namespace: &'a str,

@@ -1,9 +1,10 @@
 //! Renders `eff`: how a workload used its GPUs, a bar per device, and advice.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::model::{Mebibytes, Percent};
+use crate::model::{Mebibytes, Percent, Watts};
 use crate::stats::gpu_hours::{Advice, GpuHours, Works};
 use crate::stats::part_hours::PartHours;
 use crate::stats::serving_hours::ServingHours;
@@ -62,38 +63,107 @@ fn told(advice: &Advice) -> (&'static str, String, Option<String>) {
     }
 }
 
+/// The answer of `eff`.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct EfficiencyDocument<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    kind: &'a str,
+    /// When it held a device first.
+    from: Option<Timestamp>,
+    /// When it held a device last.
+    to: Option<Timestamp>,
+    wait_seconds: f64,
+    held_gpu_hours: f64,
+    used_gpu_hours: Option<f64>,
+    wasted_gpu_hours: Option<f64>,
+    unknown_gpu_hours: f64,
+    /// Percent, 0 to 100.
+    utilization: Option<Percent>,
+    energy_kwh: Option<f64>,
+    gpu_parts: Vec<PartHoursItem>,
+    /// What it told of its requests, if it is a server.
+    serving: Option<ServingItem>,
+    /// The part of the GPU-hours that was measured.
+    coverage_percent: Option<Percent>,
+    devices: Vec<DeviceItem>,
+    advice: Vec<AdviceItem>,
+    /// Samples of everybody's devices that none can have.
+    samples_dropped: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct DeviceItem {
+    node: String,
+    device: String,
+    /// Percent, 0 to 100.
+    utilization: Option<Percent>,
+    memory_peak_gib: Option<f64>,
+    memory_total_gib: Option<f64>,
+    power_watts: Option<Watts>,
+    measured_hours: f64,
+    /// Others use it, too: the figures are those of all.
+    shared: bool,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct ServingItem {
+    held_gpu_hours: f64,
+    idle_gpu_hours: f64,
+    prompt_tokens: f64,
+    generated_tokens: f64,
+    generated_tokens_per_gpu_hour: Option<f64>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct AdviceItem {
+    /// `fewer-gpus`, `slice`, `straggler`, `no-requests`, `stuck`.
+    kind: &'static str,
+    message: String,
+    /// What to change in the YAML.
+    patch: Option<String>,
+}
+
 #[must_use]
-pub(crate) fn json(of: &Efficiency) -> Value {
+pub(crate) fn document(of: &Efficiency) -> EfficiencyDocument<'_> {
     let Efficiency { top, from, to, wait_seconds, account, works, advice, dropped, serving } = of;
     let gib = |memory: Mebibytes| rounded(memory.gibibytes());
-    let devices: Vec<Value> = works
-        .iter()
-        .map(|((node, device), work)| {
-            json!({
-                "node": node, "device": device.to_string(), "utilization": work.utilization().map(rounded),
-                "memory_peak_gib": work.memory_peak.map(gib), "memory_total_gib": work.memory_total.map(gib),
-                "power_watts": work.power().map(rounded), "measured_hours": rounded(work.seconds / 3600.0),
-                "shared": work.shared,
-            })
-        })
-        .collect();
-    let advice: Vec<Value> =
-        advice.iter().map(told).map(|(kind, message, patch)| json!({"kind": kind, "message": message, "patch": patch})).collect();
-    json!({
-        "namespace": top.namespace, "name": top.name, "kind": top.kind, "from": from, "to": to,
-        "wait_seconds": wait_seconds.round(),
-        "held_gpu_hours": rounded(account.held), "used_gpu_hours": account.used().map(rounded),
-        "wasted_gpu_hours": account.wasted().map(rounded), "unknown_gpu_hours": rounded(account.unknown()),
-        "utilization": account.utilization().map(rounded), "energy_kwh": account.energy.map(rounded),
-        "gpu_parts": account.parts.iter().map(PartHoursItem::from).collect::<Vec<_>>(),
-        "serving": serving.map(|sum| json!({
-            "held_gpu_hours": rounded(sum.held), "idle_gpu_hours": rounded(sum.idle), "prompt_tokens": sum.prompt_tokens,
-            "generated_tokens": sum.generated_tokens,
-            "generated_tokens_per_gpu_hour": sum.tokens_per_gpu_hour().map(rounded),
-        })),
-        "coverage_percent": account.covered().map(rounded),
-        "devices": devices, "advice": advice, "samples_dropped": dropped,
-    })
+    let devices = works.iter().map(|((node, device), work)| DeviceItem {
+        node: node.clone(),
+        device: device.to_string(),
+        utilization: work.utilization().map(rounded),
+        memory_peak_gib: work.memory_peak.map(gib),
+        memory_total_gib: work.memory_total.map(gib),
+        power_watts: work.power().map(rounded),
+        measured_hours: rounded(work.seconds / 3600.0),
+        shared: work.shared,
+    });
+    EfficiencyDocument {
+        namespace: &top.namespace,
+        name: &top.name,
+        kind: &top.kind,
+        from: *from,
+        to: *to,
+        wait_seconds: wait_seconds.round(),
+        held_gpu_hours: rounded(account.held),
+        used_gpu_hours: account.used().map(rounded),
+        wasted_gpu_hours: account.wasted().map(rounded),
+        unknown_gpu_hours: rounded(account.unknown()),
+        utilization: account.utilization().map(rounded),
+        energy_kwh: account.energy.map(rounded),
+        gpu_parts: account.parts.iter().map(PartHoursItem::from).collect(),
+        serving: serving.as_ref().map(|sum| ServingItem {
+            held_gpu_hours: rounded(sum.held),
+            idle_gpu_hours: rounded(sum.idle),
+            prompt_tokens: sum.prompt_tokens,
+            generated_tokens: sum.generated_tokens,
+            generated_tokens_per_gpu_hour: sum.tokens_per_gpu_hour().map(rounded),
+        }),
+        coverage_percent: account.covered().map(rounded),
+        devices: devices.collect(),
+        advice: advice.iter().map(told).map(|(kind, message, patch)| AdviceItem { kind, message, patch }).collect(),
+        samples_dropped: *dropped,
+    }
 }
 
 fn span(seconds: f64) -> String {

@@ -1,7 +1,8 @@
 //! Renders errors, warnings and the problems of a file: text for people, one JSON object a line for programs.
 
 use colored::Color;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::spec::{Problem, Problems, Severity};
@@ -102,23 +103,41 @@ fn width(c: char) -> usize {
     unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
 }
 
+/// A line of stderr where stdout is a document.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct ErrorDocument<'a> {
+    /// The error's own name, `NotFound`; `Warning` for a warning.
+    error: String,
+    kind: &'static str,
+    message: &'a str,
+    causes: &'a [String],
+    hints: &'a [String],
+    /// The file that has the problem; null where it is no problem of a file.
+    file: Option<&'a str>,
+    /// From 1.
+    line: Option<usize>,
+    /// From 1.
+    column: Option<usize>,
+}
+
 /// Returns the error as objects, one a line: one for each problem of a file, else one.
 #[must_use]
 pub(crate) fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
         let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
         let (name, kind) = if warning { ("Warning".to_owned(), "warning") } else { (error.name.to_string(), error.kind.word()) };
-        let (file, line, column) = match place {
-            Some((problems, problem)) if problem.at.line > 0 => {
-                (json!(problems.file), json!(problem.at.line), json!(problem.at.column))
-            }
-            _ => (json!(null), json!(null), json!(null)),
+        let place = place.filter(|(_, problem)| problem.at.line > 0);
+        let document = ErrorDocument {
+            error: name,
+            kind,
+            message,
+            causes: &error.causes,
+            hints,
+            file: place.map(|(problems, _)| &*problems.file),
+            line: place.map(|(_, problem)| problem.at.line),
+            column: place.map(|(_, problem)| problem.at.column),
         };
-        let value = json!({
-            "error": name, "kind": kind, "message": message, "causes": error.causes, "hints": hints,
-            "file": file, "line": line, "column": column,
-        });
-        format!("{}\n", super::json_line(&value))
+        format!("{}\n", super::json_line(&document))
     };
     match &error.problems {
         None => object(&error.message, &error.hints, None),
@@ -146,9 +165,15 @@ pub(crate) fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -
 /// Returns a warning as an object.
 #[must_use]
 pub(crate) fn warning_json(message: &str, hints: &[String]) -> String {
-    let value = json!({
-        "error": "Warning", "kind": "warning", "message": message, "causes": [], "hints": hints,
-        "file": null, "line": null, "column": null,
-    });
-    format!("{}\n", super::json_line(&value))
+    let document = ErrorDocument {
+        error: "Warning".to_owned(),
+        kind: "warning",
+        message,
+        causes: &[],
+        hints,
+        file: None,
+        line: None,
+        column: None,
+    };
+    format!("{}\n", super::json_line(&document))
 }

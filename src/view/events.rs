@@ -2,6 +2,7 @@
 
 use colored::Color;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::Event;
@@ -10,7 +11,7 @@ use super::table::{Cell, Table, left, right};
 use super::text::{age, clean, paint, wrapped};
 use super::{Format, TextStyle};
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct EventDocument<'a> {
     timestamp: Option<Timestamp>,
     warning: bool,
@@ -21,7 +22,7 @@ pub(crate) struct EventDocument<'a> {
 }
 
 /// The answer of `events -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct EventList<'a> {
     pub total: usize,
     pub items: Vec<EventDocument<'a>>,

@@ -2,6 +2,7 @@
 
 use colored::Color;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::TextStyle;
@@ -9,7 +10,7 @@ use super::text::{clean, count, paint};
 use crate::stats::first_error::LogError;
 
 /// The answer of `logs --first-error -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FirstErrorItem<'a> {
     /// Pods whose log was read, of how many.
@@ -20,7 +21,7 @@ pub(crate) struct FirstErrorItem<'a> {
 }
 
 /// The line with where it came from.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FirstErrorLine<'a> {
     pub pod: &'a str,

@@ -1,5 +1,6 @@
 //! Renders whether jobs fit.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::start::{StartItem, start_item, start_text};
@@ -12,7 +13,7 @@ use crate::model::victims::Victim;
 const SHOWN: usize = 4;
 
 /// The answer of `fit` for one job.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FitItem<'a> {
     name: &'a str,
@@ -35,7 +36,7 @@ pub(crate) struct FitItem<'a> {
     not_evaluated: &'a [String],
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GroupItem<'a> {
     /// `null` for nodes with room.
@@ -45,7 +46,7 @@ struct GroupItem<'a> {
     pods_now: u64,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DomainItem<'a> {
     value: &'a str,
@@ -55,7 +56,7 @@ struct DomainItem<'a> {
     nodes: usize,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct VictimItem<'a> {
     namespace: &'a str,
     name: &'a str,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::{Table, left, right};
@@ -14,12 +15,12 @@ use crate::model::quantity;
 const MOST_MOVES: usize = 5;
 
 /// The answer of `free`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct FreeAnswer<'a> {
     groups: Vec<FreeItem<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FreeItem<'a> {
     gpu_type: &'a str,
@@ -40,13 +41,13 @@ struct FreeItem<'a> {
 }
 
 /// Nodes with equally many free GPUs.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct BlockItem {
     gpus: u64,
     nodes: u64,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GangItem {
     gpus: u64,
@@ -54,7 +55,7 @@ struct GangItem {
     gpus_per_node: u64,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct StrandedItem<'a> {
     node: &'a str,
     gpus: u64,
@@ -64,7 +65,7 @@ struct StrandedItem<'a> {
     holder: Option<&'a str>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SlotsItem {
     gpus: u64,
@@ -73,7 +74,7 @@ struct SlotsItem {
     moves: Vec<MoveItem>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct MoveItem {
     pod: String,
     gpus: u64,

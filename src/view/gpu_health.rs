@@ -1,6 +1,7 @@
 //! Renders devices whose counters contradict «healthy».
 
 use colored::Color;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::Coverage;
@@ -9,7 +10,7 @@ use super::{Format, TextStyle};
 use crate::stats::gpu_health::{HealthFinding, Severity};
 
 /// The answer of `get health -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct HealthList<'a> {
     pub total: usize,
     pub items: Vec<HealthItem<'a>>,
@@ -17,7 +18,7 @@ pub(crate) struct HealthList<'a> {
 }
 
 /// A device and what was found.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HealthItem<'a> {
     node_name: &'a str,

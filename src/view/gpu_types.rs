@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::{Table, left, right};
@@ -10,14 +11,14 @@ use super::{Format, TextStyle};
 use crate::model::NodeUsage;
 
 /// The answer of `get gpu-type` without a node.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct GpuTypeList {
     total: usize,
     items: Vec<GpuTypeItem>,
 }
 
 /// A GPU type, as files write it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GpuTypeItem {
     pub gpu_type: String,

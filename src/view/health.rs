@@ -1,12 +1,13 @@
 //! Renders the answer of `doctor -o json` and of `/health`.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::text::clean;
 
 /// What is known of them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct HealthStatus {
     /// `healthy`; `degraded` without Prometheus; `unhealthy` when nothing goes on.
     pub status: &'static str,
@@ -21,7 +22,7 @@ pub(crate) struct HealthStatus {
 }
 
 /// The cluster as a caller meets it.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, JsonSchema, Serialize)]
 pub(crate) struct ClusterHealth {
     pub connected: bool,
     pub server: Option<String>,
@@ -34,7 +35,7 @@ pub(crate) struct ClusterHealth {
 }
 
 /// Prometheus as a caller meets it.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, JsonSchema, Serialize)]
 pub(crate) struct PrometheusHealth {
     pub server: Option<String>,
     /// Null when it did not answer.
@@ -45,7 +46,7 @@ pub(crate) struct PrometheusHealth {
 }
 
 /// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckStatus {
     Ok,
@@ -64,7 +65,7 @@ impl CheckStatus {
 }
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct Check {
     pub check: &'static str,
     pub status: CheckStatus,
@@ -93,7 +94,7 @@ impl Check {
 }
 
 /// The answer of `doctor`: the document's fields, and what they rest on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct DoctorReport {
     #[serde(flatten)]
     pub health: HealthStatus,

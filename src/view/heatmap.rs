@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::units::{UnitValue, highest};
@@ -73,7 +74,7 @@ impl HeatmapMetric {
 }
 
 /// The contract's answer.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct Heatmap {
     power: HeatmapPanel,
     temperature: HeatmapPanel,
@@ -81,7 +82,7 @@ pub(crate) struct Heatmap {
     coverage: Coverage,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct HeatmapPanel {
     serial: u8,
@@ -91,7 +92,7 @@ struct HeatmapPanel {
     data: Vec<Spot>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Spot {
     node_name: String,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,7 +36,7 @@ pub(crate) fn id(parts: &[&str]) -> u64 {
 }
 
 /// What every row ends with. A closed hour is stamped with its end, so that equal input gives equal bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     /// True for the present hour, which is not over.
     pub partial: bool,
@@ -50,7 +51,7 @@ impl From<&Hour<'_>> for Stamp {
 }
 
 /// An hour of a cluster.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct ClusterRow {
     id: u64,
     cluster_name: String,
@@ -68,7 +69,7 @@ pub(crate) struct ClusterRow {
 }
 
 /// An hour of a namespace.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct NamespaceRow {
     id: u64,
     cluster_name: String,
@@ -85,7 +86,7 @@ pub(crate) struct NamespaceRow {
 }
 
 /// An hour of the pods with one value of a label or annotation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct DimensionRow {
     id: u64,
     cluster_name: String,
@@ -103,7 +104,7 @@ pub(crate) struct DimensionRow {
 }
 
 /// An hour of a workload. Memory is in GiB.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct WorkloadRow {
     id: u64,
     cluster_name: String,
@@ -134,7 +135,7 @@ pub(crate) struct WorkloadRow {
 }
 
 /// A row of any kind.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(untagged)]
 pub(crate) enum HourlyRow {
     Cluster(ClusterRow),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chart::{ChartFrame, chart};
@@ -120,7 +121,7 @@ pub(crate) fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, lo
 }
 
 /// The document's page of rows.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct RowPage {
     pub total: usize,
     pub page: usize,

@@ -1,6 +1,7 @@
 //! Renders `get jobs`.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Figures, GpuCount, Job, Percent, State};
@@ -22,7 +23,7 @@ pub(crate) struct JobRow {
 }
 
 /// The page of a list.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct JobList {
     /// Jobs that match, on all pages.
     pub total: usize,
@@ -32,7 +33,7 @@ pub(crate) struct JobList {
 }
 
 /// One job in JSON. Counts of GPUs are what is requested in all, and what is held now.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobItem {
     job_id: String,

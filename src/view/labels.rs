@@ -1,6 +1,7 @@
 //! Renders labels of nodes: read, written, removed.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -12,14 +13,14 @@ use super::table::{Table, left};
 use super::{Format, TextStyle};
 
 /// A label of one node, with the times that the API server knows.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeLabel {
     node_name: String,
     label: TimedLabel,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TimedLabel {
     key: String,
@@ -43,13 +44,13 @@ pub(crate) fn timed(host: &NodeDetails, key: &str, value: &str) -> NodeLabel {
 }
 
 /// One label on many nodes.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct LabelList {
     total: usize,
     items: Vec<NodeValue>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeValue {
     node_name: String,
@@ -78,13 +79,13 @@ pub(crate) fn of_nodes_table(hosts: &[&NodeDetails], key: &str, format: Format, 
 }
 
 /// The GPU labels of many nodes, with their pools.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct GpuLabelList {
     total: usize,
     items: Vec<GpuLabels>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GpuLabels {
     node_name: String,
@@ -124,7 +125,7 @@ pub(crate) fn of_gpus_table(hosts: &[&NodeDetails], format: Format, headers: boo
 }
 
 /// A label that was written.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Labelled<'a> {
     pub node_name: &'a str,
@@ -136,7 +137,7 @@ pub(crate) struct Labelled<'a> {
 }
 
 /// The answer to several nodes.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct NodeBatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
@@ -145,7 +146,7 @@ pub(crate) struct NodeBatch {
     message: String,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NotDone {
     node_name: String,

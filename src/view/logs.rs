@@ -2,6 +2,7 @@
 
 use colored::Color;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::State;
@@ -20,7 +21,7 @@ pub(crate) struct PodLogLine {
 }
 
 /// The answer of `logs -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LogDocument<'a> {
     pub logs: Vec<&'a str>,
@@ -29,7 +30,7 @@ pub(crate) struct LogDocument<'a> {
 }
 
 /// A line with its origin; followed logs print one a line.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct JsonLine<'a> {
     pub pod: &'a str,
     pub rank: Option<u32>,

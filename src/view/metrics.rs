@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::model::{Percent, Point};
 use crate::stats::dialect::Quantity;
@@ -26,15 +26,6 @@ pub(crate) enum JobMetric {
 
 impl JobMetric {
     const ALL: [Self; 3] = [Self::GpuUtilization, Self::MemoryUsage, Self::Throughput];
-
-    #[must_use]
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::GpuUtilization => "gpuUtilization",
-            Self::MemoryUsage => "memoryUsage",
-            Self::Throughput => "throughput",
-        }
-    }
 }
 
 /// The curves of a job: percent, GiB per device, and what its log says of its speed.
@@ -48,13 +39,13 @@ pub(crate) struct JobCurves<'a> {
     pub to: i64,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct TimedValue {
     timestamp: Timestamp,
     value: f64,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Rests {
     gpus: usize,
@@ -82,22 +73,39 @@ fn timed(points: &[Point]) -> Vec<TimedValue> {
     points.iter().filter_map(one).collect()
 }
 
+/// The answer of `get metrics job`; with `--metric`, only what was named.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct JobMetrics {
+    /// Percent, 0 to 100: the mean of its devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_utilization: Option<Vec<TimedValue>>,
+    /// GiB per device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_usage: Option<Vec<TimedValue>>,
+    /// What its log says, in `throughputUnit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throughput: Option<Vec<TimedValue>>,
+    /// `tokens/sec`, `samples/sec`; null where its log says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throughput_unit: Option<Option<&'static str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<Rests>,
+}
+
 /// Returns the contract's series; with `only`, those that were named.
 #[must_use]
-pub(crate) fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> Value {
-    let mut document = serde_json::Map::new();
-    let mut put = |name: &str, value: Value| {
-        document.insert(name.to_owned(), value);
-    };
-    for metric in JobMetric::ALL.into_iter().filter(|metric| only.is_empty() || only.contains(metric)) {
-        put(metric.name(), serde_json::json!(timed(&curves.curve(metric))));
+pub(crate) fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> JobMetrics {
+    let is_whole = only.is_empty();
+    let series = |metric| (is_whole || only.contains(&metric)).then(|| timed(&curves.curve(metric)));
+    let History { traces, samples, dropped } = curves.history;
+    JobMetrics {
+        gpu_utilization: series(JobMetric::GpuUtilization),
+        memory_usage: series(JobMetric::MemoryUsage),
+        throughput: series(JobMetric::Throughput),
+        throughput_unit: is_whole.then_some(curves.throughput_unit),
+        coverage: is_whole.then_some(Rests { gpus: traces.len(), samples: *samples, samples_dropped: *dropped }),
     }
-    if only.is_empty() {
-        let History { traces, samples, dropped } = curves.history;
-        put("throughputUnit", serde_json::json!(curves.throughput_unit));
-        put("coverage", serde_json::json!(Rests { gpus: traces.len(), samples: *samples, samples_dropped: *dropped }));
-    }
-    Value::Object(document)
 }
 
 /// Charts of a job; `each` shows every device by itself.
@@ -167,21 +175,21 @@ fn names(history: &History) -> Vec<String> {
 /// A curve that a workload told of itself.
 pub(crate) type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Graph {
     serial: u8,
     series: Vec<GraphLine>,
     config: ChartConfig,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct GraphLine {
     name: String,
     /// Value and Unix milliseconds.
     points: Vec<(f64, i64)>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChartConfig {
     y_axis_unit: &'static str,
@@ -209,7 +217,7 @@ pub(crate) fn workload(history: &History, told: &TrainingCurves) -> Graphs {
 }
 
 /// The four graphs in the document's order.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct Graphs {
     #[serde(rename = "GPU Utilization")]
     utilization: Graph,
@@ -230,7 +238,7 @@ pub(crate) fn workload_text(history: &History, from: i64, to: i64, look: TextSty
 }
 
 /// One value of training performance.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct Performance {
     metric: &'static str,
     value: f64,

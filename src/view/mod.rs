@@ -1,13 +1,16 @@
 //! How an answer looks: tables, text, JSON, YAML, CSV. JSON structs are separate from the model, so that an internal change
 //! breaks no script.
 
+pub mod answers;
 pub(crate) mod at_time;
 pub(crate) mod blame;
+pub(crate) mod bundle;
 pub(crate) mod changes;
 pub(crate) mod chart;
 pub(crate) mod claims;
 pub(crate) mod columns;
 pub(crate) mod config;
+pub(crate) mod converted;
 pub(crate) mod copied;
 pub(crate) mod coverage;
 pub(crate) mod created;
@@ -36,6 +39,7 @@ pub(crate) mod metrics;
 pub(crate) mod node;
 pub(crate) mod node_table;
 pub(crate) mod nodes;
+pub(crate) mod objects;
 pub(crate) mod opened;
 pub(crate) mod overview;
 pub(crate) mod parts;
@@ -62,6 +66,7 @@ pub(crate) mod top;
 pub(crate) mod tree;
 mod utilization;
 pub mod validated;
+pub(crate) mod version;
 pub(crate) mod why;
 pub(crate) mod workloads;
 

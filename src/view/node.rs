@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Celsius, GpuCount, GpuType, Holder, NodeHealth, NodeUsage, Watts, quantity};
@@ -121,7 +122,7 @@ pub(crate) fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String 
 }
 
 /// A job on a node.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunningJob {
     pub job_id: String,
@@ -149,7 +150,7 @@ pub(crate) fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<Running
 }
 
 /// `describe node -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeDocument {
     node_name: String,
@@ -169,7 +170,7 @@ pub(crate) struct NodeDocument {
     last_updated_at: Option<Timestamp>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct KubernetesStatus {
     conditions: Vec<ConditionItem>,
@@ -177,7 +178,7 @@ struct KubernetesStatus {
     os_image: String,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConditionItem {
     r#type: String,
@@ -187,7 +188,7 @@ struct ConditionItem {
     last_heartbeat_time: Option<Timestamp>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeResources {
     /// Whole or part of CPUs.
@@ -200,13 +201,13 @@ struct NodeResources {
     gpu_free: Option<u64>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct LabelItem {
     pub key: String,
     pub value: String,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct HolderItem {
     namespace: String,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{self, Coverage, rounded};
@@ -11,7 +12,7 @@ use crate::model::{Celsius, Percent, Watts};
 use crate::model::{Count, DeviceId, GpuType, NodeUsage, Reading, quantity};
 
 /// A page of nodes.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct NodeList {
     pub total: usize,
     pub items: Vec<NodeItem>,
@@ -20,7 +21,7 @@ pub(crate) struct NodeList {
 }
 
 /// One node in the contract's words; counts of GPUs are whole devices, slices stand apart.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeItem {
     pub node_name: String,
@@ -43,7 +44,7 @@ pub(crate) struct NodeItem {
 }
 
 /// Slices of one profile.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, JsonSchema, Serialize)]
 pub(crate) struct SliceItem {
     total: u64,
     used: Option<u64>,
@@ -100,7 +101,7 @@ pub(crate) fn names(hosts: &[&NodeUsage]) -> Vec<String> {
 }
 
 /// A device of a node, or an instance of one that is cut. Which of several is taken is known from metrics alone.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GpuItem {
     pub(super) gpu_id: String,
@@ -122,7 +123,7 @@ pub(crate) struct GpuItem {
 }
 
 /// A pod.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct HolderKey {
     pub namespace: String,
     pub pod: String,
@@ -185,14 +186,14 @@ fn measured(host: &NodeUsage, reading: &Reading) -> GpuItem {
 }
 
 /// `get nodes --gpu-detail`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct DetailList {
     total: usize,
     items: Vec<DetailItem>,
     coverage: Option<Coverage>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DetailItem {
     node_name: String,

@@ -1,11 +1,12 @@
 //! Renders where `open` leads. The token is in the URL only with `--show-token`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::Job;
 
 /// A local address of a job.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Opened {
     pub job_id: String,

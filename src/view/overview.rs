@@ -1,5 +1,6 @@
 //! Renders `get overview`. Rates are 0 to 1 in JSON; unknown is null, and `-` for people.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::Percent;
@@ -20,7 +21,7 @@ pub(crate) struct OverviewSource<'a> {
 }
 
 /// The contract's overview.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Overview {
     /// Nodes with GPUs.
@@ -48,7 +49,7 @@ pub(crate) struct Overview {
     coverage: Option<Coverage>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Fault {
     node_name: String,
@@ -56,7 +57,7 @@ struct Fault {
 }
 
 /// Null where no metric tells.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct StorageStat {
     total_capacity: Option<String>,
@@ -67,7 +68,7 @@ struct StorageStat {
     source: Option<&'static str>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RdmaStat {
     total_ports: Option<u64>,

@@ -1,5 +1,6 @@
 //! Renders parts of devices: instances, partitions and shares, beside whole GPUs and never among them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::coverage::{fine, rounded};
@@ -7,7 +8,7 @@ use crate::model::Percent;
 use crate::stats::part_hours::{PartHours, PartSum};
 
 /// Hours of parts of one name.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(super) struct PartHoursItem {
     part: String,
     /// What one is of a GPU, 0 to 1, in the mean; `null` where nobody tells.
@@ -38,7 +39,7 @@ impl From<(&String, &PartHours)> for PartHoursItem {
 }
 
 /// An hour of parts of one name.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct PartItem {
     part: String,
     /// What one is of a GPU, 0 to 1, in the mean; `null` where nobody tells.
@@ -90,7 +91,7 @@ impl From<&PartSum> for PartItem {
 }
 
 /// Parts of one name at a moment.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct PartAt {
     pub part: String,
     /// How many there are; `null` where nobody tells.

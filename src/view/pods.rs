@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use colored::Color;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Figures, GpuCount, Job, Percent, Pod, PodPhase};
@@ -13,7 +14,7 @@ use super::table::{Cell, Table, left, percentages, right};
 use super::text::age;
 use super::{Format, TextStyle};
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PodDocument<'a> {
     name: &'a str,

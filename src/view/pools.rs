@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Count, Figures, GpuType, Holder, Job, NodeHealth, NodeUsage, Percent, PoolDefinition, Reading, State};
@@ -90,7 +91,7 @@ impl PoolUse {
 }
 
 /// The answer of `get pools`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct PoolList {
     total: usize,
     items: Vec<PoolItem>,
@@ -98,7 +99,7 @@ pub(crate) struct PoolList {
     coverage: Option<Coverage>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PoolItem {
     name: String,
@@ -185,7 +186,7 @@ pub(crate) fn table(pools: &[PoolUse], format: Format, headers: bool, look: Text
 }
 
 /// `describe pool -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PoolDocument {
     name: String,
@@ -212,7 +213,7 @@ pub(crate) struct PoolDocument {
 }
 
 /// `null` is no limit.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PoolLimitsDocument {
     max_jobs: Option<u32>,

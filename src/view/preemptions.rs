@@ -1,6 +1,7 @@
 //! Renders who was preempted for whom.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::{Cell, Table, left, right};
@@ -9,14 +10,14 @@ use super::{Format, TextStyle};
 use crate::model::Preemption;
 
 /// The answer of `get queues --preemptions`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct PreemptionList<'a> {
     total: usize,
     items: Vec<PreemptionItem<'a>>,
     coverage: PreemptionCoverage,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PreemptionItem<'a> {
     job_id: &'a str,
@@ -34,7 +35,7 @@ struct PreemptionItem<'a> {
 }
 
 /// What the list rests on.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PreemptionCoverage {
     /// Workloads of Kueue's that were looked at; `null` where there are none to look at.

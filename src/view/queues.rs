@@ -1,6 +1,7 @@
 //! Renders queues, and one queue with its jobs.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{percent, rounded};
@@ -17,14 +18,14 @@ pub(crate) struct QueueRow {
 }
 
 /// The answer of `get queues`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct QueueList<'a> {
     total: usize,
     items: Vec<QueueItem<'a>>,
 }
 
 /// A queue in JSON. GPUs are `null` where they are not known or not limited.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct QueueItem<'a> {
     name: &'a str,
@@ -46,7 +47,7 @@ struct QueueItem<'a> {
 }
 
 /// The answer of `describe queue`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct QueueDescription<'a> {
     #[serde(flatten)]
     queue: QueueItem<'a>,
@@ -54,7 +55,7 @@ pub(crate) struct QueueDescription<'a> {
     jobs: Vec<QueuedJob<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct QueuedJob<'a> {
     job_id: &'a str,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::Percent;
@@ -12,13 +13,13 @@ use super::text::{bar, clean};
 use super::{Format, TextStyle};
 
 /// The answer of `get quotas`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct QuotaList<'a> {
     total: usize,
     items: Vec<QuotaItem<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct QuotaItem<'a> {
     namespace: &'a str,
     name: &'a str,

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::spec::reference::{HEALTH_CHECK, KINDS, SECURITY, of_kind};
 use crate::spec::shape::{Field, Shape};
+
+use super::defaults::DefaultsList;
 
 /// A field that was looked up.
 #[derive(Clone, Copy, Debug)]
@@ -151,17 +154,55 @@ pub(crate) fn explained(path: &str, found: FieldLookup) -> String {
     }
 }
 
+/// The answer of `explain`.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Explanation<'a> {
+    kind: &'a str,
+    /// The path that was asked for; null for a whole document.
+    field: Option<&'a str>,
+    /// What it says of the field itself.
+    #[serde(flatten)]
+    about: Option<FieldItem<'a>>,
+    /// Names of the fields below it.
+    fields: Vec<&'a str>,
+    /// Values of the site's defaults for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<DefaultsList<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct FieldItem<'a> {
+    r#type: String,
+    required: bool,
+    description: &'a str,
+    /// Names under which it is known.
+    spellings: &'a [&'a str],
+    example: Option<String>,
+}
+
 /// Returns the same for programs.
 #[must_use]
-pub(crate) fn value(path: &str, found: FieldLookup) -> Value {
-    let names =
-        |fields: &[Field], kind: &str| fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect::<Vec<_>>();
+pub(crate) fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
+    let names = |fields: &'static [Field], kind: &str| {
+        fields.iter().filter(|field| field.is_of(kind)).map(Field::name).collect::<Vec<_>>()
+    };
     match found {
-        FieldLookup::Document(kind) => json!({"kind": kind, "field": null, "fields": names(of_kind(kind), kind)}),
-        FieldLookup::Field(kind, field) => json!({
-            "kind": kind, "field": path, "type": what(&field.shape), "required": field.is_needed(kind), "description": field.about,
-            "spellings": field.names, "example": Some(sample(field, kind, path)).filter(|text| !text.is_empty()), "fields": names(inner(field), kind),
-        }),
+        FieldLookup::Document(kind) => {
+            Explanation { kind, field: None, about: None, fields: names(of_kind(kind), kind), defaults: None }
+        }
+        FieldLookup::Field(kind, field) => Explanation {
+            kind,
+            field: Some(path),
+            about: Some(FieldItem {
+                r#type: what(&field.shape),
+                required: field.is_needed(kind),
+                description: field.about,
+                spellings: field.names,
+                example: Some(sample(field, kind, path)).filter(|text| !text.is_empty()),
+            }),
+            fields: names(inner(field), kind),
+            defaults: None,
+        },
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{fine, rounded};
@@ -13,7 +14,7 @@ use crate::model::prices::Allowance;
 use crate::stats::job_time::JobSum;
 
 /// The answer of `report -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct ReportDocument<'a> {
     by: &'a str,
     from: Timestamp,
@@ -26,7 +27,7 @@ pub(crate) struct ReportDocument<'a> {
 }
 
 /// An account in JSON.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct GroupItem<'a> {
     group: Option<&'a str>,
     /// The same by what is grouped by.
@@ -57,7 +58,7 @@ struct GroupItem<'a> {
 }
 
 /// Hours are GPU-hours of what jobs requested.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct JobsItem {
     job_count: u64,
     succeeded_count: u64,
@@ -76,7 +77,7 @@ struct JobsItem {
     cost_per_succeeded_job: Option<f64>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct ServingItem {
     held_gpu_hours: f64,
     /// Nothing ran, waited or was answered.
@@ -88,7 +89,7 @@ struct ServingItem {
     cost_per_million_generated_tokens: Option<f64>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct BudgetItem {
     gpu_hours: Option<f64>,
     /// Negative where more was used.

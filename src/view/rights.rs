@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::rights::{Right, Task, said};
@@ -12,7 +13,7 @@ use super::{Format, TextStyle};
 use colored::Color;
 
 /// A command and what of its rights is missing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Checked {
     pub command: String,
@@ -68,7 +69,7 @@ impl Checked {
 }
 
 /// The answer of `auth check`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct RightsList<'a> {
     user: Option<&'a str>,
     namespace: &'a str,
@@ -101,7 +102,7 @@ pub(crate) fn table(items: &[Checked], format: Format, headers: bool, look: Text
 }
 
 /// Whether a pool takes one more job.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PoolRoom {
     pub name: String,
@@ -114,7 +115,7 @@ pub(crate) struct PoolRoom {
 }
 
 /// The answer about one command.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct Verdict {
     pub allowed: bool,
     pub message: String,

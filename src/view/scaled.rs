@@ -1,9 +1,10 @@
 //! Renders what `scale`, `pause` and `resume` did.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A job whose size was changed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Scaled {
     pub job_id: String,

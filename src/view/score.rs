@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::{Mebibytes, Percent, Watts};
@@ -17,7 +18,7 @@ use super::text::{blocks, count};
 use super::{Format, TextStyle};
 
 /// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
-#[derive(Clone, Serialize)]
+#[derive(Clone, JsonSchema, Serialize)]
 pub(crate) struct ScoreItem {
     /// Null for a device that a pod holds and no exporter tells of.
     gpu_id: Option<String>,
@@ -78,7 +79,7 @@ pub(crate) fn item(row: &Scored, now: Timestamp) -> ScoreItem {
 }
 
 /// Those below the threshold, idle ones among them.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct Low {
     count: usize,
     threshold: f64,
@@ -146,7 +147,7 @@ pub(crate) fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (Stri
 }
 
 /// Sums and means over the devices that a pod holds; unknown ones are counted, and lower no mean.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct ScoreStats {
     pub(super) total_gpus: usize,
     pub(super) avg_score: Option<f64>,
@@ -158,7 +159,7 @@ pub(crate) struct ScoreStats {
     pub(super) by_namespace: BTreeMap<String, OfNamespace>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(super) struct OfNamespace {
     pub(super) count: usize,
     pub(super) avg_score: Option<f64>,

@@ -1,9 +1,10 @@
 //! Renders what `create secret` did, without values.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A secret that was written.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct Written {
     pub name: String,
     pub namespace: String,

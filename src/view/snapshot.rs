@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coverage::{percent, rounded};
@@ -137,7 +138,7 @@ impl At<'_> {
 }
 
 /// Who held what at a moment.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct Snapshot {
     id: u64,
     cluster_name: String,
@@ -170,7 +171,7 @@ impl Snapshot {
 }
 
 /// Allocations by namespace, and by the values of an annotation; an empty object without details.
-#[derive(Default, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct Allocations {
     #[serde(skip_serializing_if = "Option::is_none")]
     namespaces: Option<BTreeMap<String, GroupAllocation>>,
@@ -178,7 +179,7 @@ pub(crate) struct Allocations {
     annotations: Option<BTreeMap<String, GroupAllocation>>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct GroupAllocation {
     allocated_gpu: GpuCount,
     gpu_parts: Vec<PartAt>,
@@ -188,7 +189,7 @@ struct GroupAllocation {
     workloads: Vec<WorkloadAllocation>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct WorkloadAllocation {
     /// `null` when the object no longer exists.
     uid: Option<String>,

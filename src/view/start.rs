@@ -1,13 +1,14 @@
 //! Renders when a waiting job starts.
 
 use jiff::SignedDuration;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::text::{count, span};
 use crate::model::start::StartForecast;
 
 /// How long it still takes; numbers are `null` where too few similar starts are known.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StartItem {
     p10_seconds: Option<f64>,

@@ -1,5 +1,6 @@
 //! `tree`: what an object owns, down to its pods.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::forest::Branch;
@@ -8,7 +9,7 @@ use super::TextStyle;
 use super::text::clean;
 
 /// The contract's hierarchy.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct TreeItem<'a> {
     kind: &'a str,
     name: &'a str,

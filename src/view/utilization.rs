@@ -1,5 +1,6 @@
 //! The utilization of an hour, as rows of `stats` have it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::coverage::rounded;
@@ -7,7 +8,7 @@ use crate::model::Percent;
 use crate::stats::hourly::{Sum, Summary};
 
 /// Utilization of an hour in percent; `null` where nothing was measured.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct Utilization {
     pub avg_utilization: Option<Percent>,
     pub(super) max_utilization: Option<Percent>,
@@ -30,7 +31,7 @@ impl From<Option<&Summary<Percent>>> for Utilization {
 }
 
 /// Utilization of a group of GPUs: of its five-minute windows, and of the single samples of its devices.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct GroupUtilization {
     #[serde(flatten)]
     pub windows: Utilization,

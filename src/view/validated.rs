@@ -1,7 +1,8 @@
 //! What `validate` found, and the list of checks: for people, for programs, for the README.
 
 use colored::Color;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::spec::checks::{CHECKS, Check, can_be_silenced};
 use crate::spec::{Problem, Problems, Severity};
@@ -57,35 +58,89 @@ pub fn text(files: &[Validated], look: TextStyle) -> String {
     text
 }
 
+/// The answer of `validate`.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Validation<'a> {
+    errors: u64,
+    warnings: u64,
+    files: Vec<FileItem<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct FileItem<'a> {
+    file: &'a str,
+    /// Empty when the file could not be read.
+    documents: Vec<DocumentItem<'a>>,
+    valid: bool,
+    problems: Vec<ProblemItem<'a>>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct DocumentItem<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct ProblemItem<'a> {
+    /// Of the check that found it.
+    id: &'a str,
+    /// `error`, `warning`.
+    severity: &'static str,
+    message: &'a str,
+    hint: Option<&'a str>,
+    /// From 1; null for what `--set` wrote.
+    line: Option<usize>,
+    /// From 1; null for what `--set` wrote.
+    column: Option<usize>,
+}
+
+/// The answer of `validate --explain`.
+#[derive(JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CheckItem<'a> {
+    id: &'a str,
+    /// `error`, `warning`.
+    severity: &'static str,
+    title: &'a str,
+    why: &'a str,
+    can_be_silenced: bool,
+}
+
 /// Formats it for programs.
 #[must_use]
-pub fn value(files: &[Validated], strict: bool) -> Value {
-    let problem = |problem: &Problem| {
-        json!({
-            "id": problem.id, "severity": word(problem.severity), "message": problem.message,
-            "hint": Some(&problem.note).filter(|note| !note.is_empty()),
-            "line": Some(problem.at.line).filter(|line| *line > 0), "column": Some(problem.at.column).filter(|_| problem.at.line > 0),
-        })
-    };
-    let file = |file: &Validated| {
-        let documents: Vec<Value> = file.documents.iter().map(|(kind, name)| json!({"kind": kind, "name": name})).collect();
-        json!({
-            "file": file.problems.file, "documents": documents,
-            "valid": file.counted(Severity::Error) == 0 && (!strict || file.counted(Severity::Warning) == 0),
-            "problems": file.problems.list.iter().map(problem).collect::<Vec<_>>(),
-        })
-    };
+pub(crate) fn document(files: &[Validated], strict: bool) -> Validation<'_> {
+    fn problem(problem: &Problem) -> ProblemItem<'_> {
+        let is_in_file = problem.at.line > 0;
+        ProblemItem {
+            id: problem.id,
+            severity: word(problem.severity),
+            message: &problem.message,
+            hint: Some(&*problem.note).filter(|note| !note.is_empty()),
+            line: Some(problem.at.line).filter(|_| is_in_file),
+            column: Some(problem.at.column).filter(|_| is_in_file),
+        }
+    }
     let (errors, warnings) = counted(files);
-    json!({"errors": errors, "warnings": warnings, "files": files.iter().map(file).collect::<Vec<_>>()})
+    let files = files.iter().map(|file| FileItem {
+        file: &file.problems.file,
+        documents: file.documents.iter().map(|(kind, name)| DocumentItem { kind, name }).collect(),
+        valid: file.counted(Severity::Error) == 0 && (!strict || file.counted(Severity::Warning) == 0),
+        problems: file.problems.list.iter().map(problem).collect(),
+    });
+    Validation { errors, warnings, files: files.collect() }
 }
 
 /// Returns one check for programs.
 #[must_use]
-pub fn check_value(check: &Check) -> Value {
-    json!({
-        "id": check.id, "severity": word(check.severity), "title": check.title, "why": check.why,
-        "canBeSilenced": can_be_silenced(check),
-    })
+pub(crate) fn check_document(check: &Check) -> CheckItem<'_> {
+    CheckItem {
+        id: check.id,
+        severity: word(check.severity),
+        title: check.title,
+        why: check.why,
+        can_be_silenced: can_be_silenced(check),
+    }
 }
 
 /// Returns one check in full.

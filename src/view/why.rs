@@ -1,6 +1,7 @@
 //! Renders why a job waits, died, hangs or is slow: a sentence, the causes with what they rest on, and commands that help.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::TextStyle;
@@ -17,7 +18,7 @@ const LONGEST: usize = 240;
 const STACKS: usize = 3;
 
 /// The answer of `why -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WhyItem<'a> {
     name: &'a str,
@@ -35,7 +36,7 @@ pub(crate) struct WhyItem<'a> {
     coverage: CoverageItem,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CauseItem {
     cause: &'static str,
@@ -46,7 +47,7 @@ struct CauseItem {
     helps: Vec<HelpItem>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct StackItem {
     processes: usize,
     /// The first of them.
@@ -55,7 +56,7 @@ struct StackItem {
     place: String,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct EvidenceItem {
     what: String,
     #[serde(rename = "where")]
@@ -63,7 +64,7 @@ struct EvidenceItem {
     at: Option<Timestamp>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct HolderItem {
     namespace: String,
@@ -73,14 +74,14 @@ struct HolderItem {
     ends_by: Option<Timestamp>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct HelpItem {
     text: String,
     command: Option<String>,
     proven: bool,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct CoverageItem {
     /// `null` where nodes may not be listed.
     nodes: Option<usize>,
@@ -88,7 +89,7 @@ struct CoverageItem {
 }
 
 /// The answer of `why --all -o json`.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct WhyList<'a> {
     pub total: usize,
     pub items: Vec<WhyItem<'a>>,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::workload::Standing;
@@ -22,13 +23,13 @@ pub(crate) struct ConsumerRow<'a> {
 }
 
 /// A page of workloads.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct WorkloadList {
     data: Vec<WorkloadItem>,
     total: usize,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WorkloadItem {
     kind: String,
@@ -139,14 +140,14 @@ pub(crate) fn names(found: &[&Workload]) -> Vec<String> {
 }
 
 /// A page of consumers.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct ConsumerList {
     data: Vec<ConsumerItem>,
     total: usize,
     coverage: Option<Coverage>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct ConsumerItem {
     kind: String,
     name: String,
@@ -157,7 +158,7 @@ struct ConsumerItem {
     source: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Stat {
     gpu_request: GpuCount,
@@ -219,7 +220,7 @@ pub(crate) fn consumer_table(rows: &[ConsumerRow<'_>], format: Format, headers: 
 }
 
 /// What filters can be set to.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 pub(crate) struct WorkloadMetadata {
     namespaces: BTreeSet<String>,
     kinds: BTreeSet<String>,
@@ -242,7 +243,7 @@ pub(crate) fn metadata_text(metadata: &WorkloadMetadata) -> String {
 }
 
 /// One workload in full.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WorkloadDocument {
     api_version: String,
@@ -267,7 +268,7 @@ pub(crate) struct WorkloadDocument {
     source: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PodItem {
     node_name: Option<String>,

@@ -6,6 +6,7 @@ mod matrix;
 mod server;
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -98,18 +99,44 @@ fn names_at_hand_do_not_wait_for_those_of_a_large_cluster() {
         asked if asked.contains("/team-b/jobs") => Answer::Json(200, job("team-b")),
         _ => empty_list(),
     });
-    let complete = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
+    // Pages of the whole cluster never come; a busy machine gets more than one press of the tab key.
+    assert!(pressed(&server, "gpuctl logs bert-", "bert-team-a"));
+    assert!(!server.seen().iter().any(|asked| asked.contains("team-b")));
+    assert!(pressed(&server, "gpuctl logs -n team-b bert-", "bert-team-b"));
+}
+
+/// Whether one of twenty presses of the tab key offers a name.
+fn pressed(server: &Server, line: &str, name: &str) -> bool {
+    let words: Vec<&str> = line.split(' ').collect();
+    let complete = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         command.env("KUBECONFIG", server.folder.join("config")).env("COMPLETE", "bash");
         command.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string()).env("_CLAP_COMPLETE_COMP_TYPE", "9");
-        run(command.arg("--").args(words))
+        run(command.arg("--").args(&words))
     };
-    // Pages of the whole cluster never come; a busy machine gets more than one press of the tab key.
-    let pressed = |line: &str, name: &str| (0..20).any(|_| complete(line).out.lines().any(|told| told.trim() == name));
-    assert!(pressed("gpuctl logs bert-", "bert-team-a"));
-    assert!(!server.seen().iter().any(|asked| asked.contains("team-b")));
-    assert!(pressed("gpuctl logs -n team-b bert-", "bert-team-b"));
+    (0..20).any(|_| complete().out.lines().any(|told| told.trim() == name))
+}
+
+#[test]
+fn names_that_were_told_are_not_asked_for_again_and_outlive_an_outage() {
+    let is_away = Arc::new(AtomicBool::new(false));
+    let away = Arc::clone(&is_away);
+    let server = Server::start("names-kept", move |asked, _| match asked {
+        _ if away.load(Ordering::Relaxed) => Answer::Stall,
+        asked if asked.contains("/nodes") => {
+            Answer::Json(200, json!({"metadata": {}, "items": [{"metadata": {"name": "gpu-kept"}, "spec": {}, "status": {}}]}))
+        }
+        _ => empty_list(),
+    });
+    assert!(pressed(&server, "gpuctl describe node gpu-", "gpu-kept"));
+    let asked = server.seen().len();
+    assert!(pressed(&server, "gpuctl describe node gpu-k", "gpu-kept"));
+    assert_eq!(server.seen().len(), asked, "the second press asked again");
+    is_away.store(true, Ordering::Relaxed);
+    // Longer than names are believed without asking.
+    std::thread::sleep(Duration::from_secs(11));
+    assert!(pressed(&server, "gpuctl describe node gpu-k", "gpu-kept"));
+    assert!(server.seen().len() > asked, "nobody asked whether the cluster is there again");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! gpuctl as a person or a script would run it, for the tests of more than one kind of cluster.
 
+mod answers;
+
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -49,6 +51,7 @@ impl Run {
 /// Runs to the end, at most two minutes.
 pub fn run(mut command: Command, input: &str) -> Run {
     use std::io::Write;
+    let arguments: Vec<String> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("gpuctl starts");
     let mut stdin = child.stdin.take().expect("stdin is piped");
@@ -56,7 +59,9 @@ pub fn run(mut command: Command, input: &str) -> Run {
     std::thread::spawn(move || {
         let _ = stdin.write_all(input.as_bytes());
     });
-    finish(child, Duration::from_secs(120))
+    let run = finish(child, Duration::from_secs(120));
+    answers::hold(&arguments, &run);
+    run
 }
 
 /// Waits for the end of a child and reads what it printed.

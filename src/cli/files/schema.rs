@@ -1,18 +1,33 @@
 //! Arguments and help of `gpuctl schema`.
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use crate::cli::files::kinds;
+use crate::view::answers;
 
-/// Print the JSON Schema of the specification file
+/// Print the JSON Schema of the specification file, or of the answer of a command
 ///
-/// Draft 2020-12. It accepts what gpuctl accepts, but for rules that compare two values of a file.
+/// Draft 2020-12. That of the file accepts what gpuctl accepts, but for rules that compare two values of a file. That of an
+/// answer describes what the command prints with `-o json`: each field, its type, its unit, and whether it may be null.
+/// Later versions may add fields; none is taken away or changes its meaning.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl schema > gpuctl.schema.json
-  gpuctl schema training")]
+  gpuctl schema training
+  gpuctl schema --output get-jobs
+  gpuctl schema --output error            what stderr gets beside -o json")]
 pub(crate) struct Schema {
     /// Only of this kind
     #[arg(value_name = "KIND", value_parser = kinds())]
     pub kind: Option<String>,
+    /// Of the answer of this command instead: its words joined by `-`, or `error`
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        value_parser = PossibleValuesParser::new(answers::names()),
+        hide_possible_values = true,
+        conflicts_with = "kind"
+    )]
+    pub output: Option<String>,
 }

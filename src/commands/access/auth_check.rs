@@ -14,6 +14,7 @@ use crate::observe::metrics::{self, StoreUse};
 use crate::render::roles;
 use crate::spec::nearest;
 use crate::verbs;
+use crate::view::objects::ObjectList;
 use crate::view::rights::{self, PoolRoom, Verdict};
 use crate::view::{Format, document, json, yaml};
 
@@ -170,7 +171,7 @@ async fn emit(args: &AuthCheck, task: Option<&'static Task>, extent: RoleExtent,
     };
     let roles = roles(&name, &rights(tasks, extent), namespace);
     let text = match args.print.options().format {
-        Format::Json => json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": roles})),
+        Format::Json => json(&ObjectList::of(&roles)),
         _ => roles.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
     };
     context.terminal.print(&text)?;

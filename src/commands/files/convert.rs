@@ -2,14 +2,13 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
 use crate::cli::files::convert::Convert;
 use crate::context::Context;
 use crate::convert::{Converted, convert};
 use crate::deploy::inputs;
 use crate::error::{Error, ErrorName};
 use crate::spec;
+use crate::view::converted::ConvertedItem;
 use crate::view::{Format, document, yaml};
 
 pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, Error> {
@@ -30,9 +29,9 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
             }),
         }
     }
-    let value: Vec<_> =
-        found.iter().map(|one| json!({"from": one.from, "document": one.document, "notCarriedOver": one.lost})).collect();
-    context.terminal.print(&document(format, &value).unwrap_or_else(|| as_yaml(&found)))?;
+    let items: Vec<ConvertedItem<'_>> =
+        found.iter().map(|Converted { from, document, lost }| ConvertedItem { from, document, not_carried_over: lost }).collect();
+    context.terminal.print(&document(format, &items).unwrap_or_else(|| as_yaml(&found)))?;
     Ok(ExitCode::SUCCESS)
 }
 

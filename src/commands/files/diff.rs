@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     for plan in plans {
         found.extend(of_job(&connection, plan, context).await?);
     }
-    let answer = document(format, &found.iter().filter(|one| !one.is_of_file()).map(Difference::value).collect::<Vec<Value>>());
+    let answer = document(format, &found.iter().filter(|one| !one.is_of_file()).map(Difference::document).collect::<Vec<_>>());
     context.terminal.print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }

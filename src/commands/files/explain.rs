@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
 use crate::cli::files::explain::Explain;
 use crate::context::Context;
 use crate::deploy::defaults::stored;
@@ -28,12 +26,10 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
         }
     })?;
     let here = if args.server { Some(of_site(&args.field, context).await?) } else { None };
-    let mut value = reference::value(&args.field, found);
-    if let Some(rows) = &here {
-        value["defaults"] = json!(defaults::list(rows, rows.len()));
-    }
-    let text = document(format, &value);
-    let site = here.map_or_else(String::new, |rows| defaults::below(&rows));
+    let mut answer = reference::document(&args.field, found);
+    answer.defaults = here.as_ref().map(|rows| defaults::list(rows, rows.len()));
+    let text = document(format, &answer);
+    let site = here.as_ref().map_or_else(String::new, |rows| defaults::below(rows));
     context.terminal.print(&text.unwrap_or_else(|| format!("{}{site}", reference::explained(&args.field, found))))?;
     Ok(ExitCode::SUCCESS)
 }

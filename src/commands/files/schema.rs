@@ -1,4 +1,4 @@
-//! `gpuctl schema`: prints the JSON Schema of the specification file.
+//! `gpuctl schema`: prints the JSON Schema of the specification file or of an answer.
 
 use std::process::ExitCode;
 
@@ -6,9 +6,42 @@ use crate::cli::files::schema::Schema;
 use crate::context::Context;
 use crate::error::Error;
 use crate::spec::schema::schema;
-use crate::view::json;
+use crate::view::{answers, json};
 
 pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Error> {
-    context.terminal.print(&json(&schema(args.kind.as_deref())))?;
+    let of_answer = args.output.as_deref().and_then(answers::schema);
+    context.terminal.print(&json(&of_answer.unwrap_or_else(|| schema(args.kind.as_deref()))))?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::{Command, CommandFactory};
+
+    use crate::cli::Cli;
+    use crate::view::answers;
+
+    /// Returns the words of every command that has `-o json`, joined by `-`.
+    fn with_json(command: &Command, words: &[&str], found: &mut BTreeSet<String>) {
+        let formats =
+            command.get_arguments().filter(|argument| argument.get_id() == "output").flat_map(clap::Arg::get_possible_values);
+        if words != ["schema"] && formats.into_iter().any(|format| format.get_name() == "json") {
+            found.insert(words.join("-"));
+        }
+        for below in command.get_subcommands() {
+            with_json(below, &[words, &[below.get_name()]].concat(), found);
+        }
+    }
+
+    #[test]
+    fn every_command_with_json_has_a_schema() {
+        let mut commands = BTreeSet::from(["error".to_owned()]);
+        with_json(&Cli::command(), &[], &mut commands);
+        let names: BTreeSet<String> = answers::names().map(ToOwned::to_owned).collect();
+        let without: Vec<_> = commands.difference(&names).collect();
+        let of_nothing: Vec<_> = names.difference(&commands).collect();
+        assert!(without.is_empty() && of_nothing.is_empty(), "without a schema: {without:?}, without a command: {of_nothing:?}");
+    }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     if let Some(check) = args.explain.as_deref().and_then(by_id) {
-        let text = document(format, &validated::check_value(check)).unwrap_or_else(|| validated::explained(check));
+        let text = document(format, &validated::check_document(check)).unwrap_or_else(|| validated::explained(check));
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
         ask(readable, &mut files, context).await?;
     }
     let (errors, warnings) = validated::counted(&files);
-    let answer = document(format, &validated::value(&files, args.strict));
+    let answer = document(format, &validated::document(&files, args.strict));
     context.terminal.print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.look())))?;
     let bad = errors > 0 || (args.strict && warnings > 0);
     Ok(if bad { ExitCode::from(ErrorKind::Specification.exit_code()) } else { ExitCode::SUCCESS })

@@ -105,7 +105,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     };
     context
         .terminal
-        .print(&document(format, &view::json(&answer)).unwrap_or_else(|| view::text(&answer, context.terminal.look())))?;
+        .print(&document(format, &view::document(&answer)).unwrap_or_else(|| view::text(&answer, context.terminal.look())))?;
     Ok(ExitCode::SUCCESS)
 }
 

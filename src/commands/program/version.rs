@@ -2,31 +2,33 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
 use crate::cli::program::version::Version;
 use crate::config::SettingKey;
 use crate::context::Context;
 use crate::error::Error;
 use crate::view::config::without_credentials;
-use crate::view::document;
+use crate::view::{document, version};
 
 pub(crate) async fn run(args: &Version, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let version = env!("CARGO_PKG_VERSION");
+    let own_version = env!("CARGO_PKG_VERSION");
     // A broken config file is no reason to keep the version secret.
     let config = context.config().unwrap_or_default();
     let value = |key: &str| config.find(SettingKey::named(key)).map(|(value, _)| value).unwrap_or_default();
     let interval = config.duration("scheduler.interval").map(|interval| interval.as_secs()).ok();
     let url = context.flag("prometheus.url").unwrap_or_else(|| value("prometheus.url"));
     let url = url.as_str().map(without_credentials);
-    let value = json!({
-        "service": "gpuctl",
-        "version": version,
-        "features": {"ai_analysis": value("ai.enabled"), "prometheus_metrics": true, "control_api": value("control.enabled")},
-        "config": {"prometheus_url": url, "threshold": value("thresholds.low_utilization"), "interval": interval},
-    });
-    let text = document(args.output.into(), &value).unwrap_or_else(|| format!("gpuctl {version}\n"));
+    let answer = version::Version {
+        service: "gpuctl",
+        version: own_version,
+        features: version::Features {
+            ai_analysis: value("ai.enabled"),
+            prometheus_metrics: true,
+            control_api: value("control.enabled"),
+        },
+        config: version::Configured { prometheus_url: url.as_deref(), threshold: value("thresholds.low_utilization"), interval },
+    };
+    let text = document(args.output.into(), &answer).unwrap_or_else(|| format!("gpuctl {own_version}\n"));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

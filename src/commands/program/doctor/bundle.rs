@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use clap::Parser;
 use futures::stream::{self, StreamExt};
-use serde::Serialize;
 
 use crate::bundle::{Bundle, Kept, Question};
 use crate::cli::Cli;
@@ -20,6 +19,7 @@ use crate::model::labels::JOB;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::which_cluster::{StoreClusters, which};
 use crate::prometheus::Prometheus;
+use crate::view::bundle::BundleWritten;
 use crate::view::text::count;
 use crate::view::{Format, document};
 
@@ -70,18 +70,6 @@ const ROUNDS: usize = 24;
 /// Questions that are fetched at the same time.
 const AT_ONCE: usize = 8;
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Written<'a> {
-    file: String,
-    bytes: u64,
-    captured_at: jiff::Timestamp,
-    /// Collections that were not read, with the reason.
-    unread: &'a [String],
-    /// `null` without a Prometheus.
-    prometheus: Option<&'a str>,
-}
-
 /// Captures the cluster and Prometheus into a file.
 pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Result<ExitCode, Error> {
     if context.access.bundle.is_some() {
@@ -127,7 +115,7 @@ pub(crate) async fn write(file: &Path, format: Format, context: &Context) -> Res
     let bytes = crate::files::bytes_of(file).map_or(0, |bytes| bytes.len() as u64);
     let server = bundle.prometheus.as_deref();
     let written =
-        Written { file: file.display().to_string(), bytes, captured_at: bundle.at, unread: &unread, prometheus: server };
+        BundleWritten { file: file.display().to_string(), bytes, captured_at: bundle.at, unread: &unread, prometheus: server };
     let text = || {
         let mut text = format!(
             "{} written, {} KiB; known forms of secrets are redacted, names, addresses and log lines are in it\n",

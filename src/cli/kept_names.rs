@@ -1,0 +1,52 @@
+//! Names that the tab key was answered with: a second press within seconds asks no cluster, and a cluster that takes too long is answered for
+//! by what it said some minutes ago. Only names are kept, in a file that only the user can read.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::cache::Cache;
+use crate::cluster::{Access, Connection};
+
+/// Seconds for which names are believed: while somebody presses the key again.
+const FRESH: i64 = 10;
+/// Seconds for which names are better than none.
+const USABLE: i64 = 600;
+
+/// What was answered to one kind of question.
+pub(super) struct KeptNames {
+    cache: Cache,
+    question: String,
+    now: i64,
+}
+
+impl KeptNames {
+    /// Finds what was kept of `kind` for a cluster, a user and a namespace, as the kubeconfig names them.
+    pub(super) fn of(kind: &str, access: &Access, now: Timestamp) -> Self {
+        let (_, current) = Connection::contexts(access).unwrap_or_default();
+        let context = access.context.clone().or(current);
+        let question = json!(["names", kind, access.kubeconfig, context, access.namespace]).to_string();
+        Self { cache: Cache::of_found(), question, now: now.as_second() }
+    }
+
+    fn younger_than(&self, seconds: i64) -> Option<Vec<String>> {
+        let mut kept = self.cache.get(&self.question)?;
+        let at = kept["at"].as_i64()?;
+        // A clock that was set back makes nothing young.
+        let is_young = (0..seconds).contains(&(self.now - at));
+        is_young.then(|| serde_json::from_value(Value::take(&mut kept["names"])).ok()).flatten()
+    }
+
+    /// Returns names that need not be asked for again.
+    pub(super) fn fresh(&self) -> Option<Vec<String>> {
+        self.younger_than(FRESH)
+    }
+
+    /// Returns names for a cluster that does not answer in time.
+    pub(super) fn usable(&self) -> Option<Vec<String>> {
+        self.younger_than(USABLE)
+    }
+
+    pub(super) fn keep(&self, names: &[String]) {
+        self.cache.put(&self.question, &json!({"at": self.now, "names": names}));
+    }
+}

@@ -1,0 +1,173 @@
+//! The JSON Schema of every answer of `-o json`, made from the types that are printed. It knows which command prints which type,
+//! and nothing of what is in them.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::at_time::{DeviceAt, JobAt, ListAt, NodeAt};
+use super::blame::BlameList;
+use super::bundle::BundleWritten;
+use super::changes::DifferenceItem;
+use super::claims::ClaimList;
+use super::config::SettingItem;
+use super::converted::ConvertedItem;
+use super::copied::CopyResult;
+use super::created::{Created, Made, SubmissionBatch};
+use super::defaults::{DefaultsList, WholeDefaults};
+use super::deleted::{Deleted, DeletionBatch};
+use super::describe::JobDescription;
+use super::drain::DrainPlan;
+use super::efficiency::EfficiencyDocument;
+use super::errors::ErrorDocument;
+use super::events::{EventDocument, EventList};
+use super::first_error::FirstErrorItem;
+use super::fit::FitItem;
+use super::free::FreeAnswer;
+use super::gpu_health::HealthList;
+use super::gpu_types::GpuTypeList;
+use super::health::DoctorReport;
+use super::heatmap::Heatmap;
+use super::hourly::{ClusterRow, DimensionRow, NamespaceRow};
+use super::hourly_table::RowPage;
+use super::jobs::JobList;
+use super::labels::{GpuLabelList, LabelList, Labelled, NodeBatch, NodeLabel};
+use super::logs::{JsonLine, LogDocument};
+use super::metrics::{Graphs, JobMetrics, Performance};
+use super::node::NodeDocument;
+use super::nodes::{DetailList, NodeList};
+use super::objects::ObjectList;
+use super::opened::Opened;
+use super::overview::Overview;
+use super::pools::{PoolDocument, PoolList};
+use super::preemptions::PreemptionList;
+use super::queues::{QueueDescription, QueueList};
+use super::quotas::QuotaList;
+use super::reference::Explanation;
+use super::report_document::ReportDocument;
+use super::rights::{RightsList, Verdict};
+use super::scaled::Scaled;
+use super::score::{Low, ScoreItem, ScoreStats};
+use super::secret::Written;
+use super::snapshot::Snapshot;
+use super::tree::TreeItem;
+use super::validated::{CheckItem, Validation};
+use super::version::Version;
+use super::why::{WhyItem, WhyList};
+use super::workloads::{ConsumerList, WorkloadDocument, WorkloadList, WorkloadMetadata};
+
+/// Makes the schema of one type.
+type Shape = fn(&mut SchemaGenerator) -> Schema;
+
+/// A command's words joined by `-`, and the types that its options choose from.
+macro_rules! answers {
+    ($($name:literal: $($shape:ty),+;)*) => {
+        const ANSWERS: &[(&str, &[Shape])] = &[$(($name, &[$(shape::<$shape>),+])),*];
+    };
+}
+
+fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+answers! {
+    "add-node": NodeBatch;
+    "apply": Created, Made, SubmissionBatch<'_>, ObjectList<'_>;
+    "auth-check": RightsList<'_>, Verdict, ObjectList<'_>;
+    "config-set": SettingItem<'_>;
+    "config-view": BTreeMap<String, BTreeMap<String, Value>>;
+    "convert": Vec<ConvertedItem<'_>>;
+    "cp": CopyResult;
+    "create": Created, Made, SubmissionBatch<'_>, ObjectList<'_>;
+    "create-secret": Written;
+    "delete": Deleted, DeletionBatch<'_>;
+    "delete-defaults": Deleted, DeletionBatch<'_>;
+    "delete-job": Deleted, DeletionBatch<'_>;
+    "delete-pool": Deleted, DeletionBatch<'_>;
+    "delete-quota": Deleted, DeletionBatch<'_>;
+    "describe-defaults": WholeDefaults<'_>;
+    "describe-job": JobDescription<'_>;
+    "describe-node": NodeDocument;
+    "describe-pool": PoolDocument;
+    "describe-queue": QueueDescription<'_>;
+    "describe-quota": QuotaList<'_>;
+    "describe-workload": WorkloadDocument;
+    "diff": Vec<DifferenceItem<'_>>;
+    "doctor": DoctorReport, BundleWritten<'_>;
+    "drain": DrainPlan<'_>;
+    "eff": EfficiencyDocument<'_>;
+    "error": ErrorDocument<'_>;
+    "events": EventList<'_>, EventDocument<'_>;
+    "explain": Explanation<'_>;
+    "fit": Vec<FitItem<'_>>;
+    "free": FreeAnswer<'_>;
+    "get-claims": ClaimList<'_>;
+    "get-clusters": Vec<String>;
+    "get-consumers": ConsumerList;
+    "get-defaults": DefaultsList<'_>;
+    "get-dimension-keys": Vec<String>;
+    "get-dimension-values": Vec<String>;
+    "get-gpu-type": GpuTypeList;
+    "get-health": HealthList<'_>;
+    "get-heatmap": Heatmap;
+    "get-jobs": JobList, ListAt<JobAt>;
+    "get-label": NodeLabel, GpuLabelList;
+    "get-metrics-job": JobMetrics;
+    "get-metrics-workload": Graphs;
+    "get-namespaces": Vec<String>;
+    "get-node-labels": NodeLabel, GpuLabelList;
+    "get-nodes": NodeList, DetailList, LabelList, ListAt<NodeAt>, BlameList<'_>;
+    "get-overview": Overview;
+    "get-pools": PoolList;
+    "get-queues": QueueList<'_>, PreemptionList<'_>;
+    "get-quotas": QuotaList<'_>;
+    "get-training-performance": Vec<Performance>;
+    "get-workload-metadata": WorkloadMetadata;
+    "get-workloads": WorkloadList;
+    "label-node": Labelled<'_>, NodeBatch;
+    "logs": LogDocument<'_>, JsonLine<'_>, FirstErrorItem<'_>;
+    "open": Opened;
+    "pause-job": Scaled;
+    "remove-node": NodeBatch;
+    "report": ReportDocument<'_>;
+    "restart-job": Scaled;
+    "resume-job": Scaled;
+    "run": Created, ObjectList<'_>;
+    "scale": Scaled;
+    "score": Vec<ScoreItem>, Low, ScoreStats;
+    "snapshot-latest": Snapshot;
+    "snapshot-list": Vec<Snapshot>;
+    "stats-cluster": Vec<ClusterRow>;
+    "stats-labels": Vec<DimensionRow>;
+    "stats-namespaces": Vec<NamespaceRow>;
+    "stats-workloads": RowPage;
+    "tree": TreeItem<'_>;
+    "validate": Validation<'_>, CheckItem<'_>;
+    "version": Version<'_>;
+    "who-gpu": Option<DeviceAt>;
+    "why": WhyItem<'_>, WhyList<'_>;
+}
+
+/// Returns the names of all answers.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ANSWERS.iter().map(|(name, _)| *name)
+}
+
+/// Returns the schema of an answer by its name; `None` where no command has it.
+#[must_use]
+pub fn schema(name: &str) -> Option<Value> {
+    let (name, shapes) = ANSWERS.iter().find(|(own, _)| *own == name)?;
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let shapes: Vec<Value> = shapes.iter().map(|shape| shape(&mut generator).to_value()).collect();
+    let mut schema = Map::new();
+    schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+    schema.insert("title".to_owned(), json!(format!("gpuctl {}", name.replace('-', " "))));
+    match shapes.as_slice() {
+        [Value::Object(one)] => schema.extend(one.clone()),
+        several => drop(schema.insert("anyOf".to_owned(), json!(several))),
+    }
+    schema.insert("$defs".to_owned(), json!(generator.take_definitions(true)));
+    Some(Value::Object(schema))
+}
