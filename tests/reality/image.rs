@@ -18,12 +18,13 @@ fn done(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Lets `deploy/` reach this cluster: no Service of it leads to the API server, so its pods get a kubeconfig.
+/// Lets `deploy/` reach this cluster: no Service of it leads to the API server, so its pods get a kubeconfig. Nobody waits five minutes.
 const OVERLAY: &str = "\
 resources: [deploy]
 patches:
   - target: {kind: Deployment}
     patch: |
+      - {op: replace, path: /spec/template/spec/containers/0/args/1, value: --watch=2s}
       - {op: add, path: /spec/template/spec/containers/0/env, value: [{name: KUBECONFIG, value: /etc/cluster/config}]}
       - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: cluster, mountPath: /etc/cluster}}
       - {op: add, path: /spec/template/spec/volumes/-, value: {name: cluster, secret: {secretName: cluster}}}
@@ -89,10 +90,14 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
         "static_configs": [{"targets": [cluster.api_server().trim_start_matches("https://")]}]}]);
     let prometheus = cluster.another_prometheus("prometheus-score", &scrape).unwrap();
     eventually("Prometheus has the score of the GPU that is held", || {
-        let asked = Command::new("curl").args(["-s", &format!("{prometheus}/api/v1/query?query=gpu_utilization_score")]).output();
+        let address = format!("{prometheus}/api/v1/query");
+        let asked = Command::new("curl").args(["-sG", &address, "--data-urlencode", "query={job=\"score\"}"]).output();
         let answer: Value = serde_json::from_slice(&asked.unwrap().stdout).unwrap_or_default();
         let scored = answer["data"]["result"].as_array().cloned().unwrap_or_default();
-        let is_held = |series: &Value| series["metric"]["pod"].as_str().is_some_and(|pod| pod.starts_with("busy"));
+        let is_held = |series: &Value| {
+            let metric = &series["metric"];
+            metric["__name__"] == "gpu_utilization_score" && metric["pod"].as_str().is_some_and(|pod| pod.starts_with("busy"))
+        };
         if scored.iter().any(is_held) { Ok(()) } else { Err(answer) }
     });
 
