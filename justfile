@@ -25,6 +25,10 @@ dist from:
     packaging/sbom.sh
     packaging/manifests.sh {{from}}
 
+# Builds a release twice and compares the files.
+reproducible:
+    packaging/twice.sh
+
 # Checks that the program compiles for other systems; C code of dependencies is compiled by zig (`pip install ziglang cargo-zigbuild`).
 cross:
     rustup target add aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-gnu

@@ -110,7 +110,7 @@ fn recipes_run_to_their_end() {
     gone("batch-inference");
 
     create("shared-cache", &["--set", "environment.command=[vllm]", "--set", "service.health_check.initial_delay=1s", "--wait"]);
-    let healthy = "import urllib.request; print(urllib.request.urlopen('http://shared-cache:8000/health').status)";
+    let healthy = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8000/health').status)";
     assert_eq!(ask(&["exec", "shared-cache", "--", "python3", "-c", healthy]).ok().out.trim(), "200");
     let visitors = std::fs::read_dir(data.join("shared-cache")).unwrap().count();
     assert_eq!(visitors, 3, "the prompts and a file of each replica");

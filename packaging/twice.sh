@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds what is committed twice, from nothing and in folders of different names, and says whether every file of a release came out alike.
+#
+#   packaging/twice.sh [x86_64|aarch64]        about twenty minutes on two cores
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for folder in one another-with-a-longer-name; do
+  git clone --quiet . "$work/$folder"
+  (cd "$work/$folder" && CARGO_TARGET_DIR=target packaging/dist.sh "${1:-x86_64}" > /dev/null && mv target/dist/SHA256SUMS "$work/$folder.sums")
+  rm -rf "${work:?}/$folder"
+done
+diff "$work/one.sums" "$work/another-with-a-longer-name.sums"
+echo 'both builds gave the same files:'
+cat "$work/one.sums"
