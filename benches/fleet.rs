@@ -1,6 +1,7 @@
 //! What reading commands cost on a thousand nodes and eight thousand pods of a real API server, beside the bare server, kubectl and
 //! kubectl-view-allocations, in one run; and how time and memory grow up to half a million pods, on a replay of the same objects.
-//! It prints and judges nothing. `cargo bench-cluster` needs about a quarter of an hour; `-- grow` does the second part alone.
+//! It prints and judges nothing. `cargo bench-cluster` needs about a quarter of an hour; `-- grow` does the second part
+//! alone, and `cargo test --bench fleet -- plot` draws it from RESULTS.md.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark arranges files and looks at processes")]
 
@@ -10,6 +11,8 @@ mod cockpit;
 mod growth;
 #[path = "fleet/measure.rs"]
 mod measure;
+#[path = "fleet/plot.rs"]
+mod plot;
 #[path = "fleet/replay.rs"]
 mod replay;
 
@@ -109,6 +112,10 @@ fn contestants(cluster: &Cluster) -> Vec<(String, Vec<String>)> {
 }
 
 fn main() {
+    if std::env::args().any(|argument| argument == "plot") {
+        plot::draw();
+        return;
+    }
     let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
     if std::env::args().any(|argument| argument == "grow") {
         growth::show(&cluster, &replay::Sample::small(&cluster));
