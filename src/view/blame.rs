@@ -28,12 +28,17 @@ pub(crate) struct BlameItem<'a> {
     node_name: &'a str,
     /// Jobs whose first pod to fail was there.
     jobs: u64,
+    /// Pods that failed there first of their job; a job that is tried again counts again.
     failures: u64,
+    /// Pods that failed there after another of their job, or at the same time.
     followed: u64,
     /// Hours in which a pod held GPUs there.
     node_hours: f64,
+    /// Failures for each thousand of these hours; `null` where it held no job.
     jobs_per_thousand_hours: Option<f64>,
+    /// The lower bound of the rate.
     low: Option<f64>,
+    /// The upper bound of the rate.
     high: Option<f64>,
     stands_out: bool,
 }

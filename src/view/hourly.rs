@@ -113,16 +113,22 @@ pub(crate) struct WorkloadRow {
     pub workload_type: String,
     stat_hour: Timestamp,
     pub(super) allocated_gpu_count: f64,
+    /// GPUs that it requested, weighted by time.
     requested_gpu_count: f64,
     #[serde(flatten)]
     utilization: Utilization,
+    /// GiB per device.
     pub(super) avg_gpu_memory_used: Option<f64>,
+    /// GiB per device.
     max_gpu_memory_used: Option<f64>,
+    /// GiB per device.
     avg_gpu_memory_total: Option<f64>,
+    /// Its pods on the average.
     pub(super) avg_replica_count: Option<f64>,
     max_replica_count: Option<i64>,
     min_replica_count: Option<i64>,
     pub(super) workload_status: Option<String>,
+    /// Samples of utilization that the figures rest on.
     sample_count: usize,
     /// Unknown to history; set from the cluster where the object still exists.
     pub owner_uid: Option<String>,

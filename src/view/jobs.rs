@@ -36,17 +36,26 @@ pub(crate) struct JobList {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobItem {
+    /// Its name, as commands take it.
     job_id: String,
     name: String,
     namespace: String,
+    /// `training`, `inference`, `notebook`, `compute`.
     kind: &'static str,
     pool: Option<String>,
+    /// What its pods do, in the words of `gpuctl get jobs`: `pending`, `running`, `succeeded`, `failed`, ….
     status: &'static str,
+    /// Why it has this status, in one word: `Unschedulable`, `OOMKilled`.
     reason: Option<String>,
+    /// The same in a sentence.
     message: Option<String>,
+    /// What it requests in all.
     gpu: GpuCount,
+    /// What its pods hold now.
     gpu_held: GpuCount,
+    /// As `resources.gpu-type` is written: `a100-80g`.
     gpu_type: Option<String>,
+    /// Who submitted it.
     user: Option<String>,
     /// `job.queue`.
     queue: Option<String>,
@@ -56,7 +65,9 @@ pub(crate) struct JobItem {
     queue_position: Option<u64>,
     /// From 1 on, among those that wait in all queues of its ClusterQueue: the order in which Kueue admits.
     cluster_queue_position: Option<u64>,
+    /// Pods of it that run.
     pods_running: u32,
+    /// Pods that it shall have.
     pods_wanted: u32,
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
@@ -65,6 +76,7 @@ pub(crate) struct JobItem {
     progress: Option<u8>,
     /// Mean in percent over the devices that it holds and that were sampled.
     gpu_utilization: Option<Percent>,
+    /// Devices behind the means.
     gpu_sampled: Option<u64>,
     /// Mean per device.
     memory_usage: Option<String>,

@@ -27,18 +27,28 @@ pub(crate) struct NodeItem {
     pub node_name: String,
     /// `null` when the node may not be seen.
     status: Option<&'static str>,
+    /// Why it is not active.
     reason: Option<String>,
+    /// Whole devices that it offers.
     gpu_total: u64,
+    /// Whole devices that pods hold; `null` when the pods of all namespaces may not be listed.
     gpu_used: Option<u64>,
+    /// Whole devices that nobody holds.
     gpu_free: Option<u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
+    /// Pools that it belongs to.
     bound_pools: Vec<String>,
+    /// CPUs of the machine, as Kubernetes writes them.
     cpu: Option<String>,
+    /// Memory of the machine, with its unit.
     memory: Option<String>,
+    /// As `resources.gpu-type` is written: `a100-80g`; `null` with several types.
     gpu_type: Option<GpuType>,
     /// Mean in percent over the devices that a pod holds and that were sampled.
     gpu_utilization: Option<Percent>,
+    /// Devices behind the means.
     gpu_sampled: u64,
+    /// Memory of its devices in use and in all, with the unit.
     memory_usage: Option<String>,
     created_at: Option<Timestamp>,
 }

@@ -24,20 +24,29 @@ pub(crate) struct ScoreItem {
     gpu_id: Option<String>,
     pod: Option<String>,
     namespace: Option<String>,
+    /// The node.
     hostname: String,
     model_name: Option<String>,
+    /// Mean of the window.
     gpu_util: Option<Percent>,
+    /// Utilization of the memory's bandwidth, mean of the window.
     mem_copy: Option<Percent>,
+    /// Mean of the window, in MiB.
     mem_used_mb: Option<Mebibytes>,
     power_usage: Option<Watts>,
+    /// MHz, mean of the window.
     sm_clock: Option<f64>,
+    /// 0 (idle) to 100; `null` where too little was measured.
     score: Option<f64>,
+    /// `idle`, `low`, `normal`, `high`, `unknown`.
     status: &'static str,
     timestamp: Timestamp,
     ai_analysis: Option<Opinion>,
     /// What the score is made of; what is missing was shared among the others.
     terms: Vec<&'static str>,
+    /// Samples of utilization in the window.
     samples: usize,
+    /// Samples that a whole window has.
     expected_samples: usize,
     device_index: Option<u32>,
     slice: Option<String>,

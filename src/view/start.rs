@@ -11,9 +11,13 @@ use crate::model::start::StartForecast;
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StartItem {
+    /// A tenth of similar jobs waited no longer.
     p10_seconds: Option<f64>,
+    /// Half of similar jobs waited no longer.
     p50_seconds: Option<f64>,
+    /// Nine tenths of similar jobs waited no longer.
     p90_seconds: Option<f64>,
+    /// Jobs that this rests on.
     similar_starts: u64,
     days: i64,
     /// Within which deadlines of those that run make room; `null` where they do not, or where others wait as well.

@@ -9,7 +9,7 @@ use crate::view::answers;
 /// Print the JSON Schema of the specification file, or of the answer of a command
 ///
 /// Draft 2020-12. That of the file accepts what gpuctl accepts, but for rules that compare two values of a file. That of an
-/// answer describes what the command prints with `-o json`: each field, its type, its unit, and whether it may be null.
+/// answer describes what the command prints with `-o json`: each field, its type, and whether it may be null.
 /// Later versions may add fields; none is taken away or changes its meaning.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
