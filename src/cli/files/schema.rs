@@ -10,7 +10,7 @@ use crate::view::answers;
 ///
 /// Draft 2020-12. That of the file accepts what gpuctl accepts, but for rules that compare two values of a file. That of an
 /// answer describes what the command prints with `-o json`: each field, its type, and whether it may be null.
-/// Later versions may add fields; none is taken away or changes its meaning.
+/// Within a minor version fields are added and none is taken away.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl schema > gpuctl.schema.json
