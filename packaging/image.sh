@@ -29,11 +29,12 @@ ln -s gpuctl "$root/usr/bin/kubectl-gpuctl"
 # Every library at the path that the loader looks for it, with what it needs itself.
 library() {
   local found
-  found=$(find "$work/debian" -name "$1" \( -type f -o -type l \) -print -quit)
+  # Links of packages may lead to the machine's own files.
+  found=$(find "$work/debian" -name "$1" -type f -print -quit)
   [ -n "$found" ] || { echo "image: \`$1\` is in none of the packages" >&2; exit 1; }
   local place=${2:-usr/lib/$1}
   [ ! -e "$root/$place" ] || return 0
-  install -Dm 755 "$(realpath "$found")" "$root/$place"
+  install -Dm 755 "$found" "$root/$place"
   local needed
   for needed in $(objdump -p "$found" | sed -n 's/^ *NEEDED *//p'); do library "$needed"; done
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what is committed twice, from nothing and in folders of different names, and says whether every file of a release came out alike.
+# Builds what is committed twice, from nothing and in folders of different names, and says whether the archive and the packages came out alike.
 #
 #   packaging/twice.sh [x86_64|aarch64]        about twenty minutes on two cores
 set -euo pipefail

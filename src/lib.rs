@@ -103,10 +103,12 @@ pub fn run() -> ExitCode {
     let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
     let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(cli.command.run(&context)),
+        Ok(runtime) => runtime.block_on(async {
+            let result = cli.command.run(&context).await;
+            context.terminal.show_paged().and(result)
+        }),
         Err(error) => Err(Error::new(ErrorName::RuntimeFailed, format!("cannot start: {error}"))),
     };
-    context.terminal.end_pager();
     match result {
         Ok(code) => code,
         Err(error) => {

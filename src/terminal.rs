@@ -17,7 +17,7 @@ use crate::view::errors::{error_json, error_text, problem_text, warning_json, wa
 use crate::view::text::{as_plugin, harmless};
 use crate::view::{Format, TextStyle};
 
-use pager::Pager;
+use pager::Paged;
 
 /// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,9 +58,8 @@ pub(crate) struct Terminal {
     wishes: TerminalOptions,
     /// True when nothing is printed at all: a command runs for the questions that it asks.
     silent: bool,
-    /// The pager's command line, where data shall go through one; `None` within for the usual one.
-    pager_wanted: RefCell<Option<Option<String>>>,
-    pager: RefCell<Option<Pager>>,
+    /// What was printed so far, where it shall go through a pager.
+    paged: RefCell<Option<Paged>>,
     talk: Cell<Verbosity>,
     format: RefCell<Format>,
     /// The command as `auth check` names it: `get nodes`.
@@ -79,8 +78,7 @@ impl Terminal {
         Self {
             wishes,
             silent: false,
-            pager_wanted: RefCell::default(),
-            pager: RefCell::default(),
+            paged: RefCell::default(),
             talk: Cell::new(wishes.talk),
             format: RefCell::default(),
             task: Cell::default(),
@@ -116,14 +114,22 @@ impl Terminal {
         self.talk.get() >= talk
     }
 
-    /// Sends data through a pager from now on, where stdout is a terminal: this command line, or the usual one.
+    /// Collects data for a pager from now on, where stdout is a terminal: this command line, or the usual one.
     pub(crate) fn page_with(&self, command: Option<String>) {
-        self.pager_wanted.replace(Some(command));
+        if self.out_is_terminal() {
+            self.paged.replace(Some(Paged::with(command)));
+        }
     }
 
-    /// Waits until the user has left the pager, if there is one.
-    pub(crate) fn end_pager(&self) {
-        drop(self.pager.take());
+    /// Prints without a pager from now on: what goes on until somebody ends it is nothing to leaf through.
+    pub(crate) fn stream(&self) -> Result<(), Error> {
+        self.paged.take().map_or(Ok(()), |paged| self.print_raw(&paged.text))
+    }
+
+    /// Shows what was collected, if a pager was asked for, and waits until the user has left it.
+    pub(crate) fn show_paged(&self) -> Result<(), Error> {
+        let Some(paged) = self.paged.take().filter(|paged| !paged.text.is_empty()) else { return Ok(()) };
+        if paged.is_shown() { Ok(()) } else { self.print_raw(&paged.text) }
     }
 
     /// Notes whether the command line names a namespace.
@@ -184,21 +190,14 @@ impl Terminal {
         if self.silent {
             return Ok(());
         }
-        if let Some(command) = self.pager_wanted.take().filter(|_| self.out_is_terminal()) {
-            let started = Pager::start(command.as_deref());
-            let pager = started.map_err(|error| Error::new(ErrorName::OutputFailed, format!("cannot start a pager: {error}")))?;
-            self.pager.replace(Some(pager));
+        if let Some(paged) = self.paged.borrow_mut().as_mut() {
+            paged.text.push_str(text);
+            return Ok(());
         }
-        let written = match self.pager.borrow_mut().as_mut() {
-            Some(pager) => pager.write_all(text.as_bytes()).and_then(|()| pager.flush()),
-            None => write_to_stdout(text),
-        };
-        match written {
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.end_pager();
-                std::process::exit(0)
-            }
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
             Err(error) => Err(Error::new(ErrorName::OutputFailed, format!("cannot write to stdout: {error}"))),
         }
     }
@@ -224,8 +223,6 @@ impl Terminal {
     /// Clears the screen before a redraw.
     pub(crate) fn redraw(&self, text: &str, first: bool) -> Result<(), Error> {
         let rows = raw::window().map_or(usize::MAX, |(_, rows)| usize::from(rows));
-        // What is drawn over itself is nothing to leaf through.
-        self.pager_wanted.take();
         self.print_raw(&frame(&harmless(text, self.look().color), rows, first))
     }
 
@@ -359,11 +356,6 @@ impl Terminal {
         bar.enable_steady_tick(Duration::from_millis(120));
         bar
     }
-}
-
-fn write_to_stdout(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 fn terminal_width() -> Option<usize> {

@@ -148,11 +148,14 @@ fn what_others_wrote_is_converted_and_what_is_lost_is_told() {
 #[test]
 fn data_goes_through_the_pager_that_was_asked_for() {
     let line = "trap : INT; \"$GPUCTL\" --pager version; echo first $?; GPUCTL_PAGER='sed s/^/own:/' \"$GPUCTL\" version; \"$GPUCTL\" --pager version | sed s/^/piped:/; \
+        GPUCTL_PAGER=no-such-pager \"$GPUCTL\" version; \
         PAGER='trap \"\" INT; cat; sleep 2; echo left' \"$GPUCTL\" --pager version; echo last $?; sleep 60";
     let mut tty = Tty::start(line, (80, 24), &[("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")), ("PAGER", "sed s/^/paged:/")]);
     let screen = tty.sees("piped:gpuctl");
     assert!(screen.contains("paged:gpuctl 0.1.0\nfirst 0\nown:gpuctl 0.1.0\npiped:gpuctl"), "{screen}");
-    tty.until("the last pager shows it", |text| text.contains("piped:gpuctl 0.1.0\ngpuctl 0.1.0"));
+    // Data is not lost for want of a pager.
+    tty.until("the data without a pager", |text| text.contains("no-such-pager: not found\ngpuctl 0.1.0"));
+    tty.until("the last pager shows it", |text| text.contains("not found\ngpuctl 0.1.0\ngpuctl 0.1.0"));
     // Ctrl-C is a key of the pager; whoever presses it wants to stop a search and not the program behind it.
     tty.press("\u{3}");
     let screen = tty.sees("last");

@@ -379,3 +379,15 @@ fn every_verb_is_in_the_table_once() {
         assert!(runs.contains(&run.as_str()) || is_part, "{run} is not in src/verbs.rs");
     }
 }
+
+#[test]
+fn what_is_deployed_is_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let file = |name: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(name)).unwrap();
+    let chart = file("chart/Chart.yaml");
+    assert!(
+        chart.contains(&format!("\nversion: {version}\n")) && chart.contains(&format!("\nappVersion: {version}\n")),
+        "{chart}"
+    );
+    assert!(file("kustomization.yaml").contains(&format!("newTag: {version}\n")));
+}

@@ -186,22 +186,34 @@ fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
     words.iter().enumerate().filter_map(value).next_back().filter(|value| !value.is_empty())
 }
 
-/// Returns what `ask` finds in every namespace, or in the one at hand where the whole cluster takes too long.
+/// Names, and whether they are all that there are.
+type Names = (Vec<String>, bool);
+
+/// Returns what `ask` finds in every namespace; where the whole cluster takes too long, in the one at hand, beside what it said before.
 fn candidates_near(
     kind: &str,
     ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
     let end = Instant::now() + WITHIN.mul_f64(0.95);
-    candidates(kind, async |connection| {
+    answered(kind, async |connection| {
         let home = timeout_at(end, ask(&connection, Some(connection.namespace.clone())));
         let all = timeout_at(end, ask(&connection, None));
         let (home, all) = join(home, all).await;
-        all.ok().flatten().or_else(|| home.ok().flatten())
+        match all.ok().flatten() {
+            Some(names) => Some((names, true)),
+            None => Some((home.ok().flatten()?, false)),
+        }
     })
 }
 
-/// Returns what `ask` finds in the cluster, in time for the next keystroke. What it found a moment ago is not asked for again.
+/// Returns what `ask` finds in the cluster.
 pub(crate) fn candidates(kind: &str, ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
+    answered(kind, async |connection| Some((ask(connection).await?, true)))
+}
+
+/// Returns what is found in time for the next keystroke. What was found a moment ago is not asked for again, and what a cluster said before
+/// stands for it while it takes too long.
+fn answered(kind: &str, ask: impl AsyncFnOnce(Connection) -> Option<Names>) -> Vec<CompletionCandidate> {
     // A bundle is of another time, and perhaps of another cluster.
     if std::env::args_os().any(|word| word.to_string_lossy().starts_with("--replay")) {
         return Vec::new();
@@ -209,14 +221,23 @@ pub(crate) fn candidates(kind: &str, ask: impl AsyncFnOnce(Connection) -> Option
     let access = access();
     #[expect(clippy::disallowed_methods, reason = "a shell asks for names, and no context is made for it")]
     let kept = KeptNames::of(kind, &access, jiff::Timestamp::now());
-    let live = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let names = async { ask(Connection::open(&access).await.ok()?).await };
-        let found = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await.ok().flatten() });
-        found.filter(|names| !names.is_empty()).inspect(|names| kept.keep(names))
-    };
-    let names = kept.fresh().or_else(live).or_else(|| kept.usable());
-    names.unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
+    let names = kept.fresh().unwrap_or_else(|| {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+        let asked = async { ask(Connection::open(&access).await.ok()?).await };
+        match runtime.block_on(async { tokio::time::timeout(WITHIN, asked).await }) {
+            Ok(Some((names, true))) => {
+                kept.keep(&names);
+                names
+            }
+            Ok(Some((names, false))) => {
+                names.into_iter().chain(kept.usable().unwrap_or_default()).collect::<BTreeSet<_>>().into_iter().collect()
+            }
+            // It answered that there are none to be had.
+            Ok(None) => Vec::new(),
+            Err(_) => kept.usable().unwrap_or_default(),
+        }
+    });
+    names.into_iter().map(CompletionCandidate::new).collect()
 }
 
 #[cfg(test)]

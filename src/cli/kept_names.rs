@@ -20,12 +20,11 @@ pub(super) struct KeptNames {
 }
 
 impl KeptNames {
-    /// Finds what was kept of `kind` for a cluster, a user and a namespace, as the kubeconfig names them.
+    /// Finds what was kept of `kind` for a server, a user and a namespace; nothing is kept where the kubeconfig does not name them.
     pub(super) fn of(kind: &str, access: &Access, now: Timestamp) -> Self {
-        let (_, current) = Connection::contexts(access).unwrap_or_default();
-        let context = access.context.clone().or(current);
-        let question = json!(["names", kind, access.kubeconfig, context, access.namespace]).to_string();
-        Self { cache: Cache::of_found(), question, now: now.as_second() }
+        let place = Connection::place(access);
+        let cache = place.as_ref().map_or_else(Cache::none, |_| Cache::of_found());
+        Self { cache, question: json!(["names", kind, place]).to_string(), now: now.as_second() }
     }
 
     fn younger_than(&self, seconds: i64) -> Option<Vec<String>> {

@@ -137,6 +137,17 @@ impl Connection {
         Ok((kubeconfig.contexts.into_iter().map(|context| context.name).collect(), kubeconfig.current_context))
     }
 
+    /// Returns which server, user and namespace a connection would have; `None` without a kubeconfig or where it lacks one of them. Nothing
+    /// is run or asked for it.
+    pub(crate) fn place(access: &Access) -> Option<String> {
+        let kubeconfig = read(access).ok()??;
+        let named = access.context.as_ref().or(kubeconfig.current_context.as_ref())?;
+        let context = kubeconfig.contexts.iter().find(|context| context.name == *named)?.context.as_ref()?;
+        let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;
+        let namespace = access.namespace.as_ref().or(context.namespace.as_ref());
+        Some(format!("{} {} {}", cluster.server.as_ref()?, context.user.as_deref()?, namespace.map_or("default", String::as_str)))
+    }
+
     /// Returns the context that was named; `None` for the kubeconfig's own.
     #[must_use]
     pub(crate) fn context(&self) -> Option<&str> {

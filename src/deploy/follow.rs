@@ -20,6 +20,7 @@ pub(crate) async fn follow(
     interruption: &Interruption,
     context: &Context,
 ) -> Result<ExitCode, Error> {
+    context.terminal.stream()?;
     let name = format!("{}/{}", created.namespace, created.job_id);
     let job = lookup::job(connection, &name, Purpose::Read).await?;
     let own = job.pods.iter().find(|pod| !pod.containers.is_empty()).map_or(OWN_CONTAINER, Pod::own_container);

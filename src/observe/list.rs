@@ -54,7 +54,7 @@ impl Page {
 
 /// The rows of a list as they are printed.
 pub(crate) struct Listing {
-    /// The answer of `-o json`.
+    /// The answer of `-o json`; null where the table alone is wanted, for that of a large cluster is larger than all that was read.
     document: Value,
     /// The key of the rows in it; empty where the answer is the list itself.
     rows: &'static str,
@@ -80,7 +80,11 @@ impl Listing {
         names: Vec<String>,
         table: impl FnOnce(Format, bool) -> String,
     ) -> Self {
-        let document = serde_json::to_value(document).expect("our structs are JSON");
+        let fields_wanted = options.columns.is_some() || options.format.is_document() || options.watch;
+        let document = match fields_wanted {
+            true => serde_json::to_value(document).expect("our structs are JSON"),
+            false => Value::Null,
+        };
         let text_wanted = options.columns.is_none() && !options.format.is_document() && options.format != Format::Name;
         // A header without rows would look like an answer to people; programs that read CSV want it.
         let table = if text_wanted && (!names.is_empty() || options.format == Format::Csv) {

@@ -37,6 +37,7 @@ pub(crate) async fn watch(
     mut look: impl AsyncFnMut(bool, bool) -> Result<WatchFrame, Error>,
 ) -> Result<ExitCode, Error> {
     context.must_change("omit `--watch`")?;
+    context.terminal.stream()?;
     let redraws = context.terminal.out_is_terminal() && !format.is_document();
     let mut known = BTreeMap::new();
     let (mut first, mut fresh) = (true, true);

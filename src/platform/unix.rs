@@ -58,6 +58,11 @@ impl Endings {
         kinds.into_iter().filter_map(|kind| signal(kind).ok()).map(Self).collect()
     }
 
+    /// Listens to Ctrl-C alone, which does not end the program any more.
+    pub(crate) fn interrupt() -> Option<Self> {
+        signal(SignalKind::interrupt()).ok().map(Self)
+    }
+
     /// Waits for the next one; false when there will be none.
     pub(crate) async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()

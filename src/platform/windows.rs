@@ -50,6 +50,11 @@ impl Endings {
         all.into_iter().flatten().collect()
     }
 
+    /// Listens to Ctrl-C alone, which does not end the program any more.
+    pub(crate) fn interrupt() -> Option<Self> {
+        ctrl_c().ok().map(Self::Keys)
+    }
+
     /// Waits for the next one; false when there will be none.
     pub(crate) async fn next(&mut self) -> bool {
         match self {

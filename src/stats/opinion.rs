@@ -24,7 +24,7 @@ impl Activity {
     }
 }
 
-/// A valid answer. Its JSON is the document's `ai_analysis`.
+/// What an AI thinks of a device, as far as its answer was valid.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub(crate) struct Opinion {
     #[serde(rename = "status")]

@@ -1,48 +1,41 @@
-//! The pager that a user asked for: a program of theirs that shows data a screen at a time. It gets what would go to stdout, and the terminal is
-//! its own until it ends.
+//! The pager that a user asked for: a program of theirs that shows data a screen at a time. It gets all that a command printed once the
+//! command has ended, so that nobody who leaves the pager stops what is being done.
 
-use std::io::{self, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use crate::platform::Endings;
 
 /// What shows text where the user names nothing.
 const USUAL: &str = "less";
 
-/// A pager that runs; dropped, it has shown all and its user has left it.
+/// Data that waits for the end of its command.
 #[derive(Debug)]
-pub(super) struct Pager {
-    child: Child,
-    input: Option<ChildStdin>,
-    /// Ctrl-C is a key of the pager while it runs, and no end of this program.
-    _interrupts: Vec<Endings>,
+pub(super) struct Paged {
+    /// A command line of the user's shell; `None` for the usual pager.
+    command: Option<String>,
+    pub(super) text: String,
 }
 
-impl Pager {
-    /// Starts a command line of the user's shell. `less` ends by itself where everything fits a screen, keeps colors and leaves the
-    /// screen as it is, as under git, unless `LESS` says otherwise.
-    pub(super) fn start(command: Option<&str>) -> io::Result<Self> {
-        let line = format!("export LESS=\"${{LESS-FRX}}\"; {}", command.unwrap_or(USUAL));
-        let mut child = Command::new("sh").args(["-c", &line]).stdin(Stdio::piped()).spawn()?;
-        let input = child.stdin.take();
-        Ok(Self { child, input, _interrupts: Endings::all() })
-    }
-}
-
-impl Write for Pager {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.input.as_mut().map_or(Ok(bytes.len()), |input| input.write(bytes))
+impl Paged {
+    pub(super) fn with(command: Option<String>) -> Self {
+        Self { command, text: String::new() }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.input.as_mut().map_or(Ok(()), ChildStdin::flush)
-    }
-}
-
-impl Drop for Pager {
-    fn drop(&mut self) {
-        // The end of its input is what lets a pager end.
-        drop(self.input.take());
-        let _ = self.child.wait();
+    /// Shows the data and waits until its user has left it. False where there is no such program, so that nobody has seen anything.
+    /// `less` ends by itself where everything fits a screen, keeps colors and leaves the screen as it is, as under git, unless `LESS`
+    /// says otherwise.
+    pub(super) fn is_shown(&self) -> bool {
+        let line = format!("export LESS=\"${{LESS-FRX}}\"; {}", self.command.as_deref().unwrap_or(USUAL));
+        // Ctrl-C is a key of the pager, and no end of this program.
+        let _held = Endings::interrupt();
+        let Ok(mut child) = Command::new("sh").args(["-c", &line]).stdin(Stdio::piped()).spawn() else { return false };
+        if let Some(mut input) = child.stdin.take() {
+            // Whoever leaves early has seen enough.
+            let _ = input.write_all(self.text.as_bytes());
+        }
+        let code = child.wait().ok().and_then(|status| status.code());
+        // What a shell says of a program that it cannot run or find.
+        !matches!(code, Some(126 | 127))
     }
 }

@@ -61,7 +61,7 @@ use super::workloads::{ConsumerList, WorkloadDocument, WorkloadList, WorkloadMet
 /// Makes the schema of one type.
 type Shape = fn(&mut SchemaGenerator) -> Schema;
 
-/// A command's words joined by `-`, and the types that its options choose from.
+/// A command, and the types that its options choose from.
 macro_rules! answers {
     ($($name:literal: $($shape:ty),+;)*) => {
         const ANSWERS: &[(&str, &[Shape])] = &[$(($name, &[$(shape::<$shape>),+])),*];
@@ -73,27 +73,27 @@ fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 answers! {
-    "add-node": NodeBatch;
+    "add node": NodeBatch;
     "apply": Created, Made, SubmissionBatch<'_>, ObjectList<'_>;
-    "auth-check": RightsList<'_>, Verdict, ObjectList<'_>;
-    "config-set": SettingItem<'_>;
-    "config-view": BTreeMap<String, BTreeMap<String, Value>>;
+    "auth check": RightsList<'_>, Verdict, ObjectList<'_>;
+    "config set": SettingItem<'_>;
+    "config view": BTreeMap<String, BTreeMap<String, Value>>;
     "convert": Vec<ConvertedItem<'_>>;
     "cp": CopyResult;
     "create": Created, Made, SubmissionBatch<'_>, ObjectList<'_>;
-    "create-secret": Written;
+    "create secret": Written;
     "delete": Deleted, DeletionBatch<'_>;
-    "delete-defaults": Deleted, DeletionBatch<'_>;
-    "delete-job": Deleted, DeletionBatch<'_>;
-    "delete-pool": Deleted, DeletionBatch<'_>;
-    "delete-quota": Deleted, DeletionBatch<'_>;
-    "describe-defaults": WholeDefaults<'_>;
-    "describe-job": JobDescription<'_>;
-    "describe-node": NodeDocument;
-    "describe-pool": PoolDocument;
-    "describe-queue": QueueDescription<'_>;
-    "describe-quota": QuotaList<'_>;
-    "describe-workload": WorkloadDocument;
+    "delete defaults": Deleted, DeletionBatch<'_>;
+    "delete job": Deleted, DeletionBatch<'_>;
+    "delete pool": Deleted, DeletionBatch<'_>;
+    "delete quota": Deleted, DeletionBatch<'_>;
+    "describe defaults": WholeDefaults<'_>;
+    "describe job": JobDescription<'_>;
+    "describe node": NodeDocument;
+    "describe pool": PoolDocument;
+    "describe queue": QueueDescription<'_>;
+    "describe quota": QuotaList<'_>;
+    "describe workload": WorkloadDocument;
     "diff": Vec<DifferenceItem<'_>>;
     "doctor": DoctorReport, BundleWritten<'_>;
     "drain": DrainPlan<'_>;
@@ -103,67 +103,72 @@ answers! {
     "explain": Explanation<'_>;
     "fit": Vec<FitItem<'_>>;
     "free": FreeAnswer<'_>;
-    "get-claims": ClaimList<'_>;
-    "get-clusters": Vec<String>;
-    "get-consumers": ConsumerList;
-    "get-defaults": DefaultsList<'_>;
-    "get-dimension-keys": Vec<String>;
-    "get-dimension-values": Vec<String>;
-    "get-gpu-type": GpuTypeList;
-    "get-health": HealthList<'_>;
-    "get-heatmap": Heatmap;
-    "get-jobs": JobList, ListAt<JobAt>;
-    "get-label": NodeLabel, GpuLabelList;
-    "get-metrics-job": JobMetrics;
-    "get-metrics-workload": Graphs;
-    "get-namespaces": Vec<String>;
-    "get-node-labels": NodeLabel, GpuLabelList;
-    "get-nodes": NodeList, DetailList, LabelList, ListAt<NodeAt>, BlameList<'_>;
-    "get-overview": Overview;
-    "get-pools": PoolList;
-    "get-queues": QueueList<'_>, PreemptionList<'_>;
-    "get-quotas": QuotaList<'_>;
-    "get-training-performance": Vec<Performance>;
-    "get-workload-metadata": WorkloadMetadata;
-    "get-workloads": WorkloadList;
-    "label-node": Labelled<'_>, NodeBatch;
+    "get claims": ClaimList<'_>;
+    "get clusters": Vec<String>;
+    "get consumers": ConsumerList;
+    "get defaults": DefaultsList<'_>;
+    "get dimension-keys": Vec<String>;
+    "get dimension-values": Vec<String>;
+    "get gpu-type": GpuTypeList, NodeLabel, GpuLabelList;
+    "get health": HealthList<'_>;
+    "get heatmap": Heatmap;
+    "get jobs": JobList, ListAt<JobAt>;
+    "get label": GpuTypeList, NodeLabel, GpuLabelList;
+    "get metrics job": JobMetrics;
+    "get metrics workload": Graphs;
+    "get namespaces": Vec<String>;
+    "get node-labels": GpuTypeList, NodeLabel, GpuLabelList;
+    "get nodes": NodeList, DetailList, LabelList, ListAt<NodeAt>, BlameList<'_>;
+    "get overview": Overview;
+    "get pools": PoolList;
+    "get queues": QueueList<'_>, PreemptionList<'_>;
+    "get quotas": QuotaList<'_>;
+    "get training-performance": Vec<Performance>;
+    "get workload-metadata": WorkloadMetadata;
+    "get workloads": WorkloadList;
+    "label node": Labelled<'_>, NodeBatch;
     "logs": LogDocument<'_>, JsonLine<'_>, FirstErrorItem<'_>;
     "open": Opened;
-    "pause-job": Scaled;
-    "remove-node": NodeBatch;
+    "pause job": Scaled;
+    "remove node": NodeBatch;
     "report": ReportDocument<'_>;
-    "restart-job": Scaled;
-    "resume-job": Scaled;
+    "restart job": Scaled;
+    "resume job": Scaled;
     "run": Created, ObjectList<'_>;
     "scale": Scaled;
     "score": Vec<ScoreItem>, Low, ScoreStats;
-    "snapshot-latest": Snapshot;
-    "snapshot-list": Vec<Snapshot>;
-    "stats-cluster": Vec<ClusterRow>;
-    "stats-labels": Vec<DimensionRow>;
-    "stats-namespaces": Vec<NamespaceRow>;
-    "stats-workloads": RowPage;
+    "snapshot latest": Snapshot;
+    "snapshot list": Vec<Snapshot>;
+    "stats cluster": Vec<ClusterRow>;
+    "stats labels": Vec<DimensionRow>;
+    "stats namespaces": Vec<NamespaceRow>;
+    "stats workloads": RowPage;
     "tree": TreeItem<'_>;
     "validate": Validation<'_>, CheckItem<'_>;
     "version": Version<'_>;
-    "who-gpu": Option<DeviceAt>;
+    "who gpu": DeviceAt;
     "why": WhyItem<'_>, WhyList<'_>;
 }
 
-/// Returns the names of all answers.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    ANSWERS.iter().map(|(name, _)| *name)
+/// Returns the commands that have an answer, and `error`, which every command may have.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    ANSWERS.iter().map(|(command, _)| *command)
+}
+
+/// Returns the names of all answers: the words of their commands joined by `-`.
+pub fn names() -> impl Iterator<Item = String> {
+    commands().map(|command| command.replace(' ', "-"))
 }
 
 /// Returns the schema of an answer by its name; `None` where no command has it.
 #[must_use]
 pub fn schema(name: &str) -> Option<Value> {
-    let (name, shapes) = ANSWERS.iter().find(|(own, _)| *own == name)?;
+    let (command, shapes) = ANSWERS.iter().find(|(command, _)| command.replace(' ', "-") == name)?;
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let shapes: Vec<Value> = shapes.iter().map(|shape| shape(&mut generator).to_value()).collect();
     let mut schema = Map::new();
     schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
-    schema.insert("title".to_owned(), json!(format!("gpuctl {}", name.replace('-', " "))));
+    schema.insert("title".to_owned(), json!(format!("gpuctl {command}")));
     match shapes.as_slice() {
         [Value::Object(one)] => schema.extend(one.clone()),
         several => drop(schema.insert("anyOf".to_owned(), json!(several))),

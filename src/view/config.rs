@@ -91,7 +91,7 @@ pub(crate) fn table(settings: &[Setting], format: Format, look: TextStyle) -> St
     table.show(format, true, look)
 }
 
-/// The answer of `config get` and `config set`.
+/// The answer of `config set`.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct SettingItem<'a> {
     /// `prometheus.url`.

@@ -53,7 +53,7 @@ pub(crate) struct JobWork {
     pub note: Option<String>,
 }
 
-/// The contract's job in JSON. `resources.gpu` is per pod, `gpuTotal` the product with the pods.
+/// The answer of `describe job`. `resources.gpu` is per pod, `gpuTotal` the product with the pods.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobDescription<'a> {

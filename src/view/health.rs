@@ -93,7 +93,7 @@ impl Check {
     }
 }
 
-/// The answer of `doctor`: the document's fields, and what they rest on.
+/// The answer of `doctor`: whether all is well, and what that rests on.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct DoctorReport {
     #[serde(flatten)]

@@ -73,7 +73,7 @@ impl HeatmapMetric {
     }
 }
 
-/// The contract's answer.
+/// The answer of `get heatmap`: a panel for each quantity.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Heatmap {
     power: HeatmapPanel,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::chart::{ChartFrame, chart};
 use super::coverage::percent;
-use super::hourly::{HourlyRow, RowKind};
+use super::hourly::{HourlyRow, RowKind, WorkloadRow};
 use super::table::{Cell, Column, Table, left, percentages, right};
 use super::utilization::Utilization;
 use super::{Format, TextStyle, csv};
@@ -120,12 +120,13 @@ pub(crate) fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, lo
     chart(&points, frame, "utilization of held GPUs by the hour, %", look)
 }
 
-/// The document's page of rows.
+/// A page of rows.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct RowPage {
     pub total: usize,
     pub page: usize,
     pub page_size: usize,
     pub total_pages: usize,
+    #[schemars(with = "Vec<WorkloadRow>")]
     pub data: Vec<HourlyRow>,
 }

@@ -216,7 +216,7 @@ pub(crate) fn workload(history: &History, told: &TrainingCurves) -> Graphs {
     }
 }
 
-/// The four graphs in the document's order.
+/// The four graphs, always in this order.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Graphs {
     #[serde(rename = "GPU Utilization")]

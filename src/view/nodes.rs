@@ -20,7 +20,7 @@ pub(crate) struct NodeList {
     coverage: Option<Coverage>,
 }
 
-/// One node in the contract's words; counts of GPUs are whole devices, slices stand apart.
+/// One node; counts of GPUs are whole devices, slices stand apart.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeItem {

@@ -20,7 +20,7 @@ pub(crate) struct OverviewSource<'a> {
     pub coverage: Option<Coverage>,
 }
 
-/// The contract's overview.
+/// The answer of `get overview`: the nodes with GPUs, and what is held of them.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Overview {

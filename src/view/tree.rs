@@ -8,7 +8,7 @@ use crate::model::forest::Branch;
 use super::TextStyle;
 use super::text::clean;
 
-/// The contract's hierarchy.
+/// An object and what it owns, down to its pods.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct TreeItem<'a> {
     kind: &'a str,

@@ -111,6 +111,7 @@ fn pressed(server: &Server, line: &str, name: &str) -> bool {
     let complete = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         command.env("KUBECONFIG", server.folder.join("config")).env("COMPLETE", "bash");
+        command.env("XDG_CACHE_HOME", server.folder.join("cache"));
         command.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string()).env("_CLAP_COMPLETE_COMP_TYPE", "9");
         run(command.arg("--").args(&words))
     };

@@ -57,12 +57,15 @@ fn the_chart_makes_what_the_manifests_make() {
 
     scene.admin.run(&["label", "namespace", "chart", "pod-security.kubernetes.io/enforce=restricted"]);
     helm(&["lint", CHART, "--strict"]);
-    helm(&["install", "gpuctl", CHART, "--namespace", "chart", "--set", "report.by=pool,servicesProxy=false"]);
+    helm(&["install", "gpuctl", CHART, "--namespace", "chart", "--set", "report.by=namespace\\,pool,servicesProxy=false"]);
     // A pod that the namespace refuses would never be made.
     scene.admin.until(&["get", "pods", "-n", "chart"], |list| list["items"].as_array().is_some_and(|pods| !pods.is_empty()));
     let report = scene.admin.json(&["get", "cronjob", "gpuctl-report", "-n", "chart"]);
     let container = &report["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!((&container["args"][2], &container["image"]), (&"pool".into(), &"registry.example.com/gpuctl:0.1.0".into()));
+    assert_eq!(
+        (&container["args"][2], &container["image"]),
+        (&"namespace,pool".into(), &"registry.example.com/gpuctl:0.1.0".into())
+    );
     let role = scene.admin.json(&["get", "clusterrole", "gpuctl-watcher"]);
     assert!(!role["rules"].to_string().contains("proxy"), "{role:#}");
     helm(&["uninstall", "gpuctl", "--namespace", "chart", "--wait"]);

@@ -1,23 +1,23 @@
-//! Holds every answer of `-o json` that a test gets against the schema that `gpuctl schema --output` prints for it: an independent
+//! Holds every document of `-o json` that a test gets against the schema that `gpuctl schema --output` prints for it: an independent
 //! validator judges, and a field that the schema does not name is wrong as well.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
 
-use gpuctl::view::answers::{names, schema};
+use gpuctl::view::answers::{commands, schema};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use super::Run;
 
-/// Returns the name of the answer that these arguments ask for: of the first words that are a command, the longest.
-fn name_of(arguments: &[String]) -> Option<&'static str> {
+/// Returns the command that these arguments call: of the first words that are one, the longest.
+fn command_of(arguments: &[String]) -> Option<&'static str> {
     let at = |place: usize| {
-        let is_here = |name: &&str| {
-            let words: Vec<&str> = name.split('-').collect();
+        let is_here = |command: &&str| {
+            let words: Vec<&str> = command.split(' ').collect();
             arguments[place..].iter().map(String::as_str).take(words.len()).eq(words.iter().copied())
         };
-        names().filter(is_here).max_by_key(|name| name.len())
+        commands().filter(is_here).max_by_key(|command| command.len())
     };
     // What a namespace is called is no command.
     let is_value = |place: &usize| *place > 0 && arguments[place - 1] == "-n";
@@ -60,14 +60,14 @@ fn check(name: &str, value: &Value, arguments: &[String]) {
 
 /// Checks what a run printed, where it was asked for JSON.
 pub fn hold(arguments: &[String], run: &Run) {
-    let is_json = arguments.windows(2).any(|pair| pair == ["-o", "json"] || pair == ["--output", "json"]);
-    let Some(name) = name_of(arguments).filter(|_| is_json) else { return };
-    // A stream of lines is no document, and a tail of one is cut anywhere.
+    let joined = ["-ojson", "-o=json", "--output=json"];
+    let is_json = arguments.windows(2).any(|pair| pair == ["-o", "json"] || pair == ["--output", "json"])
+        || arguments.iter().any(|argument| joined.contains(&argument.as_str()));
+    let Some(command) = command_of(arguments).filter(|_| is_json) else { return };
+    let name = command.replace(' ', "-");
+    // A stream of lines is no document.
     if let Ok(value) = serde_json::from_str::<Value>(&run.out) {
-        // A watch tells changes, each with an object.
-        if !value["object"].is_object() || value["type"].is_null() {
-            check(name, &value, arguments);
-        }
+        check(&name, &value, arguments);
     }
     for line in run.err.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         if line["error"].is_string() {

@@ -39,9 +39,17 @@ mod tests {
     fn every_command_with_json_has_a_schema() {
         let mut commands = BTreeSet::from(["error".to_owned()]);
         with_json(&Cli::command(), &[], &mut commands);
-        let names: BTreeSet<String> = answers::names().map(ToOwned::to_owned).collect();
+        let names: BTreeSet<String> = answers::names().collect();
         let without: Vec<_> = commands.difference(&names).collect();
         let of_nothing: Vec<_> = names.difference(&commands).collect();
         assert!(without.is_empty() && of_nothing.is_empty(), "without a schema: {without:?}, without a command: {of_nothing:?}");
+    }
+
+    #[test]
+    fn descriptions_name_no_document_that_users_do_not_have() {
+        for name in answers::names() {
+            let schema = answers::schema(&name).expect("the name is one of ours").to_string();
+            assert!(!schema.contains("contract's") && !schema.contains("document's"), "{name}");
+        }
     }
 }

@@ -43,6 +43,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
             })
             .await;
         }
+        context.terminal.stream()?;
         found.retain(|event| seen.insert((event.at, event.object.clone(), event.message.clone(), event.count)));
         for event in &found {
             let line = match format.is_document() {

@@ -221,6 +221,7 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
 }
 
 async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.stream()?;
     let query = query(args, job);
     let only = Only::of(args, job);
     let prefix = Prefix {

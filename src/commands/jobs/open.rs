@@ -45,6 +45,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let opened = Opened::new(&job, local, port, token.as_deref().filter(|_| args.show_token));
     // Whoever has read the address may end it at once.
     let ended_from_outside = platform::ended_from_outside();
+    context.terminal.stream()?;
     context.terminal.print(&document(args.output.into(), &opened).unwrap_or_else(|| opened::text(&opened)))?;
     if token.is_some() && !args.show_token {
         context.terminal.note("the notebook asks for a token; `--show-token` prints it");

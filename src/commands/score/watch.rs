@@ -52,6 +52,7 @@ struct ScoreWatch<'a> {
 }
 
 pub(crate) async fn run(args: &ScoreArgs, settings: Settings, context: &Context) -> Result<ExitCode, Error> {
+    context.terminal.stream()?;
     let state = RefCell::new(WatchState { ended: Some(Instant::now()), ..WatchState::default() });
     let listen = args.listen.clone().or(settings.listen.clone());
     let watch =
