@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a container image of a binary, as an OCI archive that `ctr images import`, `podman load` and `skopeo copy oci-archive:…` read. Nothing is
 # in it but the binary, the C library that it asks for, and the authorities of TLS: no shell, no package manager. No registry and no
-# container engine is needed: the libraries come from Debian's packages, for the machine that this runs on.
+# container engine is needed: both come from the machine that this runs on, and the image is for its kind.
 #
 #   packaging/image.sh BINARY ARCHIVE [NAME]       NAME: registry.example.com/gpuctl:VERSION
 set -euo pipefail
@@ -10,41 +10,31 @@ archive=$(realpath -m "${2:?the archive}")
 cd "$(dirname "$0")/.."
 version=$(cargo metadata --no-deps --format-version 1 | sed -n 's/.*"name":"gpuctl","version":"\([^"]*\)".*/\1/p')
 name=${3:-registry.example.com/gpuctl:$version}
-for tool in apt-get dpkg-deb objdump sha256sum tar; do
+for tool in ldd readelf sha256sum tar; do
   command -v "$tool" > /dev/null || { echo "image: \`$tool\` is not in PATH" >&2; exit 1; }
 done
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null || echo 0)}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/packages" "$work/debian" "$work/root" "$work/image"
-(cd "$work/packages" && apt-get download -q -q libc6 libgcc-s1 ca-certificates)
-for package in "$work"/packages/*.deb; do
-  dpkg-deb -x "$package" "$work/debian"
-done
+mkdir "$work/root" "$work/image"
 
 root=$work/root
 install -Dm 755 "$binary" "$root/usr/bin/gpuctl"
 ln -s gpuctl "$root/usr/bin/kubectl-gpuctl"
-# Every library at the path that the loader looks for it, with what it needs itself.
-library() {
-  local found
-  # Links of packages may lead to the machine's own files.
-  found=$(find "$work/debian" -name "$1" -type f -print -quit)
-  [ -n "$found" ] || { echo "image: \`$1\` is in none of the packages" >&2; exit 1; }
-  local place=${2:-usr/lib/$1}
-  [ ! -e "$root/$place" ] || return 0
-  install -Dm 755 "$found" "$root/$place"
-  local needed
-  for needed in $(objdump -p "$found" | sed -n 's/^ *NEEDED *//p'); do library "$needed"; done
-}
 ln -s usr/lib "$root/lib"
-for needed in $(objdump -p "$binary" | sed -n 's/^ *NEEDED *//p'); do library "$needed"; done
+# `ldd` names each library, those of libraries too, and where it is: `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`.
+for library in $(ldd "$binary" | sed -n 's/^[^/]*\(\/[^ ]*\) (.*/\1/p'); do
+  mkdir -p "$root/usr/lib"
+  install -m 755 "$(realpath "$library")" "$root/usr/lib/$(basename "$library")"
+done
 # Programs name their loader by its whole path; in the library's folder it is already.
 loader=$(readelf -l "$binary" | sed -n 's/.*program interpreter: \(.*\)]/\1/p')
 [ -e "$root$loader" ] || { mkdir -p "$root$(dirname "$loader")" && ln -s "/usr/lib/$(basename "$loader")" "$root$loader"; }
 mkdir -p "$root/etc/ssl/certs"
-find "$work/debian/usr/share/ca-certificates" -name '*.crt' | LC_ALL=C sort | xargs cat > "$root/etc/ssl/certs/ca-certificates.crt"
+authorities=/etc/ssl/certs/ca-certificates.crt
+[ -e "$authorities" ] || { echo "image: this machine has no $authorities: apt-get install ca-certificates" >&2; exit 1; }
+install -m 644 "$(realpath "$authorities")" "$root/etc/ssl/certs/ca-certificates.crt"
 echo 'gpuctl:x:65532:65532::/:/sbin/nologin' > "$root/etc/passwd"
 mkdir -m 1777 "$root/tmp"
 
@@ -59,7 +49,7 @@ blob() {
   mv "$1" "$blobs/$digest"
   printf '"digest": "sha256:%s", "size": %s' "$digest" "$size"
 }
-machine=$(dpkg --print-architecture)
+case $(uname -m) in x86_64) machine=amd64 ;; aarch64) machine=arm64 ;; *) machine=$(uname -m) ;; esac
 made=$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)
 pack() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$1" -c .; }
 pack "$root" > "$work/layer.tar"
