@@ -103,10 +103,12 @@ pub fn run() -> ExitCode {
     let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
     let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(async {
-            let result = cli.command.run(&context).await;
+        Ok(runtime) => {
+            // Not within one more future: that of a command is large, and some commands run others.
+            let result = runtime.block_on(cli.command.run(&context));
+            let _signals = runtime.enter();
             context.terminal.show_paged().and(result)
-        }),
+        }
         Err(error) => Err(Error::new(ErrorName::RuntimeFailed, format!("cannot start: {error}"))),
     };
     match result {
