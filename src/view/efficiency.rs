@@ -13,6 +13,7 @@ use crate::stats::top_owner::TopOwner;
 use super::TextStyle;
 use super::coverage::rounded;
 use super::parts::PartHoursItem;
+use super::serving_hours::ServingHoursItem;
 use super::text::{blocks, clean, count};
 
 /// All that is known of it.
@@ -83,7 +84,7 @@ pub(crate) struct EfficiencyDocument<'a> {
     energy_kwh: Option<f64>,
     gpu_parts: Vec<PartHoursItem>,
     /// What it told of its requests, if it is a server.
-    serving: Option<ServingItem>,
+    serving: Option<ServingHoursItem>,
     /// The part of the GPU-hours that was measured.
     coverage_percent: Option<Percent>,
     devices: Vec<DeviceItem>,
@@ -104,15 +105,6 @@ struct DeviceItem {
     measured_hours: f64,
     /// Others use it, too: the figures are those of all.
     shared: bool,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct ServingItem {
-    held_gpu_hours: f64,
-    idle_gpu_hours: f64,
-    prompt_tokens: f64,
-    generated_tokens: f64,
-    generated_tokens_per_gpu_hour: Option<f64>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -152,13 +144,7 @@ pub(crate) fn document(of: &Efficiency) -> EfficiencyDocument<'_> {
         utilization: account.utilization().map(rounded),
         energy_kwh: account.energy.map(rounded),
         gpu_parts: account.parts.iter().map(PartHoursItem::from).collect(),
-        serving: serving.as_ref().map(|sum| ServingItem {
-            held_gpu_hours: rounded(sum.held),
-            idle_gpu_hours: rounded(sum.idle),
-            prompt_tokens: sum.prompt_tokens,
-            generated_tokens: sum.generated_tokens,
-            generated_tokens_per_gpu_hour: sum.tokens_per_gpu_hour().map(rounded),
-        }),
+        serving: serving.as_ref().map(ServingHoursItem::from),
         coverage_percent: account.covered().map(rounded),
         devices: devices.collect(),
         advice: advice.iter().map(told).map(|(kind, message, patch)| AdviceItem { kind, message, patch }).collect(),

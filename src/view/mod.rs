@@ -56,6 +56,7 @@ pub(crate) mod rights;
 pub(crate) mod scaled;
 pub(crate) mod score;
 pub(crate) mod secret;
+mod serving_hours;
 pub(crate) mod snapshot;
 pub(crate) mod start;
 pub(crate) mod table;

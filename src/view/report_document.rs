@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::coverage::{fine, rounded};
 use super::parts::PartHoursItem;
 use super::report::{GpuHourReport, Group};
+use super::serving_hours::ServingHoursItem;
 use crate::model::Percent;
 use crate::model::prices::Allowance;
 use crate::stats::job_time::JobSum;
@@ -79,12 +80,8 @@ struct JobsItem {
 
 #[derive(JsonSchema, Serialize)]
 struct ServingItem {
-    held_gpu_hours: f64,
-    /// Nothing ran, waited or was answered.
-    idle_gpu_hours: f64,
-    prompt_tokens: f64,
-    generated_tokens: f64,
-    generated_tokens_per_gpu_hour: Option<f64>,
+    #[serde(flatten)]
+    hours: ServingHoursItem,
     /// By the share of the group's cost that servers have of its GPU-hours.
     cost_per_million_generated_tokens: Option<f64>,
 }
@@ -129,11 +126,7 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             cost_per_succeeded_job: group.cost_of(sum.starting + sum.running, sum.succeeded as f64).map(rounded),
         };
         let serving = group.serving.map(|sum| ServingItem {
-            held_gpu_hours: rounded(sum.held),
-            idle_gpu_hours: rounded(sum.idle),
-            prompt_tokens: sum.prompt_tokens,
-            generated_tokens: sum.generated_tokens,
-            generated_tokens_per_gpu_hour: sum.tokens_per_gpu_hour().map(rounded),
+            hours: ServingHoursItem::from(&sum),
             cost_per_million_generated_tokens: group.cost_of(sum.held, sum.generated_tokens / 1e6).map(rounded),
         });
         Self {
