@@ -21,7 +21,7 @@ pub(crate) struct Schema {
     /// Only of this kind
     #[arg(value_name = "KIND", value_parser = kinds())]
     pub kind: Option<String>,
-    /// Of the answer of this command instead: its words joined by `-`, or `error`
+    /// Print the schema of the answer of this command instead: its words joined by `-`, or `error`
     #[arg(
         long,
         value_name = "COMMAND",
