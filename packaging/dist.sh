@@ -23,8 +23,8 @@ target=$machine-unknown-linux-gnu
 version=$(cargo metadata --no-deps --format-version 1 | sed -n 's/.*"name":"gpuctl","version":"\([^"]*\)".*/\1/p')
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-# Where the sources and crates are is no part of the binary.
-export RUSTFLAGS="--remap-path-prefix=$PWD=/gpuctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo -C link-arg=-Wl,-T,packaging/no-unwind-tables.ld"
+export RUSTC_WRAPPER=$PWD/packaging/rustc-without-paths.sh GPUCTL_ROOT=$PWD
+export RUSTFLAGS="-C link-arg=-Wl,-T,packaging/no-unwind-tables.ld"
 cargo zigbuild --release --locked --package gpuctl --bin gpuctl --target "$target.$oldest"
 binary=target/$target/release/gpuctl
 

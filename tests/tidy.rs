@@ -15,7 +15,7 @@ const MAY_NAME: [(&str, &[&str]); 31] = [
     ("diagnosis", &["diagnosis", "render", "stats", "model"]),
     ("view", &["view", "diagnosis", "stats", "model", "spec", "error"]),
     ("bundle", &["bundle", "files", "model"]),
-    ("cluster", &["cluster", "bundle", "model", "protobuf", "render"]),
+    ("cluster", &["cluster", "bundle", "cache", "model", "protobuf", "render"]),
     ("prometheus", &["prometheus", "bundle", "model", "protobuf"]),
     ("error", &["error", "cluster", "model", "prometheus", "render", "spec"]),
     ("terminal", &["terminal", "platform", "view", "error", "spec"]),

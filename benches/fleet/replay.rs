@@ -1,5 +1,5 @@
-//! An API server that answers lists with copies of one node and one pod, as many as asked, in both encodings. The originals come from a
-//! real API server; names have one width, so that copies differ from them in digits alone.
+//! An API server that answers lists with copies of a node, of a pod with a GPU and of one without, as many as asked, in both encodings.
+//! The originals come from a real API server; names have one width, so that copies differ from them in digits alone.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,14 +18,17 @@ struct Copied {
     nodes: Vec<usize>,
 }
 
-const POD: &[u8] = b"p-0000001";
+/// The digits of a pod's name.
+const POD: &[u8] = b"-0000001";
 const NODE: &[u8] = b"n-00001";
+/// GPUs of a node. Pods beyond these have none: more could not run.
+const GPUS: usize = 8;
 
-/// A pod and a node, in JSON and in protobuf.
+/// A pod with a GPU, a node, and a pod without a GPU that belongs to an owner, in JSON and in protobuf.
 #[derive(Clone)]
 pub struct Sample {
-    json: [Copied; 2],
-    protobuf: [Copied; 2],
+    json: [Copied; 3],
+    protobuf: [Copied; 3],
 }
 
 fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
@@ -42,7 +45,7 @@ impl Copied {
     fn copy(&self, pod: usize, node: usize, to: &mut Vec<u8>) {
         let start = to.len();
         to.extend_from_slice(&self.bytes);
-        let (pod, node) = (format!("p-{pod:07}"), format!("n-{node:05}"));
+        let (pod, node) = (format!("-{pod:07}"), format!("n-{node:05}"));
         for (places, name) in [(&self.pods, &pod), (&self.nodes, &node)] {
             places.iter().for_each(|place| to[start + place..start + place + name.len()].copy_from_slice(name.as_bytes()));
         }
@@ -106,7 +109,17 @@ fn object(answer: &[u8]) -> Vec<u8> {
 impl Sample {
     /// From a cluster that is full.
     pub fn of(cluster: &Cluster) -> Self {
-        let paths = ["/api/v1/namespaces/team-1/pods/p-0000001", "/api/v1/nodes/n-00001"];
+        let admin = cluster.kubectl(Persona::Admin);
+        let mut without = crate::pod(1);
+        without["metadata"]["name"] = "q-0000001".into();
+        // Nobody serves the kind, so nobody misses the owner. Copies on one node have one.
+        without["metadata"]["ownerReferences"] = serde_json::json!([{"apiVersion": "example.com/v1", "kind": "Sweep", "name": "sweep-n-00001",
+            "uid": "00000000-0000-0000-0000-n-00001", "controller": true}]);
+        without["spec"]["containers"][0]["resources"]["limits"].as_object_mut().expect("an object").remove("nvidia.com/gpu");
+        admin.run_with(&["create", "-f", "-"], &without.to_string());
+        admin.until(&["get", "pod", "q-0000001", "-n", "team-1"], |pod| pod["status"]["phase"] == "Running");
+        let paths =
+            ["/api/v1/namespaces/team-1/pods/p-0000001", "/api/v1/nodes/n-00001", "/api/v1/namespaces/team-1/pods/q-0000001"];
         Self {
             json: paths.map(|path| Copied::of(fetched(cluster, path, "application/json"))),
             protobuf: paths.map(|path| Copied::of(object(&fetched(cluster, path, "application/vnd.kubernetes.protobuf")))),
@@ -177,10 +190,14 @@ impl Sample {
     fn list(&self, which: usize, from: usize, count: usize, all: usize, nodes: usize, protobuf: bool) -> Vec<u8> {
         let end = from + count;
         let next = if end < all { end.to_string() } else { String::new() };
-        let numbers = (from..end).map(|index| if which == 0 { (index, index % nodes) } else { (0, index) });
+        let numbers = (from..end).map(|index| match which {
+            0 if index < nodes * GPUS => (0, index, index % nodes),
+            0 => (2, index, index % nodes),
+            _ => (which, 0, index),
+        });
         if !protobuf {
             let mut body = format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"1\",\"continue\":\"{next}\"}},\"items\":[").into_bytes();
-            for (place, (pod, node)) in numbers.enumerate() {
+            for (place, (which, pod, node)) in numbers.enumerate() {
                 body.extend_from_slice(if place == 0 { b"" } else { b"," });
                 self.json[which].copy(pod, node, &mut body);
             }
@@ -191,7 +208,7 @@ impl Sample {
         field(2, b"1", &mut metadata);
         field(3, next.as_bytes(), &mut metadata);
         field(1, &metadata, &mut raw);
-        for (pod, node) in numbers {
+        for (which, pod, node) in numbers {
             varint(2 << 3 | 2, &mut raw);
             varint(self.protobuf[which].bytes.len(), &mut raw);
             self.protobuf[which].copy(pod, node, &mut raw);

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::Connection;
 use super::decode::ObjectMetadata;
+use super::kinds::{is_plain, root_of};
 use crate::model::workload::{OwnerObject, Standing};
 
 /// Owners that are read at the same time.
@@ -45,7 +46,11 @@ impl Connection {
             }
             let versions: BTreeSet<String> = next.iter().map(|reference| reference.api_version.clone()).collect();
             let unknown = versions.into_iter().filter(|version| !plurals.keys().any(|(known, _)| known == version));
-            for (version, found) in join_all(unknown.map(|version| self.kinds_of(version))).await {
+            let asked = unknown.map(|version| {
+                let wanted = next.iter().filter(|one| one.api_version == version).map(|one| one.kind.as_str()).collect();
+                async move { (self.kinds_of(&version, &wanted).await, version) }
+            });
+            for (found, version) in join_all(asked).await {
                 plurals.extend(found.into_iter().map(|(kind, plural)| ((version.clone(), kind), plural)));
                 // A version that is not served has no kinds, and is not asked for again.
                 plurals.insert((version, String::new()), None);
@@ -65,22 +70,6 @@ impl Connection {
         }
     }
 
-    /// Returns the plural names of a version's kinds; none where the version is not served or may not be seen.
-    async fn kinds_of(&self, version: String) -> (String, BTreeMap<String, Option<String>>) {
-        let root = root_of(&version);
-        let found = if is_plain(&version) { self.find::<Value>(&format!("{root}/{version}")).await } else { Ok(None) };
-        let list = found.ok().flatten().unwrap_or_default();
-        let kinds = list["resources"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|one| Some((one["kind"].as_str()?, one["name"].as_str()?, one["namespaced"].as_bool()?)))
-            .filter(|(_, plural, _)| !plural.contains('/'))
-            .map(|(kind, plural, namespaced)| (kind.to_owned(), namespaced.then(|| plural.to_owned())))
-            .collect();
-        (version, kinds)
-    }
-
     /// Returns an object as it is now; `None` where it may not be read or another one has taken its name.
     async fn custom(&self, owner: &OwnerObject, plural: &str) -> Option<Value> {
         let OwnerObject { api_version, namespace, name, uid, .. } = owner;
@@ -91,7 +80,7 @@ impl Connection {
 
     /// Returns a custom object by what is known of it.
     pub(super) async fn owner_object(&self, owner: &OwnerObject) -> Option<Value> {
-        let (_, kinds) = self.kinds_of(owner.api_version.clone()).await;
+        let kinds = self.kinds_of(&owner.api_version, &BTreeSet::from([owner.kind.as_str()])).await;
         self.custom(owner, kinds.get(&owner.kind)?.as_deref()?).await
     }
 
@@ -123,15 +112,6 @@ impl Connection {
         };
         (owner, parent)
     }
-}
-
-fn root_of(version: &str) -> &'static str {
-    if version.contains('/') { "/apis" } else { "/api" }
-}
-
-/// Returns true for what can stand in a path as it is: references are anybody's words.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'/' | b'_')) && !text.contains("..")
 }
 
 /// Returns how a custom object says that it has ended: by a condition, or by a phase under one of several names.

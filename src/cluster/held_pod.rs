@@ -10,6 +10,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::decode::{PodSpec, Running};
+use super::shared_texts::SharedTexts;
 use crate::model::Consumer;
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 
@@ -110,15 +111,19 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Default)]
 pub(super) struct Consumers {
     pub found: Vec<Consumer>,
-    texts: HashSet<Rc<str>>,
+    texts: SharedTexts,
     devices: HashSet<Rc<BTreeMap<String, u64>>>,
 }
 
 impl Consumers {
+    /// Takes a pod that has not ended: an ended one holds nothing.
     pub(super) fn add(&mut self, pod: &HeldPod<'_>) {
+        if matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed") {
+            return;
+        }
         let labels = &pod.metadata.labels;
-        let job = labels.job.as_ref().filter(|_| labels.is_ours).map(|job| shared(&mut self.texts, job));
-        let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| shared(&mut self.texts, node));
+        let job = labels.job.as_ref().filter(|_| labels.is_ours).map(|job| self.texts.of(job));
+        let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| self.texts.of(node));
         let total = pod.spec.total();
         let devices = self.devices.get(&total.extended).cloned().unwrap_or_else(|| {
             let devices = Rc::new(total.extended);
@@ -126,10 +131,9 @@ impl Consumers {
             devices
         });
         self.found.push(Consumer {
-            namespace: shared(&mut self.texts, &pod.metadata.namespace),
+            namespace: self.texts.of(&pod.metadata.namespace),
             name: pod.metadata.name.as_ref().into(),
             node,
-            ended: matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed"),
             runs_since: pod.status.runs_since(),
             job,
             devices,
@@ -137,15 +141,6 @@ impl Consumers {
             memory_bytes: total.memory_bytes,
         });
     }
-}
-
-fn shared(texts: &mut HashSet<Rc<str>>, text: &str) -> Rc<str> {
-    if let Some(known) = texts.get(text) {
-        return Rc::clone(known);
-    }
-    let text: Rc<str> = text.into();
-    texts.insert(Rc::clone(&text));
-    text
 }
 
 #[cfg(test)]
@@ -156,7 +151,7 @@ mod tests {
     #[test]
     fn both_encodings_have_what_is_held() {
         let json = r#"{"items":[{"metadata":{"name":"p","namespace":"n","labels":{"app":"x\u0041","app.kubernetes.io/managed-by":"gpuctl","gpuctl/job":"j"}}},
-            {"metadata":{"labels":{"gpuctl/job":"j"}}},{"metadata":{"labels":null}},{}]}"#;
+            {"metadata":{"labels":{"gpuctl/job":"j"}}},{"metadata":{"labels":null}},{},{"status":{"phase":"Failed"}}]}"#;
         let page: ListPage<HeldPod<'_>> = serde_json::from_str(json).unwrap();
         let value: serde_json::Value = serde_json::from_str(&json.replace("\"labels\":null", "\"name\":\"q\"")).unwrap();
         let (message, bytes) = super::super::protobuf::encoded_list("/api/v1/pods", &value);

@@ -14,6 +14,7 @@ use super::defaults::note_type_label;
 use super::devices::{Claimed, devices};
 use super::held_pod::{Consumers, HeldPod};
 use super::http::unreadable;
+use super::list::Page;
 use super::nodes::NodeSpec;
 use super::{Connection, Failure};
 use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
@@ -40,6 +41,14 @@ impl InventorySnapshot {
             None => Ok(self),
         }
     }
+}
+
+/// What an inventory is put together from. Slices and claims are `None` where they may not be read.
+struct StockParts {
+    nodes: Result<Vec<NodeDetails>, Failure>,
+    pods: Result<Vec<Consumer>, Failure>,
+    slices: Result<Option<Claimed>, Failure>,
+    claims: Result<Option<Claimed>, Failure>,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +115,16 @@ struct NodeInfo<'a> {
 impl Connection {
     /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
     pub(crate) async fn stock(&self) -> Result<InventorySnapshot, Failure> {
+        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
+        self.stock_from(&unfinished, |_| Ok(())).await.0
+    }
+
+    /// The same from the pods of a selection, pages of which `also` reads; and whether that list could be read.
+    pub(super) async fn stock_from(
+        &self,
+        selection: &[(&str, &str)],
+        mut also: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+    ) -> (Result<InventorySnapshot, Failure>, Result<(), Failure>) {
         let mut hosts = Vec::new();
         let nodes = self.list("/api/v1/nodes", &[], |page| {
             let page: ListPage<WireHost<'_>> = page.decode()?;
@@ -113,39 +132,45 @@ impl Connection {
             Ok(())
         });
         let mut consumers = Consumers::default();
-        let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
-        let pods = self.list("/api/v1/pods", &unfinished, |page| {
-            let page: ListPage<HeldPod<'_>> = page.decode()?;
-            page.items.iter().for_each(|pod| consumers.add(pod));
+        let pods = self.list("/api/v1/pods", selection, |page| {
+            let decoded: ListPage<HeldPod<'_>> = page.decode()?;
+            // A page that one of both cannot read is asked for again, so neither takes it before both can.
+            also(page)?;
+            decoded.items.iter().for_each(|pod| consumers.add(pod));
             Ok(())
         });
         let (slices, claims) = (self.optional("resourceslices"), self.optional("resourceclaims"));
         let (nodes, pods, slices, claims, labels) = join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;
+        hosts.iter_mut().for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels));
+        let listed = pods.clone();
+        let parts = StockParts { nodes: nodes.map(|()| hosts), pods: pods.map(|()| consumers.found), slices, claims };
+        (self.put_together(parts).await, listed)
+    }
+
+    async fn put_together(&self, parts: StockParts) -> Result<InventorySnapshot, Failure> {
         let (mut unreadable, mut refused) = (Vec::new(), None);
-        match nodes {
-            Ok(()) => hosts.iter_mut().for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels)),
+        let hosts = match parts.nodes {
             // What the cluster publishes tells the GPUs of nodes, not how the nodes are.
             Err(failure) if failure.is_forbidden() => {
                 let nodes = self.published_nodes().await.ok_or_else(|| failure.clone())?;
-                hosts = nodes.into_iter().map(published).collect();
                 refused = Some(failure);
                 unreadable.push("nodes");
+                nodes.into_iter().map(published).collect()
             }
-            Err(failure) => return Err(failure),
-        }
-        let consumers = match pods {
-            Ok(()) => Some(consumers.found),
+            other => other?,
+        };
+        let consumers = match parts.pods {
             Err(failure) if failure.is_forbidden() => {
                 unreadable.push("pods");
                 None
             }
-            Err(failure) => return Err(failure),
+            other => Some(other?),
         };
-        let slices = slices?.unwrap_or_else(|| {
+        let slices = parts.slices?.unwrap_or_else(|| {
             unreadable.push("resource slices");
             Claimed::default()
         });
-        let claims = claims?;
+        let claims = parts.claims?;
         if claims.is_none() {
             unreadable.push("resource claims");
         }

@@ -1,8 +1,8 @@
 //! Reads owners and pods of the cluster or a namespace: common kinds as lists, custom kinds by following owner
 //! references (`custom_owners.rs`).
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use futures::future::{join, join_all};
 use jiff::Timestamp;
@@ -14,7 +14,9 @@ use crate::model::{Forest, GpuCount};
 
 use super::custom_owners::{Reference, reference};
 use super::decode::{Condition, ListPage, ObjectMetadata, PodSpec, PodStatus};
-use super::{Connection, Failure};
+use super::list::Page;
+use super::shared_texts::SharedTexts;
+use super::{Connection, Failure, InventorySnapshot};
 
 /// Owners and pods, and what could not be read.
 #[derive(Clone)]
@@ -101,6 +103,43 @@ struct OwnedPod<'a> {
     status: PodStatus<'a>,
 }
 
+/// Owners and pods, and the inventory.
+#[derive(Clone)]
+pub(crate) struct OwnersAndStock {
+    pub owners: Owners,
+    /// `None` when nodes may not be listed.
+    pub stock: Option<InventorySnapshot>,
+}
+
+/// Pods as they arrive, with references to the owners of those that have devices.
+#[derive(Default)]
+struct OwnedPods {
+    found: Vec<Rc<WorkPod>>,
+    references: BTreeSet<Reference>,
+    texts: SharedTexts,
+}
+
+impl OwnedPods {
+    fn take(&mut self, page: Page<'_>) -> serde_json::Result<()> {
+        let page: ListPage<OwnedPod<'_>> = page.decode()?;
+        for pod in &page.items {
+            // Custom owners are asked for one by one, so only those of pods with devices are.
+            let found = pod.pod(&mut self.texts);
+            if found.gpus > GpuCount::ZERO {
+                self.references.extend(reference(&pod.metadata));
+            }
+            // A pod without an owner and without devices is of no workload.
+            if found.parent.is_some() || found.gpus > GpuCount::ZERO || !pod.spec.resource_claims.is_empty() {
+                self.found.push(Rc::new(found));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Objects of one kind of [`LISTED`], with references to their own owners by their UIDs.
+type ListedOwners = (&'static str, Result<(Vec<OwnerObject>, BTreeMap<String, Reference>), Failure>);
+
 impl Connection {
     /// Owners and pods of `namespace`, or of all.
     pub(crate) async fn owners(&self, namespace: Option<&str>) -> Result<Owners, Failure> {
@@ -114,12 +153,39 @@ impl Connection {
         }
     }
 
+    /// The same and the inventory. Pods of all namespaces are listed once for both.
+    pub(crate) async fn owners_and_stock(&self, namespace: Option<&str>) -> Result<OwnersAndStock, Failure> {
+        let (owners, stock) = if namespace.is_some() {
+            let (owners, stock) = join(self.owners(namespace), self.stock()).await;
+            (owners?, stock)
+        } else {
+            let mut pods = OwnedPods::default();
+            let ((stock, listed), lists) = join(self.stock_from(&[], |page| pods.take(page)), self.listed_owners("")).await;
+            let owners = match listed {
+                Err(failure) if failure.is_forbidden() => self.owners(None).await?,
+                other => {
+                    other?;
+                    self.owners_above(pods, lists).await?
+                }
+            };
+            (owners, stock)
+        };
+        match stock {
+            Err(failure) if failure.is_forbidden() => Ok(OwnersAndStock { owners, stock: None }),
+            stock => Ok(OwnersAndStock { owners, stock: Some(stock?) }),
+        }
+    }
+
     async fn owners_in(&self, namespace: Option<&str>) -> Result<Owners, Failure> {
         let place = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
-        let mut references = BTreeSet::new();
-        let mut pods = Vec::new();
-        let listing = self.list_pods(&place, &mut pods, &mut references);
-        let place = &place;
+        let mut pods = OwnedPods::default();
+        let listing = async { self.list(&format!("/api/v1{place}/pods"), &[], |page| pods.take(page)).await };
+        let (listed, lists) = join(listing, self.listed_owners(&place)).await;
+        listed?;
+        self.owners_above(pods, lists).await
+    }
+
+    async fn listed_owners(&self, place: &str) -> Vec<ListedOwners> {
         let lists = LISTED.map(|(api, plural, kind)| async move {
             let mut objects = Vec::new();
             let mut above = BTreeMap::new();
@@ -136,8 +202,12 @@ impl Connection {
                 .await;
             (kind, listed.map(|()| (objects, above)))
         });
-        let (listed, lists) = join(listing, join_all(lists)).await;
-        listed?;
+        join_all(lists).await
+    }
+
+    /// Puts pods and owners together and reads custom owners of both.
+    async fn owners_above(&self, pods: OwnedPods, lists: Vec<ListedOwners>) -> Result<Owners, Failure> {
+        let OwnedPods { found, mut references, .. } = pods;
         let mut owners: BTreeMap<String, OwnerObject> = BTreeMap::new();
         let mut above_of: BTreeMap<String, Reference> = BTreeMap::new();
         let mut unreadable = Vec::new();
@@ -165,23 +235,7 @@ impl Connection {
             }
         }
         self.follow_up(references, &mut owners).await;
-        Ok(Owners { forest: Forest { owners, pods }, unreadable, narrowed_to: None })
-    }
-
-    async fn list_pods(&self, place: &str, pods: &mut Vec<WorkPod>, references: &mut BTreeSet<Reference>) -> Result<(), Failure> {
-        self.list(&format!("/api/v1{place}/pods"), &[], |page| {
-            let page: ListPage<OwnedPod<'_>> = page.decode()?;
-            for pod in &page.items {
-                // Custom owners are asked for one by one, so only those of pods with devices are.
-                let found = pod.pod();
-                if found.gpus > GpuCount::ZERO {
-                    references.extend(reference(&pod.metadata));
-                }
-                pods.push(found);
-            }
-            Ok(())
-        })
-        .await
+        Ok(Owners { forest: Forest { owners, pods: found }, unreadable, narrowed_to: None })
     }
 }
 
@@ -235,22 +289,22 @@ impl WireObject<'_> {
 }
 
 impl OwnedPod<'_> {
-    fn pod(&self) -> WorkPod {
+    fn pod(&self, texts: &mut SharedTexts) -> WorkPod {
         let ends = self.status.container_statuses.iter().filter_map(|status| status.state.terminated.as_ref()?.finished_at);
-        let text = |text: &Cow<'_, str>| Some(text.to_string()).filter(|text| !text.is_empty());
+        let node = Some(&*self.spec.node_name).filter(|node| !node.is_empty());
         WorkPod {
-            namespace: self.metadata.namespace.to_string(),
-            name: self.metadata.name.to_string(),
-            uid: self.metadata.uid.to_string(),
-            parent: reference(&self.metadata).map(|reference| reference.uid),
-            node: text(&self.spec.node_name),
+            namespace: texts.of(&self.metadata.namespace),
+            name: self.metadata.name.as_ref().into(),
+            uid: self.metadata.uid.as_ref().into(),
+            parent: reference(&self.metadata).map(|reference| texts.of(&reference.uid)),
+            node: node.map(|node| texts.of(node)),
             phase: self.status.phase(),
             gpus: GpuCount(self.spec.devices()),
-            container: self.spec.main_container().to_owned(),
+            container: texts.of(self.spec.main_container()),
             created_at: self.metadata.creation_timestamp,
             started_at: self.status.started_at(),
             ended_at: ends.max(),
-            trouble: self.status.trouble(),
+            trouble: self.status.trouble().map(|trouble| texts.of(&trouble)),
         }
     }
 }

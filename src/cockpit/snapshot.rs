@@ -178,8 +178,8 @@ fn line(
     let living = || one.pods.iter().filter(|pod| !pod.ended());
     let nodes = living().filter_map(|pod| pod.node.as_deref());
     let types: BTreeSet<&str> = nodes.filter_map(|node| kinds.get(node)).map(String::as_str).collect();
-    let told = one.pods.iter().find_map(|pod| labels.get(&(pod.namespace.as_str(), pod.name.as_str())));
-    let pods: Vec<&str> = living().map(|pod| pod.name.as_str()).collect();
+    let told = one.pods.iter().find_map(|pod| labels.get(&(&*pod.namespace, &*pod.name)));
+    let pods: Vec<&str> = living().map(|pod| &*pod.name).collect();
     JobLine {
         namespace: one.top.namespace.clone(),
         kind: one.top.kind.clone(),

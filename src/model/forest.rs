@@ -1,7 +1,8 @@
 //! Builds workloads from owners and pods: the owner at the top of each chain, what is below it, and the GPUs that all of it
 //! requests and holds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::inventory::{Holder, Inventory, NodeUsage};
 use super::job::PodPhase;
@@ -12,7 +13,16 @@ use super::workload::{OwnerObject, Standing, WorkPod, Workload};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forest {
     pub owners: BTreeMap<String, OwnerObject>,
-    pub pods: Vec<WorkPod>,
+    pub pods: Vec<Rc<WorkPod>>,
+}
+
+/// Pods under one owner, or a pod that has none.
+#[derive(Default)]
+struct Group<'f> {
+    top: Option<&'f OwnerObject>,
+    pods: Vec<&'f Rc<WorkPod>>,
+    /// True once something in it asks for devices or holds some.
+    is_wanted: bool,
 }
 
 /// An object with what it owns.
@@ -54,39 +64,36 @@ impl Forest {
         let products: BTreeMap<&str, &str> =
             inventory.hosts.iter().map(|host| (host.name(), host.details.node.product())).collect();
         let products = (!counted).then_some(&products);
-        let mut pods: BTreeMap<String, Vec<&WorkPod>> = BTreeMap::new();
-        let mut tops: BTreeMap<String, OwnerObject> = BTreeMap::new();
-        let mut wanted: BTreeSet<String> = BTreeSet::new();
+        let mut groups: BTreeMap<&str, Group<'_>> = BTreeMap::new();
         for pod in &self.pods {
-            let top = self.top(pod.parent.as_deref()).cloned().unwrap_or_else(|| alone(pod));
-            if pod.gpus > GpuCount::ZERO || holders.contains_key(&(pod.namespace.as_str(), pod.name.as_str())) {
-                wanted.insert(top.uid.clone());
-            }
-            pods.entry(top.uid.clone()).or_default().push(pod);
-            tops.entry(top.uid.clone()).or_insert(top);
+            let top = self.top(pod.parent.as_deref());
+            let group = groups.entry(top.map_or(&*pod.uid, |top| &top.uid)).or_insert_with(|| Group { top, ..Group::default() });
+            group.is_wanted |= pod.gpus > GpuCount::ZERO || holders.contains_key(&(&*pod.namespace, &*pod.name));
+            group.pods.push(pod);
         }
         for owner in self.owners.values().filter(|owner| owner.gpus > GpuCount::ZERO) {
             let top = self.top(Some(&owner.uid)).unwrap_or(owner);
-            wanted.insert(top.uid.clone());
-            tops.entry(top.uid.clone()).or_insert_with(|| top.clone());
+            let group = groups.entry(&top.uid).or_default();
+            (group.top, group.is_wanted) = (Some(top), true);
         }
         let mut children: BTreeMap<&str, Vec<&OwnerObject>> = BTreeMap::new();
         for owner in self.owners.values() {
             children.entry(owner.parent.as_deref().unwrap_or_default()).or_default().push(owner);
         }
-        let mut found: Vec<Workload> = tops
-            .into_iter()
-            .filter(|(uid, _)| wanted.contains(uid))
-            .map(|(uid, top)| {
-                let mut own: Vec<WorkPod> = pods.remove(&uid).unwrap_or_default().into_iter().cloned().collect();
+        let mut found: Vec<Workload> = groups
+            .into_values()
+            .filter(|group| group.is_wanted)
+            .filter_map(|group| {
+                let mut own: Vec<Rc<WorkPod>> = group.pods.into_iter().cloned().collect();
+                let top = group.top.cloned().or_else(|| own.first().map(|pod| alone(pod)))?;
                 own.sort_by(|a, b| a.name.cmp(&b.name));
                 let template = asked(&top, &children, DEEPEST);
-                workload(top, own, template, &holders, products)
+                Some(workload(top, own, template, &holders, products))
             })
             .collect();
         found.sort_by(|a, b| {
-            let key = |workload: &Workload| (workload.top.namespace.clone(), workload.top.name.clone(), workload.top.uid.clone());
-            key(a).cmp(&key(b))
+            let [first, second] = [&a.top, &b.top].map(|top| (&top.namespace, &top.name, &top.uid));
+            first.cmp(&second)
         });
         found
     }
@@ -98,14 +105,14 @@ impl Forest {
     }
 
     fn branch_within(&self, top: &OwnerObject, deepest: usize) -> Branch {
-        let is_child = |parent: &Option<String>| parent.as_deref() == Some(top.uid.as_str());
-        let owners = self.owners.values().filter(|owner| is_child(&owner.parent) && deepest > 0);
+        let is_child = |parent: Option<&str>| parent == Some(top.uid.as_str());
+        let owners = self.owners.values().filter(|owner| is_child(owner.parent.as_deref()) && deepest > 0);
         let mut children: Vec<Branch> = owners.map(|owner| self.branch_within(owner, deepest - 1)).collect();
-        children.extend(self.pods.iter().filter(|pod| is_child(&pod.parent)).map(|pod| Branch {
+        children.extend(self.pods.iter().filter(|pod| is_child(pod.parent.as_deref())).map(|pod| Branch {
             kind: "Pod".to_owned(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            uid: pod.uid.to_string(),
             children: Vec::new(),
         }));
         children.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
@@ -124,9 +131,9 @@ fn alone(pod: &WorkPod) -> OwnerObject {
     OwnerObject {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
+        namespace: pod.namespace.to_string(),
+        name: pod.name.to_string(),
+        uid: pod.uid.to_string(),
         created_at: pod.created_at,
         ..OwnerObject::default()
     }
@@ -134,13 +141,13 @@ fn alone(pod: &WorkPod) -> OwnerObject {
 
 fn workload(
     top: OwnerObject,
-    pods: Vec<WorkPod>,
+    pods: Vec<Rc<WorkPod>>,
     template: GpuCount,
     holders: &BTreeMap<(&str, &str), (&NodeUsage, &Holder)>,
     products: Option<&BTreeMap<&str, &str>>,
 ) -> Workload {
     let (mut held, mut slices) = (BTreeMap::new(), BTreeMap::new());
-    for (host, holder) in pods.iter().filter_map(|pod| holders.get(&(pod.namespace.as_str(), pod.name.as_str()))) {
+    for (host, holder) in pods.iter().filter_map(|pod| holders.get(&(&*pod.namespace, &*pod.name))) {
         if holder.gpus > GpuCount::ZERO {
             *held.entry(host.details.node.product().to_owned()).or_default() += holder.gpus;
         }
@@ -151,7 +158,7 @@ fn workload(
     if let Some(products) = products {
         for pod in pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended()) {
             let Some(node) = &pod.node else { continue };
-            let product = products.get(node.as_str()).copied().unwrap_or("unknown");
+            let product = products.get(&**node).copied().unwrap_or("unknown");
             *held.entry(product.to_owned()).or_default() += pod.gpus;
         }
     }
@@ -164,7 +171,7 @@ fn workload(
 }
 
 /// Returns the verdict of the object itself; an object without one has the state of its pods.
-fn standing(top: &OwnerObject, pods: &[WorkPod]) -> Standing {
+fn standing(top: &OwnerObject, pods: &[Rc<WorkPod>]) -> Standing {
     if let Some(verdict) = top.verdict {
         return verdict;
     }
@@ -211,16 +218,16 @@ mod tests {
         (uid.to_owned(), object)
     }
 
-    fn pod(name: &str, parent: Option<&str>, gpus: u64, phase: PodPhase) -> WorkPod {
-        WorkPod {
+    fn pod(name: &str, parent: Option<&str>, gpus: u64, phase: PodPhase) -> Rc<WorkPod> {
+        Rc::new(WorkPod {
             namespace: "ns".into(),
             name: name.into(),
             uid: name.into(),
-            parent: parent.map(ToOwned::to_owned),
+            parent: parent.map(Into::into),
             gpus: GpuCount(gpus),
             phase,
             ..WorkPod::default()
-        }
+        })
     }
 
     #[test]
@@ -274,9 +281,8 @@ mod tests {
 
     #[test]
     fn who_may_not_count_the_cluster_counts_his_own_pods() {
-        let mut running = pod("p", None, 8, PodPhase::Running);
-        running.node = Some("n".into());
-        let found = Forest { owners: BTreeMap::new(), pods: vec![running] }.workloads(&Inventory::default());
+        let running = WorkPod { node: Some("n".into()), ..(*pod("p", None, 8, PodPhase::Running)).clone() };
+        let found = Forest { owners: BTreeMap::new(), pods: vec![running.into()] }.workloads(&Inventory::default());
         assert_eq!((found[0].gpus_held(), found[0].held.get("unknown")), (GpuCount(8), Some(&GpuCount(8))));
     }
 

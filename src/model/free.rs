@@ -296,7 +296,7 @@ fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
 /// Returns what holds most on a node: a job of ours as a whole, else a pod.
 fn most(consumers: &[Consumer], node: &str, amount: impl Fn(&Consumer) -> u64) -> Option<(String, u64)> {
     let mut held: BTreeMap<String, u64> = BTreeMap::new();
-    for consumer in consumers.iter().filter(|consumer| consumer.node.as_deref() == Some(node) && !consumer.ended) {
+    for consumer in consumers.iter().filter(|consumer| consumer.node.as_deref() == Some(node)) {
         let name = consumer.job.as_ref().unwrap_or(&consumer.name);
         *held.entry(format!("{}/{name}", consumer.namespace)).or_default() += amount(consumer);
     }

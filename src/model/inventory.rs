@@ -15,13 +15,12 @@ use super::quantity;
 use super::reading::Reading;
 use super::units::GpuCount;
 
-/// A pod as far as it takes something away from its node. There may be hundreds of thousands, so what many have in common is shared.
+/// A pod that has not ended, as far as it takes something away from its node. There may be hundreds of thousands, so what many have in common is shared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Consumer {
     pub namespace: Rc<str>,
     pub name: Rc<str>,
     pub node: Option<Rc<str>>,
-    pub ended: bool,
     /// When the last of its containers began to run; `None` while one of them does not.
     pub runs_since: Option<Timestamp>,
     /// The job of ours that it belongs to.
@@ -146,8 +145,8 @@ impl Inventory {
     #[must_use]
     pub(crate) fn of(hosts: Vec<NodeDetails>, consumers: Option<&[Consumer]>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
-        // Bound pods hold, also while they pull their image or terminate; ended ones hold nothing.
-        for consumer in consumers.unwrap_or_default().iter().filter(|consumer| !consumer.ended) {
+        // Bound pods hold, also while they pull their image or terminate.
+        for consumer in consumers.unwrap_or_default() {
             if let Some(node) = &consumer.node {
                 by_node.entry(node).or_default().push(consumer);
             }
@@ -319,11 +318,9 @@ mod tests {
     const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
 
     #[test]
-    fn bound_pods_hold_and_ended_or_waiting_ones_do_not() {
-        let mut ended = pod("ended", "a", &[("nvidia.com/gpu", 4)]);
-        ended.ended = true;
+    fn bound_pods_hold_and_waiting_ones_do_not() {
         let waiting = Consumer { node: None, ..pod("waiting", "a", &[("nvidia.com/gpu", 4)]) };
-        let pods = [pod("runs", "a", &[("nvidia.com/gpu", 3)]), ended, waiting, pod("elsewhere", "b", &[("nvidia.com/gpu", 1)])];
+        let pods = [pod("runs", "a", &[("nvidia.com/gpu", 3)]), waiting, pod("elsewhere", "b", &[("nvidia.com/gpu", 1)])];
         let inventory = Inventory::of(vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])], Some(&pods), &[]);
         let only = &inventory.hosts[0];
         assert_eq!((only.gpus, only.gpus.free()), (Count { total: 8, used: Some(3) }, Some(5)));

@@ -1,6 +1,7 @@
 //! Workloads: the top-level owners of pods that request GPUs, with what is below them.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use jiff::Timestamp;
 
@@ -33,24 +34,24 @@ pub(crate) struct OwnerObject {
 /// It has no pods because its queue has not let it run.
 pub(crate) const QUEUED: &str = "Queued";
 
-/// A pod as a workload needs it.
+/// A pod as a workload needs it. There may be hundreds of thousands, so what many have in common is shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WorkPod {
-    pub namespace: String,
-    pub name: String,
-    pub uid: String,
-    pub parent: Option<String>,
-    pub node: Option<String>,
+    pub namespace: Rc<str>,
+    pub name: Rc<str>,
+    pub uid: Rc<str>,
+    pub parent: Option<Rc<str>>,
+    pub node: Option<Rc<str>>,
     pub phase: PodPhase,
     /// Devices that it asks for.
     pub gpus: GpuCount,
     /// The container that asks for them, else its first.
-    pub container: String,
+    pub container: Rc<str>,
     pub created_at: Option<Timestamp>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     /// Why a container does not start, other than that it is being created: `CrashLoopBackOff`.
-    pub trouble: Option<String>,
+    pub trouble: Option<Rc<str>>,
 }
 
 impl WorkPod {
@@ -61,7 +62,7 @@ impl WorkPod {
 
     #[must_use]
     pub(crate) fn key(&self) -> PodKey {
-        (self.namespace.clone(), self.name.clone())
+        (self.namespace.to_string(), self.name.to_string())
     }
 }
 
@@ -104,7 +105,7 @@ impl Standing {
 pub(crate) struct Workload {
     pub top: OwnerObject,
     /// All pods below it, whether they ask for devices or not, by name.
-    pub pods: Vec<WorkPod>,
+    pub pods: Vec<Rc<WorkPod>>,
     pub standing: Standing,
     /// Devices that its living pods ask for, or its template where it has none.
     pub requested: GpuCount,

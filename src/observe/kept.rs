@@ -4,25 +4,30 @@ use std::cell::RefCell;
 
 use crate::cluster::Failure;
 
-/// An answer that is kept.
-pub(crate) struct Kept<T>(RefCell<Option<T>>);
+/// An answer that is kept for the looks that follow.
+pub(crate) struct Kept<T> {
+    answer: RefCell<Option<T>>,
+    /// False when none follows: a copy of a large cluster costs memory.
+    again: bool,
+}
 
 impl<T: Clone> Kept<T> {
-    /// Begins without an answer.
-    pub(crate) fn new() -> Self {
-        Self(RefCell::new(None))
+    /// Begins without an answer; keeps one if there will be looks `again`.
+    pub(crate) fn new(again: bool) -> Self {
+        Self { answer: RefCell::new(None), again }
     }
 
     /// Returns the answer that is kept; reads it when there is none, or a `fresh` one is wanted.
     pub(crate) async fn or(&self, fresh: bool, read: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let kept = self.0.borrow().clone().filter(|_| !fresh);
-        if let Some(kept) = kept {
+        if !fresh && let Some(kept) = self.answer.borrow().clone() {
             return Ok(kept);
         }
         // What is out of date is not shown again when the new answer fails.
-        self.0.replace(None);
+        self.answer.replace(None);
         let answer = read.await?;
-        self.0.replace(Some(answer.clone()));
+        if self.again {
+            self.answer.replace(Some(answer.clone()));
+        }
         Ok(answer)
     }
 }

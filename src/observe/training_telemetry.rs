@@ -1,9 +1,11 @@
 //! Reads what a training reports about itself: log lines, and metrics that its pods expose.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::cluster::{Connection, LogQuery};
+use crate::model::workload::WorkPod;
 use crate::model::{GpuCount, Job, Point, Series, UnixSeconds, Workload};
 use crate::prometheus::Window;
 use crate::stats::training::{self, Measure};
@@ -24,12 +26,12 @@ pub(crate) fn speakers_of(workload: &Workload) -> Vec<LogSource> {
     if pods.iter().any(|pod| pod.gpus > GpuCount::ZERO) {
         pods.retain(|pod| pod.gpus > GpuCount::ZERO);
     }
-    let speaker = |pod: &&crate::model::workload::WorkPod| LogSource {
-        namespace: pod.namespace.clone(),
-        pod: pod.name.clone(),
-        container: pod.container.clone(),
+    let speaker = |pod: &Rc<WorkPod>| LogSource {
+        namespace: pod.namespace.to_string(),
+        pod: pod.name.to_string(),
+        container: pod.container.to_string(),
     };
-    pods.iter().map(speaker).collect()
+    pods.into_iter().map(speaker).collect()
 }
 
 /// A pod whose log is read.

@@ -108,7 +108,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     let Some(owners) = unless_forbidden(connection.owners(place).await)? else { return Err(missing) };
     let found = owners.forest.workloads(&Inventory::default());
     let Ok(workload) = workloads::named(&found, text) else { return Err(missing) };
-    let pods: BTreeSet<String> = workload.pods.iter().map(|pod| pod.name.clone()).collect();
+    let pods: BTreeSet<String> = workload.pods.iter().map(|pod| pod.name.to_string()).collect();
     let job = connection.pods_as_job(&workload.top, &pods).await?;
     Ok((Subject { kind: workload.top.kind.to_ascii_lowercase(), ours: false }, job))
 }

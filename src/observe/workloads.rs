@@ -1,9 +1,9 @@
 //! Reads every workload once, with what its devices measure, and finds the one that a user names.
 
-use futures::future::join3;
+use futures::future::join;
 
 use super::list::Round;
-use crate::cluster::{Connection, InventorySnapshot, Owners};
+use crate::cluster::{Connection, OwnersAndStock};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::{Figures, Forest, GpuCount, Readings, Workload};
@@ -17,7 +17,7 @@ use crate::stats::query::Pods;
 pub(crate) fn pods_of(workload: &Workload) -> Pods {
     let any = workload.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO);
     let meant = workload.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO || !any);
-    Pods::named(&workload.top.namespace, meant.map(|pod| pod.name.as_str()))
+    Pods::named(&workload.top.namespace, meant.map(|pod| &*pod.name))
 }
 
 /// Everything that requests GPUs, as far as it may be seen.
@@ -32,22 +32,13 @@ impl WorkloadsFound {
     /// Means over the devices that a workload holds.
     #[must_use]
     pub(crate) fn figures(&self, workload: &Workload) -> Option<Figures> {
-        let pods: Vec<&str> = workload.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
+        let pods: Vec<&str> = workload.pods.iter().filter(|pod| !pod.ended()).map(|pod| &*pod.name).collect();
         self.readings.as_ref().map(|readings| readings.figures_of(&workload.top.namespace, &pods))
     }
 }
 
 /// Objects that are read again only when they have changed.
-pub(crate) struct KeptObjects {
-    pub owners: Kept<Owners>,
-    pub stock: Kept<InventorySnapshot>,
-}
-
-impl KeptObjects {
-    pub(crate) fn new() -> Self {
-        Self { owners: Kept::new(), stock: Kept::new() }
-    }
-}
+pub(crate) type KeptObjects = Kept<OwnersAndStock>;
 
 /// Reads workloads for an answer that is given once.
 pub(crate) async fn read_once(
@@ -56,7 +47,7 @@ pub(crate) async fn read_once(
     quantities: &[Quantity],
 ) -> Result<WorkloadsFound, Error> {
     let cells = OptionalMetrics::new(context, connection);
-    read(context, connection, quantities, &cells, &KeptObjects::new(), &Round::single()).await
+    read(context, connection, quantities, &cells, &KeptObjects::new(false), &Round::single()).await
 }
 
 /// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are shown.
@@ -70,15 +61,11 @@ pub(crate) async fn read(
 ) -> Result<WorkloadsFound, Error> {
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
-    let (owners, stock, moment) = join3(
-        kept.owners.or(round.fresh, round.ask(|| connection.owners(namespace))),
-        kept.stock.or(round.fresh, round.ask(|| connection.stock())),
-        moment,
-    )
-    .await;
-    let (owners, moment) = (owners?, moment?);
+    let objects = kept.or(round.fresh, round.ask(|| connection.owners_and_stock(namespace)));
+    let (objects, moment) = join(objects, moment).await;
+    let (OwnersAndStock { owners, mut stock }, moment) = (objects?, moment?);
     let holding = owners.forest.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());
-    let moment = cells.or_exporters(moment, holding.filter_map(|pod| pod.node.clone()).collect()).await;
+    let moment = cells.or_exporters(moment, holding.filter_map(|pod| pod.node.as_deref().map(ToOwned::to_owned)).collect()).await;
     if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| round.first) {
         context.terminal.lack(&format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
     }
@@ -86,15 +73,9 @@ pub(crate) async fn read(
         let kinds = owners.unreadable.join("s and ");
         context.terminal.lack(&format!("you may not list {kinds}s: those without pods are not shown"));
     }
-    let mut stock = match stock {
-        Err(failure) if failure.is_forbidden() => {
-            if round.first {
-                context.terminal.lack("you may not list nodes: the number of held GPUs is unknown");
-            }
-            None
-        }
-        other => Some(other?),
-    };
+    if stock.is_none() && round.first {
+        context.terminal.lack("you may not list nodes: the number of held GPUs is unknown");
+    }
     let empty = crate::model::Inventory::default();
     let readings = stock.as_mut().and_then(|stock| cells.measure(stock, moment.as_ref()));
     let inventory = stock.as_ref().map_or(&empty, |stock| &stock.inventory);

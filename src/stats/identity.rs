@@ -35,10 +35,7 @@ impl ApiFacts {
             }
             holders.extend(host.holders.iter().map(|holder| (holder.namespace.to_string(), holder.pod.to_string())));
         }
-        let bound = |consumer: &Consumer| {
-            let node = consumer.node.clone().filter(|_| !consumer.ended)?;
-            Some((consumer.namespace.clone(), consumer.name.clone(), node))
-        };
+        let bound = |consumer: &Consumer| Some((consumer.namespace.clone(), consumer.name.clone(), consumer.node.clone()?));
         let pods = consumers.map(|consumers| by_name(consumers.iter().filter_map(bound)));
         Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), pods, holders }
     }

@@ -114,9 +114,9 @@ pub(crate) fn document(cluster: &OverviewSource<'_>) -> Overview {
     let gpus = cluster.inventory.gpus();
     let held: Vec<_> = hosts.iter().flat_map(|host| host.held_devices()).collect();
     let figures = Figures::of(held.iter().copied());
-    let waiting: Option<Vec<&Consumer>> = cluster.consumers.map(|consumers| {
-        consumers.iter().filter(|consumer| consumer.node.is_none() && !consumer.ended && devices(consumer) > 0).collect()
-    });
+    let waiting: Option<Vec<&Consumer>> = cluster
+        .consumers
+        .map(|consumers| consumers.iter().filter(|consumer| consumer.node.is_none() && devices(consumer) > 0).collect());
     let storage = cluster.machines.storage;
     let rdma = cluster.machines.rdma;
     Overview {

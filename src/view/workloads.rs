@@ -300,9 +300,9 @@ pub(crate) fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
             .pods
             .iter()
             .map(|pod| PodItem {
-                node_name: pod.node.clone(),
-                pod_namespace: pod.namespace.clone(),
-                pod_name: pod.name.clone(),
+                node_name: pod.node.as_deref().map(ToOwned::to_owned),
+                pod_namespace: pod.namespace.to_string(),
+                pod_name: pod.name.to_string(),
                 gpu: pod.gpus,
             })
             .collect(),
@@ -347,8 +347,8 @@ pub(crate) fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> St
         let mut table = Table::new([left("PODS"), left("NODE"), right("GPUS"), right("AGE").in_csv("age_seconds")]);
         for pod in &workload.pods {
             table.row(vec![
-                pod.name.clone().into(),
-                pod.node.clone().unwrap_or_default().into(),
+                pod.name.to_string().into(),
+                pod.node.as_deref().unwrap_or_default().into(),
                 pod.gpus.to_string().into(),
                 age(pod.created_at, now).into(),
             ]);

@@ -177,6 +177,18 @@ fn what_does_not_heal_says_what_the_server_said() {
     assert!(run.took < Duration::from_secs(40), "{:?}", run.took);
 }
 
+/// The pods of a large cluster are most of what is read of it.
+#[test]
+fn all_pods_are_listed_once_for_owners_and_nodes() {
+    for command in [["get", "workloads"], ["get", "consumers"]] {
+        let server = Server::start(&format!("once-{}", command[1]), |_, _| empty_list());
+        let run = server.gpuctl(&[&["--prometheus", "none"][..], &command].concat());
+        assert_eq!(run.code, 0, "{}", run.err);
+        let lists = server.seen().iter().filter(|asked| asked.starts_with("GET /api/v1/pods")).count();
+        assert_eq!(lists, 1, "{:#?}", server.seen());
+    }
+}
+
 #[test]
 fn a_login_page_is_not_a_cluster() {
     let server = Server::start("html", |_, _| Answer::Html("<html><head><title>Corporate login</title></head></html>"));

@@ -1,6 +1,8 @@
 //! Everything that requests GPUs by the owner at the top of its chain, custom kinds included: definitions and objects are on
 //! the real server, and nothing but their references leads from a pod to them.
 
+use std::os::unix::fs::PermissionsExt;
+
 use gpuctl_sandbox::{Kubectl, Persona};
 use serde_json::{Value, json};
 
@@ -210,6 +212,19 @@ fn the_top_of_every_chain() {
         let ended: jiff::Timestamp = over["lastTransitionTime"].as_str().unwrap().parse().unwrap();
         assert!((one["endAt"].as_i64().unwrap() - ended.as_second()).abs() <= 1, "{one:#} {over:#}");
     }
+
+    // The kinds of a version are kept for minutes, for this user alone; one that came later is found all the same.
+    let kept: Vec<_> =
+        std::fs::read_dir(scene.cluster.folder().join("cache/gpuctl/found")).unwrap().map(|one| one.unwrap().path()).collect();
+    let kinds =
+        kept.iter().find(|path| std::fs::read_to_string(path).unwrap().contains("\"rayclusters\"")).expect("kinds are kept");
+    assert_eq!(kinds.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    admin.apply(&definition("ray.io", "v1", "RayService"));
+    admin.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd/rayservices.ray.io"]);
+    let late = make("kubeflow.org/v1", "PyTorchJob", "late", None, none.clone());
+    let service = make("ray.io/v1", "RayService", "late-x", Some(&late), none);
+    make("v1", "Pod", "late-x-worker", Some(&service), pod(1));
+    scene.until(&["get", "workloads", "--name", "late"], |list| list["data"][0]["kind"] == "PyTorchJob" && list["total"] == 1);
 }
 
 #[test]

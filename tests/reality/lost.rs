@@ -44,6 +44,41 @@ fn commands_end_when_the_kubelet_does_not_answer() {
     });
 }
 
+/// A training fills the disk that all pods of its node share.
+#[test]
+fn a_node_whose_disk_is_full_says_so_and_so_does_the_job_that_filled_it() {
+    let cluster = Cluster::start(&Options { with_real_nodes: true, ..Options::default() }).unwrap();
+    cluster.add_real_node(&Hardware { disk: Some(64), ..Hardware::gpus(2).in_pool(POOL) }).unwrap();
+    let ask = |arguments: &[&str], input: &str| {
+        let mut command = gpuctl();
+        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(arguments);
+        run(command, input)
+    };
+    let fill = "echo writes; dd if=/dev/zero of=/scratch/data bs=1M; sleep 600";
+    let extra = "job: {name: writer, retries: 0}\nstorage: {workdirs: [{path: /scratch, emptyDir: true}]}";
+    ask(&["create", "-f", "-", "--wait", "--timeout", "60s"], &training("writer", fill, extra)).ok();
+    let why = eventually("the writer is evicted", || {
+        let why = ask(&["why", "writer", "-o", "json"], "").json();
+        if why["causes"][0]["cause"] == "evicted-disk" { Ok(why) } else { Err(why) }
+    });
+    assert!(why.to_string().contains("ephemeral-storage"), "{why:#}");
+    // The kubelet keeps pods away for minutes after it has deleted what filled the disk.
+    let node = eventually("the node says so", || {
+        let nodes = ask(&["get", "nodes", "-o", "json"], "").ok().json();
+        let node = nodes["items"][0].clone();
+        if node["reason"] == "DiskPressure" { Ok(node) } else { Err(node) }
+    });
+    assert_eq!((&node["nodeName"], &node["status"]), (&"gpu-real-0".into(), &"faulty".into()));
+    ask(&["create", "-f", "-"], &training("next", "echo hello", "")).ok();
+    let why = eventually("the next one waits for the disk", || {
+        let why = ask(&["why", "next"], "").out;
+        if why.contains("disk-pressure") { Ok(why) } else { Err(why) }
+    });
+    assert!(why.contains("gpu-real-0") || why.contains("1 node"), "{why}");
+    let jobs = ask(&["get", "jobs"], "").ok().out;
+    assert!(jobs.contains("Evicted"), "{jobs}");
+}
+
 /// The API server gives a node up after 40 seconds; its pods are kept for five minutes more.
 #[test]
 #[ignore = "takes minutes: `cargo reality --slow`"]

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         _ => &OF_NODES,
     };
     let key = args.label.as_deref().or(args.gpu_type.as_deref().filter(|text| is_key(text)));
-    let kept = Kept::new();
+    let kept = Kept::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {

@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
         return types(&options, &connection, context).await;
     }
     let Some(name) = &args.node else {
-        let kept = Kept::new();
+        let kept = Kept::new(options.watch);
         let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
         let pause = async || bell.news(None).await;
         return list::run_after(&options, context, pause, async |round: Round<'_>| {
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
 
 /// Lists the values that `resources.gpu-type` can have here.
 async fn types(options: &ListOptions, connection: &Connection, context: &Context) -> Result<ExitCode, Error> {
-    let kept = Kept::new();
+    let kept = Kept::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(options, context, pause, async |round: Round<'_>| {

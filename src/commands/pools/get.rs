@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);
-    let kept = Kept::new();
+    let kept = Kept::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {

@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let (kept, cells) = (KeptObjects::new(), OptionalMetrics::new(context, &connection));
+    let (kept, cells) = (KeptObjects::new(options.watch), OptionalMetrics::new(context, &connection));
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {

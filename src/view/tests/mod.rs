@@ -97,10 +97,13 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
             ..OwnerObject::default()
         },
         // One that waits has begun nothing.
-        pods: vec![WorkPod {
-            started_at: "2026-01-31T09:00:00Z".parse().ok().filter(|_| standing == Standing::Running),
-            ..WorkPod::default()
-        }],
+        pods: vec![
+            WorkPod {
+                started_at: "2026-01-31T09:00:00Z".parse().ok().filter(|_| standing == Standing::Running),
+                ..WorkPod::default()
+            }
+            .into(),
+        ],
         standing,
         requested: GpuCount(16),
         held: [("NVIDIA-A100-SXM4-80GB".to_owned(), held)]

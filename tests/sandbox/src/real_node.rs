@@ -29,6 +29,8 @@ pub struct Hardware {
     pub product: String,
     /// Devices that are given by claims of dynamic resource allocation, beside those of the plugin.
     pub claims: usize,
+    /// MiB of a disk of its own for what pods write; `None` for that of this machine.
+    pub disk: Option<u32>,
     /// Further labels.
     pub labels: Vec<(String, String)>,
 }
@@ -42,6 +44,7 @@ impl Hardware {
             devices: count,
             product: "NVIDIA-A100-SXM4-80GB".to_owned(),
             claims: 0,
+            disk: None,
             labels: Vec::new(),
         }
     }
@@ -238,7 +241,7 @@ fn config_text(cluster: &Cluster, index: usize, hardware: &Hardware, folder: &Pa
         "cgroup": format!("gpuctl-sandbox-{}-{index}", cluster.ports.api),
         "labels": labels.join(","), "resource": hardware.resource,
         "devices": ids(0..hardware.devices), "claims": ids(hardware.devices..all), "product": hardware.product,
-        "images": images,
+        "images": images, "disk": hardware.disk.unwrap_or(0),
         "leave": std::env::var_os("GPUCTL_SANDBOX_KEEP").is_some(),
     })
 }

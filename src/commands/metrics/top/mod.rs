@@ -61,7 +61,7 @@ async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>)
             let found = owners.forest.workloads(&stock.inventory);
             let holding = found.iter().filter(|one| one.gpus_held() > GpuCount::ZERO || !one.slices.is_empty());
             let line = |one: &crate::model::Workload| {
-                let pods: Vec<&str> = one.pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.name.as_str()).collect();
+                let pods: Vec<&str> = one.pods.iter().filter(|pod| !pod.ended()).map(|pod| &*pod.name).collect();
                 TopLine {
                     name: format!("{}/{}", one.top.namespace, one.top.name),
                     about: one.top.kind.clone(),

@@ -2,10 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 
-use futures::future::join4;
+use futures::future::join3;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Connection, ServedQueueing};
+use crate::cluster::{Connection, OwnersAndStock, ServedQueueing};
 use crate::cockpit::{Curves, Snapshot};
 use crate::context::Context;
 use crate::error::Error;
@@ -41,7 +41,7 @@ impl<'c> Reader<'c> {
             context,
             connection,
             cells: OptionalMetrics::new(context, connection),
-            kept: KeptObjects::new(),
+            kept: KeptObjects::new(true),
             served: OnceCell::new(),
             queues: RefCell::default(),
             told: Cell::default(),
@@ -52,26 +52,21 @@ impl<'c> Reader<'c> {
     pub(super) async fn look(&self, fresh: bool) -> Result<Snapshot, Error> {
         let connection = self.connection;
         let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-        let (owners, stock, moment, ()) = join4(
-            self.kept.owners.or(fresh, connection.owners(namespace)),
-            self.kept.stock.or(fresh, connection.stock()),
+        let (objects, moment, ()) = join3(
+            self.kept.or(fresh, connection.owners_and_stock(namespace)),
             self.cells.now(&OF_DEVICES),
             self.read_queues(namespace),
         )
         .await;
-        let (owners, moment) = (owners?, moment?);
+        let (OwnersAndStock { owners, mut stock }, moment) = (objects?, moment?);
         let mut lacks = Vec::new();
         if let Some(namespace) = &owners.narrowed_to {
             lacks.push(format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
         }
         lacks.extend(owners.unreadable.iter().map(|kind| format!("you may not list {kind}s: those without pods are not shown")));
-        let mut stock = match stock {
-            Err(failure) if failure.is_forbidden() => {
-                lacks.push("you may not list nodes: nodes and GPUs are not shown".to_owned());
-                None
-            }
-            other => Some(other?),
-        };
+        if stock.is_none() {
+            lacks.push("you may not list nodes: nodes and GPUs are not shown".to_owned());
+        }
         if !self.told.replace(true) {
             lacks.iter().for_each(|lack| self.context.terminal.lack(lack));
         }

@@ -22,6 +22,10 @@ func initialize(config Config, path string) {
 	for _, place := range []string{"/run", "/var/lib", "/var/log"} {
 		must(unix.Mount("tmpfs", place, "tmpfs", 0, "mode=755"))
 	}
+	if config.Disk > 0 {
+		must(os.MkdirAll(config.file("kubelet"), 0o755))
+		must(unix.Mount("tmpfs", config.file("kubelet"), "tmpfs", 0, fmt.Sprintf("mode=755,size=%dm", config.Disk)))
+	}
 	for place, folder := range map[string]string{"/var/lib/kubelet": "kubelet", "/var/log/pods": "pods", "/var/lib/gpuctl-sandbox": "data"} {
 		must(os.MkdirAll(config.file(folder), 0o755))
 		must(os.MkdirAll(place, 0o755))

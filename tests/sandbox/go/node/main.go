@@ -49,6 +49,8 @@ type Config struct {
 	// Claims are devices that a driver of dynamic resource allocation offers, with the product's name.
 	Claims  []string `json:"claims"`
 	Product string   `json:"product"`
+	// Disk is the size in MiB of a file system of its own for what pods write; 0 for the machine's.
+	Disk int `json:"disk"`
 	// Images are archives that are loaded before the kubelet starts.
 	Images []string `json:"images"`
 	// Leave says that the folder stays, as FOLDER.left, when the node has ended: to be looked at.
