@@ -210,13 +210,15 @@ impl Connection {
         Ok((jobs, unreadable))
     }
 
-    /// A kubelet that cannot mount a volume or make a sandbox says so in an event only; the pod reads `ContainerCreating`.
+    /// A kubelet that cannot mount a volume or make a sandbox says so in an event only; the pod reads `ContainerCreating`. One whose disk is full
+    /// does not get further than the event of an eviction: the pod is as if it ran.
     pub(super) async fn explain_pods_that_cannot_start(&self, jobs: &mut [Job]) {
-        const REASONS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume"];
+        const REASONS: [&str; 5] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume", "Evicted"];
         const PROGRESS: [&str; 5] = ["SuccessfulAttachVolume", "Pulling", "Pulled", "Created", "Started"];
         let waits = |pod: &&Pod| {
             let waiting = pod.containers.iter().any(|one| one.waiting.as_ref().is_some_and(|(reason, _)| is_starting(reason)));
-            pod.phase == PodPhase::Pending && pod.node.is_some() && !pod.deleting && waiting
+            let begins = pod.phase == PodPhase::Pending && waiting;
+            (begins || pod.phase == PodPhase::Running && pod.own_ended()) && pod.node.is_some() && !pod.deleting
         };
         let stuck = jobs.iter_mut().filter_map(|job| {
             let pod = job.current_pods().into_iter().find(waits)?.uid.clone();

@@ -20,6 +20,10 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some((_, told)) = lost(pod) {
         return vec![Cause::new("node-lost", told, "pod")];
     }
+    // A kubelet whose disk is full cannot write down that the pod has ended, and it keeps its GPUs.
+    if let Some(event) = newest(facts, pod, &["Evicted", "Started"]).filter(|event| event.reason == "Evicted") {
+        return vec![dead::evicted(pod, &event.message, "events").at(event.at)];
+    }
     if let Some(sidecar) = pod.sidecar_left() {
         let told = format!("{} has ended, and its container {sidecar} still runs and keeps the GPUs", pod_name(pod));
         return vec![

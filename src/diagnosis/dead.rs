@@ -160,12 +160,12 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
                 format!("{who} was evicted from {}: its node was drained, or somebody evicted it", node(pod)),
             );
         }
-        Some("TerminationByKubelet") => return evicted(pod, &who, message),
+        Some("TerminationByKubelet") => return evicted(pod, message, "pod").at(pod.ended_at),
         Some(_) => return found("deleted", format!("{who} was deleted")),
         None => {}
     }
     match pod.reason.as_deref() {
-        Some("Evicted") => evicted(pod, &who, message),
+        Some("Evicted") => evicted(pod, message, "pod").at(pod.ended_at),
         Some("DeadlineExceeded") => deadline(facts, &format!("{who} ran longer than `job.max_runtime`"), "pod").at(pod.ended_at),
         Some("UnexpectedAdmissionError" | "OutOfcpu" | "OutOfmemory" | "NodeAffinity" | "OutOfpods") => {
             found("start-error", format!("node {} refused {who}: {message}", node(pod)))
@@ -242,7 +242,9 @@ fn signal(number: i32) -> String {
     name.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
 }
 
-fn evicted(pod: &Pod, who: &str, message: &str) -> Cause {
+/// Returns what a node evicted a pod for, by the kubelet's words.
+pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
+    let who = pod_name(pod);
     let lower = message.to_ascii_lowercase();
     let disk = ["ephemeral", "disk", "inode", "emptydir", "nodefs", "imagefs"].iter().any(|word| lower.contains(word));
     let word = if disk {
@@ -252,7 +254,7 @@ fn evicted(pod: &Pod, who: &str, message: &str) -> Cause {
     } else {
         "node-drained"
     };
-    let cause = Cause::new(word, format!("{who} was evicted by its node {}: {message}", node(pod)), "pod").at(pod.ended_at);
+    let cause = Cause::new(word, format!("{who} was evicted by its node {}: {message}", node(pod)), source);
     match word {
         "evicted-disk" => cause.helps("write to a volume instead", Some("gpuctl explain storage.workdirs".to_owned())),
         "evicted-memory" => cause

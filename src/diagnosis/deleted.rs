@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::answer::{Answer, Cause, Coverage, Situation, weighed};
+use super::dead;
 use super::facts::EVENTS_KEPT;
 use crate::model::state::pod_name;
 use crate::model::{Event, Job, Pod, PodPhase};
@@ -94,11 +95,7 @@ fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     }
     match (pod.reason.as_deref(), memory.ends.get(&pod.name).map(String::as_str)) {
         (Some("Evicted"), _) => match said {
-            Some(event) => {
-                let word = if event.message.contains("memory") { "evicted-memory" } else { "evicted-disk" };
-                let told = format!("{who} was evicted by its node{place}: {}", event.message);
-                vec![Cause::new(word, told, "events").at(event.at)]
-            }
+            Some(event) => vec![dead::evicted(pod, &event.message, "events").at(event.at)],
             None => ["evicted-memory", "evicted-disk"]
                 .into_iter()
                 .map(|word| {
