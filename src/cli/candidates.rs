@@ -9,7 +9,7 @@ use clap_complete::engine::CompletionCandidate;
 use futures::future::join;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cluster::{Access, Connection, Wanted};
+use crate::cluster::{Access, Connection, OtherPods, Wanted};
 use crate::config::Environment;
 use crate::model::{Inventory, Job, Node, Workload};
 use crate::view::reference;
@@ -37,7 +37,7 @@ fn spoken(job: &Job, home: &str) -> String {
 #[must_use]
 pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
     candidates_near("workloads", async |connection, namespace| {
-        let owners = connection.owners(namespace.as_deref()).await.ok()?;
+        let owners = connection.owners(namespace.as_deref(), OtherPods::Summed).await.ok()?;
         let found = owners.forest.workloads(&Inventory::default());
         let name = |one: Workload| format!("{}/{}/{}", one.top.namespace, one.top.kind, one.top.name);
         Some(found.into_iter().map(name).collect())

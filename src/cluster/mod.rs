@@ -94,4 +94,4 @@ pub(crate) use quotas::QuotaPart;
 pub(crate) use read_only::ReadOnly;
 pub(crate) use room::requests;
 pub(crate) use submit::{Broken, Left, Progress, label};
-pub(crate) use workloads::OwnersAndStock;
+pub(crate) use workloads::{OtherPods, OwnersAndStock};

@@ -39,6 +39,14 @@ impl PodSpec<'_> {
         found.map_or("", |container| container.name.as_ref())
     }
 
+    /// Returns true when the pod asks for something that a plugin or a driver offers.
+    pub(super) fn asks_for_devices(&self) -> bool {
+        let extended = |container: &WireContainer<'_>| {
+            container.resources.limits.keys().chain(container.resources.requests.keys()).any(|name| name.contains('/'))
+        };
+        !self.resource_claims.is_empty() || self.containers.iter().chain(&self.init_containers).any(extended)
+    }
+
     /// Counts devices, whole or slices, and those that a pod of ours claims.
     pub(super) fn devices(&self) -> u64 {
         let names = |container: &WireContainer<'_>| {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::model::labels::{KUEUE_QUEUE, PAUSED};
+use crate::model::pod_sums::PodSums;
 use crate::model::workload::{OwnerObject, QUEUED, Standing, WorkPod};
 use crate::model::{Forest, GpuCount};
 
@@ -111,15 +112,29 @@ pub(crate) struct OwnersAndStock {
     pub stock: Option<InventorySnapshot>,
 }
 
+/// What is kept of pods that ask for no devices, of which there are most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OtherPods {
+    Named,
+    /// Their sums, for lists of workloads.
+    Summed,
+}
+
 /// Pods as they arrive, with references to the owners of those that have devices.
-#[derive(Default)]
 struct OwnedPods {
+    others_are: OtherPods,
     found: Vec<Rc<WorkPod>>,
+    others: BTreeMap<Rc<str>, PodSums>,
     references: BTreeSet<Reference>,
     texts: SharedTexts,
 }
 
 impl OwnedPods {
+    fn new(others_are: OtherPods) -> Self {
+        let (found, others, references, texts) = Default::default();
+        Self { others_are, found, others, references, texts }
+    }
+
     fn take(&mut self, page: Page<'_>) -> serde_json::Result<()> {
         let page: ListPage<OwnedPod<'_>> = page.decode()?;
         for pod in &page.items {
@@ -128,9 +143,12 @@ impl OwnedPods {
             if found.gpus > GpuCount::ZERO {
                 self.references.extend(reference(&pod.metadata));
             }
-            // A pod without an owner and without devices is of no workload.
-            if found.parent.is_some() || found.gpus > GpuCount::ZERO || !pod.spec.resource_claims.is_empty() {
-                self.found.push(Rc::new(found));
+            match &found.parent {
+                _ if pod.spec.asks_for_devices() => self.found.push(Rc::new(found)),
+                Some(_) if self.others_are == OtherPods::Named => self.found.push(Rc::new(found)),
+                Some(parent) => self.others.entry(Rc::clone(parent)).or_default().add(&found),
+                // A pod without an owner and without devices is of no workload.
+                None => {}
             }
         }
         Ok(())
@@ -142,11 +160,11 @@ type ListedOwners = (&'static str, Result<(Vec<OwnerObject>, BTreeMap<String, Re
 
 impl Connection {
     /// Owners and pods of `namespace`, or of all.
-    pub(crate) async fn owners(&self, namespace: Option<&str>) -> Result<Owners, Failure> {
-        match self.owners_in(namespace).await {
+    pub(crate) async fn owners(&self, namespace: Option<&str>, others: OtherPods) -> Result<Owners, Failure> {
+        match self.owners_in(namespace, others).await {
             Err(failure) if namespace.is_none() && failure.is_forbidden() => {
                 let own = self.namespace.clone();
-                let found = self.owners_in(Some(&own)).await?;
+                let found = self.owners_in(Some(&own), others).await?;
                 Ok(Owners { narrowed_to: Some(own), ..found })
             }
             other => other,
@@ -154,15 +172,15 @@ impl Connection {
     }
 
     /// The same and the inventory. Pods of all namespaces are listed once for both.
-    pub(crate) async fn owners_and_stock(&self, namespace: Option<&str>) -> Result<OwnersAndStock, Failure> {
+    pub(crate) async fn owners_and_stock(&self, namespace: Option<&str>, others: OtherPods) -> Result<OwnersAndStock, Failure> {
         let (owners, stock) = if namespace.is_some() {
-            let (owners, stock) = join(self.owners(namespace), self.stock()).await;
+            let (owners, stock) = join(self.owners(namespace, others), self.stock()).await;
             (owners?, stock)
         } else {
-            let mut pods = OwnedPods::default();
+            let mut pods = OwnedPods::new(others);
             let ((stock, listed), lists) = join(self.stock_from(&[], |page| pods.take(page)), self.listed_owners("")).await;
             let owners = match listed {
-                Err(failure) if failure.is_forbidden() => self.owners(None).await?,
+                Err(failure) if failure.is_forbidden() => self.owners(None, others).await?,
                 other => {
                     other?;
                     self.owners_above(pods, lists).await?
@@ -176,9 +194,9 @@ impl Connection {
         }
     }
 
-    async fn owners_in(&self, namespace: Option<&str>) -> Result<Owners, Failure> {
+    async fn owners_in(&self, namespace: Option<&str>, others: OtherPods) -> Result<Owners, Failure> {
         let place = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
-        let mut pods = OwnedPods::default();
+        let mut pods = OwnedPods::new(others);
         let listing = async { self.list(&format!("/api/v1{place}/pods"), &[], |page| pods.take(page)).await };
         let (listed, lists) = join(listing, self.listed_owners(&place)).await;
         listed?;
@@ -207,7 +225,7 @@ impl Connection {
 
     /// Puts pods and owners together and reads custom owners of both.
     async fn owners_above(&self, pods: OwnedPods, lists: Vec<ListedOwners>) -> Result<Owners, Failure> {
-        let OwnedPods { found, mut references, .. } = pods;
+        let OwnedPods { found: pods, others, mut references, .. } = pods;
         let mut owners: BTreeMap<String, OwnerObject> = BTreeMap::new();
         let mut above_of: BTreeMap<String, Reference> = BTreeMap::new();
         let mut unreadable = Vec::new();
@@ -235,7 +253,7 @@ impl Connection {
             }
         }
         self.follow_up(references, &mut owners).await;
-        Ok(Owners { forest: Forest { owners, pods: found }, unreadable, narrowed_to: None })
+        Ok(Owners { forest: Forest { owners, pods, others }, unreadable, narrowed_to: None })
     }
 }
 

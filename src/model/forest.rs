@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::inventory::{Holder, Inventory, NodeUsage};
 use super::job::PodPhase;
+use super::pod_sums::PodSums;
 use super::units::GpuCount;
 use super::workload::{OwnerObject, Standing, WorkPod, Workload};
 
@@ -14,6 +15,8 @@ use super::workload::{OwnerObject, Standing, WorkPod, Workload};
 pub(crate) struct Forest {
     pub owners: BTreeMap<String, OwnerObject>,
     pub pods: Vec<Rc<WorkPod>>,
+    /// What other pods tell together, by the UID of their owner.
+    pub others: BTreeMap<Rc<str>, PodSums>,
 }
 
 /// Pods under one owner, or a pod that has none.
@@ -21,6 +24,7 @@ pub(crate) struct Forest {
 struct Group<'f> {
     top: Option<&'f OwnerObject>,
     pods: Vec<&'f Rc<WorkPod>>,
+    others: PodSums,
     /// True once something in it asks for devices or holds some.
     is_wanted: bool,
 }
@@ -76,6 +80,12 @@ impl Forest {
             let group = groups.entry(&top.uid).or_default();
             (group.top, group.is_wanted) = (Some(top), true);
         }
+        for (parent, sums) in &self.others {
+            // An owner that nobody knows has nothing that asks for devices.
+            if let Some(group) = self.top(Some(parent)).and_then(|top| groups.get_mut(top.uid.as_str())) {
+                group.others.merge(sums);
+            }
+        }
         let mut children: BTreeMap<&str, Vec<&OwnerObject>> = BTreeMap::new();
         for owner in self.owners.values() {
             children.entry(owner.parent.as_deref().unwrap_or_default()).or_default().push(owner);
@@ -84,11 +94,11 @@ impl Forest {
             .into_values()
             .filter(|group| group.is_wanted)
             .filter_map(|group| {
-                let mut own: Vec<Rc<WorkPod>> = group.pods.into_iter().cloned().collect();
+                let mut own: Vec<Rc<WorkPod>> = group.pods.iter().copied().cloned().collect();
                 let top = group.top.cloned().or_else(|| own.first().map(|pod| alone(pod)))?;
                 own.sort_by(|a, b| a.name.cmp(&b.name));
                 let template = asked(&top, &children, DEEPEST);
-                Some(workload(top, own, template, &holders, products))
+                Some(workload(top, own, &group.others, template, &holders, products))
             })
             .collect();
         found.sort_by(|a, b| {
@@ -142,6 +152,7 @@ fn alone(pod: &WorkPod) -> OwnerObject {
 fn workload(
     top: OwnerObject,
     pods: Vec<Rc<WorkPod>>,
+    others: &PodSums,
     template: GpuCount,
     holders: &BTreeMap<(&str, &str), (&NodeUsage, &Holder)>,
     products: Option<&BTreeMap<&str, &str>>,
@@ -164,20 +175,21 @@ fn workload(
     }
     let living: GpuCount = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.gpus).sum();
     let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
-    let standing = standing(&top, &pods);
+    let mut sums = PodSums::of(pods.iter().map(AsRef::as_ref));
+    sums.merge(others);
+    let standing = standing(&top, &sums);
     let over = matches!(standing, Standing::Completed | Standing::Failed);
     let requested = living.max(held_now).max(if over { GpuCount::ZERO } else { template });
-    Workload { top, pods, standing, requested, held, slices }
+    Workload { top, pods, sums, standing, requested, held, slices }
 }
 
 /// Returns the verdict of the object itself; an object without one has the state of its pods.
-fn standing(top: &OwnerObject, pods: &[Rc<WorkPod>]) -> Standing {
+fn standing(top: &OwnerObject, sums: &PodSums) -> Standing {
     if let Some(verdict) = top.verdict {
         return verdict;
     }
-    let any = |phase: PodPhase| pods.iter().any(|pod| pod.phase == phase);
-    // The phase of a pod that crashes in a loop is still `Running`.
-    if pods.iter().any(|pod| pod.phase == PodPhase::Running && pod.trouble.is_none()) {
+    let any = |phase: PodPhase| sums.has(phase);
+    if sums.works() {
         return Standing::Running;
     }
     if any(PodPhase::Running) || any(PodPhase::Pending) || top.resting.is_some() {
@@ -241,6 +253,7 @@ mod tests {
                 pod("orphan", Some("gone"), 1, PodPhase::Failed),
                 pod("cpu", Some("web"), 0, PodPhase::Running),
             ],
+            ..Forest::default()
         };
         let found = forest.workloads(&Inventory::default());
         let told: Vec<_> =
@@ -256,7 +269,7 @@ mod tests {
         (paused.1.gpus, paused.1.resting) = (GpuCount(8), Some("Suspended"));
         let mut ended = owner("Job", "ended", None);
         (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(Standing::Completed));
-        let forest = Forest { owners: [paused, ended].into(), pods: Vec::new() };
+        let forest = Forest { owners: [paused, ended].into(), ..Forest::default() };
         let found = forest.workloads(&Inventory::default());
         let told: Vec<_> = found.iter().map(|one| (one.standing, one.requested.0, one.gpus_held().0)).collect();
         assert_eq!(told, [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]);
@@ -275,15 +288,32 @@ mod tests {
             with(owner("Deployment", "web", None), 2),
             with(owner("ReplicaSet", "new", Some("web")), 2),
         ];
-        let found = Forest { owners: owners.into(), pods: Vec::new() }.workloads(&Inventory::default());
+        let found = Forest { owners: owners.into(), ..Forest::default() }.workloads(&Inventory::default());
         assert_eq!(found.iter().map(|one| one.requested.0).collect::<Vec<_>>(), [8, 2]);
     }
 
     #[test]
     fn who_may_not_count_the_cluster_counts_his_own_pods() {
         let running = WorkPod { node: Some("n".into()), ..(*pod("p", None, 8, PodPhase::Running)).clone() };
-        let found = Forest { owners: BTreeMap::new(), pods: vec![running.into()] }.workloads(&Inventory::default());
+        let found =
+            Forest { owners: BTreeMap::new(), pods: vec![running.into()], ..Forest::default() }.workloads(&Inventory::default());
         assert_eq!((found[0].gpus_held(), found[0].held.get("unknown")), (GpuCount(8), Some(&GpuCount(8))));
+    }
+
+    #[test]
+    fn pods_without_names_count_for_their_workload() {
+        let sums = |phase| PodSums::of([&*pod("x", None, 0, phase)]);
+        let forest = Forest {
+            owners: [owner("RayJob", "job", None), owner("RayCluster", "cluster", Some("job")), owner("Deployment", "web", None)]
+                .into(),
+            pods: vec![pod("worker", Some("cluster"), 4, PodPhase::Pending)],
+            others: [("cluster", PodPhase::Running), ("web", PodPhase::Running), ("gone", PodPhase::Failed)]
+                .map(|(parent, phase)| (parent.into(), sums(phase)))
+                .into(),
+        };
+        let found = forest.workloads(&Inventory::default());
+        let told: Vec<_> = found.iter().map(|one| (one.top.kind.as_str(), one.standing, one.pods.len())).collect();
+        assert_eq!(told, [("RayJob", Standing::Running, 1)]);
     }
 
     #[test]
@@ -291,6 +321,7 @@ mod tests {
         let forest = Forest {
             owners: [owner("A", "a", Some("b")), owner("B", "b", Some("a"))].into(),
             pods: vec![pod("p", Some("a"), 1, PodPhase::Running)],
+            ..Forest::default()
         };
         assert_eq!(forest.workloads(&Inventory::default()).len(), 1);
         assert!(!forest.branch(&forest.owners["a"]).children.is_empty());

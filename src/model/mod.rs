@@ -18,6 +18,7 @@ pub(crate) mod labels;
 mod measured;
 pub(crate) mod node;
 pub(crate) mod part;
+pub(crate) mod pod_sums;
 pub(crate) mod pool;
 pub(crate) mod prices;
 pub(crate) mod quantity;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use jiff::Timestamp;
 
 use super::job::PodPhase;
+use super::pod_sums::PodSums;
 use super::reading::PodKey;
 use super::units::GpuCount;
 
@@ -104,8 +105,10 @@ impl Standing {
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub top: OwnerObject,
-    /// All pods below it, whether they ask for devices or not, by name.
+    /// Pods below it, by name: all, or those that ask for devices where the names of the others were not wanted.
     pub pods: Vec<Rc<WorkPod>>,
+    /// What all its pods tell together.
+    pub sums: PodSums,
     pub standing: Standing,
     /// Devices that its living pods ask for, or its template where it has none.
     pub requested: GpuCount,
@@ -119,7 +122,7 @@ impl Workload {
     /// Returns why one of its pods does not work, in Kubernetes' word.
     #[must_use]
     pub(crate) fn trouble(&self) -> Option<&str> {
-        self.pods.iter().filter(|pod| !pod.ended()).find_map(|pod| pod.trouble.as_deref())
+        self.sums.trouble.as_deref()
     }
 
     /// Counts the whole devices that it holds.
@@ -132,15 +135,14 @@ impl Workload {
     /// object that waits says that it started, too.
     #[must_use]
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
-        let containers = self.pods.iter().filter_map(|pod| pod.started_at).min();
-        containers.or(self.top.started_at.filter(|_| self.has_ended()))
+        self.sums.started_at.or(self.top.started_at.filter(|_| self.has_ended()))
     }
 
     /// Returns when it ended; `None` while it goes on, or where nothing recorded it.
     #[must_use]
     pub(crate) fn ended_at(&self) -> Option<Timestamp> {
         matches!(self.standing, Standing::Completed | Standing::Failed)
-            .then(|| self.top.ended_at.or_else(|| self.pods.iter().filter_map(|pod| pod.ended_at).max()))
+            .then(|| self.top.ended_at.or(self.sums.ended_at))
             .flatten()
     }
 

@@ -7,7 +7,7 @@ use futures::future::{join, try_join, try_join3, try_join4};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Access, Connection};
+use crate::cluster::{Access, Connection, OtherPods};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::reading::PodKey;
@@ -292,7 +292,7 @@ fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
 
 /// Returns who owns what lives; nothing where it may not be read.
 async fn live_owners(connection: &Connection) -> LiveOwners {
-    let Ok(found) = connection.owners(None).await else { return LiveOwners::new() };
+    let Ok(found) = connection.owners(None, OtherPods::Summed).await else { return LiveOwners::new() };
     let owners = &found.forest.owners;
     let of = |one: &OwnerObject| {
         let above = owners.get(one.parent.as_ref()?)?;
@@ -304,7 +304,7 @@ async fn live_owners(connection: &Connection) -> LiveOwners {
 /// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.
 /// One that came to be after `end` is another of the same name.
 pub(crate) async fn uids(connection: &Connection, end: UnixSeconds) -> BTreeMap<(String, String, String), String> {
-    let Ok(owners) = connection.owners(None).await else { return BTreeMap::new() };
+    let Ok(owners) = connection.owners(None, OtherPods::Summed).await else { return BTreeMap::new() };
     let found = owners.forest.workloads(&crate::model::Inventory::default());
     let there = |one: &crate::model::Workload| one.top.created_at.is_none_or(|at| UnixSeconds::from(at) < end);
     let own = found.into_iter().filter(there);

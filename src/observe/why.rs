@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{join, join_all, join4};
 use futures::stream::{self, StreamExt};
 
-use crate::cluster::{Connection, LogQuery, requests, unless_forbidden};
+use crate::cluster::{Connection, LogQuery, OtherPods, requests, unless_forbidden};
 use crate::context::Context;
 use crate::diagnosis::{
     Answer, ClaimFact, Facts, HolderTime, LastWord, PendingPod, RankAnswers, Situation, Subject, diagnose, waits_for_room,
@@ -105,7 +105,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
         return Ok((Subject { kind: word.to_owned(), ours }, job));
     }
     let place = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let Some(owners) = unless_forbidden(connection.owners(place).await)? else { return Err(missing) };
+    let Some(owners) = unless_forbidden(connection.owners(place, OtherPods::Named).await)? else { return Err(missing) };
     let found = owners.forest.workloads(&Inventory::default());
     let Ok(workload) = workloads::named(&found, text) else { return Err(missing) };
     let pods: BTreeSet<String> = workload.pods.iter().map(|pod| pod.name.to_string()).collect();

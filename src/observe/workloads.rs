@@ -3,7 +3,7 @@
 use futures::future::join;
 
 use super::list::Round;
-use crate::cluster::{Connection, OwnersAndStock};
+use crate::cluster::{Connection, OtherPods, OwnersAndStock};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::model::{Figures, Forest, GpuCount, Readings, Workload};
@@ -47,7 +47,7 @@ pub(crate) async fn read_once(
     quantities: &[Quantity],
 ) -> Result<WorkloadsFound, Error> {
     let cells = OptionalMetrics::new(context, connection);
-    read(context, connection, quantities, &cells, &KeptObjects::new(false), &Round::single()).await
+    read(context, connection, quantities, &cells, OtherPods::Named, &KeptObjects::new(false), &Round::single()).await
 }
 
 /// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are shown.
@@ -56,12 +56,13 @@ pub(crate) async fn read(
     connection: &Connection,
     quantities: &[Quantity],
     cells: &OptionalMetrics<'_>,
+    others: OtherPods,
     kept: &KeptObjects,
     round: &Round<'_>,
 ) -> Result<WorkloadsFound, Error> {
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
-    let objects = kept.or(round.fresh, round.ask(|| connection.owners_and_stock(namespace)));
+    let objects = kept.or(round.fresh, round.ask(|| connection.owners_and_stock(namespace, others)));
     let (objects, moment) = join(objects, moment).await;
     let (OwnersAndStock { owners, mut stock }, moment) = (objects?, moment?);
     let holding = owners.forest.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());

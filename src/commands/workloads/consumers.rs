@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
+use crate::cluster::OtherPods;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::Percent;
@@ -26,7 +27,7 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let found = workloads::read(context, &connection, &OF_JOBS, &cells, &kept, &round).await?;
+        let found = workloads::read(context, &connection, &OF_JOBS, &cells, OtherPods::Summed, &kept, &round).await?;
         let mut rows: Vec<ConsumerRow<'_>> = found
             .workloads
             .iter()

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::get::{GetWorkloads, WorkloadSortKey};
+use crate::cluster::OtherPods;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::Workload;
@@ -22,7 +23,7 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let found = workloads::read(context, &connection, &[], &cells, &kept, &round).await?;
+        let found = workloads::read(context, &connection, &[], &cells, OtherPods::Summed, &kept, &round).await?;
         let is_meant = |workload: &&Workload| {
             args.name.as_ref().is_none_or(|part| workload.top.name.contains(part.as_str()))
                 && args.kind.as_ref().is_none_or(|kind| workload.top.kind.eq_ignore_ascii_case(kind))

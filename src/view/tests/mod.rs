@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::model::pod_sums::PodSums;
 use crate::model::rights::{self, Task};
 use crate::model::workload::{OwnerObject, Standing, WorkPod};
 use crate::model::{
@@ -97,13 +98,11 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
             ..OwnerObject::default()
         },
         // One that waits has begun nothing.
-        pods: vec![
-            WorkPod {
-                started_at: "2026-01-31T09:00:00Z".parse().ok().filter(|_| standing == Standing::Running),
-                ..WorkPod::default()
-            }
-            .into(),
-        ],
+        pods: Vec::new(),
+        sums: PodSums::of([&WorkPod {
+            started_at: "2026-01-31T09:00:00Z".parse().ok().filter(|_| standing == Standing::Running),
+            ..WorkPod::default()
+        }]),
         standing,
         requested: GpuCount(16),
         held: [("NVIDIA-A100-SXM4-80GB".to_owned(), held)]

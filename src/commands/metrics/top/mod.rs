@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use futures::future::join3;
 
 use crate::cli::metrics::top::{Top, TopView};
-use crate::cluster::Connection;
+use crate::cluster::{Connection, OtherPods};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::GpuCount;
@@ -46,7 +46,7 @@ async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>)
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let owners = async {
         match what {
-            TopView::Jobs => connection.owners(namespace).await.map(Some),
+            TopView::Jobs => connection.owners(namespace, OtherPods::Summed).await.map(Some),
             TopView::Nodes | TopView::Gpus => Ok(None),
         }
     };

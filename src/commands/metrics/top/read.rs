@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use futures::future::join3;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Connection, OwnersAndStock, ServedQueueing};
+use crate::cluster::{Connection, OtherPods, OwnersAndStock, ServedQueueing};
 use crate::cockpit::{Curves, Snapshot};
 use crate::context::Context;
 use crate::error::Error;
@@ -53,7 +53,7 @@ impl<'c> Reader<'c> {
         let connection = self.connection;
         let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
         let (objects, moment, ()) = join3(
-            self.kept.or(fresh, connection.owners_and_stock(namespace)),
+            self.kept.or(fresh, connection.owners_and_stock(namespace, OtherPods::Named)),
             self.cells.now(&OF_DEVICES),
             self.read_queues(namespace),
         )

@@ -1,0 +1,90 @@
+//! What the pods of a workload tell together: how many are in which phase, when the first began and the last ended, what troubles one.
+
+use std::rc::Rc;
+
+use jiff::Timestamp;
+
+use super::job::PodPhase;
+use super::workload::WorkPod;
+
+/// Sums over pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PodSums {
+    /// Pods by their phase.
+    phases: [u32; 5],
+    /// Pods that run and have no trouble: the phase of one that crashes in a loop is still `Running`.
+    well: u32,
+    /// Why the first pod that has not ended does not work.
+    pub trouble: Option<Rc<str>>,
+    /// When the first container began.
+    pub started_at: Option<Timestamp>,
+    /// When the last container ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+impl PodSums {
+    pub(crate) fn of<'p>(pods: impl IntoIterator<Item = &'p WorkPod>) -> Self {
+        let mut sums = Self::default();
+        pods.into_iter().for_each(|pod| sums.add(pod));
+        sums
+    }
+
+    pub(crate) fn add(&mut self, pod: &WorkPod) {
+        let one = Self {
+            well: u32::from(pod.phase == PodPhase::Running && pod.trouble.is_none()),
+            trouble: pod.trouble.clone().filter(|_| !pod.ended()),
+            started_at: pod.started_at,
+            ended_at: pod.ended_at,
+            ..Self::default()
+        };
+        self.merge(&one);
+        self.phases[pod.phase as usize] += 1;
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.phases.iter_mut().zip(other.phases).for_each(|(count, more)| *count += more);
+        self.well += other.well;
+        self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
+        self.started_at = self.started_at.into_iter().chain(other.started_at).min();
+        self.ended_at = self.ended_at.max(other.ended_at);
+    }
+
+    #[must_use]
+    pub(crate) fn has(&self, phase: PodPhase) -> bool {
+        self.phases[phase as usize] > 0
+    }
+
+    /// Returns true when a pod runs and has no trouble.
+    #[must_use]
+    pub(crate) fn works(&self) -> bool {
+        self.well > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_parts_are_those_of_the_whole() {
+        let at = |second| Timestamp::from_second(second).ok();
+        let pod = |phase, trouble: Option<&str>, started, ended| WorkPod {
+            phase,
+            trouble: trouble.map(Into::into),
+            started_at: started,
+            ended_at: ended,
+            ..WorkPod::default()
+        };
+        let pods = [
+            pod(PodPhase::Succeeded, Some("Gone"), at(30), at(50)),
+            pod(PodPhase::Running, Some("CrashLoopBackOff"), at(20), at(40)),
+            pod(PodPhase::Pending, None, None, None),
+        ];
+        let mut sums = PodSums::of(&pods[..1]);
+        sums.merge(&PodSums::of(&pods[1..]));
+        assert_eq!(sums, PodSums::of(&pods));
+        // One that has ended troubles nobody, and one that crashes does not work.
+        assert_eq!((sums.trouble.as_deref(), sums.works(), sums.has(PodPhase::Running)), (Some("CrashLoopBackOff"), false, true));
+        assert_eq!((sums.started_at, sums.ended_at, sums.has(PodPhase::Unknown)), (at(20), at(50), false));
+    }
+}
