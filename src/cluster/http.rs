@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
@@ -177,9 +177,14 @@ impl Connection {
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let media =
             response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-        let body = Limited::new(response.into_body(), LARGEST).collect().await;
-        let body = body.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?.to_bytes();
-        Ok(ApiReply { code, media, body, after })
+        let mut parts = Limited::new(response.into_body(), LARGEST);
+        // Collected parts would be there twice when they are put together, and a page is what most memory is needed for.
+        let mut body = BytesMut::new();
+        while let Some(part) = parts.frame().await {
+            let part = part.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?;
+            part.data_ref().into_iter().for_each(|data| body.extend_from_slice(data));
+        }
+        Ok(ApiReply { code, media, body: body.freeze(), after })
     }
 
     /// Returns what the server's refusal says.

@@ -133,11 +133,12 @@ impl Connection {
         });
         let mut consumers = Consumers::default();
         let pods = self.list("/api/v1/pods", selection, |page| {
+            let before = consumers.found.len();
             let decoded: ListPage<HeldPod<'_>> = page.decode()?;
-            // A page that one of both cannot read is asked for again, so neither takes it before both can.
-            also(page)?;
             decoded.items.iter().for_each(|pod| consumers.add(pod));
-            Ok(())
+            drop(decoded);
+            // A page that one of both cannot read is asked for again.
+            also(page).inspect_err(|_| consumers.found.truncate(before))
         });
         let (slices, claims) = (self.optional("resourceslices"), self.optional("resourceclaims"));
         let (nodes, pods, slices, claims, labels) = join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;

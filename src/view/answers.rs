@@ -176,3 +176,28 @@ pub fn schema(name: &str) -> Option<Value> {
     schema.insert("$defs".to_owned(), json!(generator.take_definitions(true)));
     Some(Value::Object(schema))
 }
+
+/// Commands that print all of their answer on each line.
+const WHOLE_LINES: [&str; 2] = ["get-heatmap", "get-overview"];
+
+/// Returns the schema of a line that a command prints with `--watch`, by the name of its answer; `None` where the answer has no rows.
+#[must_use]
+pub fn line(name: &str) -> Option<Value> {
+    let whole = schema(name)?;
+    if WHOLE_LINES.contains(&name) {
+        return Some(whole);
+    }
+    let shapes = whole["anyOf"].as_array().map_or_else(|| vec![&whole], |several| several.iter().collect());
+    let row = shapes.into_iter().find_map(|shape| {
+        let shape = shape["$ref"].as_str().and_then(|place| whole.pointer(place.strip_prefix('#')?)).unwrap_or(shape);
+        let rows = ["/items", "/properties/items/items", "/properties/data/items"];
+        rows.into_iter().find_map(|place| shape.pointer(place)).cloned()
+    })?;
+    Some(json!({
+        "$schema": whole["$schema"],
+        "title": format!("a line of {} --watch", whole["title"].as_str().unwrap_or_default()),
+        "allOf": [row],
+        "properties": {"deleted": {"const": true, "description": "The row is gone, and this is how it was."}},
+        "$defs": whole["$defs"],
+    }))
+}

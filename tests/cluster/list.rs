@@ -81,7 +81,12 @@ fn a_watch_in_a_pipe_prints_an_object_per_change() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     scene.create("a", "");
     let mut seen = Vec::new();
-    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let schema = jsonschema::draft202012::new(&gpuctl::view::answers::line("get-jobs").unwrap()).unwrap();
+    let mut next = || -> Value {
+        let line = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert!(schema.is_valid(&line), "{line:#}");
+        line
+    };
     while seen.last() != Some(&"running".to_owned()) {
         let job = next();
         assert_eq!(job["jobId"], "a");
