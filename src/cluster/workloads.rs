@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::model::labels::{KUEUE_QUEUE, PAUSED};
-use crate::model::pod_sums::PodSums;
-use crate::model::workload::{OwnerObject, QUEUED, Standing, WorkPod};
+use crate::model::work_pod::{PodSums, WorkPod};
+use crate::model::workload::{OwnerObject, QUEUED, Standing};
 use crate::model::{Forest, GpuCount};
 
 use super::custom_owners::{Reference, reference};

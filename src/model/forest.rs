@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use super::inventory::{Holder, Inventory, NodeUsage};
 use super::job::PodPhase;
-use super::pod_sums::PodSums;
 use super::units::GpuCount;
-use super::workload::{OwnerObject, Standing, WorkPod, Workload};
+use super::work_pod::{PodSums, WorkPod};
+use super::workload::{OwnerObject, Standing, Workload};
 
 /// Owners and pods by UID.
 #[derive(Clone, Debug, Default)]

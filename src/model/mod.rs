@@ -18,7 +18,6 @@ pub(crate) mod labels;
 mod measured;
 pub(crate) mod node;
 pub(crate) mod part;
-pub(crate) mod pod_sums;
 pub(crate) mod pool;
 pub(crate) mod prices;
 pub(crate) mod quantity;
@@ -38,6 +37,7 @@ pub(crate) mod time;
 mod training;
 pub(crate) mod units;
 pub(crate) mod victims;
+pub(crate) mod work_pod;
 pub(crate) mod workload;
 
 pub(crate) use claim::{Claim, ClaimState};

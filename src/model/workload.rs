@@ -5,10 +5,8 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::job::PodPhase;
-use super::pod_sums::PodSums;
-use super::reading::PodKey;
 use super::units::GpuCount;
+use super::work_pod::{PodSums, WorkPod};
 
 /// An object that owns others, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,38 +32,6 @@ pub(crate) struct OwnerObject {
 
 /// It has no pods because its queue has not let it run.
 pub(crate) const QUEUED: &str = "Queued";
-
-/// A pod as a workload needs it. There may be hundreds of thousands, so what many have in common is shared.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WorkPod {
-    pub namespace: Rc<str>,
-    pub name: Rc<str>,
-    pub uid: Rc<str>,
-    pub parent: Option<Rc<str>>,
-    pub node: Option<Rc<str>>,
-    pub phase: PodPhase,
-    /// Devices that it asks for.
-    pub gpus: GpuCount,
-    /// The container that asks for them, else its first.
-    pub container: Rc<str>,
-    pub created_at: Option<Timestamp>,
-    pub started_at: Option<Timestamp>,
-    pub ended_at: Option<Timestamp>,
-    /// Why a container does not start, other than that it is being created: `CrashLoopBackOff`.
-    pub trouble: Option<Rc<str>>,
-}
-
-impl WorkPod {
-    #[must_use]
-    pub(crate) fn ended(&self) -> bool {
-        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
-    }
-
-    #[must_use]
-    pub(crate) fn key(&self) -> PodKey {
-        (self.namespace.to_string(), self.name.to_string())
-    }
-}
 
 /// The workloads document's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::cluster::{Connection, LogQuery};
-use crate::model::workload::WorkPod;
+use crate::model::work_pod::WorkPod;
 use crate::model::{GpuCount, Job, Point, Series, UnixSeconds, Workload};
 use crate::prometheus::Window;
 use crate::stats::training::{self, Measure};

@@ -9,7 +9,7 @@ use crate::cli::metrics::workload::WorkloadMetrics;
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::forest::Branch;
-use crate::model::workload::WorkPod;
+use crate::model::work_pod::WorkPod;
 use crate::observe::curves::{self, milliseconds};
 use crate::observe::training_telemetry::{self, speakers_of};
 use crate::observe::workloads::{self, pods_of};

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::model::pod_sums::PodSums;
 use crate::model::rights::{self, Task};
-use crate::model::workload::{OwnerObject, Standing, WorkPod};
+use crate::model::work_pod::{PodSums, WorkPod};
+use crate::model::workload::{OwnerObject, Standing};
 use crate::model::{
     Count, Event, Figures, GpuCount, Job, JobKind, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, PoolDefinition,
     Preemption, Queue, QueueSystem, QuotaUse, Reading, State, Workload,

@@ -1,11 +1,45 @@
-//! What the pods of a workload tell together: how many are in which phase, when the first began and the last ended, what troubles one.
+//! A pod as a workload needs it, and what several tell together: how many are in which phase, when the first began and the last ended,
+//! what troubles one.
 
 use std::rc::Rc;
 
 use jiff::Timestamp;
 
 use super::job::PodPhase;
-use super::workload::WorkPod;
+use super::reading::PodKey;
+use super::units::GpuCount;
+
+/// A pod as a workload needs it. There may be hundreds of thousands, so what many have in common is shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WorkPod {
+    pub namespace: Rc<str>,
+    pub name: Rc<str>,
+    pub uid: Rc<str>,
+    pub parent: Option<Rc<str>>,
+    pub node: Option<Rc<str>>,
+    pub phase: PodPhase,
+    /// Devices that it asks for.
+    pub gpus: GpuCount,
+    /// The container that asks for them, else its first.
+    pub container: Rc<str>,
+    pub created_at: Option<Timestamp>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    /// Why a container does not start, other than that it is being created: `CrashLoopBackOff`.
+    pub trouble: Option<Rc<str>>,
+}
+
+impl WorkPod {
+    #[must_use]
+    pub(crate) fn ended(&self) -> bool {
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    #[must_use]
+    pub(crate) fn key(&self) -> PodKey {
+        (self.namespace.to_string(), self.name.to_string())
+    }
+}
 
 /// Sums over pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
