@@ -1,5 +1,5 @@
-//! Caches answers on disk: the hourly rows of closed hours, which never change, what a user was told of a cluster, and where its Prometheus
-//! is, which its reader believes for some minutes.
+//! Caches answers on disk: the hourly rows of closed hours, which never change, what a user was told of a cluster, which kinds it has,
+//! and where its Prometheus is, which its readers believe for some minutes.
 //!
 //! Note: a file that is damaged, of another version or of another query counts as missing; several processes may read and
 //! write at the same time.

@@ -44,16 +44,20 @@ impl Connection {
             if next.is_empty() {
                 return;
             }
-            let versions: BTreeSet<String> = next.iter().map(|reference| reference.api_version.clone()).collect();
-            let unknown = versions.into_iter().filter(|version| !plurals.keys().any(|(known, _)| known == version));
-            let asked = unknown.map(|version| {
-                let wanted = next.iter().filter(|one| one.api_version == version).map(|one| one.kind.as_str()).collect();
-                async move { (self.kinds_of(&version, &wanted).await, version) }
+            let mut unknown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            for Reference { api_version, kind, .. } in &next {
+                if !plurals.contains_key(&(api_version.clone(), kind.clone())) {
+                    unknown.entry(api_version).or_default().insert(kind);
+                }
+            }
+            let asked = unknown.into_iter().map(|(version, wanted)| async move {
+                let found = self.kinds_of(version, &wanted).await;
+                // A kind that is not served is not asked for again.
+                let absent = wanted.into_iter().filter(|kind| !found.contains_key(*kind)).map(|kind| (kind.to_owned(), None));
+                (version, absent.collect::<Vec<_>>(), found)
             });
-            for (found, version) in join_all(asked).await {
-                plurals.extend(found.into_iter().map(|(kind, plural)| ((version.clone(), kind), plural)));
-                // A version that is not served has no kinds, and is not asked for again.
-                plurals.insert((version, String::new()), None);
+            for (version, absent, found) in join_all(asked).await {
+                plurals.extend(absent.into_iter().chain(found).map(|(kind, plural)| ((version.to_owned(), kind), plural)));
             }
             let asked = next.iter().map(|reference| {
                 let kind = (reference.api_version.clone(), reference.kind.clone());

@@ -44,7 +44,7 @@ impl InventorySnapshot {
 }
 
 /// What an inventory is put together from. Slices and claims are `None` where they may not be read.
-struct StockParts {
+struct InventoryParts {
     nodes: Result<Vec<NodeDetails>, Failure>,
     pods: Result<Vec<Consumer>, Failure>,
     slices: Result<Option<Claimed>, Failure>,
@@ -119,7 +119,7 @@ impl Connection {
         self.stock_from(&unfinished, |_| Ok(())).await.0
     }
 
-    /// The same from the pods of a selection, pages of which `also` reads; and whether that list could be read.
+    /// Returns the same from the pods of a selection, whose pages `also` reads, too; and whether the pods could be listed.
     pub(super) async fn stock_from(
         &self,
         selection: &[(&str, &str)],
@@ -144,11 +144,11 @@ impl Connection {
         let (nodes, pods, slices, claims, labels) = join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;
         hosts.iter_mut().for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels));
         let listed = pods.clone();
-        let parts = StockParts { nodes: nodes.map(|()| hosts), pods: pods.map(|()| consumers.found), slices, claims };
+        let parts = InventoryParts { nodes: nodes.map(|()| hosts), pods: pods.map(|()| consumers.found), slices, claims };
         (self.put_together(parts).await, listed)
     }
 
-    async fn put_together(&self, parts: StockParts) -> Result<InventorySnapshot, Failure> {
+    async fn put_together(&self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
         let (mut unreadable, mut refused) = (Vec::new(), None);
         let hosts = match parts.nodes {
             // What the cluster publishes tells the GPUs of nodes, not how the nodes are.

@@ -14,7 +14,7 @@ use crate::model::labels::{
     DESCRIPTION, GPU_TYPE, JOB, KIND, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US, NAME, PAUSED, POOL_LABEL, REPLICAS, RETRIES,
     SOURCE, USER, VERSION, VOLCANO_QUEUE,
 };
-use crate::model::{GpuCount, Job, JobKind, Pod, PodPhase, is_starting};
+use crate::model::{Event, GpuCount, Job, JobKind, Pod, PodPhase, is_starting};
 use crate::render::label_value;
 
 /// Which jobs are wanted.
@@ -205,32 +205,36 @@ impl Connection {
         }
         jobs.sort_by(|a: &Job, b: &Job| (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind)));
         self.explain_missing_pods(&mut jobs).await;
-        self.explain_pods_that_cannot_start(&mut jobs).await;
+        self.explain_stuck_pods(&mut jobs).await;
         self.explain_queues(&mut jobs).await;
         Ok((jobs, unreadable))
     }
 
-    /// A kubelet that cannot mount a volume or make a sandbox says so in an event only; the pod reads `ContainerCreating`. One whose disk is full
-    /// does not get further than the event of an eviction: the pod is as if it ran.
-    pub(super) async fn explain_pods_that_cannot_start(&self, jobs: &mut [Job]) {
-        const REASONS: [&str; 5] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume", "Evicted"];
+    /// Reads from events why a pod that has a node does not start: a kubelet that cannot mount a volume or make a sandbox says so nowhere else.
+    /// And that its node evicts a pod which looks as if it ran: a kubelet whose disk is full cannot write down the pod's end.
+    pub(super) async fn explain_stuck_pods(&self, jobs: &mut [Job]) {
+        const REFUSALS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume"];
         const PROGRESS: [&str; 5] = ["SuccessfulAttachVolume", "Pulling", "Pulled", "Created", "Started"];
-        let waits = |pod: &&Pod| {
-            let waiting = pod.containers.iter().any(|one| one.waiting.as_ref().is_some_and(|(reason, _)| is_starting(reason)));
-            let begins = pod.phase == PodPhase::Pending && waiting;
+        let stuck = |pod: &&Pod| {
+            let waits = pod.containers.iter().any(|one| one.waiting.as_ref().is_some_and(|(reason, _)| is_starting(reason)));
+            let begins = pod.phase == PodPhase::Pending && waits;
             (begins || pod.phase == PodPhase::Running && pod.own_ended()) && pod.node.is_some() && !pod.deleting
         };
         let stuck = jobs.iter_mut().filter_map(|job| {
-            let pod = job.current_pods().into_iter().find(waits)?.uid.clone();
-            Some((pod, job))
+            let pod = job.current_pods().into_iter().find(stuck)?;
+            Some((pod.uid.clone(), pod.phase == PodPhase::Pending, job))
         });
-        let stuck: Vec<(String, &mut Job)> = stuck.take(LOOKED_INTO).collect();
-        join_all(stuck.into_iter().map(|(pod, job)| async move {
+        let stuck: Vec<(String, bool, &mut Job)> = stuck.take(LOOKED_INTO).collect();
+        join_all(stuck.into_iter().map(|(pod, begins, job)| async move {
             let events = self.events(&job.namespace, &pod).await.unwrap_or_default();
             // An event after the refusal shows that the refusal is over.
             let since = events.into_iter().rev().take_while(|event| !PROGRESS.contains(&event.reason.as_str()));
-            let refused = since.into_iter().find(|event| event.warning && REASONS.contains(&event.reason.as_str()));
-            job.start_failure = refused.map(|event| (event.reason, event.message));
+            let told = |event: &Event| if begins { REFUSALS.contains(&event.reason.as_str()) } else { event.reason == "Evicted" };
+            let found = since.into_iter().find(|event| event.warning && told(event));
+            match begins {
+                true => job.start_failure = found.map(|event| (event.reason, event.message)),
+                false => job.eviction = found.map(|event| event.message),
+            }
         }))
         .await;
     }
@@ -320,6 +324,7 @@ impl WireOwner<'_> {
             },
             owner_is_gone: false,
             start_failure: None,
+            eviction: None,
             finished_at: self.status.completion_time.or_else(|| ended.and_then(|condition| condition.last_transition_time)),
             deleting: meta.deletion_timestamp.is_some(),
             suspended,

@@ -16,7 +16,7 @@ use super::{Connection, Failure};
 const PAGE: usize = 500;
 /// Objects of any page.
 const LARGEST: usize = 2000;
-/// Bytes of a page that are aimed at: each page costs the server a look at all it has, and us its memory twice.
+/// Bytes of a page that are aimed at: each page costs the server a look at all it has, and us its memory.
 const BYTES: usize = 4 << 20;
 /// Protobuf where there is one, and what every kind has.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";

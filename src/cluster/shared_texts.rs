@@ -8,6 +8,7 @@ use std::rc::Rc;
 pub(super) struct SharedTexts(HashSet<Rc<str>>);
 
 impl SharedTexts {
+    /// Returns the copy that all have in common.
     pub(super) fn of(&mut self, text: &str) -> Rc<str> {
         if let Some(known) = self.0.get(text) {
             return Rc::clone(known);

@@ -87,7 +87,7 @@ impl Connection {
     async fn explained(&self, job: Job) -> Job {
         let mut jobs = [job];
         self.explain_missing_pods(&mut jobs).await;
-        self.explain_pods_that_cannot_start(&mut jobs).await;
+        self.explain_stuck_pods(&mut jobs).await;
         self.explain_queues(&mut jobs).await;
         let [job] = jobs;
         job

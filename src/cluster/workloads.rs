@@ -162,16 +162,19 @@ impl Connection {
     /// Owners and pods of `namespace`, or of all.
     pub(crate) async fn owners(&self, namespace: Option<&str>, others: OtherPods) -> Result<Owners, Failure> {
         match self.owners_in(namespace, others).await {
-            Err(failure) if namespace.is_none() && failure.is_forbidden() => {
-                let own = self.namespace.clone();
-                let found = self.owners_in(Some(&own), others).await?;
-                Ok(Owners { narrowed_to: Some(own), ..found })
-            }
+            Err(failure) if namespace.is_none() && failure.is_forbidden() => self.owners_at_home(others).await,
             other => other,
         }
     }
 
-    /// The same and the inventory. Pods of all namespaces are listed once for both.
+    /// Returns what can be seen by those who may not list the pods of all namespaces.
+    async fn owners_at_home(&self, others: OtherPods) -> Result<Owners, Failure> {
+        let own = self.namespace.clone();
+        let found = self.owners_in(Some(&own), others).await?;
+        Ok(Owners { narrowed_to: Some(own), ..found })
+    }
+
+    /// Returns owners and the inventory. Pods of all namespaces are listed once for both.
     pub(crate) async fn owners_and_stock(&self, namespace: Option<&str>, others: OtherPods) -> Result<OwnersAndStock, Failure> {
         let (owners, stock) = if namespace.is_some() {
             let (owners, stock) = join(self.owners(namespace, others), self.stock()).await;
@@ -180,7 +183,7 @@ impl Connection {
             let mut pods = OwnedPods::new(others);
             let ((stock, listed), lists) = join(self.stock_from(&[], |page| pods.take(page)), self.listed_owners("")).await;
             let owners = match listed {
-                Err(failure) if failure.is_forbidden() => self.owners(None, others).await?,
+                Err(failure) if failure.is_forbidden() => self.owners_at_home(others).await?,
                 other => {
                     other?;
                     self.owners_above(pods, lists).await?

@@ -1,4 +1,4 @@
-//! Why a pod that has a node does not start: images, volumes, secrets, the runtime, checks. Words of kubelet 1.36 and containerd 2.2.
+//! Why a pod that has a node does not start, or does not go on: images, volumes, secrets, the runtime, checks. Words of kubelet 1.36 and containerd 2.2.
 
 use super::answer::Cause;
 use super::dead;
@@ -21,7 +21,10 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         return vec![Cause::new("node-lost", told, "pod")];
     }
     // A kubelet whose disk is full cannot write down that the pod has ended, and it keeps its GPUs.
-    if let Some(event) = newest(facts, pod, &["Evicted", "Started"]).filter(|event| event.reason == "Evicted") {
+    let evicts = |event: &Event| event.warning && event.reason == "Evicted";
+    if let Some(event) =
+        newest_where(facts, pod, |event| evicts(event) || event.reason == "Started").filter(|event| evicts(event))
+    {
         return vec![dead::evicted(pod, &event.message, "events").at(event.at)];
     }
     if let Some(sidecar) = pod.sidecar_left() {

@@ -246,6 +246,8 @@ fn signal(number: i32) -> String {
 pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
     let who = pod_name(pod);
     let lower = message.to_ascii_lowercase();
+    // What follows names containers, whose names are anybody's words.
+    let lower = lower.split_once("low on resource: ").map_or(lower.as_str(), |(_, rest)| rest.split('.').next().unwrap_or(rest));
     let disk = ["ephemeral", "disk", "inode", "emptydir", "nodefs", "imagefs"].iter().any(|word| lower.contains(word));
     let word = if disk {
         "evicted-disk"
@@ -254,7 +256,8 @@ pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
     } else {
         "node-drained"
     };
-    let cause = Cause::new(word, format!("{who} was evicted by its node {}: {message}", node(pod)), source);
+    let place = pod.node.as_ref().map_or(String::new(), |node| format!(" {node}"));
+    let cause = Cause::new(word, format!("{who} was evicted by its node{place}: {message}"), source);
     match word {
         "evicted-disk" => cause.helps("write to a volume instead", Some("gpuctl explain storage.workdirs".to_owned())),
         "evicted-memory" => cause

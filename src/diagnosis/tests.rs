@@ -1,17 +1,21 @@
 //! Causes that no simulated cluster brings about by itself: words of queues, refusals and ends, as their programs write them.
 
 use super::*;
-use crate::model::{Container, ContainerEnd, Nodes, Pod, PodPhase, QueuePosition, QueueVerdict};
+use crate::model::{Container, ContainerEnd, Event, Nodes, Pod, PodPhase, QueuePosition, QueueVerdict};
 
 const NOW: &str = "2026-01-31T12:00:00Z";
 
 fn answered(job: &Job, running: Option<RunningFacts>, asked: RankAnswers) -> Answer {
+    answered_after(&[], job, running, asked)
+}
+
+fn answered_after(events: &[Event], job: &Job, running: Option<RunningFacts>, asked: RankAnswers) -> Answer {
     let subject = Subject { kind: "training".to_owned(), ours: true };
     diagnose(&Facts {
         now: NOW.parse().unwrap(),
         subject: &subject,
         job,
-        events: Some(&[]),
+        events: Some(events),
         pending: None,
         nodes: &Nodes::Hidden,
         room: None,
@@ -107,6 +111,43 @@ fn of_several_ranks_the_first_end_counts() {
     evicted.disrupted = Some("PreemptionByScheduler".into());
     assert_eq!(told(&failed(vec![evicted])), ["preempted"]);
     assert_eq!(told(&failed(Vec::new())), ["retries-exhausted"]);
+}
+
+/// A kubelet with a full disk evicts a pod and cannot write down that it has ended.
+#[test]
+fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
+    let event = |reason: &str, message: &str, warning: bool| Event {
+        reason: reason.into(),
+        message: message.into(),
+        warning,
+        object: "Pod/t-0".into(),
+        at: None,
+        count: 1,
+        version: 0,
+    };
+    let message = "The node was low on resource: ephemeral-storage. Container memory-hog was using 28Ki.";
+    let (evicted, begun) = (event("Evicted", message, true), event("Started", "Container started", false));
+    let pod = Pod { phase: PodPhase::Running, ..ended(0, 100, 137, "Error") };
+    let told = |events: &[Event], pods: Vec<Pod>| {
+        let job = Job { pods_wanted: pods.len() as u32, eviction: Some(message.into()), ..job(pods) };
+        let answer = answered_after(events, &job, None, RankAnswers::default());
+        answer.causes.iter().map(|cause| cause.word).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&[begun.clone(), evicted.clone()], vec![pod.clone()]), ["evicted-disk"]);
+    assert_eq!(told(&[evicted.clone(), begun.clone()], vec![pod.clone()]), Vec::<&str>::new());
+    let by_karpenter = event("Evicted", "Evicted pod: Underutilized", false);
+    assert_eq!(told(&[begun.clone(), by_karpenter], vec![pod.clone()]), Vec::<&str>::new());
+    // The other rank does not wait for its disk.
+    let waiting = Some(("ContainerCreating".to_owned(), String::new()));
+    let other = Pod {
+        name: "t-1".into(),
+        rank: Some(1),
+        node: Some("m".into()),
+        containers: vec![Container { name: "main".into(), waiting, ..Container::default() }],
+        ..Pod::default()
+    };
+    let pulling = Event { at: NOW.parse().ok(), object: "Pod/t-1".into(), ..event("Pulling", "Pulling image \"i:1\"", false) };
+    assert_eq!(told(&[pulling], vec![other]), ["image-pulling"]);
 }
 
 #[test]

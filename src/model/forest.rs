@@ -175,7 +175,9 @@ fn workload(
     }
     let living: GpuCount = pods.iter().filter(|pod| !pod.ended()).map(|pod| pod.gpus).sum();
     let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
-    let mut sums = PodSums::of(pods.iter().map(AsRef::as_ref));
+    // Trouble of pods with devices is told first, whether the others have names or not.
+    let mut sums = PodSums::of(pods.iter().map(AsRef::as_ref).filter(|pod| pod.gpus > GpuCount::ZERO));
+    sums.merge(&PodSums::of(pods.iter().map(AsRef::as_ref).filter(|pod| pod.gpus == GpuCount::ZERO)));
     sums.merge(others);
     let standing = standing(&top, &sums);
     let over = matches!(standing, Standing::Completed | Standing::Failed);
@@ -189,7 +191,7 @@ fn standing(top: &OwnerObject, sums: &PodSums) -> Standing {
         return verdict;
     }
     let any = |phase: PodPhase| sums.has(phase);
-    if sums.works() {
+    if sums.works {
         return Standing::Running;
     }
     if any(PodPhase::Running) || any(PodPhase::Pending) || top.resting.is_some() {

@@ -130,6 +130,8 @@ pub(crate) struct Job {
     pub create_failure: Option<String>,
     /// Why a pod that is placed cannot start, from its newest warning event: (reason, message).
     pub start_failure: Option<(String, String)>,
+    /// Why its node evicts a pod that the API server still shows as running, in the kubelet's words.
+    pub eviction: Option<String>,
     /// False while the controller has not seen the newest specification, or pods of an older one are left.
     pub rolling_out: bool,
     /// The owning object is gone; only pods that still end are left.

@@ -2,7 +2,7 @@
 //! ready.
 
 use super::job::{Container, Job, Pod, PodPhase};
-use super::state::{State, Status, Why, create_failure_reason, lost, not_started, scheduler_words, stuck, why};
+use super::state::{State, Status, Why, create_failure_reason, evicted, lost, not_started, scheduler_words, stuck, why};
 
 /// Reads the state of a service or notebook.
 pub(super) fn state(job: &Job) -> State {
@@ -38,6 +38,9 @@ fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
 /// Returns the reason that waiting alone does not remove, if there is one.
 fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
+        return Some(why);
+    }
+    if let Some(why) = evicted(job) {
         return Some(why);
     }
     let present: Vec<&&Pod> = pods.iter().filter(|pod| !pod.deleting).collect();

@@ -120,6 +120,12 @@ pub(crate) fn pod_name(pod: &Pod) -> String {
     pod.rank.map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
+/// Returns that a node evicts a pod of the job, while the pod itself does not say so yet.
+pub(super) fn evicted(job: &Job) -> Option<Why> {
+    let message = job.eviction.as_deref()?.trim_end_matches(['.', ' ']);
+    Some(why("Evicted", format!("a pod was evicted by its node: {message}")))
+}
+
 /// Returns a pod whose node does not answer: what it does is not known.
 pub(crate) fn lost(pod: &Pod) -> Option<Why> {
     let node = pod.node.as_deref()?;

@@ -3,7 +3,9 @@
 
 use super::job::{Job, Pod, PodPhase};
 use super::serving;
-use super::state::{State, Status, Why, count, create_failure_reason, lost, pod_failure, pod_name, scheduler_words, stuck, why};
+use super::state::{
+    State, Status, Why, count, create_failure_reason, evicted, lost, pod_failure, pod_name, scheduler_words, stuck, why,
+};
 
 impl State {
     /// Reads the state of `job`.
@@ -62,6 +64,9 @@ fn failure(job: &Job, condition: Why) -> Why {
 
 /// Returns why a job that should run does not: what keeps the first pod that does not run.
 fn waiting(job: &Job, pods: &[&Pod]) -> Why {
+    if let Some(why) = evicted(job) {
+        return why;
+    }
     if let Some((pod, sidecar)) = pods.iter().find_map(|pod| Some((pod, pod.sidecar_left()?))) {
         let message = format!("{} has ended, but its container {sidecar} still runs and keeps the GPUs", pod_name(pod));
         return why("SidecarRunning", message);

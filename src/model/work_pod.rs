@@ -1,4 +1,4 @@
-//! A pod as a workload needs it, and what several tell together: how many are in which phase, when the first began and the last ended,
+//! A pod as a workload needs it, and what several tell together: the phases that they are in, when the first began and the last ended,
 //! what troubles one.
 
 use std::rc::Rc;
@@ -44,11 +44,11 @@ impl WorkPod {
 /// Sums over pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PodSums {
-    /// Pods by their phase.
-    phases: [u32; 5],
-    /// Pods that run and have no trouble: the phase of one that crashes in a loop is still `Running`.
-    well: u32,
-    /// Why the first pod that has not ended does not work.
+    /// True for phases that a pod is in.
+    phases: [bool; 5],
+    /// True when a pod runs and has no trouble: the phase of one that crashes in a loop is still `Running`.
+    pub works: bool,
+    /// Why a pod that has not ended does not work; of several, what was told of the first that was added.
     pub trouble: Option<Rc<str>>,
     /// When the first container began.
     pub started_at: Option<Timestamp>,
@@ -65,19 +65,19 @@ impl PodSums {
 
     pub(crate) fn add(&mut self, pod: &WorkPod) {
         let one = Self {
-            well: u32::from(pod.phase == PodPhase::Running && pod.trouble.is_none()),
+            works: pod.phase == PodPhase::Running && pod.trouble.is_none(),
             trouble: pod.trouble.clone().filter(|_| !pod.ended()),
             started_at: pod.started_at,
             ended_at: pod.ended_at,
             ..Self::default()
         };
         self.merge(&one);
-        self.phases[pod.phase as usize] += 1;
+        self.phases[pod.phase as usize] = true;
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.phases.iter_mut().zip(other.phases).for_each(|(count, more)| *count += more);
-        self.well += other.well;
+        self.phases.iter_mut().zip(other.phases).for_each(|(ours, theirs)| *ours |= theirs);
+        self.works |= other.works;
         self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
         self.started_at = self.started_at.into_iter().chain(other.started_at).min();
         self.ended_at = self.ended_at.max(other.ended_at);
@@ -85,13 +85,7 @@ impl PodSums {
 
     #[must_use]
     pub(crate) fn has(&self, phase: PodPhase) -> bool {
-        self.phases[phase as usize] > 0
-    }
-
-    /// Returns true when a pod runs and has no trouble.
-    #[must_use]
-    pub(crate) fn works(&self) -> bool {
-        self.well > 0
+        self.phases[phase as usize]
     }
 }
 
@@ -118,7 +112,7 @@ mod tests {
         sums.merge(&PodSums::of(&pods[1..]));
         assert_eq!(sums, PodSums::of(&pods));
         // One that has ended troubles nobody, and one that crashes does not work.
-        assert_eq!((sums.trouble.as_deref(), sums.works(), sums.has(PodPhase::Running)), (Some("CrashLoopBackOff"), false, true));
+        assert_eq!((sums.trouble.as_deref(), sums.works, sums.has(PodPhase::Running)), (Some("CrashLoopBackOff"), false, true));
         assert_eq!((sums.started_at, sums.ended_at, sums.has(PodPhase::Unknown)), (at(20), at(50), false));
     }
 }

@@ -177,26 +177,22 @@ pub fn schema(name: &str) -> Option<Value> {
     Some(Value::Object(schema))
 }
 
-/// Commands that print all of their answer on each line.
-const WHOLE_LINES: [&str; 2] = ["get-heatmap", "get-overview"];
-
-/// Returns the schema of a line that a command prints with `--watch`, by the name of its answer; `None` where the answer has no rows.
+/// Returns the schema of a line that a command prints with `--watch`, by the name of its answer: a row, or the whole answer where it has no
+/// rows. Any of them where options choose between several.
 #[must_use]
 pub fn line(name: &str) -> Option<Value> {
     let whole = schema(name)?;
-    if WHOLE_LINES.contains(&name) {
-        return Some(whole);
-    }
     let shapes = whole["anyOf"].as_array().map_or_else(|| vec![&whole], |several| several.iter().collect());
-    let row = shapes.into_iter().find_map(|shape| {
-        let shape = shape["$ref"].as_str().and_then(|place| whole.pointer(place.strip_prefix('#')?)).unwrap_or(shape);
+    let line = |shape: &Value| {
+        let found = shape["$ref"].as_str().and_then(|place| whole.pointer(place.strip_prefix('#')?)).unwrap_or(shape);
         let rows = ["/items", "/properties/items/items", "/properties/data/items"];
-        rows.into_iter().find_map(|place| shape.pointer(place)).cloned()
-    })?;
+        let row = rows.into_iter().find_map(|place| found.pointer(place));
+        row.cloned().unwrap_or_else(|| json!({"$ref": shape["$ref"]}))
+    };
     Some(json!({
         "$schema": whole["$schema"],
         "title": format!("a line of {} --watch", whole["title"].as_str().unwrap_or_default()),
-        "allOf": [row],
+        "anyOf": shapes.into_iter().map(line).collect::<Vec<_>>(),
         "properties": {"deleted": {"const": true, "description": "The row is gone, and this is how it was."}},
         "$defs": whole["$defs"],
     }))

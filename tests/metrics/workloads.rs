@@ -222,8 +222,9 @@ fn the_top_of_every_chain() {
     admin.apply(&definition("ray.io", "v1", "RayService"));
     admin.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd/rayservices.ray.io"]);
     let late = make("kubeflow.org/v1", "PyTorchJob", "late", None, none.clone());
-    let service = make("ray.io/v1", "RayService", "late-x", Some(&late), none);
-    make("v1", "Pod", "late-x-worker", Some(&service), pod(1));
+    let service = make("ray.io/v1", "RayService", "late-x", Some(&late), none.clone());
+    let ray_cluster = make("ray.io/v1", "RayCluster", "late-x-y", Some(&service), none);
+    make("v1", "Pod", "late-x-y-worker", Some(&ray_cluster), pod(1));
     scene.until(&["get", "workloads", "--name", "late"], |list| list["data"][0]["kind"] == "PyTorchJob" && list["total"] == 1);
 }
 

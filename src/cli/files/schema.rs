@@ -16,8 +16,8 @@ use crate::view::answers;
   gpuctl schema > gpuctl.schema.json
   gpuctl schema training
   gpuctl schema --output get-jobs
-  gpuctl schema --output get-jobs --lines what `get jobs -w -o json` prints on each line
-  gpuctl schema --output error            what stderr gets beside -o json")]
+  gpuctl schema --output get-jobs --lines   what `get jobs -w -o json` prints on each line
+  gpuctl schema --output error              what stderr gets beside -o json")]
 pub(crate) struct Schema {
     /// Only of this kind
     #[arg(value_name = "KIND", value_parser = kinds())]
@@ -31,7 +31,7 @@ pub(crate) struct Schema {
         conflicts_with = "kind"
     )]
     pub output: Option<String>,
-    /// Of the lines that the command prints with --watch: a row as it is now, or one that is gone
+    /// Print the schema of a line of the command's --watch: a row as it is now, or one that is gone
     #[arg(long, requires = "output")]
     pub lines: bool,
 }

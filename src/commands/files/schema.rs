@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+
+use crate::cli::Cli;
 use crate::cli::files::schema::Schema;
 use crate::context::Context;
 use crate::error::Error;
@@ -11,12 +14,24 @@ use crate::view::{answers, json};
 pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Error> {
     let found = match args.output.as_deref() {
         None => schema(args.kind.as_deref()),
-        Some(name) if args.lines => answers::line(name)
-            .ok_or_else(|| Error::usage(format!("`{}` prints no lines", name.replace('-', " "))).hint("omit `--lines`"))?,
+        Some(name) if args.lines => {
+            let command =
+                answers::commands().find(|command| command.replace(' ', "-") == name).filter(|command| is_watched(command));
+            command.and_then(|_| answers::line(name)).ok_or_else(|| {
+                Error::usage(format!("`{name}` has no lines: its command has no `--watch`")).hint("omit `--lines`")
+            })?
+        }
         Some(name) => answers::schema(name).expect("clap knows the names"),
     };
     context.terminal.print(&json(&found))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns true for a command that has `--watch`.
+fn is_watched(command: &str) -> bool {
+    let cli = Cli::command();
+    let found = command.split(' ').try_fold(&cli, |at, word| at.find_subcommand(word));
+    found.is_some_and(|command| command.get_arguments().any(|argument| argument.get_id() == "watch"))
 }
 
 #[cfg(test)]
@@ -50,27 +65,20 @@ mod tests {
         assert!(without.is_empty() && of_nothing.is_empty(), "without a schema: {without:?}, without a command: {of_nothing:?}");
     }
 
-    fn watching(command: &Command, words: &[&str], found: &mut BTreeSet<String>) {
-        let has = |name: &str| command.get_arguments().any(|argument| argument.get_id() == name);
-        if has("watch") && has("output") {
-            found.insert(words.join("-"));
-        }
-        for below in command.get_subcommands() {
-            watching(below, &[words, &[below.get_name()]].concat(), found);
-        }
-    }
-
     #[test]
-    fn every_command_with_watch_has_a_schema_of_its_lines() {
-        let mut commands = BTreeSet::new();
-        watching(&Cli::command(), &[], &mut commands);
-        assert!(commands.len() > 8, "{commands:?}");
-        for name in commands.iter().filter(|name| answers::schema(name).is_some()) {
-            let line = answers::line(name).unwrap_or_else(|| panic!("{name} has no lines"));
-            let validator = jsonschema::draft202012::new(&line).expect("a schema is valid");
-            assert!(!validator.is_valid(&serde_json::json!({"deleted": "yes"})), "{name}: {line:#}");
+    fn lines_of_watches_have_the_shape_of_any_row_that_options_choose() {
+        let watched: BTreeSet<&str> = answers::commands().filter(|command| super::is_watched(command)).collect();
+        assert!(watched.contains("get jobs") && watched.contains("score") && !watched.contains("version"), "{watched:?}");
+        for command in watched {
+            let line = answers::line(&command.replace(' ', "-")).expect("it has an answer");
+            jsonschema::draft202012::new(&line).unwrap_or_else(|error| panic!("{command}: {error}"));
         }
-        assert!(answers::line("version").is_none());
+        let line = answers::line("get-nodes").expect("it has an answer");
+        let rows: Vec<&str> = line["anyOf"].as_array().expect("a list").iter().filter_map(|row| row["$ref"].as_str()).collect();
+        assert!(rows.contains(&"#/$defs/NodeItem") && rows.contains(&"#/$defs/DetailItem"), "{rows:?}");
+        let label = serde_json::json!({"deleted": "yes"});
+        let only = serde_json::json!({"$schema": line["$schema"], "properties": line["properties"]});
+        assert!(!jsonschema::draft202012::new(&only).expect("a schema is valid").is_valid(&label));
     }
 
     #[test]
