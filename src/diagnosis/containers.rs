@@ -20,12 +20,8 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some((_, told)) = lost(pod) {
         return vec![Cause::new("node-lost", told, "pod")];
     }
-    // A kubelet whose disk is full cannot write down that the pod has ended, and it keeps its GPUs.
-    let evicts = |event: &Event| event.warning && event.reason == "Evicted";
-    if let Some(event) =
-        newest_where(facts, pod, |event| evicts(event) || event.reason == "Started").filter(|event| evicts(event))
-    {
-        return vec![dead::evicted(pod, &event.message, "events").at(event.at)];
+    if let Some(cause) = evicted(facts, pod) {
+        return vec![cause];
     }
     if let Some(sidecar) = pod.sidecar_left() {
         let told = format!("{} has ended, and its container {sidecar} still runs and keeps the GPUs", pod_name(pod));
@@ -70,6 +66,14 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         };
     }
     of_running(facts, pod)
+}
+
+/// Returns that its node evicts a pod, by an event of its kubelet. One whose disk is full cannot write down that the pod has ended: it keeps its
+/// GPUs and looks as if it ran.
+pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
+    let evicts = |event: &Event| event.warning && event.reason == "Evicted";
+    let event = newest_where(facts, pod, |event| evicts(event) || event.reason == "Started").filter(|event| evicts(event))?;
+    Some(dead::evicted(pod, &event.message, "events").at(event.at))
 }
 
 fn of_reason(facts: &Facts<'_>, pod: &Pod, container: &Container, reason: &str, message: &str) -> Vec<Cause> {

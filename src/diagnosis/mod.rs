@@ -50,10 +50,12 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
         Status::Pending => (Situation::Waiting, waiting::causes(facts)),
         // A service of which some pods serve, or none has ended yet, may still have something to tell.
-        Status::Running => match waiting::of_some(facts, &state) {
-            causes if causes.is_empty() => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
-            causes => (Situation::Waiting, causes),
-        },
+        Status::Running => {
+            match evicted(facts).or_else(|| Some(waiting::of_some(facts, &state)).filter(|causes| !causes.is_empty())) {
+                None => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
+                Some(causes) => (Situation::Waiting, causes),
+            }
+        }
     };
     let mut answer = Answer { situation, since: since(job, situation), causes: answer::weighed(causes), ..Answer::default() };
     if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
@@ -86,6 +88,13 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
         _ => answer::sentence(&job.name, &state, &answer),
     };
     answer
+}
+
+/// Returns why nodes evict pods that look as if they ran; `None` where none does.
+fn evicted(facts: &Facts<'_>) -> Option<Vec<Cause>> {
+    let living = facts.job.current_pods().into_iter().filter(|pod| !pod.ended() && !pod.deleting);
+    let causes: Vec<Cause> = living.filter_map(|pod| containers::evicted(facts, pod)).collect();
+    Some(causes).filter(|causes| !causes.is_empty())
 }
 
 /// Returns since when it is so, as far as the pods tell.

@@ -134,6 +134,13 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
         answer.causes.iter().map(|cause| cause.word).collect::<Vec<_>>()
     };
     assert_eq!(told(&[begun.clone(), evicted.clone()], vec![pod.clone()]), ["evicted-disk"]);
+    // It may not even write down that the container has ended.
+    let unaware = Pod {
+        ready: true,
+        containers: vec![Container { name: "main".into(), running: true, ..Container::default() }],
+        ..pod.clone()
+    };
+    assert_eq!(told(&[begun.clone(), evicted.clone()], vec![unaware]), ["evicted-disk"]);
     assert_eq!(told(&[evicted.clone(), begun.clone()], vec![pod.clone()]), Vec::<&str>::new());
     let by_karpenter = event("Evicted", "Evicted pod: Underutilized", false);
     assert_eq!(told(&[begun.clone(), by_karpenter], vec![pod.clone()]), Vec::<&str>::new());
