@@ -104,7 +104,6 @@ pub fn run() -> ExitCode {
     context.terminal.set_task(cli.command.task());
     let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            // Not within one more future: that of a command is large, and some commands run others.
             let result = runtime.block_on(cli.command.run(&context));
             let _signals = runtime.enter();
             context.terminal.show_paged().and(result)

@@ -116,8 +116,7 @@ impl Connection {
     /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be unknown.
     pub(crate) async fn stock(&self) -> Result<InventorySnapshot, Failure> {
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
-        // Futures of whole inventories are large, and callers put several of them into their own.
-        Box::pin(self.stock_from(&unfinished, |_| Ok(()))).await.0
+        self.stock_from(&unfinished, |_| Ok(())).await.0
     }
 
     /// Returns the same from the pods of a selection, whose pages `also` reads, too; and whether the pods could be listed.

@@ -177,17 +177,17 @@ impl Connection {
     /// Returns owners and the inventory. Pods of all namespaces are listed once for both.
     pub(crate) async fn owners_and_stock(&self, namespace: Option<&str>, others: OtherPods) -> Result<OwnersAndStock, Failure> {
         let (owners, stock) = if namespace.is_some() {
-            let (owners, stock) = join(Box::pin(self.owners(namespace, others)), self.stock()).await;
+            let (owners, stock) = join(self.owners(namespace, others), self.stock()).await;
             (owners?, stock)
         } else {
             let mut pods = OwnedPods::new(others);
-            let stock = Box::pin(self.stock_from(&[], |page| pods.take(page)));
-            let ((stock, listed), lists) = join(stock, Box::pin(self.listed_owners(""))).await;
+            let stock = self.stock_from(&[], |page| pods.take(page));
+            let ((stock, listed), lists) = join(stock, self.listed_owners("")).await;
             let owners = match listed {
-                Err(failure) if failure.is_forbidden() => Box::pin(self.owners_at_home(others)).await?,
+                Err(failure) if failure.is_forbidden() => self.owners_at_home(others).await?,
                 other => {
                     other?;
-                    Box::pin(self.owners_above(pods, lists)).await?
+                    self.owners_above(pods, lists).await?
                 }
             };
             (owners, stock)

@@ -16,11 +16,19 @@ pub(crate) mod quotas;
 pub(crate) mod score;
 pub(crate) mod workloads;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use crate::cli::command::{self, Command, Describe, Get, GetMetrics};
 use crate::context::Context;
 use crate::error::Error;
+
+/// Makes the future of a command on the heap, and leaves nothing of it on the stack. Some commands run others, and without this those of all commands
+/// would have their places in each of their frames.
+#[inline(never)]
+fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(make())
+}
 
 macro_rules! define_dispatch {
     ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) => $run:path, $rights:tt;)* })*) => {
@@ -29,7 +37,7 @@ macro_rules! define_dispatch {
                 /// Runs the verb that was typed.
                 pub(crate) async fn run(&self, context: &Context) -> Result<ExitCode, Error> {
                     match self {
-                        $(Self::$verb(args) => $run(args, context).await,)*
+                        $(Self::$verb(args) => boxed(|| $run(args, context)).await,)*
                     }
                 }
             }

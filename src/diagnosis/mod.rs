@@ -51,9 +51,11 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
         Status::Pending => (Situation::Waiting, waiting::causes(facts)),
         // A service of which some pods serve, or none has ended yet, may still have something to tell.
         Status::Running => {
-            match evicted(facts).or_else(|| Some(waiting::of_some(facts, &state)).filter(|causes| !causes.is_empty())) {
-                None => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
-                Some(causes) => (Situation::Waiting, causes),
+            let evicted = evicted(facts);
+            let causes = if evicted.is_empty() { waiting::of_some(facts, &state) } else { evicted };
+            match causes.is_empty() {
+                true => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
+                false => (Situation::Waiting, causes),
             }
         }
     };
@@ -90,11 +92,10 @@ pub(crate) fn diagnose(facts: &Facts<'_>) -> Answer {
     answer
 }
 
-/// Returns why nodes evict pods that look as if they ran; `None` where none does.
-fn evicted(facts: &Facts<'_>) -> Option<Vec<Cause>> {
+/// Returns why nodes evict pods that look as if they ran.
+fn evicted(facts: &Facts<'_>) -> Vec<Cause> {
     let living = facts.job.current_pods().into_iter().filter(|pod| !pod.ended() && !pod.deleting);
-    let causes: Vec<Cause> = living.filter_map(|pod| containers::evicted(facts, pod)).collect();
-    Some(causes).filter(|causes| !causes.is_empty())
+    living.filter_map(|pod| containers::evicted(facts, pod)).collect()
 }
 
 /// Returns since when it is so, as far as the pods tell.

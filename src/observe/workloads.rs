@@ -62,7 +62,7 @@ pub(crate) async fn read(
 ) -> Result<WorkloadsFound, Error> {
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
     let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
-    let objects = kept.or(round.fresh, round.ask(|| Box::pin(connection.owners_and_stock(namespace, others))));
+    let objects = kept.or(round.fresh, round.ask(|| connection.owners_and_stock(namespace, others)));
     let (objects, moment) = join(objects, moment).await;
     let (OwnersAndStock { owners, mut stock }, moment) = (objects?, moment?);
     let holding = owners.forest.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());

@@ -14,13 +14,13 @@ use crate::view::{answers, json};
 pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Error> {
     let found = match args.output.as_deref() {
         None => schema(args.kind.as_deref()),
-        Some(name) if args.lines => {
-            let command =
-                answers::commands().find(|command| command.replace(' ', "-") == name).filter(|command| is_watched(command));
-            command.and_then(|_| answers::line(name)).ok_or_else(|| {
-                Error::usage(format!("`{name}` has no lines: its command has no `--watch`")).hint("omit `--lines`")
-            })?
+        Some(name)
+            if args.lines && !answers::commands().any(|command| command.replace(' ', "-") == name && is_watched(command)) =>
+        {
+            let message = format!("`{name}` has no lines: its command has no `--watch`");
+            return Err(Error::usage(message).hint(format!("`gpuctl schema --output {name}` has its whole answer")));
         }
+        Some(name) if args.lines => answers::line(name).expect("clap knows the names"),
         Some(name) => answers::schema(name).expect("clap knows the names"),
     };
     context.terminal.print(&json(&found))?;
