@@ -15,7 +15,7 @@ use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::sharing::of_sharing;
 use crate::observe::which_cluster::{StoreClusters, which};
 use crate::prometheus::Prometheus;
-use crate::stats::query;
+use crate::stats::{query, recorded};
 use crate::view::health::{Check, CheckStatus};
 use crate::view::text::count;
 
@@ -189,8 +189,9 @@ fn odd(hosts: &[&NodeDetails], what: &str, read: impl Fn(&NodeDetails) -> Option
 /// Asks the store how often it scrapes, whether it knows pods, and of how many clusters it is.
 async fn of_store(prometheus: &Prometheus<'_>, connection: &Connection, now: Timestamp) -> Vec<Check> {
     let own = join(prometheus.now("vector(time())"), prometheus.relay("api/v1/status/runtimeinfo"));
-    let (counted, pods, (clusters, (time, about))) = join3(
-        prometheus.now(&query::samples_counted()),
+    let (sampled, marked) = (query::samples_counted(), recorded::is_recorded());
+    let ((counted, recorded), pods, (clusters, (time, about))) = join3(
+        join(prometheus.now(&sampled), prometheus.now(&marked)),
         prometheus.now("count(kube_pod_info) or vector(0)"),
         join(of_clusters(prometheus, connection, now), own),
     )
@@ -208,6 +209,9 @@ async fn of_store(prometheus: &Prometheus<'_>, connection: &Connection, now: Tim
         } else {
             Check::new(CheckStatus::Ok, "scrapes", told)
         });
+    }
+    if recorded.is_ok_and(|marks| !marks.is_empty()) {
+        found.push(Check::new(CheckStatus::Ok, "recording-rules", "fatal errors of the last hour are recorded".to_owned()));
     }
     let known = pods.ok().and_then(|series| series.first().and_then(newest));
     found.push(match known {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{LocalBoxFuture, join_all, join3};
+use futures::future::{LocalBoxFuture, join_all, join4};
 use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
@@ -20,6 +20,7 @@ use crate::stats::devices::{self, Moment};
 use crate::stats::dialect::Quantity;
 use crate::stats::identity::ApiFacts;
 use crate::stats::query::{self, Pods};
+use crate::stats::recorded;
 
 /// Longest time for a Service to show what it is.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
@@ -277,8 +278,18 @@ pub(crate) const OF_DEVICES: [Quantity; 11] = [
 /// Returns what a server says about now.
 pub(crate) async fn moment(prometheus: &Prometheus<'_>, quantities: &[Quantity], pods: Option<&Pods>) -> Result<Moment, Error> {
     let (gauges, ages, counted) = (query::gauges(quantities, pods), query::ages(), query::samples_counted());
-    let (values, ages, counted) = join3(prometheus.now(&gauges), prometheus.now(&ages), prometheus.now(&counted)).await;
-    Ok(Moment { values: values?, ages: ages?, counted: counted? })
+    let faults = async {
+        if !quantities.contains(&Quantity::Xid) {
+            return Ok(Vec::new());
+        }
+        let is_recorded = !prometheus.now(&recorded::is_recorded()).await?.is_empty();
+        prometheus.now(&query::fatal_xids(is_recorded)).await
+    };
+    let asked = join4(prometheus.now(&gauges), faults, prometheus.now(&ages), prometheus.now(&counted));
+    let (values, faults, ages, counted) = asked.await;
+    let mut values = values?;
+    values.extend(faults?);
+    Ok(Moment { values, ages: ages?, counted: counted? })
 }
 
 /// Prints what Prometheus itself warned of: partial answers above all.

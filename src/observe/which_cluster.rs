@@ -178,7 +178,7 @@ mod tests {
     use crate::prometheus::judge::holds;
     use crate::stats::dialect::Quantity;
     use crate::stats::kube_state::{self, About, OfStart};
-    use crate::stats::{bottlenecks, gpu_health, node_exporter};
+    use crate::stats::{bottlenecks, gpu_health, node_exporter, recorded};
 
     #[test]
     fn every_query_is_narrowed_in_all_its_selectors() {
@@ -197,6 +197,9 @@ mod tests {
             query::samples_counted(),
             query::inventory(),
             query::xids(600),
+            query::fatal_xids(false),
+            query::fatal_xids(true),
+            recorded::is_recorded(),
             query::clusters("cluster"),
             query::clusters_of_nodes("cluster"),
             query::clusters_of_pods("cluster", &["1-2".to_owned()]),

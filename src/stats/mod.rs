@@ -28,6 +28,7 @@ mod phases;
 pub(crate) mod progress;
 pub mod query;
 pub(crate) mod ras;
+pub mod recorded;
 pub(crate) mod requested;
 pub(crate) mod score;
 pub(crate) mod scored;

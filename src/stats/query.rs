@@ -2,7 +2,8 @@
 
 use crate::model::{JobKind, Series};
 
-use super::dialect::{CLAIM, EXPORTED_POD, FATAL_XIDS, PLAIN_POD, Quantity, labels, metrics, node_labels, pod_labels};
+use super::dialect::{CLAIM, EXPORTED_POD, PLAIN_POD, Quantity, labels, metrics, node_labels, pod_labels};
+use super::recorded;
 use super::training::Measure;
 
 /// Returns a label's value between double quotes.
@@ -144,12 +145,12 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     pod_labels().into_iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
-/// Returns one series per device and metric, whatever copies there are, with the labels that are read and no others.
+/// Returns one series per device and metric, whatever copies there are, with the labels that are read and no others. What errors
+/// devices tell is asked by [`fatal_xids`].
 #[must_use]
 pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let plain: Vec<Quantity> = quantities.iter().copied().filter(|quantity| *quantity != Quantity::Xid).collect();
-    let faults = if plain.len() < quantities.len() { format!(" or {}", fatal_xids()) } else { String::new() };
-    format!("max by (__name__,{}) ({}{faults})", keys(), selector(&plain, pods))
+    format!("max by (__name__,{}) ({})", keys(), selector(&plain, pods))
 }
 
 /// Returns the same for a window, where a value is not older than some seconds: else the server repeats what it had last for five
@@ -159,16 +160,22 @@ pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     format!("max by (__name__,{}) (last_over_time({}[{seconds}s]))", keys(), selector(quantities, None))
 }
 
-/// Asks for fatal errors of the last hour: the next error, or its clean-up, replaces the present one at once.
-fn fatal_xids() -> String {
+/// Asks for fatal errors of the last hour, one series per device and metric: the next error, or its clean-up, replaces the present
+/// one at once. Where rules recorded them, a lookup of few series does for sixty looks at all devices.
+#[must_use]
+pub fn fatal_xids(is_recorded: bool) -> String {
     let of = |name: &str| {
-        let each: Vec<String> = FATAL_XIDS.iter().map(|code| format!("{name} == {code}")).collect();
-        let fatal = each.join(" or ");
+        let now = recorded::fatal_now(name);
+        let hour = match is_recorded {
+            true => format!("{}[1h]", recorded::name_of(name)),
+            false => format!("({now})[1h:1m]"),
+        };
         // `or` leaves out what has the labels of something before it, whatever its name: a label more keeps these apart.
-        let named = format!(r#"label_replace(max_over_time(({fatal})[1h:1m]) or ({fatal}), "__name__", "{name}", "", "")"#);
+        let named = format!(r#"label_replace(max_over_time({hour}) or ({now}), "__name__", "{name}", "", "")"#);
         format!(r#"label_replace({named}, "fault", "{name}", "", "")"#)
     };
-    names(&[Quantity::Xid]).into_iter().map(of).collect::<Vec<_>>().join(" or ")
+    let each: Vec<String> = names(&[Quantity::Xid]).into_iter().map(of).collect();
+    format!("max by (__name__,{}) ({})", keys(), each.join(" or "))
 }
 
 /// Returns the highest number of an error that each device told within some seconds before the time of evaluation.
@@ -239,6 +246,8 @@ mod tests {
             samples_counted(),
             inventory(),
             xids(600),
+            fatal_xids(false),
+            fatal_xids(true),
         ] {
             promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
         }

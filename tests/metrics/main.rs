@@ -23,6 +23,7 @@ mod other_server;
 mod outbound;
 mod partitioned_history;
 mod past;
+mod recorded;
 mod remote_read;
 #[path = "../runner/mod.rs"]
 mod runner;

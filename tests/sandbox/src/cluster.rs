@@ -276,7 +276,7 @@ impl Cluster {
     }
 
     /// Starts a further Prometheus with this configuration. Returns its address.
-    pub(crate) fn prometheus_with(&self, name: &str, configuration: &Value) -> Result<String> {
+    pub fn prometheus_with(&self, name: &str, configuration: &Value) -> Result<String> {
         let port = self.launch_prometheus(name, configuration, &[])?;
         self.until_ready(name, || is_ready(port))?;
         Ok(format!("http://127.0.0.1:{port}"))

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::observe::metrics::StoreUse;
 use crate::observe::{checks, metrics};
 use crate::prometheus::Prometheus;
-use crate::stats::query;
+use crate::stats::{query, recorded};
 use crate::view::health::{self, ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth};
 use crate::view::{Format, document};
 
@@ -24,6 +24,10 @@ const ADAPTER_RULES: &str = include_str!("../../../../examples/autoscaling/prome
 pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Error> {
     if args.adapter_rules {
         context.terminal.print(ADAPTER_RULES)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.recording_rules {
+        context.terminal.print(&recorded::rules())?;
         return Ok(ExitCode::SUCCESS);
     }
     let format: Format = args.output.into();
