@@ -137,7 +137,7 @@ pub(crate) struct Round<'a> {
     pub fresh: bool,
     /// True the first time: warnings about missing rights are printed once.
     pub first: bool,
-    /// Set in a watch, for its warnings.
+    /// Set in a watch that has shown something, for its warnings: a server that never answered is told at once.
     watching: Option<&'a Context>,
 }
 
@@ -178,7 +178,7 @@ pub(crate) async fn run_after(
     context.terminal.set_format(options.format);
     if options.watch {
         return watch::watch(options.format, pause, context, async |first, fresh| {
-            let listing = look(Round { fresh, first, watching: Some(context) }).await?;
+            let listing = look(Round { fresh, first, watching: (!first).then_some(context) }).await?;
             let rows = listing.names.iter().cloned().zip(listing.rows());
             Ok(WatchFrame::new(listing.text(options, context)?, rows))
         })

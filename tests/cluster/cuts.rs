@@ -1,160 +1,23 @@
-//! A proxy that cuts one request, or all from one on, before the server acts or after it: whatever is cut, what is there
-//! afterwards is what the report says, and a second run completes it.
+//! One request is lost, or all from one on, before the server acts or after it: whatever is lost, what is there afterwards is
+//! what the report says, and a second run completes it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
-use gpuctl_sandbox::{AUDITED, Persona};
-use serde_json::{Value, json};
+use gpuctl_sandbox::AUDITED;
+use serde_json::Value;
 
-use crate::support::{Run, Scene, cluster, finish, items, run};
-
-/// What happens to which request.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Cut {
-    Nothing,
-    /// The request with this number does not reach the server.
-    Before(usize),
-    /// The server acts, and its answer is lost.
-    After(usize),
-    /// Neither this one nor any later one reaches the server.
-    From(usize),
-    /// The same, and the first one is acted on.
-    FromAfter(usize),
-    /// One request in twenty is lost before the server acts and one after it, as this seed says.
-    Seeded(u64),
-}
-
-/// `kubectl proxy`, which speaks TLS for us, and a cutter before it.
-struct Proxy {
-    upstream: Child,
-    to: u16,
-    folder: PathBuf,
-}
-
-impl Proxy {
-    fn start(name: &str) -> Self {
-        let mut upstream = Command::new(cluster().binary("kubectl"))
-            .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
-            .args(["proxy", "--port=0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(upstream.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let to = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_else(|| panic!("{line}"));
-        cluster().kubectl(gpuctl_sandbox::Persona::Admin).apply(&serde_json::json!({"apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass", "metadata": {"name": "cuts"}, "provisioner": "example.com/nobody"}));
-        let folder = cluster().folder().join(format!("cuts-{name}"));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self { upstream, to, folder }
-    }
-
-    /// Runs gpuctl through a cutter of its own. Returns how many requests were made.
-    fn gpuctl(&self, namespace: &str, cut: Cut, arguments: &[&str], input: &str) -> (Run, usize) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let count = Arc::new(AtomicUsize::new(0));
-        let (counter, to) = (Arc::clone(&count), self.to);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let counter = Arc::clone(&counter);
-                std::thread::spawn(move || drop(serve(stream, to, cut, &counter)));
-            }
-        });
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
-            "clusters": [{"name": "c", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": namespace}}],
-        });
-        let file = self.folder.join(format!("{port}.kubeconfig"));
-        std::fs::write(&file, config.to_string()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", &file).env("NO_COLOR", "1").env("GPUCTL_PROMETHEUS", "none").args(arguments);
-        let run = run(command, input);
-        (run, count.load(Ordering::SeqCst))
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.upstream.kill();
-        let _ = self.upstream.wait();
-    }
-}
-
-/// One connection with one request, for every answer ends it.
-fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std::io::Result<()> {
-    let mut reader = BufReader::new(client.try_clone()?);
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap_or(0);
-        }
-        if line == "\r\n" {
-            break;
-        }
-        head.push_str(&line);
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let number = counter.fetch_add(1, Ordering::SeqCst);
-    let lost = match cut {
-        Cut::Seeded(seed) => chance(seed, number) == REQUEST_IS_LOST,
-        Cut::Before(cut) => number == cut,
-        Cut::From(cut) => number >= cut,
-        Cut::FromAfter(cut) => number > cut,
-        Cut::Nothing | Cut::After(_) => false,
-    };
-    if lost {
-        return Ok(());
-    }
-    let mut upstream = TcpStream::connect(("127.0.0.1", to))?;
-    write!(upstream, "{head}Connection: close\r\n\r\n")?;
-    upstream.write_all(&body)?;
-    let mut answer = Vec::new();
-    upstream.read_to_end(&mut answer)?;
-    let answer_is_lost = match cut {
-        Cut::After(cut) | Cut::FromAfter(cut) => number == cut,
-        Cut::Seeded(seed) => chance(seed, number) == ANSWER_IS_LOST,
-        _ => false,
-    };
-    if answer_is_lost {
-        return Ok(());
-    }
-    client.write_all(&answer)
-}
-
-/// A number that looks like chance and is the same in every run. Source: SplitMix64 (Steele, Lea, Flood).
-fn seeded(seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
-/// What happens to a request of a seeded run: one of twenty numbers, of which two are losses.
-fn chance(seed: u64, number: usize) -> u64 {
-    seeded(seed.wrapping_mul(1_000_003) + number as u64) % 20
-}
-
-const REQUEST_IS_LOST: u64 = 0;
-const ANSWER_IS_LOST: u64 = 1;
+use crate::proxy::{ANSWER_IS_LOST, Cut, Proxy, REQUEST_IS_LOST, chance};
+use crate::support::{Run, Scene, cluster, finish, items};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// Five services of no pods, with different objects.
-fn five(prefix: &str) -> String {
+pub fn five(prefix: &str) -> String {
     let one = |(index, name): (usize, &&str)| {
         let storage = if index == 1 { "storage: {workdirs: [{path: /data, size: 1Gi, storageClass: cuts}]}\n" } else { "" };
         format!(
@@ -188,13 +51,13 @@ fn objects(proxy: &Proxy, namespace: &str, prefix: &str) -> Vec<(&'static str, V
 }
 
 /// What is there of a run, as `kind/name`.
-fn there(proxy: &Proxy, namespace: &str, prefix: &str) -> BTreeSet<String> {
+pub fn there(proxy: &Proxy, namespace: &str, prefix: &str) -> BTreeSet<String> {
     let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().to_owned();
     objects(proxy, namespace, prefix).iter().map(|(kind, item)| format!("{kind}/{}", name(item))).collect()
 }
 
 /// All objects of these documents.
-fn whole(prefix: &str, names: &[&str]) -> BTreeSet<String> {
+pub fn whole(prefix: &str, names: &[&str]) -> BTreeSet<String> {
     let mut all: BTreeSet<String> =
         names.iter().flat_map(|name| [format!("deployment/{prefix}-{name}"), format!("service/{prefix}-{name}")]).collect();
     if names.contains(&"b") {
@@ -204,7 +67,7 @@ fn whole(prefix: &str, names: &[&str]) -> BTreeSet<String> {
 }
 
 /// What a report claims: documents done, and labels that it says are there or may be.
-fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let report: Value = serde_json::from_str(&run.out).unwrap_or(Value::Null);
     let done: Vec<String> = report["success"]
         .as_array()

@@ -16,6 +16,16 @@ const READS: [&[&str]; 5] = [
     &["logs", "a"],
 ];
 
+/// Commands that would change something or go on: where the server never answers well they end like those that read.
+const OTHERS: [&[&str]; 6] = [
+    &["create", "-f", "examples/training.yaml"],
+    &["apply", "-f", "examples/compute.yaml"],
+    &["delete", "job", "a", "-y"],
+    &["exec", "a", "--", "true"],
+    &["get", "jobs", "-w"],
+    &["logs", "a", "-f"],
+];
+
 /// A server with one job, its pod and its node.
 fn healthy(asked: &str) -> Vec<u8> {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
@@ -92,13 +102,13 @@ fn heals(name: &str, times: usize, within: Duration, fault: impl Fn(Vec<u8>) -> 
     });
 }
 
-/// Runs every read against a server whose fault stays: each says so, prints nothing, and ends.
+/// Runs every command against a server whose fault stays: each says so, prints nothing, and ends.
 fn ends(name: &str, within: Duration, more: &[&str], fault: impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static) {
     std::thread::scope(|scope| {
-        for (place, read) in READS.iter().enumerate() {
+        for (place, read) in READS.iter().chain(&OTHERS).enumerate() {
             let fault = fault.clone();
             scope.spawn(move || {
-                let run = server(&format!("{name}-{place}"), ALWAYS, fault).gpuctl(&[read, more].concat());
+                let run = server(&format!("{name}-{place}"), ALWAYS, fault).gpuctl(&[more, read].concat());
                 assert!(run.code == 6 || run.code == 1, "{name}: {read:?} exits {}: {}", run.code, run.err);
                 assert_eq!(run.out, "", "{name}: {read:?} prints a part");
                 assert!(run.err.contains("error") && !run.err.contains("panicked"), "{name}: {read:?}: {}", run.err);
