@@ -1,7 +1,9 @@
 //! What commands cost, beside kubectl and the bare server, in one run on one cluster. It prints medians and judges nothing.
 //! `cargo bench` starts the cluster and needs about a minute.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark writes what it creates")]
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -83,6 +85,53 @@ fn job(index: usize) -> Value {
     })
 }
 
+/// Documents of one file, and runs of each program, in turn and in a namespace of their own.
+const DOCUMENTS: usize = 100;
+const CREATES: usize = 5;
+
+/// What it takes to create a hundred services of no pods, and by kubectl the objects that gpuctl makes of them.
+fn creates(cluster: &Cluster) {
+    let one = |index: usize| {
+        format!(
+            "kind: compute\nversion: v0.1\njob: {{name: s-{index}}}\nenvironment: {{image: 'busybox:1'}}\nservice: {{replicas: 0, port: 80}}\n"
+        )
+    };
+    let documents = cluster.folder().join("hundred.yaml");
+    fs::write(&documents, (0..DOCUMENTS).map(one).collect::<Vec<_>>().join("---\n")).expect("the documents can be written");
+    let gpuctl = |namespace: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", "none");
+        command.args(["create", "-n", namespace, "-f"]).arg(&documents).args(more).stdin(Stdio::null());
+        command
+    };
+    let timed = |command: &mut Command| {
+        let start = Instant::now();
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the command starts");
+        assert!(status.success(), "{command:?} failed");
+        start.elapsed()
+    };
+    let admin = cluster.kubectl(Persona::Admin);
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for run in 0..CREATES {
+        let (own, other) = (format!("own-{run}"), format!("other-{run}"));
+        admin.run(&["create", "namespace", &own]);
+        admin.run(&["create", "namespace", &other]);
+        let objects = gpuctl(&other, &["--dry-run=client", "-o", "yaml"]).output().expect("gpuctl starts");
+        assert!(objects.status.success(), "{}", String::from_utf8_lossy(&objects.stderr));
+        let file = cluster.folder().join(format!("{other}.yaml"));
+        fs::write(&file, objects.stdout).expect("the objects can be written");
+        ours.push(timed(&mut gpuctl(&own, &[])));
+        let mut kubectl = Command::new(cluster.binary("kubectl"));
+        kubectl.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(["create", "-f"]).arg(&file);
+        theirs.push(timed(&mut kubectl));
+    }
+    ours.sort_unstable();
+    theirs.sort_unstable();
+    println!("\n{DOCUMENTS} documents, medians of {CREATES} runs\n");
+    show("gpuctl create -f (with its dry runs)", ours[CREATES / 2]);
+    show("kubectl create -f, the same objects", theirs[CREATES / 2]);
+}
+
 fn main() {
     let exporter = Exporter::start().expect("a port is free");
     let options = Options { exporters: vec![exporter.address()], ..Options::default() };
@@ -120,6 +169,8 @@ fn main() {
         "kubectl get jobs -A -l … (without pods or states)",
         kubectl(&["get", "jobs", "-A", "-l", "app.kubernetes.io/managed-by=gpuctl"]),
     );
+
+    creates(&cluster);
 
     println!("\n{} devices on {NODES} nodes\n", NODES * 8);
     let prometheus = cluster.prometheus();

@@ -1,0 +1,172 @@
+//! What `logs -f` of 512 pods costs at 200,000 lines a second: lines are counted, and each pod's must come whole and in order. A server
+//! that only writes lines stands for the API server. It prints its figures, and fails when a line is lost.
+//! `cargo bench --bench streams` takes half a minute once the program is built.
+#![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark writes its kubeconfig and looks at processes")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const STREAMS: usize = 512;
+const SECONDS: usize = 10;
+/// Lines that a stream writes every tenth of a second: 200,704 a second of all.
+const BURST: usize = 39;
+const OF_EACH: usize = BURST * 10 * SECONDS + 2;
+
+/// The job or its pods, which have ended once every stream has.
+fn listed(path: &str, is_over: bool) -> Value {
+    let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "loud", "gpuctl/kind": "training"});
+    let begun = "2026-01-31T10:00:00Z";
+    let template = json!({"containers": [{"name": "main", "image": "i"}]});
+    let complete = json!([{"type": "Complete", "status": "True"}]);
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "loud", "namespace": "team", "uid": "1", "labels": labels, "creationTimestamp": begun},
+        "spec": {"parallelism": STREAMS, "completions": STREAMS, "completionMode": "Indexed", "template": {"spec": template}},
+        "status": {"active": STREAMS, "conditions": if is_over { complete } else { json!([]) }}});
+    let pod = |rank: usize| {
+        let mut labels = labels.clone();
+        labels["batch.kubernetes.io/job-completion-index"] = json!(rank.to_string());
+        let state = match is_over {
+            true => json!({"terminated": {"exitCode": 0, "startedAt": begun, "finishedAt": begun}}),
+            false => json!({"running": {"startedAt": begun}}),
+        };
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("loud-{rank}-x"), "namespace": "team", "uid": format!("p{rank}"), "labels": labels, "creationTimestamp": begun,
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "loud", "uid": "1", "controller": true}]},
+            "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "i"}]},
+            "status": {"phase": if is_over { "Succeeded" } else { "Running" }, "startTime": begun,
+                "containerStatuses": [{"name": "main", "restartCount": 0, "state": state}]}})
+    };
+    let items: Vec<Value> = match path.rsplit('/').next() {
+        Some("jobs") => vec![job],
+        Some("pods") => (0..STREAMS).map(pod).collect(),
+        _ => Vec::new(),
+    };
+    json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items})
+}
+
+/// Writes the lines of a pod, each with its number, at their times.
+fn speak(stream: &mut TcpStream, rank: usize) -> std::io::Result<()> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")?;
+    let begun = Instant::now();
+    let mut number = 0;
+    for tick in 0_u32.. {
+        let mut text = String::new();
+        for _ in 0..BURST.min(OF_EACH - number) {
+            let (second, part) = (number / 1000, number % 1000);
+            let _ = writeln!(
+                text,
+                "2026-01-31T10:01:{second:02}.{part:03}000000Z rank {rank} line {number} step 1000 loss 2.345 lr 3e-5 tokens/s 12345"
+            );
+            number += 1;
+        }
+        stream.write_all(text.as_bytes())?;
+        if number == OF_EACH {
+            return Ok(());
+        }
+        thread::sleep((Duration::from_millis(100) * (tick + 1)).saturating_sub(begun.elapsed()));
+    }
+    Ok(())
+}
+
+fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut first = String::new();
+    reader.read_line(&mut first)?;
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+    }
+    let (path, query) = first.split(' ').nth(1).and_then(|asked| asked.split_once('?')).unwrap_or_default();
+    if path.ends_with("/log") && query.contains("follow=true") {
+        let pod = path.split('/').rev().nth(1).unwrap_or_default();
+        let spoken = speak(&mut stream, pod.split('-').nth(1).and_then(|rank| rank.parse().ok()).unwrap_or(0));
+        ended.fetch_add(1, Ordering::SeqCst);
+        return spoken;
+    }
+    // What there is beyond the streams was in them.
+    let body = match path.ends_with("/log") {
+        true => String::new(),
+        false => listed(path, ended.load(Ordering::SeqCst) == STREAMS).to_string(),
+    };
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+/// What Linux says of a running process: its peak in MiB, and its CPU.
+fn looked_at(pid: u32) -> (f64, Duration) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    (kib.unwrap_or(0.0) / 1024.0, Duration::from_millis(10 * (ticks(11) + ticks(12))))
+}
+
+fn main() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it has an address").port();
+    let ended = Arc::new(AtomicUsize::new(0));
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let ended = Arc::clone(&ended);
+            thread::spawn(move || drop(answer(stream, &ended)));
+        }
+    });
+    let folder = std::env::temp_dir().join(format!("gpuctl-streams-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("the folder can be made");
+    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
+        "clusters": [{"name": "c", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team"}}]});
+    fs::write(folder.join("config"), config.to_string()).expect("the kubeconfig can be written");
+
+    let begun = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
+        .env("KUBECONFIG", folder.join("config"))
+        .args(["logs", "loud", "-f"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("gpuctl starts");
+    let mut out = BufReader::with_capacity(1 << 20, child.stdout.take().expect("stdout is piped"));
+    let (mut next, mut lines, mut text) = (vec![0_usize; STREAMS], 0_usize, String::new());
+    let (mut peak, mut used) = (0.0_f64, Duration::ZERO);
+    while out.read_line(&mut text).expect("the lines are text") > 0 {
+        let words: Vec<&str> = text.split_whitespace().skip_while(|word| *word != "rank").collect();
+        let number = |place: usize| words[place].parse::<usize>().expect("a number");
+        let (rank, number) = (number(1), number(3));
+        assert_eq!(number, next[rank], "a line of rank {rank} was lost, or came twice: {text}");
+        next[rank] += 1;
+        lines += 1;
+        if lines.is_multiple_of(50_000) {
+            (peak, used) = looked_at(child.id());
+        }
+        text.clear();
+    }
+    let status = child.wait().expect("it ends");
+    let took = begun.elapsed();
+    fs::remove_dir_all(&folder).expect("the folder can be removed");
+    assert!(status.success(), "{status}");
+    assert!(next.iter().all(|count| *count == OF_EACH), "lines were lost");
+    println!(
+        "{STREAMS} streams, {lines} lines in {:.1} s: {:.0} a second",
+        took.as_secs_f64(),
+        lines as f64 / took.as_secs_f64()
+    );
+    println!("CPU {:.1} s, peak {peak:.0} MiB, no line lost", used.as_secs_f64());
+}
