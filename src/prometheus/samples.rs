@@ -65,7 +65,10 @@ fn pair(text: &[u8]) -> Option<(Point, &[u8])> {
     let text = after(text, b'[')?;
     let (first, rest) = eight_digits(text).unwrap_or((0, text));
     let (seconds, mut rest) = more_digits(first, text, rest);
-    let mut at = i64::try_from(seconds).ok().filter(|_| (1..=12).contains(&(text.len() - rest.len())))? * 1000;
+    let long = text.len() - rest.len();
+    // JSON has no number that begins with a zero and goes on with digits.
+    let is_number = (1..=12).contains(&long) && (long == 1 || text[0] != b'0');
+    let mut at = i64::try_from(seconds).ok().filter(|_| is_number)? * 1000;
     if let [b'.', fraction @ ..] = rest {
         let (part, behind) = digits(fraction);
         at += [100, 10, 1].get((fraction.len() - behind.len()).checked_sub(1)?)? * i64::try_from(part).ok()?;
@@ -149,6 +152,8 @@ mod tests {
             "[[1.2345,\"2\"]]",
             "[[1e9,\"2\"]]",
             "[[-1,\"2\"]]",
+            "[[01,\"2\"]]",
+            "[[0850000000,\"2\"]]",
             "[[1,\"\\u0032\"]]",
             "[[1,\"2\",3]]",
             "[]",
