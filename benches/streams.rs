@@ -4,7 +4,6 @@
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark writes its kubeconfig and looks at processes")]
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -54,6 +53,14 @@ fn listed(path: &str, is_over: bool) -> Value {
     json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items})
 }
 
+/// A line of a pod as the API server writes it, a thousand a second by its clock.
+fn spoken(rank: usize, number: usize) -> String {
+    let (second, part) = (number / 1000, number % 1000);
+    format!(
+        "2026-01-31T10:01:{second:02}.{part:03}000000Z rank {rank} line {number} step 1000 loss 2.345 lr 3e-5 tokens/s 12345\n"
+    )
+}
+
 /// Writes the lines of a pod, each with its number, at their times.
 fn speak(stream: &mut TcpStream, rank: usize) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")?;
@@ -62,11 +69,7 @@ fn speak(stream: &mut TcpStream, rank: usize) -> std::io::Result<()> {
     for tick in 0_u32.. {
         let mut text = String::new();
         for _ in 0..BURST.min(OF_EACH - number) {
-            let (second, part) = (number / 1000, number % 1000);
-            let _ = writeln!(
-                text,
-                "2026-01-31T10:01:{second:02}.{part:03}000000Z rank {rank} line {number} step 1000 loss 2.345 lr 3e-5 tokens/s 12345"
-            );
+            text.push_str(&spoken(rank, number));
             number += 1;
         }
         stream.write_all(text.as_bytes())?;
@@ -90,15 +93,19 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
         }
     }
     let (path, query) = first.split(' ').nth(1).and_then(|asked| asked.split_once('?')).unwrap_or_default();
+    let pod = path.split('/').rev().nth(1).unwrap_or_default();
+    let rank = pod.split('-').nth(1).and_then(|rank| rank.parse().ok()).unwrap_or(0);
     if path.ends_with("/log") && query.contains("follow=true") {
-        let pod = path.split('/').rev().nth(1).unwrap_or_default();
-        let spoken = speak(&mut stream, pod.split('-').nth(1).and_then(|rank| rank.parse().ok()).unwrap_or(0));
+        let written = speak(&mut stream, rank);
         ended.fetch_add(1, Ordering::SeqCst);
-        return spoken;
+        return written;
     }
-    // What there is beyond the streams was in them.
     let body = match path.ends_with("/log") {
-        true => String::new(),
+        // What a stream that was cut has left: from the second on that is asked for.
+        true => {
+            let since = query.split_once("T10%3A01%3A").and_then(|(_, second)| second.get(..2)?.parse::<usize>().ok());
+            (since.unwrap_or(0) * 1000..OF_EACH).map(|number| spoken(rank, number)).collect()
+        }
         false => listed(path, ended.load(Ordering::SeqCst) == STREAMS).to_string(),
     };
     let length = body.len();

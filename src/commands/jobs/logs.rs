@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use futures::stream::{self, StreamExt};
+use tokio::sync::Notify;
 
 use crate::cli::jobs::logs::Logs;
 use crate::cluster::{Connection, Failure, LogEvent, LogQuery, names_no_container};
@@ -19,6 +20,8 @@ use crate::view::{self, Format, document, json_line, text};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
+/// Bytes that are kept before they are written, of lines that come faster than they are.
+const AT_MOST: usize = 1 << 16;
 
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -229,7 +232,17 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
         timestamps: args.timestamps,
     };
     let look = context.terminal.look();
-    let mut failed = None;
+    let failed = RefCell::new(None);
+    // Lines that came together are written together: one system call for each is dearer than the line.
+    let (unwritten, news) = (RefCell::new(String::new()), Notify::new());
+    let write = || {
+        let text = unwritten.take();
+        if !text.is_empty()
+            && let Err(error) = said(args, &text, context)
+        {
+            failed.borrow_mut().get_or_insert(error);
+        }
+    };
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => {
             let line = PodLogLine { pod, rank, container: query.container.clone(), at: line.at, text: line.text };
@@ -241,15 +254,32 @@ async fn follow(args: &Logs, connection: &Connection, job: &Job, context: &Conte
             } else {
                 logs::text(&line, prefix, look, args.raw)
             };
-            failed = failed.take().or_else(|| said(args, &text, context).err());
+            unwritten.borrow_mut().push_str(&text);
+            news.notify_one();
+            if unwritten.borrow().len() >= AT_MOST {
+                write();
+            }
         }
-        LogEvent::Note(text) => context.terminal.note(&logs::remark(&text)),
+        LogEvent::Note(text) => {
+            write();
+            context.terminal.note(&logs::remark(&text));
+        }
     });
-    let state = connection
-        .follow_job(job, &query, |pod| only.wants(pod), &sink)
-        .await
+    let following = connection.follow_job(job, &query, |pod| only.wants(pod), &sink);
+    let writing = async {
+        loop {
+            news.notified().await;
+            write();
+        }
+    };
+    let followed = tokio::select! {
+        followed = following => followed,
+        never = writing => never,
+    };
+    write();
+    let state = followed
         .map_err(|failure| if names_no_container(&failure) { no_container(&query.container, job) } else { failure.into() })?;
-    if let Some(error) = failed {
+    if let Some(error) = failed.take() {
         return Err(error);
     }
     if let Some(state) = state {
