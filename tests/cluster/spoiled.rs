@@ -70,7 +70,7 @@ fn whole(name: &str) -> BTreeSet<String> {
     crate::cuts::whole(name, &["b"])
 }
 
-/// The words of a command, what it reads, whether all is as it shall be, and how often it was run with every request spoiled.
+/// A command that writes, and how to tell that it did.
 struct Verb {
     word: &'static str,
     arguments: fn(&str) -> Vec<String>,
@@ -101,7 +101,7 @@ fn is_gone(proxy: &Proxy, name: &str) -> bool {
     })
 }
 
-const VERBS: [Verb; 3] = [
+static VERBS: [Verb; 3] = [
     Verb {
         word: "create",
         arguments: |_| words("create -f - -o json"),
@@ -188,8 +188,7 @@ fn whatever_a_write_is_answered_with_the_state_is_what_was_told() {
         requests
     };
     let of_verb = |verb: &'static Verb| (0..count(verb)).map(move |number| (verb, number)).collect::<Vec<_>>();
-    static ALL: [Verb; 3] = VERBS;
-    let requests: Vec<(&Verb, usize)> = ALL.iter().flat_map(of_verb).collect();
+    let requests: Vec<(&Verb, usize)> = VERBS.iter().flat_map(of_verb).collect();
     assert!(requests.len() > 15, "{} requests", requests.len());
     let tries: Vec<(&Verb, usize, &str, Spoiled)> = requests
         .iter()
