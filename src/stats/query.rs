@@ -160,22 +160,24 @@ pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     format!("max by (__name__,{}) (last_over_time({}[{seconds}s]))", keys(), selector(quantities, None))
 }
 
-/// Asks for fatal errors of the last hour, one series per device and metric: the next error, or its clean-up, replaces the present
-/// one at once. Where rules recorded them, a lookup of few series does for sixty looks at all devices.
+/// Asks for fatal errors of the last hour, for the next error, or its clean-up, replaces the present one at once; and for present
+/// errors, whatever they are, for which one look is enough: whoever reads them knows the fatal ones. Where rules recorded an hour, a
+/// lookup of few series does for sixty looks at all devices.
 #[must_use]
 pub fn fatal_xids(is_recorded: bool) -> String {
     let of = |name: &str| {
-        let now = recorded::fatal_now(name);
         let hour = match is_recorded {
             true => format!("{}[1h]", recorded::name_of(name)),
-            false => format!("({now})[1h:1m]"),
+            false => format!("({})[1h:1m]", recorded::fatal(name)),
         };
-        // `or` leaves out what has the labels of something before it, whatever its name: a label more keeps these apart.
-        let named = format!(r#"label_replace(max_over_time({hour}) or ({now}), "__name__", "{name}", "", "")"#);
-        format!(r#"label_replace({named}, "fault", "{name}", "", "")"#)
+        let named = format!(r#"label_replace(max_over_time({hour}), "__name__", "{name}", "", "")"#);
+        // A label more keeps the two apart, and metrics of one device: `or` leaves out what has the labels of something before it,
+        // whatever its name, and a larger number must not hide a fatal one.
+        let apart = |series: &str, when: &str| format!(r#"label_replace({series}, "fault", "{name} {when}", "", "")"#);
+        format!("{} or {}", apart(&named, "lately"), apart(&format!("{name} > 0"), "now"))
     };
     let each: Vec<String> = names(&[Quantity::Xid]).into_iter().map(of).collect();
-    format!("max by (__name__,{}) ({})", keys(), each.join(" or "))
+    format!("max by (__name__,fault,{}) ({})", keys(), each.join(" or "))
 }
 
 /// Returns the highest number of an error that each device told within some seconds before the time of evaluation.

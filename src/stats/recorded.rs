@@ -16,9 +16,9 @@ pub(super) fn name_of(metric: &str) -> String {
     format!("gpuctl:{metric}:fatal")
 }
 
-/// Returns the devices whose present error is fatal.
+/// Returns the devices whose error is fatal.
 #[must_use]
-pub(super) fn fatal_now(metric: &str) -> String {
+pub(super) fn fatal(metric: &str) -> String {
     FATAL_XIDS.map(|code| format!("{metric} == {code}")).join(" or ")
 }
 
@@ -42,7 +42,7 @@ pub fn rules() -> String {
          groups:\n  - name: gpuctl\n    interval: 1m\n    rules:\n",
     );
     for metric in metrics().filter(|metric| metric.quantity == Quantity::Xid) {
-        let (name, fatal) = (name_of(metric.name), fatal_now(metric.name));
+        let (name, fatal) = (name_of(metric.name), fatal(metric.name));
         let _ = writeln!(text, "      - record: {name}\n        expr: {fatal}");
     }
     let _ = writeln!(text, "      - record: {MARK}\n        expr: vector(1)\n        labels:\n          codes: \"{}\"", codes());
