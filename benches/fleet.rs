@@ -13,6 +13,8 @@ mod growth;
 mod measure;
 #[path = "fleet/plot.rs"]
 mod plot;
+#[path = "process.rs"]
+mod process;
 #[path = "fleet/replay.rs"]
 mod replay;
 

@@ -4,6 +4,9 @@
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark writes its kubeconfig and looks at processes")]
 
+#[path = "process.rs"]
+mod process;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -115,16 +118,6 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
     )
 }
 
-/// What Linux says of a running process: its peak in MiB, and its CPU.
-fn looked_at(pid: u32) -> (f64, Duration) {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
-    let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-    (kib.unwrap_or(0.0) / 1024.0, Duration::from_millis(10 * (ticks(11) + ticks(12))))
-}
-
 fn main() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it has an address").port();
@@ -161,7 +154,8 @@ fn main() {
         next[rank] += 1;
         lines += 1;
         if lines.is_multiple_of(50_000) {
-            (peak, used) = looked_at(child.id());
+            peak = process::peak(child.id()).unwrap_or(peak);
+            used = process::cpu(child.id()).unwrap_or(used);
         }
         text.clear();
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::{Cluster, Persona, Tty};
 
-use crate::measure::{Server, cpu};
+use crate::measure::Server;
+use crate::process::cpu;
 
 const LONG: Duration = Duration::from_secs(60);
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::Cluster;
 
+use crate::process;
+
 /// Of one run of a command.
 #[derive(Clone, Copy)]
 pub struct Cost {
@@ -19,29 +21,14 @@ pub struct Cost {
     pub server: Duration,
 }
 
-/// Linux counts CPU in hundredths of a second.
-const TICK: Duration = Duration::from_millis(10);
-
-/// CPU that a process used so far.
-pub fn cpu(pid: u32) -> Option<Duration> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |place: usize| fields.get(place)?.parse::<u32>().ok();
-    Some(TICK * (ticks(11)? + ticks(12)?))
-}
-
 /// Runs a command to its end.
 pub fn measured(command: &mut Command) -> Cost {
     let start = Instant::now();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
     let (mut peak, mut used): (f64, Duration) = (0.0, Duration::ZERO);
     loop {
-        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib: Option<f64> = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-        peak = peak.max(kib.unwrap_or(0.0) / 1024.0);
-        used = used.max(cpu(child.id()).unwrap_or_default());
+        peak = peak.max(process::peak(child.id()).unwrap_or_default());
+        used = used.max(process::cpu(child.id()).unwrap_or_default());
         if let Some(status) = child.try_wait().expect("the command can be waited for") {
             assert!(status.success(), "{command:?} failed");
             return Cost { wall: start.elapsed(), cpu: used, peak, server: Duration::ZERO };
@@ -67,6 +54,6 @@ impl Server {
     }
 
     pub fn cpu(&self) -> Duration {
-        cpu(self.0).expect("the API server runs")
+        process::cpu(self.0).expect("the API server runs")
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::dialect::{FATAL_XIDS, Quantity, metrics};
 
-/// What says that the rules ran, and for which codes.
+/// What says that the rules ran where devices tell their errors, and for which codes.
 const MARK: &str = "gpuctl:fatal_xid:codes";
 /// Samples of an hour at which it counts as recorded: one a minute, but for a restart of Prometheus.
 const ENOUGH: u32 = 57;
@@ -41,11 +41,13 @@ pub fn rules() -> String {
          # exporters, or below `spec` of a PrometheusRule. gpuctl uses them by itself from an hour after they were loaded.\n\
          groups:\n  - name: gpuctl\n    interval: 1m\n    rules:\n",
     );
-    for metric in metrics().filter(|metric| metric.quantity == Quantity::Xid) {
-        let (name, fatal) = (name_of(metric.name), fatal(metric.name));
-        let _ = writeln!(text, "      - record: {name}\n        expr: {fatal}");
+    let told: Vec<&str> = metrics().filter(|metric| metric.quantity == Quantity::Xid).map(|metric| metric.name).collect();
+    for metric in &told {
+        let _ = writeln!(text, "      - record: {}\n        expr: {}", name_of(metric), fatal(metric));
     }
-    let _ = writeln!(text, "      - record: {MARK}\n        expr: vector(1)\n        labels:\n          codes: \"{}\"", codes());
+    // A Prometheus that scrapes no devices, and has been given the rules, must not speak for the one that does.
+    let (any, codes) = (told.join(" or "), codes());
+    let _ = writeln!(text, "      - record: {MARK}\n        expr: group({any})\n        labels:\n          codes: \"{codes}\"");
     text
 }
 
@@ -63,6 +65,7 @@ mod tests {
             promql_parser::parser::parse(expression).unwrap_or_else(|error| panic!("{error}: {expression}"));
         }
         assert_eq!(rules[0]["record"], "gpuctl:DCGM_FI_DEV_XID_ERRORS:fatal");
+        assert_eq!(rules[1]["expr"], "group(DCGM_FI_DEV_XID_ERRORS)");
         assert_eq!(rules[1]["labels"]["codes"], "48,64,74,79,95,119,120,140");
     }
 }
