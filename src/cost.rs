@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::cluster::fuzz::{consumers_in, protobuf_seed};
-use crate::model::{Inventory, Node, NodeDetails, Point, Series};
+use crate::model::{Consumers, Inventory, Node, NodeDetails, Point, Series};
 use crate::prometheus::fuzz::points_in;
 use crate::stats::devices::{self, Moment};
 use crate::stats::identity::ApiFacts;
@@ -60,8 +60,8 @@ fn map_devices() {
         allocatable: resources.clone(),
         ..NodeDetails::default()
     };
-    let inventory = Inventory::of((0..50).map(host).collect(), Some(&[]), &[]);
-    let facts = ApiFacts::of(&inventory, Some(&[]));
+    let inventory = Inventory::of((0..50).map(host).collect(), Some(&Consumers::default()), &[]);
+    let facts = ApiFacts::of(&inventory, Some(&Consumers::default()));
     let mut values = Vec::new();
     for name in ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_TEMP"] {
         for (node, gpu) in (0..50).flat_map(|node| (0..8).map(move |gpu| (node, gpu))) {

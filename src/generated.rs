@@ -1,4 +1,4 @@
-//! The files that are made from the program itself: completion scripts, manual pages, the reference of settings. A test keeps
+//! The files that are made from the program itself: completion scripts, manual pages, references, schemas of answers. A test keeps
 //! the committed ones current.
 
 use clap::CommandFactory;
@@ -8,7 +8,7 @@ use crate::cli::program::completion::Shell;
 use crate::commands::program::{completion, man};
 use crate::config;
 pub use crate::config::{KEYS, SettingKey, ValueKind};
-use crate::view::reference;
+use crate::view::{answers, reference};
 
 /// Returns the command line that clap parses.
 #[must_use]
@@ -42,6 +42,12 @@ pub fn configuration() -> String {
 #[must_use]
 pub fn specification() -> String {
     reference::markdown()
+}
+
+/// Returns the JSON Schema of every answer, as one JSON object by their names.
+#[must_use]
+pub fn schemas_of_answers() -> String {
+    answers::from_types()
 }
 
 /// Returns the words that clap is given for those that a person types: `pause job x` for `pause x`.

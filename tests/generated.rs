@@ -1,4 +1,4 @@
-//! Completions, manual pages and the tables of settings and of checks are made from the program itself. `GPUCTL_REWRITE=1 cargo
+//! Completions, manual pages, schemas of answers and the tables of settings and of checks are made from the program itself. `GPUCTL_REWRITE=1 cargo
 //! test --test generated` writes them; without it this test says which are old.
 #![expect(clippy::disallowed_methods, reason = "this test reads and writes committed files")]
 
@@ -17,7 +17,8 @@ fn files() -> Vec<(PathBuf, String)> {
     let specification = (root.join("docs/yaml.md"), generated::specification());
     let validation =
         (root.join("docs/validation.md"), with_checks(&fs::read_to_string(root.join("docs/validation.md")).unwrap()));
-    scripts.into_iter().chain(pages).chain([reference, specification, validation]).collect()
+    let schemas = (root.join("schemas/answers.json"), generated::schemas_of_answers());
+    scripts.into_iter().chain(pages).chain([reference, specification, validation, schemas]).collect()
 }
 
 /// The page of checks with their table as it is now.
@@ -46,7 +47,7 @@ fn generated_files_are_current() {
 #[test]
 fn no_generated_file_is_left_over() {
     let made: Vec<PathBuf> = files().into_iter().map(|(path, _)| path).collect();
-    for folder in ["completions", "man"] {
+    for folder in ["completions", "man", "schemas"] {
         for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
             let path = entry.unwrap().path();
             assert!(made.contains(&path), "{} belongs to no command", path.display());

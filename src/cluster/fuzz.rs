@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::decode::{ListPage, WirePod};
 use super::doorbell::HeardChanges;
-use super::held_pod::{Consumers, HeldPod};
+use super::held_pod::{HeldPod, HeldPods};
 use super::logs::{Follower, LineSplitter, line};
 use super::protobuf::{self, Message, list_of};
 use crate::model::Pod;
@@ -24,10 +24,9 @@ pub(crate) fn protobuf_page(bytes: &[u8]) {
     let known: Vec<Pod> = whole.iter().flat_map(|page| page.items.iter().map(WirePod::pod)).collect();
     let held = protobuf::decode::<ListPage<HeldPod<'_>>>(bytes, pods);
     if let Ok(held) = held {
-        let mut consumers = Consumers::default();
-        held.items.iter().for_each(|pod| consumers.add(pod));
+        let consumers = HeldPods::default().living(&held.items);
         let living = known.iter().filter(|pod| !pod.ended()).count();
-        assert!(whole.is_err() || living == consumers.found.len(), "two structs read another number of pods");
+        assert!(whole.is_err() || living == consumers.len(), "two structs read another number of pods");
     }
     for path in [PODS, "/api/v1/nodes", "/apis/batch/v1/jobs", "/apis/apps/v1/statefulsets"] {
         let _ = protobuf::decode::<Value>(bytes, message(path));
@@ -39,10 +38,9 @@ pub(crate) fn json_page(bytes: &[u8]) {
     let whole = serde_json::from_slice::<ListPage<WirePod<'_>>>(bytes);
     let known: Vec<Pod> = whole.iter().flat_map(|page| page.items.iter().map(WirePod::pod)).collect();
     if let Ok(held) = serde_json::from_slice::<ListPage<HeldPod<'_>>>(bytes) {
-        let mut consumers = Consumers::default();
-        held.items.iter().for_each(|pod| consumers.add(pod));
+        let consumers = HeldPods::default().living(&held.items);
         let living = known.iter().filter(|pod| !pod.ended()).count();
-        assert!(whole.is_err() || living == consumers.found.len(), "two structs read another number of pods");
+        assert!(whole.is_err() || living == consumers.len(), "two structs read another number of pods");
     }
 }
 
@@ -117,7 +115,5 @@ pub(crate) fn consumers_in(page: &[u8], is_protobuf: bool) -> usize {
         true => protobuf::decode::<ListPage<HeldPod<'_>>>(page, message(PODS)),
         false => serde_json::from_slice(page),
     };
-    let mut consumers = Consumers::default();
-    read.expect("a page of pods").items.iter().for_each(|pod| consumers.add(pod));
-    consumers.found.len()
+    HeldPods::default().living(&read.expect("a page of pods").items).len()
 }

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::decode::{PodSpec, Running};
+use super::decode::{ListPage, PodSpec, Running};
+use super::list::Page;
 use super::shared_texts::SharedTexts;
-use crate::model::Consumer;
 use crate::model::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
+use crate::model::{Consumer, MachineRequests};
 
 /// A pod as far as it takes something away from its node. There are more of these than of anything else, so nothing more is read.
 #[derive(Deserialize)]
@@ -107,20 +108,26 @@ impl<'de> Deserialize<'de> for JobLabels {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
+/// Makes consumers of pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
 #[derive(Default)]
-pub(super) struct Consumers {
-    pub found: Vec<Consumer>,
+pub(super) struct HeldPods {
     texts: SharedTexts,
     devices: HashSet<Rc<BTreeMap<String, u64>>>,
 }
 
-impl Consumers {
-    /// Takes a pod that has not ended: an ended one holds nothing.
-    pub(super) fn add(&mut self, pod: &HeldPod<'_>) {
-        if matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed") {
-            return;
-        }
+impl HeldPods {
+    pub(super) fn of_page(&mut self, page: Page<'_>) -> serde_json::Result<Vec<Consumer>> {
+        let page: ListPage<HeldPod<'_>> = page.decode()?;
+        Ok(self.living(&page.items))
+    }
+
+    /// Returns those that have not ended: an ended one holds nothing.
+    pub(super) fn living(&mut self, pods: &[HeldPod<'_>]) -> Vec<Consumer> {
+        let has_ended = |pod: &HeldPod<'_>| matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed");
+        pods.iter().filter(|pod| !has_ended(pod)).map(|pod| self.consumer(pod)).collect()
+    }
+
+    fn consumer(&mut self, pod: &HeldPod<'_>) -> Consumer {
         let labels = &pod.metadata.labels;
         let job = labels.job.as_ref().filter(|_| labels.is_ours).map(|job| self.texts.of(job));
         let node = Some(&*pod.spec.node_name).filter(|node| !node.is_empty()).map(|node| self.texts.of(node));
@@ -130,22 +137,21 @@ impl Consumers {
             self.devices.insert(Rc::clone(&devices));
             devices
         });
-        self.found.push(Consumer {
+        Consumer {
             namespace: self.texts.of(&pod.metadata.namespace),
             name: pod.metadata.name.as_ref().into(),
             node,
             runs_since: pod.status.runs_since(),
             job,
             devices,
-            cpu_milli: total.cpu_milli,
-            memory_bytes: total.memory_bytes,
-        });
+            has_claims: !pod.spec.resource_claims.is_empty(),
+            requests: MachineRequests { cpu_milli: total.cpu_milli, memory_bytes: total.memory_bytes },
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::decode::ListPage;
     use super::*;
 
     #[test]
@@ -157,10 +163,9 @@ mod tests {
         let (message, bytes) = super::super::protobuf::encoded_list("/api/v1/pods", &value);
         let other: ListPage<HeldPod<'_>> = super::super::protobuf::decode(&bytes, message).unwrap();
         for page in [page, other] {
-            let mut pods = Consumers::default();
-            page.items.iter().for_each(|pod| pods.add(pod));
-            let jobs: Vec<_> = pods.found.iter().map(|pod| pod.job.as_deref()).collect();
-            assert_eq!(jobs, [Some("j"), None, None, None]);
+            let living = HeldPods::default().living(&page.items);
+            let jobs: Vec<_> = living.into_iter().map(|pod| pod.job).collect();
+            assert_eq!(jobs, [Some("j".into()), None, None, None]);
         }
     }
 }

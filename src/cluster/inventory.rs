@@ -12,19 +12,19 @@ use serde_json::Value;
 use super::decode::ListPage;
 use super::defaults::note_type_label;
 use super::devices::{Claimed, devices};
-use super::held_pod::{Consumers, HeldPod};
+use super::held_pod::HeldPods;
 use super::http::unreadable;
 use super::list::Page;
 use super::nodes::NodeSpec;
 use super::{Connection, Failure};
-use crate::model::{Consumer, Device, HostCondition, Inventory, Node, NodeDetails};
+use crate::model::{Consumers, Device, HostCondition, Inventory, Node, NodeDetails};
 
 /// An inventory, and what could not be read for it.
 #[derive(Clone)]
 pub(crate) struct InventorySnapshot {
     pub inventory: Inventory,
     /// Pods that have not ended; `None` when those of all namespaces may not be listed.
-    pub consumers: Option<Vec<Consumer>>,
+    pub consumers: Option<Consumers>,
     /// Devices of dynamic resource allocation.
     pub devices: Vec<Device>,
     /// `pods`, `resource slices`: what the user may not list in the whole cluster.
@@ -46,7 +46,7 @@ impl InventorySnapshot {
 /// What an inventory is put together from. Slices and claims are `None` where they may not be read.
 struct InventoryParts {
     nodes: Result<Vec<NodeDetails>, Failure>,
-    pods: Result<Vec<Consumer>, Failure>,
+    pods: Result<Consumers, Failure>,
     slices: Result<Option<Claimed>, Failure>,
     claims: Result<Option<Claimed>, Failure>,
 }
@@ -131,20 +131,19 @@ impl Connection {
             hosts.extend(page.items.iter().map(WireHost::host));
             Ok(())
         });
-        let mut consumers = Consumers::default();
+        let (mut held, mut consumers) = (HeldPods::default(), Consumers::default());
         let pods = self.list("/api/v1/pods", selection, |page| {
-            let before = consumers.found.len();
-            let decoded: ListPage<HeldPod<'_>> = page.decode()?;
-            decoded.items.iter().for_each(|pod| consumers.add(pod));
-            drop(decoded);
-            // A page that one of both cannot read is asked for again.
-            also(page).inspect_err(|_| consumers.found.truncate(before))
+            let arrived = held.of_page(page)?;
+            // A page that one of both cannot read is asked for again, so nothing of it is taken before both have read it.
+            also(page)?;
+            consumers.extend(arrived);
+            Ok(())
         });
         let (slices, claims) = (self.optional("resourceslices"), self.optional("resourceclaims"));
         let (nodes, pods, slices, claims, labels) = join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;
         hosts.iter_mut().for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels));
         let listed = pods.clone();
-        let parts = InventoryParts { nodes: nodes.map(|()| hosts), pods: pods.map(|()| consumers.found), slices, claims };
+        let parts = InventoryParts { nodes: nodes.map(|()| hosts), pods: pods.map(|()| consumers), slices, claims };
         (self.put_together(parts).await, listed)
     }
 
@@ -176,21 +175,20 @@ impl Connection {
             unreadable.push("resource claims");
         }
         let devices = devices(&slices.items, claims.as_ref().map(|claims| claims.items.as_slice()));
-        let inventory = Inventory::of(hosts, consumers.as_deref(), &devices);
+        let inventory = Inventory::of(hosts, consumers.as_ref(), &devices);
         Ok(InventorySnapshot { inventory, consumers, devices, unreadable, refused })
     }
 
     /// Pods of one namespace that have not ended.
-    pub(crate) async fn consumers(&self, namespace: &str) -> Result<Vec<Consumer>, Failure> {
-        let mut consumers = Consumers::default();
+    pub(crate) async fn consumers(&self, namespace: &str) -> Result<Consumers, Failure> {
+        let (mut held, mut consumers) = (HeldPods::default(), Consumers::default());
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
-            let page: ListPage<HeldPod<'_>> = page.decode()?;
-            page.items.iter().for_each(|pod| consumers.add(pod));
+            consumers.extend(held.of_page(page)?);
             Ok(())
         })
         .await?;
-        Ok(consumers.found)
+        Ok(consumers)
     }
 
     /// Returns one node with the times of its labels, and its version for a careful write.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::model::workload::Standing;
 use crate::model::{
-    Consumer, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading, Readings, UnixSeconds, Workload,
+    Consumers, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading, Readings, UnixSeconds, Workload,
 };
 use crate::view::text::joined;
 
@@ -107,7 +107,7 @@ impl Snapshot {
     #[must_use]
     pub(crate) fn of(
         inventory: Inventory,
-        consumers: Option<&[Consumer]>,
+        consumers: Option<&Consumers>,
         workloads: &[Workload],
         readings: Option<Readings>,
         queues: Option<Vec<Queue>>,
@@ -116,8 +116,11 @@ impl Snapshot {
         let readings = readings.unwrap_or_default();
         let kinds: BTreeMap<&str, String> = inventory.hosts.iter().map(|host| (host.name(), joined(&host.kinds()))).collect();
         let all = Figures::of(readings.devices.iter());
-        let labels: HashMap<(&str, &str), Option<&str>> =
-            consumers.unwrap_or_default().iter().map(|one| ((&*one.namespace, &*one.name), one.job.as_deref())).collect();
+        let labels: HashMap<(&str, &str), Option<&str>> = consumers
+            .into_iter()
+            .flat_map(|all| &all.with_devices)
+            .map(|one| ((&*one.namespace, &*one.name), one.job.as_deref()))
+            .collect();
         let jobs = workloads.iter().filter(|one| !one.has_ended() && one.requested > GpuCount::ZERO);
         Self {
             at,

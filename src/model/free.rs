@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use super::consumer::Consumers;
 use super::gpu::GpuType;
 use super::host::NodeHealth;
-use super::inventory::{Consumer, Inventory, NodeUsage, UNTYPED};
+use super::inventory::{Inventory, NodeUsage, UNTYPED};
 use super::labels::POOL_LABEL;
 use super::node::DEDICATED;
 use super::quantity;
@@ -103,7 +104,7 @@ pub(crate) struct Gang {
 #[must_use]
 pub(crate) fn free_gpus(
     inventory: &Inventory,
-    consumers: &[Consumer],
+    consumers: &Consumers,
     beside: BesideGpu,
     by: Option<&str>,
     wanted: impl Fn(&NodeUsage) -> bool,
@@ -123,7 +124,7 @@ pub(crate) fn free_gpus(
 }
 
 impl FreeGpus {
-    fn take(&mut self, host: &NodeUsage, consumers: &[Consumer], beside: BesideGpu) -> Option<()> {
+    fn take(&mut self, host: &NodeUsage, consumers: &Consumers, beside: BesideGpu) -> Option<()> {
         let (name, free) = (host.name().to_owned(), host.gpus.free()?);
         let strand = |gpus, by, detail, holder| Stranded { node: name.clone(), gpus, by, detail, holder };
         if let Some((by, detail)) = closed(host) {
@@ -142,9 +143,9 @@ impl FreeGpus {
         let usable = free.min(by_cpu).min(by_memory);
         if usable < free {
             let (by, holder) = if by_cpu <= by_memory {
-                (StrandedBy::Cpu, most(consumers, host.name(), |consumer| consumer.cpu_milli))
+                (StrandedBy::Cpu, consumers.most(host.name(), |one| one.cpu_milli))
             } else {
-                (StrandedBy::Memory, most(consumers, host.name(), |consumer| consumer.memory_bytes))
+                (StrandedBy::Memory, consumers.most(host.name(), |one| one.memory_bytes))
             };
             self.stranded.push(strand(free - usable, by, None, holder));
         }
@@ -291,16 +292,6 @@ fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
         NodeHealth::Faulty => (StrandedBy::NodeFaulty, host.reason.clone()),
         _ => (StrandedBy::Taint, Some(taint.key.clone())),
     })
-}
-
-/// Returns what holds most on a node: a job of ours as a whole, else a pod.
-fn most(consumers: &[Consumer], node: &str, amount: impl Fn(&Consumer) -> u64) -> Option<(String, u64)> {
-    let mut held: BTreeMap<String, u64> = BTreeMap::new();
-    for consumer in consumers.iter().filter(|consumer| consumer.node.as_deref() == Some(node)) {
-        let name = consumer.job.as_ref().unwrap_or(&consumer.name);
-        *held.entry(format!("{}/{name}", consumer.namespace)).or_default() += amount(consumer);
-    }
-    held.into_iter().max_by_key(|(_, amount)| *amount).filter(|(_, amount)| *amount > 0)
 }
 
 #[cfg(test)]

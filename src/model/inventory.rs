@@ -4,32 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
-use jiff::Timestamp;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::consumer::{Consumer, Consumers, MachineRequests};
 use super::gpu::GpuType;
 use super::host::{NodeDetails, NodeHealth, Unit, health, unit};
 use super::quantity;
 use super::reading::Reading;
 use super::units::GpuCount;
-
-/// A pod that has not ended, as far as it takes something away from its node. There may be hundreds of thousands, so what many have in common is shared.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Consumer {
-    pub namespace: Rc<str>,
-    pub name: Rc<str>,
-    pub node: Option<Rc<str>>,
-    /// When the last of its containers began to run; `None` while one of them does not.
-    pub runs_since: Option<Timestamp>,
-    /// The job of ours that it belongs to.
-    pub job: Option<Rc<str>>,
-    /// Units per extended resource, as the scheduler counts them.
-    pub devices: Rc<BTreeMap<String, u64>>,
-    pub cpu_milli: u64,
-    pub memory_bytes: u64,
-}
 
 /// A device that a driver offers by dynamic resource allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -143,15 +126,17 @@ pub(crate) struct Inventory {
 impl Inventory {
     /// Counts. `consumers` is `None` when the pods of all namespaces may not be listed.
     #[must_use]
-    pub(crate) fn of(hosts: Vec<NodeDetails>, consumers: Option<&[Consumer]>, devices: &[Device]) -> Self {
+    pub(crate) fn of(hosts: Vec<NodeDetails>, consumers: Option<&Consumers>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         // Bound pods hold, also while they pull their image or terminate.
-        for consumer in consumers.unwrap_or_default() {
+        let with_devices = consumers.map(|all| all.with_devices.as_slice()).unwrap_or_default();
+        for consumer in with_devices {
             if let Some(node) = &consumer.node {
                 by_node.entry(node).or_default().push(consumer);
             }
         }
-        let known = consumers.is_some();
+        let by_name: HashMap<(&str, &str), &Consumer> =
+            with_devices.iter().map(|consumer| ((&*consumer.namespace, &*consumer.name), consumer)).collect();
         let mut offered: HashMap<&str, Vec<&Device>> = HashMap::new();
         devices.iter().for_each(|device| offered.entry(&device.node).or_default().push(device));
         let mut hosts: Vec<NodeUsage> = hosts
@@ -160,7 +145,8 @@ impl Inventory {
                 let name = host.node.name.clone();
                 let own = by_node.remove(name.as_str()).unwrap_or_default();
                 let devices = offered.remove(name.as_str()).unwrap_or_default();
-                host_use(host, &own, known, &devices, consumers.unwrap_or_default())
+                let others = consumers.map(|all| all.others_on(&name));
+                host_use(host, &own, others, &devices, &by_name)
             })
             .collect();
         hosts.sort_by(|a, b| a.name().cmp(b.name()));
@@ -192,9 +178,16 @@ pub(crate) fn total(counts: impl Iterator<Item = Count>) -> Count {
     sum
 }
 
-fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[&Device], all: &[Consumer]) -> NodeUsage {
-    let used = |amount: u64| known.then_some(amount);
-    let empty = Count { total: 0, used: used(0) };
+/// Counts what is held of a node: by pods that ask for devices, by the other ones, which is `None` when pods may not be listed, and by claims
+/// of pods, which are looked up by namespace and name.
+fn host_use(
+    host: NodeDetails,
+    consumers: &[&Consumer],
+    others: Option<MachineRequests>,
+    devices: &[&Device],
+    by_name: &HashMap<(&str, &str), &Consumer>,
+) -> NodeUsage {
+    let empty = Count { total: 0, used: others.map(|_| 0) };
     let (mut gpus, mut slices) = (empty, BTreeMap::<String, Count>::new());
     let mut types: BTreeMap<String, u64> = BTreeMap::new();
     let own_type = host.node.type_label().and_then(|(_, value)| GpuType::parse(value)).map(|kind| kind.to_string());
@@ -255,7 +248,7 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
             Some(profile) => slices.entry(format!("mig-{profile}")).or_insert(empty).add(count),
         }
         for (namespace, pod) in device.held_by.iter().flatten() {
-            let consumer = all.iter().find(|consumer| *consumer.namespace == **namespace && *consumer.name == **pod);
+            let consumer = by_name.get(&(namespace.as_str(), pod.as_str()));
             let unseen = || Holder {
                 namespace: namespace.as_str().into(),
                 pod: pod.as_str().into(),
@@ -265,7 +258,7 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
             };
             let entry = holders
                 .entry((namespace.as_str().into(), pod.as_str().into()))
-                .or_insert_with(|| consumer.map_or_else(unseen, holder));
+                .or_insert_with(|| consumer.map_or_else(unseen, |consumer| holder(consumer)));
             match &device.profile {
                 None => entry.gpus += GpuCount(1),
                 Some(profile) => *entry.slices.entry(format!("mig-{profile}")).or_default() += 1,
@@ -280,9 +273,13 @@ fn host_use(host: NodeDetails, consumers: &[&Consumer], known: bool, devices: &[
         }
         other => other,
     };
+    let used = others.map(|mut used| {
+        consumers.iter().for_each(|consumer| used += consumer.requests);
+        used
+    });
     NodeUsage {
-        cpu_used_milli: used(consumers.iter().map(|consumer| consumer.cpu_milli).sum()),
-        memory_used_bytes: used(consumers.iter().map(|consumer| consumer.memory_bytes).sum()),
+        cpu_used_milli: used.map(|used| used.cpu_milli),
+        memory_used_bytes: used.map(|used| used.memory_bytes),
         details: host,
         health,
         reason,
@@ -321,7 +318,8 @@ mod tests {
     fn bound_pods_hold_and_waiting_ones_do_not() {
         let waiting = Consumer { node: None, ..pod("waiting", "a", &[("nvidia.com/gpu", 4)]) };
         let pods = [pod("runs", "a", &[("nvidia.com/gpu", 3)]), waiting, pod("elsewhere", "b", &[("nvidia.com/gpu", 1)])];
-        let inventory = Inventory::of(vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])], Some(&pods), &[]);
+        let inventory =
+            Inventory::of(vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])], Some(&pods.into_iter().collect()), &[]);
         let only = &inventory.hosts[0];
         assert_eq!((only.gpus, only.gpus.free()), (Count { total: 8, used: Some(3) }, Some(5)));
         assert_eq!((only.gpu_type().map(|kind| kind.to_string()).as_deref(), only.holders.len()), (Some("a100-80g"), 1));
@@ -344,7 +342,7 @@ mod tests {
             host("amd", &[("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")], &[("amd.com/cpx_nps4", "64")]),
         ];
         let pods = [pod("a", "mixed", &[("nvidia.com/mig-1g.10gb", 2)]), pod("b", "sliced", &[("nvidia.com/gpu", 3)])];
-        let inventory = Inventory::of(hosts, Some(&pods), &[]);
+        let inventory = Inventory::of(hosts, Some(&pods.into_iter().collect()), &[]);
         let of = |name: &str| inventory.hosts.iter().find(|host| host.name() == name).unwrap();
         assert_eq!(inventory.gpus(), Count { total: 7, used: Some(0) }, "only the whole ones of the mixed node");
         assert_eq!(of("mixed").slices["mig-1g.10gb"], Count { total: 7, used: Some(2) });
@@ -366,7 +364,8 @@ mod tests {
             known: true,
         };
         let devices = [device(None, true), device(None, true), device(None, false), device(Some("1g.10gb"), false)];
-        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&[pod("p", "a", &[])]), &devices);
+        let claims = Consumers::from_iter([Consumer { has_claims: true, ..pod("p", "a", &[]) }]);
+        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &devices);
         let only = &inventory.hosts[0];
         assert_eq!(
             (only.gpus, only.gpu_type().map(|kind| kind.to_string()).as_deref()),
@@ -377,18 +376,18 @@ mod tests {
         // A tainted device is none that is free; one that somebody has goes on counting.
         let tainted = |one: &Device| Device { taint: Some("example.com/xid".into()), ..one.clone() };
         let broken = [tainted(&devices[0]), devices[1].clone(), tainted(&devices[2])];
-        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&[pod("p", "a", &[])]), &broken);
+        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &broken);
         let only = &inventory.hosts[0];
         assert_eq!(only.gpus, Count { total: 2, used: Some(2) });
         assert_eq!((only.health, only.reason.as_deref()), (NodeHealth::Faulty, Some("2 of 3 devices tainted (example.com/xid)")));
         // The driver serves `nvidia.com/gpu` by claims: the pod's own words do not count beside them.
         let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
-        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&asks), &devices);
+        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&asks.into_iter().collect()), &devices);
         assert_eq!((inventory.gpus().used, inventory.hosts[0].holders[0].gpus), (Some(2), GpuCount(2)));
         // Without the right to read claims nobody knows what is free.
         let unknown: Vec<Device> =
             devices.iter().map(|device| Device { held_by: None, known: false, ..device.clone() }).collect();
-        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&[]), &unknown);
+        let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&Consumers::default()), &unknown);
         assert_eq!((inventory.gpus().total, inventory.gpus().used), (3, None));
     }
 }

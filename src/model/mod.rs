@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity;
 mod claim;
+pub(crate) mod consumer;
 pub(crate) mod device;
 pub(crate) mod device_demand;
 pub(crate) mod drain;
@@ -41,11 +42,12 @@ pub(crate) mod work_pod;
 pub(crate) mod workload;
 
 pub(crate) use claim::{Claim, ClaimState};
+pub(crate) use consumer::{Consumer, Consumers, MachineRequests};
 pub(crate) use device::DeviceId;
 pub(crate) use forest::Forest;
 pub use gpu::GpuType;
 pub(crate) use host::{HostCondition, NodeDetails, NodeHealth};
-pub(crate) use inventory::{Consumer, Count, Device, Holder, Inventory, NodeUsage};
+pub(crate) use inventory::{Count, Device, Holder, Inventory, NodeUsage};
 pub(crate) use job::{Container, ContainerEnd, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
 pub use node::{ClaimableDevices, Node, Nodes, Taint};
 pub(crate) use pool::{Noted, Notes, PoolDefinition};

@@ -135,7 +135,7 @@ impl<'c> OptionalMetrics<'c> {
     /// Puts what devices measure into an inventory, and returns it for what it rests on.
     pub(crate) fn measure(&self, stock: &mut InventorySnapshot, moment: Option<&Moment>) -> Option<Readings> {
         let moment = moment?;
-        let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
+        let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
         let readings = devices::read(moment, &stock.inventory, &facts);
         if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
             self.tell("Prometheus has no samples of this cluster's GPUs; is a GPU exporter running and scraped?");

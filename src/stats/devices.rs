@@ -194,7 +194,7 @@ fn is_instance(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Consumer, Node, NodeDetails, Point};
+    use crate::model::{Consumer, Consumers, Node, NodeDetails, Point};
 
     fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
         let all = labels.iter().copied().chain([("__name__", name)]);
@@ -214,8 +214,9 @@ mod tests {
             devices: std::rc::Rc::new([("nvidia.com/gpu".to_owned(), 2)].into()),
             ..Consumer::default()
         };
-        let inventory = Inventory::of(vec![host], Some(std::slice::from_ref(&pod)), &[]);
-        let facts = ApiFacts::of(&inventory, Some(&[pod]));
+        let pods = Consumers::from_iter([pod]);
+        let inventory = Inventory::of(vec![host], Some(&pods), &[]);
+        let facts = ApiFacts::of(&inventory, Some(&pods));
         read(&Moment { values, ..Moment::default() }, &inventory, &facts)
     }
 

@@ -1,16 +1,13 @@
 //! Decides which device, node and pod a series is about, whatever the exporter and the scrape configuration name them. The
 //! API server's view of nodes and pods decides where labels are ambiguous.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::consumer::PodNodes;
 use crate::model::reading::PodKey;
-use crate::model::{Consumer, Inventory, Series};
+use crate::model::{Consumers, Inventory, Series};
 
 use super::dialect::{self, DIALECTS, EXPORTED_POD, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels};
-
-/// The node of each pod, by its namespace and its name.
-type BoundPods = HashMap<Rc<str>, HashMap<Rc<str>, Rc<str>>>;
 
 /// What the API server knows, as far as labels need it.
 #[derive(Debug, Default)]
@@ -18,7 +15,7 @@ pub(crate) struct ApiFacts {
     /// Names and addresses of nodes; `None` when they may not be listed.
     nodes: Option<BTreeMap<String, String>>,
     /// `None` when pods may not be listed.
-    pods: Option<BoundPods>,
+    pods: Option<PodNodes>,
     /// Pods that hold devices.
     holders: BTreeSet<PodKey>,
 }
@@ -26,7 +23,7 @@ pub(crate) struct ApiFacts {
 impl ApiFacts {
     /// From an inventory and the pods that it was counted from.
     #[must_use]
-    pub(crate) fn of(inventory: &Inventory, consumers: Option<&[Consumer]>) -> Self {
+    pub(crate) fn of(inventory: &Inventory, consumers: Option<&Consumers>) -> Self {
         let mut nodes = BTreeMap::new();
         let mut holders = BTreeSet::new();
         for host in &inventory.hosts {
@@ -35,18 +32,19 @@ impl ApiFacts {
             }
             holders.extend(host.holders.iter().map(|holder| (holder.namespace.to_string(), holder.pod.to_string())));
         }
-        let bound = |consumer: &Consumer| Some((consumer.namespace.clone(), consumer.name.clone(), consumer.node.clone()?));
-        let pods = consumers.map(|consumers| by_name(consumers.iter().filter_map(bound)));
+        let pods = consumers.map(|consumers| consumers.nodes().clone());
         Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), pods, holders }
     }
 
     /// From pods that hold devices, as ((namespace, name), node), where the rest of the cluster is not looked at.
     #[must_use]
     pub(crate) fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
-        let pods: BTreeMap<PodKey, String> = pods.into_iter().collect();
-        let bound =
-            pods.iter().map(|((namespace, name), node)| (namespace.as_str().into(), name.as_str().into(), node.as_str().into()));
-        Self { nodes: None, pods: Some(by_name(bound)), holders: pods.into_keys().collect() }
+        let (mut bound, mut holders) = (PodNodes::default(), BTreeSet::new());
+        for (pod, node) in pods {
+            bound.insert(&pod.0, &pod.1, node.into());
+            holders.insert(pod);
+        }
+        Self { nodes: None, pods: Some(bound), holders }
     }
 
     /// From pods that held devices at some time, and the names and addresses of nodes, as far as they are known.
@@ -57,7 +55,7 @@ impl ApiFacts {
 
     /// Returns the node that a pod is bound to.
     fn node_of(&self, namespace: &str, pod: &str) -> Option<&str> {
-        self.pods.as_ref()?.get(namespace)?.get(pod).map(AsRef::as_ref)
+        self.pods.as_ref()?.of(namespace, pod)
     }
 
     /// Returns the node that a label's value means.
@@ -71,14 +69,6 @@ impl ApiFacts {
         let short = host.split_once('.').map(|(short, _)| short).filter(|short| short.parse::<u32>().is_err());
         [Some(host), short].into_iter().flatten().find_map(|name| nodes.get(name)).map(String::as_str)
     }
-}
-
-fn by_name(bound: impl Iterator<Item = (Rc<str>, Rc<str>, Rc<str>)>) -> BoundPods {
-    let mut pods = BoundPods::new();
-    for (namespace, name, node) in bound {
-        pods.entry(namespace).or_default().insert(name, node);
-    }
-    pods
 }
 
 /// A device as a series names it.
@@ -200,8 +190,10 @@ fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
-    use crate::model::{Node, NodeDetails};
+    use crate::model::{Consumer, Node, NodeDetails};
 
     fn series(labels: &[(&str, &str)]) -> Series {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -215,14 +207,14 @@ mod tests {
             addresses: vec![address.into()],
             ..NodeDetails::default()
         };
-        let pod = |name: &str, gpus: u64| Consumer {
+        let pod = |name: &str, gpus: Option<u64>| Consumer {
             namespace: "team".into(),
             name: name.into(),
             node: Some("gpu-1".into()),
-            devices: Rc::new([("nvidia.com/gpu".to_owned(), gpus)].into()),
+            devices: Rc::new(gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus)).into_iter().collect()),
             ..Consumer::default()
         };
-        let consumers = [pod("train-0", 2), pod("exporter-x", 0)];
+        let consumers = Consumers::from_iter([pod("train-0", Some(2)), pod("exporter-x", None)]);
         let inventory = Inventory::of(vec![host("gpu-1", "10.0.0.1"), host("gpu-2", "10.0.0.2")], Some(&consumers), &[]);
         ApiFacts::of(&inventory, Some(&consumers))
     }

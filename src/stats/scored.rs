@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::reading::PodKey;
-use crate::model::{Consumer, Inventory, NodeUsage, Reading, Readings, UnixSeconds};
+use crate::model::{Consumers, Inventory, NodeUsage, Reading, Readings, UnixSeconds};
 
 use super::dialect::Quantity;
 use super::history::{History, Trace};
@@ -119,12 +119,12 @@ pub(crate) fn scored(
     readings: &Readings,
     history: &History,
     inventory: &Inventory,
-    consumers: Option<&[Consumer]>,
+    consumers: Option<&Consumers>,
     rules: &Rules,
 ) -> Vec<Scored> {
     let starts: BTreeMap<PodKey, i64> = consumers
         .into_iter()
-        .flatten()
+        .flat_map(|all| &all.with_devices)
         .filter_map(|pod| Some(((pod.namespace.to_string(), pod.name.to_string()), pod.runs_since?.as_millisecond())))
         .collect();
     let traces = Traces::of(history);

@@ -1,5 +1,5 @@
 //! The JSON Schema of every answer of `-o json`, made from the types that are printed. It knows which command prints which type,
-//! and nothing of what is in them.
+//! and nothing of what is in them. The program carries the text of the schemas, because the code that makes them is several times as large.
 
 use std::collections::BTreeMap;
 
@@ -64,6 +64,7 @@ type Shape = fn(&mut SchemaGenerator) -> Schema;
 /// A command, and the types that its options choose from.
 macro_rules! answers {
     ($($name:literal: $($shape:ty),+;)*) => {
+        const COMMANDS: &[&str] = &[$($name),*];
         const ANSWERS: &[(&str, &[Shape])] = &[$(($name, &[$(shape::<$shape>),+])),*];
     };
 }
@@ -152,18 +153,37 @@ answers! {
 
 /// Returns the commands that have an answer, and `error`, which every command may have.
 pub fn commands() -> impl Iterator<Item = &'static str> {
-    ANSWERS.iter().map(|(command, _)| *command)
+    COMMANDS.iter().copied()
 }
 
 /// Returns the names of all answers: the words of their commands joined by `-`.
 pub fn names() -> impl Iterator<Item = String> {
-    commands().map(|command| command.replace(' ', "-"))
+    commands().map(name)
 }
+
+fn name(command: &str) -> String {
+    command.replace(' ', "-")
+}
+
+/// What [`from_types`] made.
+const TEXT: &str = include_str!("../../schemas/answers.json");
 
 /// Returns the schema of an answer by its name; `None` where no command has it.
 #[must_use]
 pub fn schema(name: &str) -> Option<Value> {
-    let (command, shapes) = ANSWERS.iter().find(|(command, _)| command.replace(' ', "-") == name)?;
+    let mut all: Map<String, Value> = serde_json::from_str(TEXT).expect("the schemas are JSON");
+    all.remove(name)
+}
+
+/// Returns the schemas of all answers as the text of a JSON object, an answer on each line: what the types of this version are.
+#[must_use]
+pub fn from_types() -> String {
+    let line = |(command, shapes): &(&str, &[Shape])| format!("{}: {}", json!(name(command)), of_types(command, shapes));
+    let lines: Vec<String> = ANSWERS.iter().map(line).collect();
+    format!("{{\n{}\n}}\n", lines.join(",\n"))
+}
+
+fn of_types(command: &str, shapes: &[Shape]) -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let shapes: Vec<Value> = shapes.iter().map(|shape| shape(&mut generator).to_value()).collect();
     let mut schema = Map::new();
@@ -174,7 +194,7 @@ pub fn schema(name: &str) -> Option<Value> {
         several => drop(schema.insert("anyOf".to_owned(), json!(several))),
     }
     schema.insert("$defs".to_owned(), json!(generator.take_definitions(true)));
-    Some(Value::Object(schema))
+    Value::Object(schema)
 }
 
 /// Returns the schema of a line that a command prints with `--watch`, by the name of its answer: a row, or the whole answer where it has no

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::Percent;
-use crate::model::{Consumer, Figures, Inventory, NodeHealth, NodeUsage, inventory};
+use crate::model::{Consumer, Consumers, Figures, Inventory, NodeHealth, NodeUsage, inventory};
 use crate::stats::node_exporter::Machines;
 
 use super::TextStyle;
@@ -15,7 +15,7 @@ use super::text::{bar, clean, count, paint};
 pub(crate) struct OverviewSource<'a> {
     pub inventory: &'a Inventory,
     /// `None` when pods may not be listed.
-    pub consumers: Option<&'a [Consumer]>,
+    pub consumers: Option<&'a Consumers>,
     pub machines: Machines,
     pub coverage: Option<Coverage>,
 }
@@ -114,9 +114,9 @@ pub(crate) fn document(cluster: &OverviewSource<'_>) -> Overview {
     let gpus = cluster.inventory.gpus();
     let held: Vec<_> = hosts.iter().flat_map(|host| host.held_devices()).collect();
     let figures = Figures::of(held.iter().copied());
-    let waiting: Option<Vec<&Consumer>> = cluster
-        .consumers
-        .map(|consumers| consumers.iter().filter(|consumer| consumer.node.is_none() && devices(consumer) > 0).collect());
+    let waiting: Option<Vec<&Consumer>> = cluster.consumers.map(|consumers| {
+        consumers.with_devices.iter().filter(|consumer| consumer.node.is_none() && devices(consumer) > 0).collect()
+    });
     let storage = cluster.machines.storage;
     let rdma = cluster.machines.rdma;
     Overview {

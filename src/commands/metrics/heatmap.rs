@@ -68,6 +68,6 @@ async fn look(connection: &Connection, warns: bool, context: &Context) -> Result
         Err(failure) if failure.is_forbidden() => Default::default(),
         Err(failure) => return Err(failure.into()),
     };
-    let readings = devices::read(&moment, &inventory, &ApiFacts::of(&inventory, consumers.as_deref()));
+    let readings = devices::read(&moment, &inventory, &ApiFacts::of(&inventory, consumers.as_ref()));
     Ok(Seen { readings, inventory })
 }

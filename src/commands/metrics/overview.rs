@@ -55,7 +55,7 @@ async fn look(connection: &Connection, cells: &OptionalMetrics<'_>, warns: bool,
     let readings = cells.measure(&mut stock, moment.as_ref());
     Ok(overview::document(&OverviewSource {
         inventory: &stock.inventory,
-        consumers: stock.consumers.as_deref(),
+        consumers: stock.consumers.as_ref(),
         machines: machines.map(|answer| node_exporter::read(&answer)).unwrap_or_default(),
         coverage: readings.as_ref().map(Coverage::from),
     }))

@@ -6,7 +6,7 @@ use crate::cli::nodes::free::Free;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::free::{BesideGpu, free_gpus};
-use crate::model::{GpuType, NodeUsage};
+use crate::model::{Consumers, GpuType, NodeUsage};
 use crate::observe::nodes::warn_of;
 use crate::view::{Format, document, free};
 
@@ -21,7 +21,8 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
         args.pool.as_deref().is_none_or(|pool| host.details.node.pool() == Some(pool))
             && wanted.as_ref().is_none_or(|wanted| host.gpu_type().is_some_and(|kind| wanted.matches(&kind)))
     };
-    let consumers = stock.consumers.as_deref().unwrap_or_default();
+    let none = Consumers::default();
+    let consumers = stock.consumers.as_ref().unwrap_or(&none);
     let Some(groups) = free_gpus(&stock.inventory, consumers, beside, args.by.as_deref(), chosen) else {
         let what = if stock.consumers.is_some() { "resourceclaims" } else { "the pods of all namespaces" };
         let error = Error::new(ErrorName::Forbidden, format!("what is free is not known: you may not list {what}"));

@@ -85,7 +85,7 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
     let ((moment, series, requests, lookback), stock) = (asked?, stock?);
     let rules = Rules { start, end, step, lookback, weights, thresholds };
     nodes::warn_of(&stock, context);
-    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
+    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
     let history = history::read(&series, &facts, &Lifetimes::new());
     let own = match stock.consumers {
@@ -93,7 +93,7 @@ pub(crate) async fn analyze(settings: &Settings, context: &Context, connected: &
         // Since when a pod runs is known of one's own namespace at least.
         None => connection.consumers(&connection.namespace).await.ok(),
     };
-    let pods = stock.consumers.as_deref().or(own.as_deref());
+    let pods = stock.consumers.as_ref().or(own.as_ref());
     if stock.consumers.is_none() {
         context.terminal.warn("start times of pods in other namespaces are unknown, so their GPUs are not scored");
     }

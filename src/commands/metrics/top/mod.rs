@@ -52,7 +52,7 @@ async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>)
     };
     let (moment, stock, owners) = join3(moment, connection.stock(), owners).await;
     let (moment, mut stock, owners) = (moment?, stock?, owners?);
-    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_deref());
+    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
     stock.inventory.measure(&readings);
     let mut lines: Vec<TopLine> = match (what, owners) {

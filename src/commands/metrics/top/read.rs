@@ -75,7 +75,7 @@ impl<'c> Reader<'c> {
         let (inventory, consumers) = (inventory.unwrap_or_default(), consumers.flatten());
         let workloads = owners.forest.workloads(&inventory);
         let queues = self.queues.borrow().clone();
-        let snapshot = Snapshot::of(inventory, consumers.as_deref(), &workloads, readings, queues, self.context.now());
+        let snapshot = Snapshot::of(inventory, consumers.as_ref(), &workloads, readings, queues, self.context.now());
         Ok(Snapshot { narrowed_to: owners.narrowed_to, ..snapshot })
     }
 

@@ -1,0 +1,199 @@
+//! Keeps what pods that have not ended take away from their nodes. There may be hundreds of thousands, and most ask for no devices, so
+//! of these only sums are kept. It knows neither nodes nor how a pod is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+
+use jiff::Timestamp;
+
+/// A pod that has not ended, as far as it takes something away from its node. What many have in common is shared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Consumer {
+    pub namespace: Rc<str>,
+    pub name: Rc<str>,
+    pub node: Option<Rc<str>>,
+    /// When the last of its containers began to run; `None` while one of them does not.
+    pub runs_since: Option<Timestamp>,
+    /// The job of ours that it belongs to.
+    pub job: Option<Rc<str>>,
+    /// Units per extended resource, as the scheduler counts them.
+    pub devices: Rc<BTreeMap<String, u64>>,
+    /// Whether it has claims, which may give it devices.
+    pub has_claims: bool,
+    pub requests: MachineRequests,
+}
+
+/// What is requested of a node beside devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MachineRequests {
+    pub cpu_milli: u64,
+    pub memory_bytes: u64,
+}
+
+impl std::ops::AddAssign for MachineRequests {
+    fn add_assign(&mut self, other: Self) {
+        self.cpu_milli += other.cpu_milli;
+        self.memory_bytes += other.memory_bytes;
+    }
+}
+
+/// All pods that have not ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Consumers {
+    /// Pods that ask for devices.
+    pub with_devices: Vec<Consumer>,
+    /// The bound ones that do not, by their node.
+    others: BTreeMap<Rc<str>, OthersOnNode>,
+    nodes: PodNodes,
+}
+
+/// What pods without devices request of one node.
+#[derive(Clone, Debug, Default)]
+struct OthersOnNode {
+    sum: MachineRequests,
+    /// By the namespace and the name of jobs of ours.
+    jobs: BTreeMap<(Rc<str>, Rc<str>), MachineRequests>,
+    /// Of the pods that belong to no job of ours, the one that requests most of each.
+    most_cpu: Option<OtherPod>,
+    most_memory: Option<OtherPod>,
+}
+
+#[derive(Clone, Debug)]
+struct OtherPod {
+    /// `namespace/name`
+    name: String,
+    requests: MachineRequests,
+}
+
+impl Consumers {
+    fn add(&mut self, pod: Consumer) {
+        if let Some(node) = &pod.node {
+            self.nodes.insert(&pod.namespace, &pod.name, Rc::clone(node));
+        }
+        if pod.has_claims || !pod.devices.is_empty() {
+            self.with_devices.push(pod);
+        } else if let Some(node) = &pod.node {
+            self.others.entry(Rc::clone(node)).or_default().add(&pod);
+        }
+    }
+
+    /// Returns what pods without devices request of a node.
+    pub(crate) fn others_on(&self, node: &str) -> MachineRequests {
+        self.others.get(node).map(|others| others.sum).unwrap_or_default()
+    }
+
+    /// Returns the node of every bound pod.
+    pub(crate) fn nodes(&self) -> &PodNodes {
+        &self.nodes
+    }
+
+    /// Returns what requests most of a node, as `namespace/name`, and how much: a job of ours as a whole, else a pod.
+    pub(crate) fn most(&self, node: &str, amount: impl Fn(&MachineRequests) -> u64) -> Option<(String, u64)> {
+        let mut held: BTreeMap<String, MachineRequests> = BTreeMap::new();
+        for pod in self.with_devices.iter().filter(|pod| pod.node.as_deref() == Some(node)) {
+            let name = pod.job.as_ref().unwrap_or(&pod.name);
+            *held.entry(format!("{}/{name}", pod.namespace)).or_default() += pod.requests;
+        }
+        if let Some(others) = self.others.get(node) {
+            for ((namespace, job), requests) in &others.jobs {
+                *held.entry(format!("{namespace}/{job}")).or_default() += *requests;
+            }
+            held.extend(others.most_cpu.iter().chain(&others.most_memory).map(|pod| (pod.name.clone(), pod.requests)));
+        }
+        let amounts = held.into_iter().map(|(name, requests)| (name, amount(&requests)));
+        amounts.max_by_key(|(_, amount)| *amount).filter(|(_, amount)| *amount > 0)
+    }
+}
+
+impl Extend<Consumer> for Consumers {
+    fn extend<I: IntoIterator<Item = Consumer>>(&mut self, pods: I) {
+        pods.into_iter().for_each(|pod| self.add(pod));
+    }
+}
+
+impl FromIterator<Consumer> for Consumers {
+    fn from_iter<I: IntoIterator<Item = Consumer>>(pods: I) -> Self {
+        let mut all = Self::default();
+        all.extend(pods);
+        all
+    }
+}
+
+impl OthersOnNode {
+    fn add(&mut self, pod: &Consumer) {
+        self.sum += pod.requests;
+        if let Some(job) = &pod.job {
+            *self.jobs.entry((Rc::clone(&pod.namespace), Rc::clone(job))).or_default() += pod.requests;
+            return;
+        }
+        let other = || Some(OtherPod { name: format!("{}/{}", pod.namespace, pod.name), requests: pod.requests });
+        if pod.requests.cpu_milli > self.most_cpu.as_ref().map_or(0, |most| most.requests.cpu_milli) {
+            self.most_cpu = other();
+        }
+        if pod.requests.memory_bytes > self.most_memory.as_ref().map_or(0, |most| most.requests.memory_bytes) {
+            self.most_memory = other();
+        }
+    }
+}
+
+/// The node of each bound pod. Pods are known by a hash of their names, whose key is random, because the names take eight times its memory:
+/// among a million pods, two have the same with a probability of 3 in 100 million.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodNodes {
+    nodes: HashMap<u64, Rc<str>>,
+    key: RandomState,
+}
+
+impl PodNodes {
+    fn hash(&self, namespace: &str, name: &str) -> u64 {
+        self.key.hash_one((namespace, name))
+    }
+
+    pub(crate) fn insert(&mut self, namespace: &str, name: &str, node: Rc<str>) {
+        let hash = self.hash(namespace, name);
+        self.nodes.insert(hash, node);
+    }
+
+    /// Returns the node that a pod is bound to.
+    pub(crate) fn of(&self, namespace: &str, name: &str) -> Option<&str> {
+        self.nodes.get(&self.hash(namespace, name)).map(AsRef::as_ref)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_pods_without_devices_are_those_of_each_pod() {
+        let pod = |name: &str, job: Option<&str>, cpu_milli, memory_bytes, gpus: Option<u64>| Consumer {
+            namespace: "n".into(),
+            name: name.into(),
+            node: Some("a".into()),
+            job: job.map(Into::into),
+            devices: Rc::new(gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus)).into_iter().collect()),
+            requests: MachineRequests { cpu_milli, memory_bytes },
+            ..Consumer::default()
+        };
+        let pods = [
+            pod("web", None, 700, 20, None),
+            pod("cache", None, 100, 900, None),
+            pod("train-0", Some("train"), 500, 300, Some(1)),
+            pod("train-1", Some("train"), 250, 300, None),
+            Consumer { node: None, ..pod("waits", None, 9_000, 9_000, None) },
+            Consumer { has_claims: true, ..pod("claims", None, 50, 5, None) },
+        ];
+        let all: Consumers = pods.into_iter().collect();
+        assert_eq!(all.with_devices.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["train-0", "claims"]);
+        assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 700 + 100 + 250, memory_bytes: 20 + 900 + 300 });
+        assert_eq!(all.others_on("b"), MachineRequests::default());
+        // 500 and 250 of the job are more than the 700 of the largest pod; of memory, 600 are less than 900.
+        assert_eq!(all.most("a", |one| one.cpu_milli), Some(("n/train".to_owned(), 500 + 250)));
+        assert_eq!(all.most("a", |one| one.memory_bytes), Some(("n/cache".to_owned(), 900)));
+        assert_eq!(all.most("b", |one| one.cpu_milli), None);
+        let nodes = ["web", "train-1", "claims", "waits", "gone"].map(|name| all.nodes().of("n", name));
+        assert_eq!(nodes, [Some("a"), Some("a"), Some("a"), None, None]);
+        assert_eq!(all.nodes().of("other", "web"), None);
+    }
+}
