@@ -1,5 +1,6 @@
 //! Sends one request with timeouts and retries, reads the response into bytes, and tells errors apart.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -24,6 +25,19 @@ pub(super) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
 
 /// The encoding of answers that most requests take.
 pub(super) const JSON: &str = "application/json";
+
+/// What is sent, and what may be answered.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub method: &'a Method,
+    pub path: &'a str,
+    pub content_type: &'a str,
+    pub body: &'a Bytes,
+    /// Encodings of the answer, as an `Accept` header lists them.
+    pub accept: &'a str,
+    /// Memory for the answer, of one that is not needed any more.
+    pub memory: &'a Cell<BytesMut>,
+}
 
 /// An answer whose status is a success.
 pub(crate) struct ApiResponse {
@@ -78,25 +92,19 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> Result<ApiResponse, Failure> {
-        self.send_for(method, path, content_type, body, JSON).await
+        let memory = Cell::default();
+        self.answer(Question { method, path, content_type, body: &body, accept: JSON, memory: &memory }).await
     }
 
-    /// Sends a request whose answer may come in one of these encodings, as an `Accept` header lists them.
-    pub(super) async fn send_for(
-        &self,
-        method: &Method,
-        path: &str,
-        content_type: &str,
-        body: Bytes,
-        accept: &str,
-    ) -> Result<ApiResponse, Failure> {
-        self.must_only_read(method, path)?;
+    /// Asks until there is an answer.
+    pub(super) async fn answer(&self, question: Question<'_>) -> Result<ApiResponse, Failure> {
+        self.must_only_read(question.method, question.path)?;
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
             let start = Instant::now();
             let used = self.clients.borrow().since;
-            let once = self.try_once(method, path, content_type, body.clone(), accept);
+            let once = self.try_once(question);
             let sent = tokio::time::timeout(self.request_timeout, once).await;
             let (outcome, failure) = match sent {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -123,7 +131,9 @@ impl Connection {
     pub(super) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<ApiReply, Failure> {
         let used = self.clients.borrow().since;
         let method = if body.is_empty() { Method::GET } else { Method::POST };
-        let once = async || self.exchange(&method, path, content_type, body.clone(), JSON).await.map_err(|(_, failure)| failure);
+        let memory = Cell::default();
+        let question = Question { method: &method, path, content_type, body: &body, accept: JSON, memory: &memory };
+        let once = async || self.exchange(question).await.map_err(|(_, failure)| failure);
         let reply = once().await?;
         if reply.code == 401 && self.renew(used).await? {
             return once().await;
@@ -131,32 +141,19 @@ impl Connection {
         Ok(reply)
     }
 
-    async fn try_once(
-        &self,
-        method: &Method,
-        path: &str,
-        content_type: &str,
-        body: Bytes,
-        accept: &str,
-    ) -> Result<ApiResponse, (TryOutcome, Failure)> {
-        let ApiReply { code, media, body, after } = self.exchange(method, path, content_type, body, accept).await?;
+    async fn try_once(&self, question: Question<'_>) -> Result<ApiResponse, (TryOutcome, Failure)> {
+        let ApiReply { code, media, body, after } = self.exchange(question).await?;
         let success = (200..300).contains(&code);
         let is_protobuf = media.starts_with(protobuf::MEDIA_TYPE);
-        if success && (media.contains("json") || (is_protobuf && accept != JSON)) {
+        if success && (media.contains("json") || (is_protobuf && question.accept != JSON)) {
             return Ok(ApiResponse { code, body, is_protobuf });
         }
         let failure = self.failure(code, &media, &body);
         Err((TryOutcome::Status(if success { 400 } else { code }, after), failure))
     }
 
-    async fn exchange(
-        &self,
-        method: &Method,
-        path: &str,
-        content_type: &str,
-        body: Bytes,
-        accept: &str,
-    ) -> Result<ApiReply, (TryOutcome, Failure)> {
+    async fn exchange(&self, question: Question<'_>) -> Result<ApiReply, (TryOutcome, Failure)> {
+        let Question { method, path, content_type, body, accept, memory } = question;
         let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
@@ -179,7 +176,8 @@ impl Connection {
             response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let mut parts = Limited::new(response.into_body(), LARGEST);
         // Collected parts would be there twice when they are put together, and a page is what most memory is needed for.
-        let mut body = BytesMut::new();
+        let mut body = memory.take();
+        body.clear();
         while let Some(part) = parts.frame().await {
             let part = part.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?;
             part.data_ref().into_iter().for_each(|data| body.extend_from_slice(data));

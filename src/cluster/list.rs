@@ -2,13 +2,14 @@
 //! as JSON. It knows no kind itself.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::future::join;
 use http::Method;
 use serde::Deserialize;
 
-use super::http::{ApiResponse, JSON, unreadable, with_query};
+use super::http::{ApiResponse, JSON, Question, unreadable, with_query};
 use super::protobuf::{self, Message};
 use super::{Connection, Failure};
 
@@ -80,7 +81,10 @@ impl Connection {
         mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
         let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
-        let mut answer = self.page(path, parameters, &next, size, message).await?;
+        // Two pages are there at a time, and their memory serves those that follow: large pieces that are given back and taken again leave
+        // holes between what is kept of each page.
+        let memory = Cell::default();
+        let mut answer = self.page(path, parameters, &next, size, message, &memory).await?;
         loop {
             let after = next_size(size, answer.body.len());
             let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf) };
@@ -88,7 +92,7 @@ impl Connection {
             let ahead = async {
                 match token.as_deref() {
                     Ok("") | Err(_) => None,
-                    Ok(token) => Some(self.page(path, parameters, token, after, message).await),
+                    Ok(token) => Some(self.page(path, parameters, token, after, message, &memory).await),
                 }
             };
             // The server works on the next page while this one is decoded.
@@ -97,24 +101,26 @@ impl Connection {
                 take(page)
             };
             let (following, taken) = join(ahead, decoding).await;
-            answer = match (token.and_then(|token| taken.map(|()| token)), following) {
+            let following = match (token.and_then(|token| taken.map(|()| token)), following) {
                 // Who encodes otherwise than Kubernetes does is asked for JSON.
                 (Err(_), _) if answer.is_protobuf => {
                     (message, size) = (None, PAGE);
-                    self.page(path, parameters, &next, size, None).await?
+                    self.page(path, parameters, &next, size, None, &memory).await?
                 }
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
                 // The list took longer than the server keeps its state; the rest is as of now.
                 (Ok(_), Some(Err(Failure::Api { code: 410, resume: Some(token), .. }))) if !resumed => {
                     (next, resumed, size) = (token, true, after);
-                    self.page(path, parameters, &next, size, message).await?
+                    self.page(path, parameters, &next, size, message, &memory).await?
                 }
                 (Ok(token), Some(following)) => {
                     (next, size) = (token, after);
                     following?
                 }
             };
+            let read = std::mem::replace(&mut answer, following).body;
+            memory.set(read.try_into_mut().unwrap_or_default());
         }
     }
 
@@ -126,6 +132,7 @@ impl Connection {
         token: &str,
         size: usize,
         message: Option<&'static Message>,
+        memory: &Cell<BytesMut>,
     ) -> Result<ApiResponse, Failure> {
         let limit = size.to_string();
         let mut all = parameters.to_vec();
@@ -134,7 +141,9 @@ impl Connection {
             all.push(("continue", token));
         }
         let accept = if message.is_some() { EITHER } else { JSON };
-        self.send_for(&Method::GET, &with_query(path, &all), "", Bytes::new(), accept).await
+        let path = with_query(path, &all);
+        let nothing = Bytes::new();
+        self.answer(Question { method: &Method::GET, path: &path, content_type: "", body: &nothing, accept, memory }).await
     }
 }
 
