@@ -98,13 +98,13 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
     let (path, query) = first.split(' ').nth(1).and_then(|asked| asked.split_once('?')).unwrap_or_default();
     let pod = path.split('/').rev().nth(1).unwrap_or_default();
     let rank = pod.split('-').nth(1).and_then(|rank| rank.parse().ok()).unwrap_or(0);
-    if path.ends_with("/log") && query.contains("follow=true") {
+    if path.ends_with("/log") && query.contains("follow=true") && !query.contains("sinceTime") {
         let written = speak(&mut stream, rank);
         ended.fetch_add(1, Ordering::SeqCst);
         return written;
     }
     let body = match path.ends_with("/log") {
-        // What a stream that was cut has left: from the second on that is asked for.
+        // What is left of a stream that ended before its pod: from the second on that is asked for.
         true => {
             let since = query.split_once("T10%3A01%3A").and_then(|(_, second)| second.get(..2)?.parse::<usize>().ok());
             (since.unwrap_or(0) * 1000..OF_EACH).map(|number| spoken(rank, number)).collect()
@@ -145,7 +145,7 @@ fn main() {
         .expect("gpuctl starts");
     let mut out = BufReader::with_capacity(1 << 20, child.stdout.take().expect("stdout is piped"));
     let (mut next, mut lines, mut text) = (vec![0_usize; STREAMS], 0_usize, String::new());
-    let (mut peak, mut used) = (0.0_f64, Duration::ZERO);
+    let (mut peak, mut used, mut took) = (0.0_f64, Duration::ZERO, Duration::ZERO);
     while out.read_line(&mut text).expect("the lines are text") > 0 {
         let words: Vec<&str> = text.split_whitespace().skip_while(|word| *word != "rank").collect();
         let number = |place: usize| words[place].parse::<usize>().expect("a number");
@@ -153,6 +153,7 @@ fn main() {
         assert_eq!(number, next[rank], "a line of rank {rank} was lost, or came twice: {text}");
         next[rank] += 1;
         lines += 1;
+        took = begun.elapsed();
         if lines.is_multiple_of(50_000) {
             peak = process::peak(child.id()).unwrap_or(peak);
             used = process::cpu(child.id()).unwrap_or(used);
@@ -160,12 +161,11 @@ fn main() {
         text.clear();
     }
     let status = child.wait().expect("it ends");
-    let took = begun.elapsed();
     fs::remove_dir_all(&folder).expect("the folder can be removed");
     assert!(status.success(), "{status}");
     assert!(next.iter().all(|count| *count == OF_EACH), "lines were lost");
     println!(
-        "{STREAMS} streams, {lines} lines in {:.1} s: {:.0} a second",
+        "{STREAMS} streams, {lines} lines, the last after {:.1} s: {:.0} a second",
         took.as_secs_f64(),
         lines as f64 / took.as_secs_f64()
     );
