@@ -7,6 +7,8 @@
 
 #[path = "fleet/cockpit.rs"]
 mod cockpit;
+#[path = "fleet/counted.rs"]
+mod counted;
 #[path = "fleet/growth.rs"]
 mod growth;
 #[path = "fleet/measure.rs"]
@@ -25,6 +27,7 @@ use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
+use crate::counted::{Counter, Counts};
 use crate::measure::{Cost, Server, measured};
 
 const NODES: usize = 1000;
@@ -74,19 +77,9 @@ fn fill(cluster: &Cluster) {
 }
 
 /// What is compared, by the name under which it is shown.
-fn contestants(cluster: &Cluster) -> Vec<(String, Vec<String>)> {
-    let server = cluster.api_server();
+fn contestants(cluster: &Cluster, server: &str, token: &str) -> Vec<(String, Vec<String>)> {
     let curl = |accept: &str, path: &str| {
-        let words = [
-            "curl",
-            "-sSfk",
-            "-o",
-            "/dev/null",
-            "-H",
-            &format!("Authorization: Bearer {}", cluster.token(Persona::Admin)),
-            "-H",
-            accept,
-        ];
+        let words = ["curl", "-sSfk", "-o", "/dev/null", "-H", &format!("Authorization: Bearer {token}"), "-H", accept];
         words.iter().map(|word| (*word).to_owned()).chain([format!("{server}{path}")]).collect()
     };
     let words =
@@ -125,7 +118,9 @@ fn main() {
     }
     fill(&cluster);
     let server = Server::of(&cluster);
-    let contestants = contestants(&cluster);
+    let counter = Counter::of(&cluster);
+    let counted = contestants(&cluster, &counter.server, &counter.token);
+    let contestants = contestants(&cluster, &cluster.api_server(), &cluster.token(Persona::Admin));
     let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); contestants.len()];
     // In turn, so that what else the machine does weighs on all.
     for run in 0..=RUNS {
@@ -142,11 +137,21 @@ fn main() {
         }
     }
     println!("{NODES} nodes, {PODS} pods, the middle of {RUNS} runs");
-    println!("| | time, ms | CPU, ms | peak, MiB | CPU of the API server, ms |\n|---|---:|---:|---:|---:|");
-    for ((name, _), mut of_one) in contestants.iter().zip(costs) {
+    println!(
+        "| | time, ms | CPU, ms | peak, MiB | CPU of the API server, ms | requests | MB |\n|---|---:|---:|---:|---:|---:|---:|"
+    );
+    for ((name, words), mut of_one) in counted.iter().zip(costs) {
         of_one.sort_by_key(|cost| cost.wall);
         let Cost { wall, cpu, peak, server } = of_one[of_one.len() / 2];
-        println!("| `{name}` | {} | {} | {peak:.0} | {} |", wall.as_millis(), cpu.as_millis(), server.as_millis());
+        let Counts { requests, bytes } =
+            counter.counts(Command::new(&words[0]).args(&words[1..]).env("GPUCTL_PROMETHEUS", "none"));
+        println!(
+            "| `{name}` | {} | {} | {peak:.0} | {} | {requests} | {:.1} |",
+            wall.as_millis(),
+            cpu.as_millis(),
+            server.as_millis(),
+            bytes as f64 / 1e6
+        );
     }
     // The cockpit is looked at while pods end, that of the sample first.
     let sample = replay::Sample::of(&cluster);

@@ -28,15 +28,15 @@ pub(super) const JSON: &str = "application/json";
 
 /// What is sent, and what may be answered.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct ApiRequest<'a> {
     pub method: &'a Method,
     pub path: &'a str,
     pub content_type: &'a str,
     pub body: &'a Bytes,
     /// Encodings of the answer, as an `Accept` header lists them.
     pub accept: &'a str,
-    /// Memory for the answer, of one that is not needed any more.
-    pub memory: &'a Cell<BytesMut>,
+    /// Takes the answer; that of an earlier one saves memory.
+    pub buffer: &'a Cell<BytesMut>,
 }
 
 /// An answer whose status is a success.
@@ -92,19 +92,19 @@ impl Connection {
         content_type: &str,
         body: Bytes,
     ) -> Result<ApiResponse, Failure> {
-        let memory = Cell::default();
-        self.answer(Question { method, path, content_type, body: &body, accept: JSON, memory: &memory }).await
+        let buffer = Cell::default();
+        self.answer(ApiRequest { method, path, content_type, body: &body, accept: JSON, buffer: &buffer }).await
     }
 
     /// Asks until there is an answer.
-    pub(super) async fn answer(&self, question: Question<'_>) -> Result<ApiResponse, Failure> {
-        self.must_only_read(question.method, question.path)?;
+    pub(super) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
+        self.must_only_read(request.method, request.path)?;
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
             let start = Instant::now();
             let used = self.clients.borrow().since;
-            let once = self.try_once(question);
+            let once = self.try_once(request);
             let sent = tokio::time::timeout(self.request_timeout, once).await;
             let (outcome, failure) = match sent {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -131,9 +131,9 @@ impl Connection {
     pub(super) async fn ask(&self, path: &str, content_type: &str, body: Bytes) -> Result<ApiReply, Failure> {
         let used = self.clients.borrow().since;
         let method = if body.is_empty() { Method::GET } else { Method::POST };
-        let memory = Cell::default();
-        let question = Question { method: &method, path, content_type, body: &body, accept: JSON, memory: &memory };
-        let once = async || self.exchange(question).await.map_err(|(_, failure)| failure);
+        let buffer = Cell::default();
+        let request = ApiRequest { method: &method, path, content_type, body: &body, accept: JSON, buffer: &buffer };
+        let once = async || self.exchange(request).await.map_err(|(_, failure)| failure);
         let reply = once().await?;
         if reply.code == 401 && self.renew(used).await? {
             return once().await;
@@ -141,19 +141,19 @@ impl Connection {
         Ok(reply)
     }
 
-    async fn try_once(&self, question: Question<'_>) -> Result<ApiResponse, (TryOutcome, Failure)> {
-        let ApiReply { code, media, body, after } = self.exchange(question).await?;
+    async fn try_once(&self, request: ApiRequest<'_>) -> Result<ApiResponse, (TryOutcome, Failure)> {
+        let ApiReply { code, media, body, after } = self.exchange(request).await?;
         let success = (200..300).contains(&code);
         let is_protobuf = media.starts_with(protobuf::MEDIA_TYPE);
-        if success && (media.contains("json") || (is_protobuf && question.accept != JSON)) {
+        if success && (media.contains("json") || (is_protobuf && request.accept != JSON)) {
             return Ok(ApiResponse { code, body, is_protobuf });
         }
         let failure = self.failure(code, &media, &body);
         Err((TryOutcome::Status(if success { 400 } else { code }, after), failure))
     }
 
-    async fn exchange(&self, question: Question<'_>) -> Result<ApiReply, (TryOutcome, Failure)> {
-        let Question { method, path, content_type, body, accept, memory } = question;
+    async fn exchange(&self, request: ApiRequest<'_>) -> Result<ApiReply, (TryOutcome, Failure)> {
+        let ApiRequest { method, path, content_type, body, accept, buffer } = request;
         let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
         if !content_type.is_empty() {
             request = request.header(header::CONTENT_TYPE, content_type);
@@ -176,7 +176,7 @@ impl Connection {
             response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let mut parts = Limited::new(response.into_body(), LARGEST);
         // Collected parts would be there twice when they are put together, and a page is what most memory is needed for.
-        let mut body = memory.take();
+        let mut body = buffer.take();
         body.clear();
         while let Some(part) = parts.frame().await {
             let part = part.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?;

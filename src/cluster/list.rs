@@ -9,7 +9,7 @@ use futures::future::join;
 use http::Method;
 use serde::Deserialize;
 
-use super::http::{ApiResponse, JSON, Question, unreadable, with_query};
+use super::http::{ApiRequest, ApiResponse, JSON, unreadable, with_query};
 use super::protobuf::{self, Message};
 use super::{Connection, Failure};
 
@@ -81,10 +81,10 @@ impl Connection {
         mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
         let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
-        // Two pages are there at a time, and their memory serves those that follow: large pieces that are given back and taken again leave
+        // Two pages are there at a time, and their buffers serve those that follow: large pieces that are given back and taken again leave
         // holes between what is kept of each page.
-        let memory = Cell::default();
-        let mut answer = self.page(path, parameters, &next, size, message, &memory).await?;
+        let buffer = Cell::default();
+        let mut answer = self.page(path, parameters, &next, size, message, &buffer).await?;
         loop {
             let after = next_size(size, answer.body.len());
             let page = Page { bytes: &answer.body, message: message.filter(|_| answer.is_protobuf) };
@@ -92,7 +92,7 @@ impl Connection {
             let ahead = async {
                 match token.as_deref() {
                     Ok("") | Err(_) => None,
-                    Ok(token) => Some(self.page(path, parameters, token, after, message, &memory).await),
+                    Ok(token) => Some(self.page(path, parameters, token, after, message, &buffer).await),
                 }
             };
             // The server works on the next page while this one is decoded.
@@ -105,14 +105,14 @@ impl Connection {
                 // Who encodes otherwise than Kubernetes does is asked for JSON.
                 (Err(_), _) if answer.is_protobuf => {
                     (message, size) = (None, PAGE);
-                    self.page(path, parameters, &next, size, None, &memory).await?
+                    self.page(path, parameters, &next, size, None, &buffer).await?
                 }
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
                 // The list took longer than the server keeps its state; the rest is as of now.
                 (Ok(_), Some(Err(Failure::Api { code: 410, resume: Some(token), .. }))) if !resumed => {
                     (next, resumed, size) = (token, true, after);
-                    self.page(path, parameters, &next, size, message, &memory).await?
+                    self.page(path, parameters, &next, size, message, &buffer).await?
                 }
                 (Ok(token), Some(following)) => {
                     (next, size) = (token, after);
@@ -120,7 +120,7 @@ impl Connection {
                 }
             };
             let read = std::mem::replace(&mut answer, following).body;
-            memory.set(read.try_into_mut().unwrap_or_default());
+            buffer.set(read.try_into_mut().unwrap_or_default());
         }
     }
 
@@ -132,7 +132,7 @@ impl Connection {
         token: &str,
         size: usize,
         message: Option<&'static Message>,
-        memory: &Cell<BytesMut>,
+        buffer: &Cell<BytesMut>,
     ) -> Result<ApiResponse, Failure> {
         let limit = size.to_string();
         let mut all = parameters.to_vec();
@@ -143,7 +143,7 @@ impl Connection {
         let accept = if message.is_some() { EITHER } else { JSON };
         let path = with_query(path, &all);
         let nothing = Bytes::new();
-        self.answer(Question { method: &Method::GET, path: &path, content_type: "", body: &nothing, accept, memory }).await
+        self.answer(ApiRequest { method: &Method::GET, path: &path, content_type: "", body: &nothing, accept, buffer }).await
     }
 }
 

@@ -6,10 +6,10 @@ mod read;
 
 use std::process::ExitCode;
 
-use futures::future::join3;
+use futures::future::join;
 
 use crate::cli::metrics::top::{Top, TopView};
-use crate::cluster::{Connection, OtherPods};
+use crate::cluster::{Connection, Failure, OtherPods, OwnersAndStock};
 use crate::context::Context;
 use crate::error::Error;
 use crate::model::GpuCount;
@@ -44,14 +44,17 @@ async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>)
     let what = args.what.unwrap_or(TopView::Nodes);
     let moment = metrics::moment(prometheus, &OF_DEVICES, None);
     let namespace = connection.namespace_is_explicit.then_some(connection.namespace.as_str());
-    let owners = async {
-        match what {
-            TopView::Jobs => connection.owners(namespace, OtherPods::Summed).await.map(Some),
-            TopView::Nodes | TopView::Gpus => Ok(None),
+    let objects = async {
+        if what != TopView::Jobs {
+            return Ok((connection.stock().await?, None));
         }
+        let OwnersAndStock { owners, stock } = connection.owners_and_stock(namespace, OtherPods::Summed).await?;
+        // Where nodes may not be listed, this tells why.
+        let stock = if let Some(stock) = stock { stock } else { connection.stock().await? };
+        Ok::<_, Failure>((stock, Some(owners)))
     };
-    let (moment, stock, owners) = join3(moment, connection.stock(), owners).await;
-    let (moment, mut stock, owners) = (moment?, stock?, owners?);
+    let (moment, objects) = join(moment, objects).await;
+    let (moment, (mut stock, owners)) = (moment?, objects?);
     let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
     stock.inventory.measure(&readings);

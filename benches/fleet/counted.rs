@@ -1,0 +1,92 @@
+//! Counts what a command asks of the API server: its requests, by the audit log, and the bytes of the answers, at a port in between that
+//! passes on what it gets. It takes no times.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use gpuctl_sandbox::{Cluster, Persona};
+use serde_json::json;
+
+/// Whose requests are in the audit log.
+const COUNTED: Persona = Persona::Heidi;
+
+/// The port in between, and the one who asks through it.
+pub struct Counter {
+    pub server: String,
+    pub token: String,
+    kubeconfig: PathBuf,
+    audit: PathBuf,
+    received: Arc<AtomicU64>,
+}
+
+/// What a command asked for. Bytes are those on the wire, encrypted.
+pub struct Counts {
+    pub requests: usize,
+    pub bytes: u64,
+}
+
+impl Counter {
+    pub fn of(cluster: &Cluster) -> Self {
+        cluster.kubectl(Persona::Admin).apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "counted"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": COUNTED.user()}],
+        }));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("it has an address");
+        let behind = cluster.api_server();
+        let received = Arc::new(AtomicU64::new(0));
+        let (count, target) = (Arc::clone(&received), behind.trim_start_matches("https://").to_owned());
+        thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let far = TcpStream::connect(&target).expect("the API server listens");
+                pass(near.try_clone().expect("it can be shared"), far.try_clone().expect("it can be shared"), None);
+                pass(far, near, Some(Arc::clone(&count)));
+            }
+        });
+        let server = format!("https://{address}");
+        let kubeconfig = cluster.folder().join("counted.kubeconfig");
+        let original = fs::read_to_string(cluster.kubeconfig(COUNTED)).expect("it has a kubeconfig");
+        fs::write(&kubeconfig, original.replace(&behind, &server)).expect("the folder is writable");
+        Self { server, token: cluster.token(COUNTED), kubeconfig, audit: cluster.folder().join("audit.log"), received }
+    }
+
+    /// Runs a command to its end.
+    pub fn counts(&self, command: &mut Command) -> Counts {
+        let (lines, bytes) = (self.requests(), self.received.load(Ordering::SeqCst));
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let status = quiet.env("KUBECONFIG", &self.kubeconfig).status().expect("the command starts");
+        assert!(status.success(), "{command:?} failed");
+        // The log is written in batches.
+        thread::sleep(Duration::from_secs(2));
+        Counts { requests: self.requests() - lines, bytes: self.received.load(Ordering::SeqCst) - bytes }
+    }
+
+    fn requests(&self) -> usize {
+        let log = fs::read_to_string(&self.audit).unwrap_or_default();
+        log.lines().filter(|line| line.contains(&format!("\"username\":\"{}\"", COUNTED.user()))).count()
+    }
+}
+
+/// Passes on what arrives, and counts it.
+fn pass(mut from: TcpStream, mut to: TcpStream, count: Option<Arc<AtomicU64>>) {
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            if let Some(count) = &count {
+                count.fetch_add(length as u64, Ordering::SeqCst);
+            }
+            if to.write_all(&buffer[..length]).is_err() {
+                break;
+            }
+        }
+        drop(to.shutdown(Shutdown::Write));
+    });
+}
