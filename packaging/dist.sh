@@ -33,9 +33,8 @@ export RUSTC_WRAPPER=$PWD/packaging/rustc-without-paths.sh GPUCTL_ROOT=$PWD GPUC
 export RUSTFLAGS="-C link-arg=-Wl,-T,packaging/no-unwind-tables.ld -C llvm-args=-enable-machine-outliner=always"
 # What begins with -Z is for nightly compilers; this lets the stable one take it. The library is the compiler's own, with sorts that are
 # small instead of fast, and without what prints backtraces, of which a stripped program has none.
-# What the library is called for all the time (texts, allocation, maps) stays fast: for size it made lists of pods take two thirds longer.
 RUSTC_BOOTSTRAP=1 cargo zigbuild --release --locked --package gpuctl --bin gpuctl --target "$target.$oldest" \
-  -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size $(printf -- '--config=profile.release.package.%s.opt-level=3 ' alloc core hashbrown memchr std)
+  -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size
 binary=target/$target/release/gpuctl
 
 newest=$(objdump -T "$binary" | sed -n 's/.*GLIBC_\([0-9.]*\)).*/\1/p' | sort -Vu | tail -1)

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::decode::{ListPage, WirePod};
 use super::doorbell::HeardChanges;
-use super::held_pod::{HeldPod, HeldPods};
+use super::held_pod::{ConsumerReader, HeldPod};
 use super::logs::{Follower, LineSplitter, line};
 use super::protobuf::{self, Message, list_of};
-use crate::model::Pod;
+use crate::model::{Consumers, Pod};
 
 const PODS: &str = "/api/v1/pods";
 
@@ -24,9 +24,11 @@ pub(crate) fn protobuf_page(bytes: &[u8]) {
     let known: Vec<Pod> = whole.iter().flat_map(|page| page.items.iter().map(WirePod::pod)).collect();
     let held = protobuf::decode::<ListPage<HeldPod<'_>>>(bytes, pods);
     if let Ok(held) = held {
-        let consumers = HeldPods::default().living(&held.items);
+        let consumers = ConsumerReader::default().living(&held.items);
         let living = known.iter().filter(|pod| !pod.ended()).count();
         assert!(whole.is_err() || living == consumers.len(), "two structs read another number of pods");
+        let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
+        assert!(sums.with_devices.len() <= number, "pods were made up");
     }
     for path in [PODS, "/api/v1/nodes", "/apis/batch/v1/jobs", "/apis/apps/v1/statefulsets"] {
         let _ = protobuf::decode::<Value>(bytes, message(path));
@@ -38,9 +40,11 @@ pub(crate) fn json_page(bytes: &[u8]) {
     let whole = serde_json::from_slice::<ListPage<WirePod<'_>>>(bytes);
     let known: Vec<Pod> = whole.iter().flat_map(|page| page.items.iter().map(WirePod::pod)).collect();
     if let Ok(held) = serde_json::from_slice::<ListPage<HeldPod<'_>>>(bytes) {
-        let consumers = HeldPods::default().living(&held.items);
+        let consumers = ConsumerReader::default().living(&held.items);
         let living = known.iter().filter(|pod| !pod.ended()).count();
         assert!(whole.is_err() || living == consumers.len(), "two structs read another number of pods");
+        let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
+        assert!(sums.with_devices.len() <= number, "pods were made up");
     }
 }
 
@@ -115,5 +119,5 @@ pub(crate) fn consumers_in(page: &[u8], is_protobuf: bool) -> usize {
         true => protobuf::decode::<ListPage<HeldPod<'_>>>(page, message(PODS)),
         false => serde_json::from_slice(page),
     };
-    HeldPods::default().living(&read.expect("a page of pods").items).len()
+    ConsumerReader::default().living(&read.expect("a page of pods").items).len()
 }

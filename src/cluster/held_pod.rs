@@ -110,12 +110,12 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Makes consumers of pods as they arrive. What many have in common is kept once: their namespaces, nodes, jobs, and what they ask for.
 #[derive(Default)]
-pub(super) struct HeldPods {
+pub(super) struct ConsumerReader {
     texts: SharedTexts,
     devices: HashSet<Rc<BTreeMap<String, u64>>>,
 }
 
-impl HeldPods {
+impl ConsumerReader {
     pub(super) fn of_page(&mut self, page: Page<'_>) -> serde_json::Result<Vec<Consumer>> {
         let page: ListPage<HeldPod<'_>> = page.decode()?;
         Ok(self.living(&page.items))
@@ -144,7 +144,7 @@ impl HeldPods {
             runs_since: pod.status.runs_since(),
             job,
             devices,
-            has_claims: !pod.spec.resource_claims.is_empty(),
+            asks_for_devices: pod.spec.asks_for_devices(),
             requests: MachineRequests { cpu_milli: total.cpu_milli, memory_bytes: total.memory_bytes },
         }
     }
@@ -163,7 +163,7 @@ mod tests {
         let (message, bytes) = super::super::protobuf::encoded_list("/api/v1/pods", &value);
         let other: ListPage<HeldPod<'_>> = super::super::protobuf::decode(&bytes, message).unwrap();
         for page in [page, other] {
-            let living = HeldPods::default().living(&page.items);
+            let living = ConsumerReader::default().living(&page.items);
             let jobs: Vec<_> = living.into_iter().map(|pod| pod.job).collect();
             assert_eq!(jobs, [Some("j".into()), None, None, None]);
         }

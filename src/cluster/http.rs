@@ -96,7 +96,7 @@ impl Connection {
         self.answer(ApiRequest { method, path, content_type, body: &body, accept: JSON, buffer: &buffer }).await
     }
 
-    /// Asks until there is an answer.
+    /// Asks, and again where that may help, within the time for a request.
     pub(super) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
         self.must_only_read(request.method, request.path)?;
         let (mut tries, mut waited) = (0, Duration::ZERO);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::decode::ListPage;
 use super::defaults::note_type_label;
 use super::devices::{Claimed, devices};
-use super::held_pod::HeldPods;
+use super::held_pod::ConsumerReader;
 use super::http::unreadable;
 use super::list::Page;
 use super::nodes::NodeSpec;
@@ -131,9 +131,9 @@ impl Connection {
             hosts.extend(page.items.iter().map(WireHost::host));
             Ok(())
         });
-        let (mut held, mut consumers) = (HeldPods::default(), Consumers::default());
+        let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
         let pods = self.list("/api/v1/pods", selection, |page| {
-            let arrived = held.of_page(page)?;
+            let arrived = reader.of_page(page)?;
             // A page that one of both cannot read is asked for again, so nothing of it is taken before both have read it.
             also(page)?;
             consumers.extend(arrived);
@@ -181,10 +181,10 @@ impl Connection {
 
     /// Pods of one namespace that have not ended.
     pub(crate) async fn consumers(&self, namespace: &str) -> Result<Consumers, Failure> {
-        let (mut held, mut consumers) = (HeldPods::default(), Consumers::default());
+        let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
         let unfinished = [("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed")];
         self.list(&format!("/api/v1/namespaces/{namespace}/pods"), &unfinished, |page| {
-            consumers.extend(held.of_page(page)?);
+            consumers.extend(reader.of_page(page)?);
             Ok(())
         })
         .await?;

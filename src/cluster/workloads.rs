@@ -108,8 +108,8 @@ struct OwnedPod<'a> {
 #[derive(Clone)]
 pub(crate) struct OwnersAndStock {
     pub owners: Owners,
-    /// `None` when nodes may not be listed.
-    pub stock: Option<InventorySnapshot>,
+    /// Refused when nodes may not be listed.
+    pub stock: Result<InventorySnapshot, Failure>,
 }
 
 /// What is kept of pods that ask for no devices, of which there are most.
@@ -193,8 +193,8 @@ impl Connection {
             (owners, stock)
         };
         match stock {
-            Err(failure) if failure.is_forbidden() => Ok(OwnersAndStock { owners, stock: None }),
-            stock => Ok(OwnersAndStock { owners, stock: Some(stock?) }),
+            Err(failure) if !failure.is_forbidden() => Err(failure),
+            stock => Ok(OwnersAndStock { owners, stock }),
         }
     }
 

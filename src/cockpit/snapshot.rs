@@ -31,7 +31,7 @@ pub(crate) struct JobLine {
     pub figures: Figures,
     /// Since when it runs, or waits.
     pub since: Option<Timestamp>,
-    /// Whether gpuctl made it; `None` where its pods may not be seen.
+    /// Whether gpuctl made it, by its pods with devices; `None` where pods may not be seen, or none is left.
     pub is_ours: Option<bool>,
     /// Its pods that have not ended.
     pub pods: BTreeSet<String>,
@@ -116,18 +116,15 @@ impl Snapshot {
         let readings = readings.unwrap_or_default();
         let kinds: BTreeMap<&str, String> = inventory.hosts.iter().map(|host| (host.name(), joined(&host.kinds()))).collect();
         let all = Figures::of(readings.devices.iter());
-        let labels: HashMap<(&str, &str), Option<&str>> = consumers
-            .into_iter()
-            .flat_map(|all| &all.with_devices)
-            .map(|one| ((&*one.namespace, &*one.name), one.job.as_deref()))
-            .collect();
+        let labels: Option<HashMap<(&str, &str), Option<&str>>> =
+            consumers.map(|all| all.with_devices.iter().map(|one| ((&*one.namespace, &*one.name), one.job.as_deref())).collect());
         let jobs = workloads.iter().filter(|one| !one.has_ended() && one.requested > GpuCount::ZERO);
         Self {
             at,
             count: inventory.gpus(),
             utilization: all.utilization,
             sampled: all.sampled,
-            jobs: jobs.map(|one| line(one, &readings, &kinds, &labels)).collect(),
+            jobs: jobs.map(|one| line(one, &readings, &kinds, labels.as_ref())).collect(),
             nodes: inventory.hosts.into_iter().filter(NodeUsage::has_gpus).collect(),
             gpus: readings.devices,
             queues,
@@ -176,12 +173,11 @@ fn line(
     one: &Workload,
     readings: &Readings,
     kinds: &BTreeMap<&str, String>,
-    labels: &HashMap<(&str, &str), Option<&str>>,
+    labels: Option<&HashMap<(&str, &str), Option<&str>>>,
 ) -> JobLine {
     let living = || one.pods.iter().filter(|pod| !pod.ended());
     let nodes = living().filter_map(|pod| pod.node.as_deref());
     let types: BTreeSet<&str> = nodes.filter_map(|node| kinds.get(node)).map(String::as_str).collect();
-    let told = one.pods.iter().find_map(|pod| labels.get(&(&*pod.namespace, &*pod.name)));
     let pods: Vec<&str> = living().map(|pod| &*pod.name).collect();
     JobLine {
         namespace: one.top.namespace.clone(),
@@ -195,6 +191,8 @@ fn line(
         figures: readings.figures_of(&one.top.namespace, &pods),
         since: one.started_at().or(one.top.created_at).or_else(|| one.pods.iter().filter_map(|pod| pod.created_at).min()),
         pods: pods.into_iter().map(ToOwned::to_owned).collect(),
-        is_ours: told.map(|job| *job == Some(one.top.name.as_str())),
+        is_ours: labels
+            .filter(|_| living().next().is_some())
+            .map(|labels| living().any(|pod| labels.get(&(&*pod.namespace, &*pod.name)) == Some(&Some(one.top.name.as_str())))),
     }
 }

@@ -19,8 +19,8 @@ pub(crate) struct Consumer {
     pub job: Option<Rc<str>>,
     /// Units per extended resource, as the scheduler counts them.
     pub devices: Rc<BTreeMap<String, u64>>,
-    /// Whether it has claims, which may give it devices.
-    pub has_claims: bool,
+    /// Whether it asks for any, by the name of a resource or by claims.
+    pub asks_for_devices: bool,
     pub requests: MachineRequests,
 }
 
@@ -33,19 +33,19 @@ pub(crate) struct MachineRequests {
 
 impl std::ops::AddAssign for MachineRequests {
     fn add_assign(&mut self, other: Self) {
-        self.cpu_milli += other.cpu_milli;
-        self.memory_bytes += other.memory_bytes;
+        self.cpu_milli = self.cpu_milli.saturating_add(other.cpu_milli);
+        self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
     }
 }
 
-/// All pods that have not ended.
+/// The pods of a cluster or a namespace that have not ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Consumers {
-    /// Pods that ask for devices.
+    /// Pods that ask for devices, whether they have a node or not.
     pub with_devices: Vec<Consumer>,
-    /// The bound ones that do not, by their node.
+    /// Those that do not and have a node, by it.
     others: BTreeMap<Rc<str>, OthersOnNode>,
-    nodes: PodNodes,
+    pod_nodes: PodNodes,
 }
 
 /// What pods without devices request of one node.
@@ -55,12 +55,12 @@ struct OthersOnNode {
     /// By the namespace and the name of jobs of ours.
     jobs: BTreeMap<(Rc<str>, Rc<str>), MachineRequests>,
     /// Of the pods that belong to no job of ours, the one that requests most of each.
-    most_cpu: Option<OtherPod>,
-    most_memory: Option<OtherPod>,
+    most_cpu: Option<LargestPod>,
+    most_memory: Option<LargestPod>,
 }
 
 #[derive(Clone, Debug)]
-struct OtherPod {
+struct LargestPod {
     /// `namespace/name`
     name: String,
     requests: MachineRequests,
@@ -69,9 +69,9 @@ struct OtherPod {
 impl Consumers {
     fn add(&mut self, pod: Consumer) {
         if let Some(node) = &pod.node {
-            self.nodes.insert(&pod.namespace, &pod.name, Rc::clone(node));
+            self.pod_nodes.insert(&pod.namespace, &pod.name, Rc::clone(node));
         }
-        if pod.has_claims || !pod.devices.is_empty() {
+        if pod.asks_for_devices {
             self.with_devices.push(pod);
         } else if let Some(node) = &pod.node {
             self.others.entry(Rc::clone(node)).or_default().add(&pod);
@@ -84,12 +84,12 @@ impl Consumers {
     }
 
     /// Returns the node of every bound pod.
-    pub(crate) fn nodes(&self) -> &PodNodes {
-        &self.nodes
+    pub(crate) fn pod_nodes(&self) -> &PodNodes {
+        &self.pod_nodes
     }
 
     /// Returns what requests most of a node, as `namespace/name`, and how much: a job of ours as a whole, else a pod.
-    pub(crate) fn most(&self, node: &str, amount: impl Fn(&MachineRequests) -> u64) -> Option<(String, u64)> {
+    pub(crate) fn largest_on(&self, node: &str, amount: impl Fn(&MachineRequests) -> u64) -> Option<(String, u64)> {
         let mut held: BTreeMap<String, MachineRequests> = BTreeMap::new();
         for pod in self.with_devices.iter().filter(|pod| pod.node.as_deref() == Some(node)) {
             let name = pod.job.as_ref().unwrap_or(&pod.name);
@@ -99,10 +99,11 @@ impl Consumers {
             for ((namespace, job), requests) in &others.jobs {
                 *held.entry(format!("{namespace}/{job}")).or_default() += *requests;
             }
-            held.extend(others.most_cpu.iter().chain(&others.most_memory).map(|pod| (pod.name.clone(), pod.requests)));
         }
-        let amounts = held.into_iter().map(|(name, requests)| (name, amount(&requests)));
-        amounts.max_by_key(|(_, amount)| *amount).filter(|(_, amount)| *amount > 0)
+        let pods = self.others.get(node).into_iter().flat_map(|others| others.most_cpu.iter().chain(&others.most_memory));
+        let all = held.into_iter().chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
+        let largest = all.map(|(name, requests)| (amount(&requests), name)).max();
+        largest.filter(|(amount, _)| *amount > 0).map(|(amount, name)| (name, amount))
     }
 }
 
@@ -127,21 +128,31 @@ impl OthersOnNode {
             *self.jobs.entry((Rc::clone(&pod.namespace), Rc::clone(job))).or_default() += pod.requests;
             return;
         }
-        let other = || Some(OtherPod { name: format!("{}/{}", pod.namespace, pod.name), requests: pod.requests });
-        if pod.requests.cpu_milli > self.most_cpu.as_ref().map_or(0, |most| most.requests.cpu_milli) {
-            self.most_cpu = other();
+        LargestPod::replace(&mut self.most_cpu, pod, |one| one.cpu_milli);
+        LargestPod::replace(&mut self.most_memory, pod, |one| one.memory_bytes);
+    }
+}
+
+impl LargestPod {
+    /// Takes a pod in place of one that requests less. Of equal ones the last by name counts, in whatever order they come.
+    fn replace(largest: &mut Option<Self>, pod: &Consumer, amount: impl Fn(&MachineRequests) -> u64) {
+        let ours = amount(&pod.requests);
+        let known = largest.as_ref().map_or(0, |known| amount(&known.requests));
+        if ours < known || ours == 0 {
+            return;
         }
-        if pod.requests.memory_bytes > self.most_memory.as_ref().map_or(0, |most| most.requests.memory_bytes) {
-            self.most_memory = other();
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        if ours > known || largest.as_ref().is_some_and(|known| name > known.name) {
+            *largest = Some(Self { name, requests: pod.requests });
         }
     }
 }
 
-/// The node of each bound pod. Pods are known by a hash of their names, whose key is random, because the names take eight times its memory:
-/// among a million pods, two have the same with a probability of 3 in 100 million.
+/// The node of each bound pod. Pods are known by a hash of their names, because the names take eight times its memory; its key is random, so
+/// that nobody can name a pod like another. Among a million pods, two have the same hash with a probability of 3 in 100 million.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodNodes {
-    nodes: HashMap<u64, Rc<str>>,
+    nodes: Rc<HashMap<u64, Rc<str>>>,
     key: RandomState,
 }
 
@@ -152,7 +163,7 @@ impl PodNodes {
 
     pub(crate) fn insert(&mut self, namespace: &str, name: &str, node: Rc<str>) {
         let hash = self.hash(namespace, name);
-        self.nodes.insert(hash, node);
+        Rc::make_mut(&mut self.nodes).insert(hash, node);
     }
 
     /// Returns the node that a pod is bound to.
@@ -173,6 +184,7 @@ mod tests {
             node: Some("a".into()),
             job: job.map(Into::into),
             devices: Rc::new(gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus)).into_iter().collect()),
+            asks_for_devices: gpus.is_some(),
             requests: MachineRequests { cpu_milli, memory_bytes },
             ..Consumer::default()
         };
@@ -182,18 +194,46 @@ mod tests {
             pod("train-0", Some("train"), 500, 300, Some(1)),
             pod("train-1", Some("train"), 250, 300, None),
             Consumer { node: None, ..pod("waits", None, 9_000, 9_000, None) },
-            Consumer { has_claims: true, ..pod("claims", None, 50, 5, None) },
+            Consumer { asks_for_devices: true, ..pod("claims", None, 50, 5, None) },
         ];
         let all: Consumers = pods.into_iter().collect();
         assert_eq!(all.with_devices.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["train-0", "claims"]);
         assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 700 + 100 + 250, memory_bytes: 20 + 900 + 300 });
         assert_eq!(all.others_on("b"), MachineRequests::default());
         // 500 and 250 of the job are more than the 700 of the largest pod; of memory, 600 are less than 900.
-        assert_eq!(all.most("a", |one| one.cpu_milli), Some(("n/train".to_owned(), 500 + 250)));
-        assert_eq!(all.most("a", |one| one.memory_bytes), Some(("n/cache".to_owned(), 900)));
-        assert_eq!(all.most("b", |one| one.cpu_milli), None);
-        let nodes = ["web", "train-1", "claims", "waits", "gone"].map(|name| all.nodes().of("n", name));
+        assert_eq!(all.largest_on("a", |one| one.cpu_milli), Some(("n/train".to_owned(), 500 + 250)));
+        assert_eq!(all.largest_on("a", |one| one.memory_bytes), Some(("n/cache".to_owned(), 900)));
+        assert_eq!(all.largest_on("b", |one| one.cpu_milli), None);
+        let nodes = ["web", "train-1", "claims", "waits", "gone"].map(|name| all.pod_nodes().of("n", name));
         assert_eq!(nodes, [Some("a"), Some("a"), Some("a"), None, None]);
-        assert_eq!(all.nodes().of("other", "web"), None);
+        assert_eq!(all.pod_nodes().of("other", "web"), None);
+    }
+
+    #[test]
+    fn the_largest_pod_is_the_same_in_every_order() {
+        let pod = |name: &str, job: Option<&str>, cpu_milli, memory_bytes| Consumer {
+            namespace: "n".into(),
+            name: name.into(),
+            node: Some("a".into()),
+            job: job.map(Into::into),
+            requests: MachineRequests { cpu_milli, memory_bytes },
+            ..Consumer::default()
+        };
+        // A pod with the name of a job is another one.
+        let mut pods = [
+            pod("small", None, 10, 10),
+            pod("cpu", None, 300, 20),
+            pod("twin", None, 300, 5),
+            pod("memory", None, 20, 800),
+            pod("train-0", Some("train"), 250, 700),
+            pod("train", None, 100, 50),
+        ];
+        for _ in 0..pods.len() {
+            pods.rotate_left(1);
+            let all: Consumers = pods.iter().cloned().collect();
+            assert_eq!(all.largest_on("a", |one| one.cpu_milli), Some(("n/twin".to_owned(), 300)));
+            assert_eq!(all.largest_on("a", |one| one.memory_bytes), Some(("n/memory".to_owned(), 800)));
+            assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 980, memory_bytes: 1585 });
+        }
     }
 }

@@ -143,9 +143,9 @@ impl FreeGpus {
         let usable = free.min(by_cpu).min(by_memory);
         if usable < free {
             let (by, holder) = if by_cpu <= by_memory {
-                (StrandedBy::Cpu, consumers.most(host.name(), |one| one.cpu_milli))
+                (StrandedBy::Cpu, consumers.largest_on(host.name(), |one| one.cpu_milli))
             } else {
-                (StrandedBy::Memory, consumers.most(host.name(), |one| one.memory_bytes))
+                (StrandedBy::Memory, consumers.largest_on(host.name(), |one| one.memory_bytes))
             };
             self.stranded.push(strand(free - usable, by, None, holder));
         }

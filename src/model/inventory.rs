@@ -128,15 +128,15 @@ impl Inventory {
     #[must_use]
     pub(crate) fn of(hosts: Vec<NodeDetails>, consumers: Option<&Consumers>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
-        // Bound pods hold, also while they pull their image or terminate.
         let with_devices = consumers.map(|all| all.with_devices.as_slice()).unwrap_or_default();
-        for consumer in with_devices {
-            if let Some(node) = &consumer.node {
-                by_node.entry(node).or_default().push(consumer);
-            }
+        // Bound pods hold, also while they pull their image or terminate.
+        for (node, consumer) in with_devices.iter().filter_map(|consumer| Some((consumer.node.as_deref()?, consumer))) {
+            by_node.entry(node).or_default().push(consumer);
         }
-        let by_name: HashMap<(&str, &str), &Consumer> =
-            with_devices.iter().map(|consumer| ((&*consumer.namespace, &*consumer.name), consumer)).collect();
+        // Only claims name pods.
+        let are_claimed = devices.iter().any(|device| device.held_by.is_some());
+        let named = with_devices.iter().filter(|_| are_claimed);
+        let by_name: HashMap<(&str, &str), &Consumer> = named.map(|pod| ((&*pod.namespace, &*pod.name), pod)).collect();
         let mut offered: HashMap<&str, Vec<&Device>> = HashMap::new();
         devices.iter().for_each(|device| offered.entry(&device.node).or_default().push(device));
         let mut hosts: Vec<NodeUsage> = hosts
@@ -248,7 +248,7 @@ fn host_use(
             Some(profile) => slices.entry(format!("mig-{profile}")).or_insert(empty).add(count),
         }
         for (namespace, pod) in device.held_by.iter().flatten() {
-            let consumer = by_name.get(&(namespace.as_str(), pod.as_str()));
+            let consumer = by_name.get(&(namespace.as_str(), pod.as_str())).copied();
             let unseen = || Holder {
                 namespace: namespace.as_str().into(),
                 pod: pod.as_str().into(),
@@ -258,7 +258,7 @@ fn host_use(
             };
             let entry = holders
                 .entry((namespace.as_str().into(), pod.as_str().into()))
-                .or_insert_with(|| consumer.map_or_else(unseen, |consumer| holder(consumer)));
+                .or_insert_with(|| consumer.map_or_else(unseen, holder));
             match &device.profile {
                 None => entry.gpus += GpuCount(1),
                 Some(profile) => *entry.slices.entry(format!("mig-{profile}")).or_default() += 1,
@@ -309,7 +309,14 @@ mod tests {
 
     fn pod(name: &str, node: &str, devices: &[(&str, u64)]) -> Consumer {
         let devices = Rc::new(devices.iter().map(|(resource, count)| ((*resource).to_owned(), *count)).collect());
-        Consumer { namespace: "ns".into(), name: name.into(), node: Some(node.into()), devices, ..Consumer::default() }
+        Consumer {
+            namespace: "ns".into(),
+            name: name.into(),
+            node: Some(node.into()),
+            devices,
+            asks_for_devices: true,
+            ..Consumer::default()
+        }
     }
 
     const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
@@ -364,7 +371,7 @@ mod tests {
             known: true,
         };
         let devices = [device(None, true), device(None, true), device(None, false), device(Some("1g.10gb"), false)];
-        let claims = Consumers::from_iter([Consumer { has_claims: true, ..pod("p", "a", &[]) }]);
+        let claims = Consumers::from_iter([pod("p", "a", &[])]);
         let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &devices);
         let only = &inventory.hosts[0];
         assert_eq!(

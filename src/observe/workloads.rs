@@ -64,7 +64,8 @@ pub(crate) async fn read(
     let moment = async { if quantities.is_empty() { Ok(None) } else { cells.now(quantities).await } };
     let objects = kept.or(round.fresh, round.ask(|| connection.owners_and_stock(namespace, others)));
     let (objects, moment) = join(objects, moment).await;
-    let (OwnersAndStock { owners, mut stock }, moment) = (objects?, moment?);
+    let (OwnersAndStock { owners, stock }, moment) = (objects?, moment?);
+    let mut stock = stock.ok();
     let holding = owners.forest.pods.iter().filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());
     let moment = cells.or_exporters(moment, holding.filter_map(|pod| pod.node.as_deref().map(ToOwned::to_owned)).collect()).await;
     if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| round.first) {

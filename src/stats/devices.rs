@@ -212,6 +212,7 @@ mod tests {
             name: "train".into(),
             node: Some("n".into()),
             devices: std::rc::Rc::new([("nvidia.com/gpu".to_owned(), 2)].into()),
+            asks_for_devices: true,
             ..Consumer::default()
         };
         let pods = Consumers::from_iter([pod]);

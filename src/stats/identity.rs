@@ -32,7 +32,7 @@ impl ApiFacts {
             }
             holders.extend(host.holders.iter().map(|holder| (holder.namespace.to_string(), holder.pod.to_string())));
         }
-        let pods = consumers.map(|consumers| consumers.nodes().clone());
+        let pods = consumers.map(|consumers| consumers.pod_nodes().clone());
         Self { nodes: Some(nodes).filter(|nodes| !nodes.is_empty()), pods, holders }
     }
 
@@ -212,6 +212,7 @@ mod tests {
             name: name.into(),
             node: Some("gpu-1".into()),
             devices: Rc::new(gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus)).into_iter().collect()),
+            asks_for_devices: gpus.is_some(),
             ..Consumer::default()
         };
         let consumers = Consumers::from_iter([pod("train-0", Some(2)), pod("exporter-x", None)]);

@@ -49,9 +49,7 @@ async fn lines(args: &Top, connection: &Connection, prometheus: &Prometheus<'_>)
             return Ok((connection.stock().await?, None));
         }
         let OwnersAndStock { owners, stock } = connection.owners_and_stock(namespace, OtherPods::Summed).await?;
-        // Where nodes may not be listed, this tells why.
-        let stock = if let Some(stock) = stock { stock } else { connection.stock().await? };
-        Ok::<_, Failure>((stock, Some(owners)))
+        Ok::<_, Failure>((stock?, Some(owners)))
     };
     let (moment, objects) = join(moment, objects).await;
     let (moment, (mut stock, owners)) = (moment?, objects?);

@@ -58,7 +58,8 @@ impl<'c> Reader<'c> {
             self.read_queues(namespace),
         )
         .await;
-        let (OwnersAndStock { owners, mut stock }, moment) = (objects?, moment?);
+        let (OwnersAndStock { owners, stock }, moment) = (objects?, moment?);
+        let mut stock = stock.ok();
         let mut lacks = Vec::new();
         if let Some(namespace) = &owners.narrowed_to {
             lacks.push(format!("you may not list pods of all namespaces; only `{namespace}` is shown"));
