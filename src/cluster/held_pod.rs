@@ -116,6 +116,7 @@ pub(super) struct ConsumerReader {
 }
 
 impl ConsumerReader {
+    /// Returns the consumers of a page.
     pub(super) fn of_page(&mut self, page: Page<'_>) -> serde_json::Result<Vec<Consumer>> {
         let page: ListPage<HeldPod<'_>> = page.decode()?;
         Ok(self.living(&page.items))
