@@ -3,10 +3,14 @@
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark writes what it creates")]
 
+mod line;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::exporter::Exporter;
@@ -89,8 +93,9 @@ fn job(index: usize) -> Value {
 const DOCUMENTS: usize = 100;
 const CREATES: usize = 5;
 
-/// What it takes to create a hundred services of no pods, and by kubectl the objects that gpuctl makes of them.
-fn creates(cluster: &Cluster) {
+/// What it takes to create a hundred services of no pods, and by kubectl the objects that gpuctl makes of them, over a line on
+/// which an answer takes `round_trip` longer.
+fn creates(cluster: &Cluster, round_trip: Duration) {
     let one = |index: usize| {
         format!(
             "kind: compute\nversion: v0.1\njob: {{name: s-{index}}}\nenvironment: {{image: 'busybox:1'}}\nservice: {{replicas: 0, port: 80}}\n"
@@ -98,9 +103,14 @@ fn creates(cluster: &Cluster) {
     };
     let documents = cluster.folder().join("hundred.yaml");
     fs::write(&documents, (0..DOCUMENTS).map(one).collect::<Vec<_>>().join("---\n")).expect("the documents can be written");
+    let server = cluster.api_server();
+    let line = line::open(server.trim_start_matches("https://"), round_trip / 2, &Arc::default());
+    let kubeconfig = cluster.folder().join("line.kubeconfig");
+    let original = fs::read_to_string(cluster.kubeconfig(Persona::Admin)).expect("it has a kubeconfig");
+    fs::write(&kubeconfig, original.replace(&server, &format!("https://{line}"))).expect("the folder is writable");
     let gpuctl = |namespace: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-        command.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", "none");
+        command.env("KUBECONFIG", &kubeconfig).env("GPUCTL_PROMETHEUS", "none");
         command.args(["create", "-n", namespace, "-f"]).arg(&documents).args(more).stdin(Stdio::null());
         command
     };
@@ -111,26 +121,42 @@ fn creates(cluster: &Cluster) {
         start.elapsed()
     };
     let admin = cluster.kubectl(Persona::Admin);
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for run in 0..CREATES {
         let (own, other) = (format!("own-{run}"), format!("other-{run}"));
-        admin.run(&["create", "namespace", &own]);
-        admin.run(&["create", "namespace", &other]);
+        let namespaces = [&own, &other];
+        for namespace in namespaces {
+            admin.run(&["create", "namespace", namespace]);
+        }
         let objects = gpuctl(&other, &["--dry-run=client", "-o", "yaml"]).output().expect("gpuctl starts");
         assert!(objects.status.success(), "{}", String::from_utf8_lossy(&objects.stderr));
         let file = cluster.folder().join(format!("{other}.yaml"));
         fs::write(&file, objects.stdout).expect("the objects can be written");
-        ours.push(timed(&mut gpuctl(&own, &[])));
+        times[0].push(timed(&mut gpuctl(&own, &["--dry-run=server"])));
+        times[1].push(timed(&mut gpuctl(&own, &[])));
+        // Controllers still work on what was made, and the next program is not to wait for them.
+        thread::sleep(REST);
         let mut kubectl = Command::new(cluster.binary("kubectl"));
-        kubectl.env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).args(["create", "-f"]).arg(&file);
-        theirs.push(timed(&mut kubectl));
+        kubectl.env("KUBECONFIG", &kubeconfig).args(["create", "-f"]).arg(&file);
+        times[2].push(timed(&mut kubectl));
+        for namespace in namespaces {
+            admin.run(&["delete", "namespace", namespace]);
+        }
     }
-    ours.sort_unstable();
-    theirs.sort_unstable();
-    println!("\n{DOCUMENTS} documents, medians of {CREATES} runs\n");
-    show("gpuctl create -f (with its dry runs)", ours[CREATES / 2]);
-    show("kubectl create -f, the same objects", theirs[CREATES / 2]);
+    println!("\n{DOCUMENTS} documents, an answer {} ms away, medians of {CREATES} runs\n", round_trip.as_millis());
+    let labels = [
+        "gpuctl create -f --dry-run=server",
+        "gpuctl create -f (judges all before it writes)",
+        "kubectl create -f, the same objects",
+    ];
+    for (label, mut times) in labels.into_iter().zip(times) {
+        times.sort_unstable();
+        show(label, times[CREATES / 2]);
+    }
 }
+
+/// Between two programs that create.
+const REST: Duration = Duration::from_secs(5);
 
 fn main() {
     let exporter = Exporter::start().expect("a port is free");
@@ -170,7 +196,9 @@ fn main() {
         kubectl(&["get", "jobs", "-A", "-l", "app.kubernetes.io/managed-by=gpuctl"]),
     );
 
-    creates(&cluster);
+    for milliseconds in [0, 20] {
+        creates(&cluster, Duration::from_millis(milliseconds));
+    }
 
     println!("\n{} devices on {NODES} nodes\n", NODES * 8);
     let prometheus = cluster.prometheus();

@@ -11,6 +11,7 @@ mod cockpit;
 mod counted;
 #[path = "fleet/growth.rs"]
 mod growth;
+mod line;
 #[path = "fleet/measure.rs"]
 mod measure;
 #[path = "fleet/plot.rs"]

@@ -36,7 +36,7 @@ pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -
         namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
     let home = explicit.clone().unwrap_or_else(|| connection.namespace.clone());
     let scope = if purpose == Purpose::Change { Some(home.clone()) } else { explicit };
-    let wanted = Wanted { namespace: scope, name: Some(name.to_owned()), ..Wanted::default() };
+    let wanted = Wanted { namespace: scope, names: vec![name.to_owned()], ..Wanted::default() };
     let selection = connection.jobs(&wanted).await?;
     let mut found = selection.jobs;
     if purpose == Purpose::Change

@@ -2,8 +2,6 @@
 //! passes on what it gets. It takes no times.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,6 +11,8 @@ use std::time::Duration;
 
 use gpuctl_sandbox::{Cluster, Persona};
 use serde_json::json;
+
+use crate::line;
 
 /// Whose requests are in the audit log.
 const COUNTED: Persona = Persona::Heidi;
@@ -39,18 +39,9 @@ impl Counter {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": COUNTED.user()}],
         }));
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let address = listener.local_addr().expect("it has an address");
         let behind = cluster.api_server();
-        let received = Arc::new(AtomicU64::new(0));
-        let (count, target) = (Arc::clone(&received), behind.trim_start_matches("https://").to_owned());
-        thread::spawn(move || {
-            for near in listener.incoming().map_while(Result::ok) {
-                let far = TcpStream::connect(&target).expect("the API server listens");
-                pass(near.try_clone().expect("it can be shared"), far.try_clone().expect("it can be shared"), None);
-                pass(far, near, Some(Arc::clone(&count)));
-            }
-        });
+        let received = Arc::default();
+        let address = line::open(behind.trim_start_matches("https://"), Duration::ZERO, &received);
         let server = format!("https://{address}");
         let kubeconfig = cluster.folder().join("counted.kubeconfig");
         let original = fs::read_to_string(cluster.kubeconfig(COUNTED)).expect("it has a kubeconfig");
@@ -80,20 +71,4 @@ impl Counter {
         let log = fs::read_to_string(&self.audit).unwrap_or_default();
         log.lines().filter(|line| line.contains(&format!("\"username\":\"{}\"", COUNTED.user()))).count()
     }
-}
-
-/// Passes on what arrives, and counts it.
-fn pass(mut from: TcpStream, mut to: TcpStream, count: Option<Arc<AtomicU64>>) {
-    thread::spawn(move || {
-        let mut buffer = vec![0; 1 << 16];
-        while let Ok(length @ 1..) = from.read(&mut buffer) {
-            if let Some(count) = &count {
-                count.fetch_add(length as u64, Ordering::SeqCst);
-            }
-            if to.write_all(&buffer[..length]).is_err() {
-                break;
-            }
-        }
-        drop(to.shutdown(Shutdown::Write));
-    });
 }

@@ -3,7 +3,6 @@
 //! Note: one configuration makes two clients, one whose requests time out, one for streams that may stay silent.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,7 +53,6 @@ pub(crate) struct Connection {
     pub(super) access: Access,
     pub(super) server: String,
     pub(super) request_timeout: Duration,
-    pub(super) warnings: RefCell<BTreeSet<String>>,
     /// What the server's clock said in its last answer, to a second.
     pub(super) server_time: Cell<Option<Timestamp>>,
     /// The namespace to work in: `-n`, else the context's, else `default`.
@@ -79,7 +77,6 @@ impl Connection {
                 access: access.clone(),
                 server: bundle.server.clone(),
                 request_timeout: access.request_timeout,
-                warnings: RefCell::default(),
                 server_time: Cell::default(),
                 namespace: access.namespace.clone().unwrap_or_else(|| bundle.namespace.clone()),
                 namespace_is_explicit: access.namespace.is_some(),
@@ -94,7 +91,6 @@ impl Connection {
             access: access.clone(),
             server,
             request_timeout: access.request_timeout,
-            warnings: RefCell::default(),
             server_time: Cell::default(),
             namespace,
             namespace_is_explicit: access.namespace.is_some(),
@@ -170,12 +166,6 @@ impl Connection {
     pub(crate) async fn version(&self) -> Result<String, Failure> {
         let version: serde_json::Value = self.get("/version").await?;
         Ok(version["gitVersion"].as_str().unwrap_or("of no version").to_owned())
-    }
-
-    /// Returns the `Warning:` headers of all answers so far, each once.
-    #[must_use]
-    pub(crate) fn take_warnings(&self) -> BTreeSet<String> {
-        self.warnings.take()
     }
 }
 

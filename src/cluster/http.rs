@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, header};
+use http::{Method, Request, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::retry::{self, TryOutcome};
-use super::{Blame, Connection, Failure, protobuf};
+use super::{Blame, Connection, Failure, protobuf, warnings};
 use crate::bundle::NotInBundle;
 
 /// Bytes of one answer.
@@ -165,7 +165,7 @@ impl Connection {
             let failure = self.unreachable(&error);
             (TryOutcome::of(&failure), failure)
         })?;
-        self.note_warnings(&response);
+        warnings::note(response.headers());
         let date = response.headers().get(header::DATE).and_then(|value| value.to_str().ok());
         if let Some(time) = date.and_then(|text| jiff::fmt::rfc2822::parse(text).ok()) {
             self.server_time.set(Some(time.timestamp()));
@@ -251,17 +251,6 @@ impl Connection {
             return Failure::Credentials { cause: "the credentials of the kubeconfig cannot be used".to_owned(), hint: None };
         }
         self.broken(plain.unwrap_or(text))
-    }
-
-    /// Notes `299 - "text"`: admission warnings and deprecations.
-    fn note_warnings(&self, response: &Response<Body>) {
-        for header in response.headers().get_all("warning") {
-            let text = header.to_str().unwrap_or_default();
-            let inner = text.splitn(3, ' ').nth(2).unwrap_or(text).trim().trim_matches('"');
-            if !inner.is_empty() {
-                self.warnings.borrow_mut().insert(inner.replace("\\\"", "\""));
-            }
-        }
     }
 }
 

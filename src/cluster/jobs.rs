@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use futures::future::{join, join_all};
+use futures::future::{join, join_all, try_join_all};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -22,7 +22,8 @@ use crate::render::label_value;
 pub(crate) struct Wanted {
     /// `None` means every namespace that the user may read.
     pub namespace: Option<String>,
-    pub name: Option<String>,
+    /// Empty means all.
+    pub names: Vec<String>,
     pub kind: Option<JobKind>,
     pub pool: Option<String>,
     /// As the API server names them.
@@ -112,16 +113,20 @@ impl Wanted {
     /// Returns the job of this name in this namespace.
     #[must_use]
     pub(crate) fn one(namespace: &str, name: &str) -> Self {
-        Self { namespace: Some(namespace.to_owned()), name: Some(name.to_owned()), ..Self::default() }
+        Self { namespace: Some(namespace.to_owned()), names: vec![name.to_owned()], ..Self::default() }
     }
 
     fn selector(&self) -> String {
         let mut terms = vec![format!("{MANAGED_BY}={MANAGED_BY_US}")];
         let mut add = |key: &str, value: Option<String>| terms.extend(value.map(|value| format!("{key}={value}")));
-        add(JOB, self.name.clone());
         add(KIND, self.kind.map(|kind| kind.to_string()));
         add(POOL_LABEL, self.pool.clone());
         add(USER, self.user.as_deref().map(label_value));
+        match &self.names[..] {
+            [] => {}
+            [name] => terms.push(format!("{JOB}={name}")),
+            names => terms.push(format!("{JOB} in ({})", names.join(","))),
+        }
         terms.join(",")
     }
 
@@ -130,7 +135,19 @@ impl Wanted {
     }
 }
 
+/// Names in one selector: servers and what is before them may refuse a longer request line.
+const NAMES_AT_ONCE: usize = 50;
+
 impl Connection {
+    /// Returns the jobs of one namespace that have these names, however many names there are.
+    pub(crate) async fn jobs_called(&self, namespace: &str, names: &[String]) -> Result<Vec<Job>, Failure> {
+        let asked = names.chunks(NAMES_AT_ONCE).map(|names| async {
+            let wanted = Wanted { namespace: Some(namespace.to_owned()), names: names.to_vec(), ..Wanted::default() };
+            self.jobs(&wanted).await.map(|found| found.jobs)
+        });
+        try_join_all(asked).await.map(|found| found.concat())
+    }
+
     /// Returns the jobs that `wanted` describes, with their pods, by namespace and name.
     pub(crate) async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
         let namespace = wanted.namespace.as_deref();

@@ -66,6 +66,7 @@ mod stuck_pod;
 mod subject;
 mod submit;
 mod topology_levels;
+mod warnings;
 mod workloads;
 
 pub(crate) use apply::Deletion;
@@ -94,4 +95,5 @@ pub(crate) use quotas::QuotaPart;
 pub(crate) use read_only::ReadOnly;
 pub(crate) use room::requests;
 pub(crate) use submit::{Broken, Left, Progress, label};
+pub(crate) use warnings::with_warnings;
 pub(crate) use workloads::{OtherPods, OwnersAndStock};

@@ -1,10 +1,12 @@
 //! Checks the objects of one document before anything is written: what already exists, and what the API server's dry run
 //! says of them and of a pod.
 
+use futures::future::join_all;
 use serde_json::Value;
 
 use super::submit::{belongs, label};
 use super::{Connection, Failure, Wanted};
+use crate::model::Job;
 use crate::model::labels::{JOB, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US};
 use crate::model::quantity;
 use crate::model::refusal::RefusalCause;
@@ -48,27 +50,46 @@ impl From<Failure> for Obstacle {
 impl Connection {
     /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves those out too).
     /// Returns warnings.
-    pub(crate) async fn preflight(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
-        let mut warnings = Vec::new();
-        self.name_is_free(rendered).await?;
+    /// `namesake` is the job that was there before the run, of any kind: two would share a Service and its pods.
+    pub(crate) async fn preflight(
+        &self,
+        rendered: &Rendered,
+        namesake: Option<&Job>,
+        dry_run: bool,
+    ) -> Result<Vec<String>, Obstacle> {
+        namesake.map_or(Ok(()), |job| Err(in_the_way(job)))?;
         self.names_of_replicas_are_free(rendered).await?;
-        for object in rendered.objects.iter().filter(|object| !object.shared) {
-            if let Some(live) = self.live(object).await?
-                && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
-            {
-                // Another run may have made the job since it was looked for; then that is what is in the way.
-                self.name_is_free(rendered).await?;
-                return Err(obstacle);
-            }
-        }
-        for object in rendered.objects.iter().filter(|object| !object.shared) {
-            match self.apply(object, true).await {
-                Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
-                Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
-                Err(failure) => return Err(failure.into()),
-            }
+        let objects = rendered.objects.iter().filter(|object| !object.shared);
+        let mut warnings = Vec::new();
+        for judged in join_all(objects.map(|object| self.judge_new(rendered, object))).await {
+            warnings.extend(judged?);
         }
         warnings.extend(self.judge_pod(rendered, dry_run).await?);
+        Ok(warnings)
+    }
+
+    /// Lets the server judge an object, and what is there of its name if anything is. Returns warnings.
+    async fn judge_new(&self, rendered: &Rendered, object: &Object) -> Result<Vec<String>, Obstacle> {
+        let judged = self.apply(object, true).await;
+        let (is_new, is_unanswered) = match &judged {
+            Ok(applied) => (applied.created, false),
+            Err(failure) => (false, failure.code().is_none()),
+        };
+        let mut warnings = Vec::new();
+        if !is_new
+            && !is_unanswered
+            && let Some(live) = self.live(object).await?
+            && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
+        {
+            // Another run may have made the job since it was looked for; then that is what is in the way.
+            self.name_is_free(rendered).await?;
+            return Err(obstacle);
+        }
+        match judged {
+            Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
+            Err(failure) if refuses_dry_runs(&failure) => warnings.push(not_judged(object, &failure)),
+            Err(failure) => return Err(failure.into()),
+        }
         Ok(warnings)
     }
 
@@ -132,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Requires that no job of any kind has the name: two would share a Service and its pods.
+    /// Requires that no job of any kind has the name now.
     async fn name_is_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
         let wanted = Wanted::one(root.namespace().unwrap_or_default(), root.name());
@@ -142,11 +163,7 @@ impl Connection {
             other => other?.jobs,
         };
         // Pods that a deleted job has left, on a dead node for ever, take no name.
-        match found.iter().find(|job| !job.owner_is_gone) {
-            Some(job) if job.deleting => Err(Obstacle::Terminating { label: format!("{}/{}", job.kind, job.name) }),
-            Some(job) => Err(Obstacle::Exists { kind: "job".to_owned(), name: job.name.clone(), ours: Some(job.name.clone()) }),
-            None => Ok(()),
-        }
+        found.iter().find(|job| !job.owner_is_gone).map_or(Ok(()), |job| Err(in_the_way(job)))
     }
 
     /// Refuses the names of others' Services that the replicas of a service on several nodes need: NAME-0, NAME-1, …. LeaderWorkerSet
@@ -226,6 +243,14 @@ impl Connection {
             Err(failure) => Err(failure),
         }
     }
+}
+
+/// Returns the obstacle that a job of the same name is.
+fn in_the_way(job: &Job) -> Obstacle {
+    if job.deleting {
+        return Obstacle::Terminating { label: format!("{}/{}", job.kind, job.name) };
+    }
+    Obstacle::Exists { kind: "job".to_owned(), name: job.name.clone(), ours: Some(job.name.clone()) }
 }
 
 /// Returns a warning when Kueue left an object of its queues as it was: its integration for this kind is off, and nothing holds the

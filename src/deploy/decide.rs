@@ -3,12 +3,13 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, Wanted};
+use crate::cluster::{Connection, Effect, Effects, Failure, Obstacle, SITE_DEFAULTS_WAIT, with_warnings};
 use crate::deploy::defaults::replaced;
 use crate::deploy::errors::{as_warning, combined, conflicting, in_the_way};
+use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
-use crate::deploy::pool_rules;
+use crate::deploy::pool_rules::{self, JobsOfPools};
 use crate::deploy::possible::Surroundings;
 use crate::error::{Error, ErrorName};
 use crate::model::labels::{SOURCE, USER};
@@ -58,13 +59,14 @@ pub(crate) struct Judging<'r> {
     /// Submits what can never run here, with a warning.
     pub allow_pending: bool,
     around: Surroundings<'r>,
+    jobs_of_pools: JobsOfPools,
 }
 
 impl<'r> Judging<'r> {
     pub(crate) fn new(how: &SubmitOptions, facts: &'r PlanningFacts, connection: &'r Connection) -> Self {
         let around = Surroundings::new(connection);
         let (mode, dry_run, allow_pending) = (how.mode, how.dry_run.is_some(), how.allow_pending);
-        Self { mode, facts, connection, dry_run, allow_pending, around }
+        Self { mode, facts, connection, dry_run, allow_pending, around, jobs_of_pools: JobsOfPools::default() }
     }
 
     /// Counts what a document of the run brings as existing.
@@ -73,9 +75,19 @@ impl<'r> Judging<'r> {
     }
 
     /// Judges one document. `beside` jobs of the same pool come with the run.
-    pub(crate) async fn judge(&self, mut plan: Plan, beside: usize) -> Result<Decision, Error> {
+    pub(crate) async fn judge(&self, plan: Plan, beside: usize, there: &Namesakes) -> Result<Decision, Error> {
+        let (judged, said) = with_warnings(self.judge_silently(plan, beside, there)).await;
+        judged.map(|mut judged| {
+            judged.warnings.extend(said);
+            judged
+        })
+    }
+
+    /// Judges it without what the API server warns of.
+    async fn judge_silently(&self, mut plan: Plan, beside: usize, there: &Namesakes) -> Result<Decision, Error> {
         let connection = self.connection;
-        let mut warnings = pool_rules::check(connection, &plan, self.facts.pools.as_deref(), beside).await?;
+        let pools = self.facts.pools.as_deref();
+        let mut warnings = pool_rules::check(connection, &plan, pools, beside, &self.jobs_of_pools).await?;
         let space = &plan.target.namespace;
         if self.facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none() {
             if self.dry_run {
@@ -88,12 +100,13 @@ impl<'r> Judging<'r> {
         let mut judged = match self.mode {
             Mode::Create => None,
             Mode::Apply { force_conflicts, replace } => {
-                again(&mut plan, (force_conflicts, replace, self.dry_run), &mut warnings, connection).await?
+                let job = there.get(&plan)?.cloned();
+                again(&mut plan, job, (force_conflicts, replace, self.dry_run), &mut warnings, connection).await?
             }
         };
         let exists = judged.is_some();
         if !exists {
-            let (told, over_quota) = preflight(&mut plan, connection, self.dry_run).await?;
+            let (told, over_quota) = preflight(&mut plan, there, connection, self.dry_run).await?;
             warnings.extend(told);
             quota = over_quota;
             warnings.extend(class_warning(&plan, connection).await);
@@ -106,7 +119,6 @@ impl<'r> Judging<'r> {
             self.possible(&mut plan, changes, quota, &mut warnings).await?;
         }
         warnings.extend(plan.rendered.warnings.clone());
-        warnings.extend(connection.take_warnings());
         Ok(Decision { plan, step, live, warnings })
     }
 
@@ -140,12 +152,22 @@ impl<'r> Judging<'r> {
 }
 
 /// Requires that nothing is in the way, and that the API server accepts the objects and a pod.
-async fn preflight(plan: &mut Plan, connection: &Connection, dry_run: bool) -> Result<(Vec<String>, Option<Failure>), Error> {
-    match connection.preflight(&plan.rendered, dry_run).await {
+async fn preflight(
+    plan: &mut Plan,
+    there: &Namesakes,
+    connection: &Connection,
+    dry_run: bool,
+) -> Result<(Vec<String>, Option<Failure>), Error> {
+    let namesake = match there.get(plan) {
+        // Whoever may not read jobs learns of a namesake from the server's own judgement.
+        Err(failure) if failure.is_forbidden() => None,
+        other => other?,
+    };
+    match connection.preflight(&plan.rendered, namesake, dry_run).await {
         Err(Obstacle::NoPriorityClass) => {
             plan.target.without_priority = true;
             render_again(plan)?;
-            let found = connection.preflight(&plan.rendered, dry_run).await;
+            let found = connection.preflight(&plan.rendered, None, dry_run).await;
             let (mut warnings, quota) = match found {
                 Err(Obstacle::PodQuota(failure)) => (Vec::new(), Some(failure)),
                 other => (other.map_err(|obstacle| in_the_way(obstacle, plan))?, None),
@@ -168,14 +190,12 @@ fn render_again(plan: &mut Plan) -> Result<(), Error> {
 /// Returns what applying a document does to the job that is there; `None` when there is none.
 async fn again(
     plan: &mut Plan,
+    job: Option<Job>,
     (force, replace, dry_run): (bool, bool, bool),
     warnings: &mut Vec<String>,
     connection: &Connection,
 ) -> Result<Option<(Action, Value)>, Error> {
-    let root = plan.rendered.objects.last().expect("a document has an owner");
-    let wanted = Wanted::one(&plan.target.namespace, root.name());
-    let found = connection.jobs(&wanted).await?.jobs.pop().filter(|job| !job.owner_is_gone);
-    let Some(job) = found else { return Ok(None) };
+    let Some(job) = job else { return Ok(None) };
     let full = format!("{}/{}", job.namespace, job.name);
     if job.deleting {
         return Err(Error::new(ErrorName::Terminating, format!("job `{}` is still being deleted", job.name))

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use indicatif::ProgressBar;
+
 use crate::cluster::{Connection, Deletion, OutageRetry, OwnedObject, PendingDeletion, Wanted};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, ErrorName};
@@ -27,6 +29,13 @@ pub(crate) struct DeleteOptions {
     pub timeout: Duration,
 }
 
+impl DeleteOptions {
+    /// Returns true where a person is asked before data is deleted.
+    pub(crate) fn may_ask(&self, context: &Context) -> bool {
+        self.purge && !self.yes && context.terminal.is_interactive()
+    }
+}
+
 /// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are gone.
 pub(crate) async fn away(connection: &Connection, job: &Job, timeout: Duration, context: &Context) -> Result<(), Error> {
     let how = DeleteOptions { force: false, purge: false, yes: false, no_wait: false, ignore_not_found: true, timeout };
@@ -37,7 +46,7 @@ pub(crate) async fn away(connection: &Connection, job: &Job, timeout: Duration, 
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     if let Some(begun) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how, context).await? {
-        end(connection, &begun, start, &how, context).await?;
+        end(connection, &begun, start, &how, context.terminal.spinner(), context).await?;
     }
     Ok(())
 }
@@ -85,7 +94,7 @@ pub(crate) async fn begin(
 /// Asks before data is deleted, where stdin and stderr are a terminal.
 fn confirm(job: &str, belongings: &[OwnedObject], how: &DeleteOptions, context: &Context) -> Result<(), Error> {
     let claims: Vec<String> = belongings.iter().filter(|one| one.kept).map(OwnedObject::sized).collect();
-    if !how.purge || how.yes || claims.is_empty() || !context.terminal.is_interactive() {
+    if claims.is_empty() || !how.may_ask(context) {
         return Ok(());
     }
     let question = format!("delete the data of job `{job}` for good: {}?", claims.join(", "));
@@ -160,12 +169,13 @@ async fn absent(
     }
 }
 
-/// Waits until nothing of the job runs.
+/// Waits until nothing of the job runs; `line` says meanwhile what is left.
 pub(crate) async fn end(
     connection: &Connection,
     begun: &Begun,
     start: Instant,
     how: &DeleteOptions,
+    line: ProgressBar,
     context: &Context,
 ) -> Result<Deleted, Error> {
     let answer = |status, message: String| Deleted {
@@ -188,20 +198,19 @@ pub(crate) async fn end(
     // What is there at the first look is ours; what a namesake makes later is not.
     let mut ours: Option<BTreeSet<String>> = None;
     let patience = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
-    let spinner = context.terminal.spinner();
     let mut bell = connection.doorbell(&job.namespace, &job.name);
     loop {
         let mut left = patience.ask(|| connection.remains(job)).await?;
         let ours = ours.get_or_insert_with(|| left.iter().map(|rest| rest.uid.clone()).collect());
         left.retain(|rest| ours.contains(&rest.uid));
         if left.is_empty() {
-            spinner.finish_and_clear();
+            line.finish_and_clear();
             warn_of_lost(job, how, context);
             return Ok(answer("deleted", freed));
         }
-        spinner.set_message(format!("{}: {} ending", job.name, crate::view::text::count(left.len() as u64, "object")));
+        line.set_message(format!("{}: {} ending", job.name, crate::view::text::count(left.len() as u64, "object")));
         if start.elapsed() >= how.timeout {
-            spinner.finish_and_clear();
+            line.finish_and_clear();
             let message = format!("job `{}` is still there after {} s", job.name, start.elapsed().as_secs());
             let error = Error::new(ErrorName::Timeout, message).cause(labels(&left));
             let blocked = connection.blocked_by(&left[0].path).await;

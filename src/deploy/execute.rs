@@ -1,9 +1,10 @@
-//! Writes decided documents one after the other and keeps count of what was created, what failed and what was not tried. An
-//! interruption removes what the current document has created so far.
+//! Writes decided documents, several at once, and keeps count of what was created, what failed and what was not tried. An
+//! interruption removes what the documents in hand have created so far.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -13,10 +14,10 @@ use crate::deploy::decide::{Action, Decision, Judging, lost, masks};
 use crate::deploy::delete;
 use crate::deploy::errors::{broken, half_changed, with_left};
 use crate::deploy::interrupt::Interruption;
+use crate::deploy::namesakes::Namesakes;
 use crate::deploy::plan::{Plan, job};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::GpuCount;
-use crate::model::rights::Task;
 use crate::render::pods_in_all;
 use crate::view::changes;
 use crate::view::created::{Created, DocumentName, FailedDocument};
@@ -49,12 +50,16 @@ pub(crate) struct Writing<'w> {
     interruption: Interruption,
     /// Marks what this run makes.
     run: String,
-    /// Of the document in hand.
+}
+
+/// A document that is being written.
+#[derive(Default)]
+struct InHand {
     progress: RefCell<Progress>,
     phase: Cell<Phase>,
 }
 
-/// What is being done to the document in hand.
+/// What is being done to a document in hand.
 #[derive(Clone, Copy, Default)]
 enum Phase {
     #[default]
@@ -65,6 +70,9 @@ enum Phase {
     Deleted,
 }
 
+/// Documents on the way at once: the API server writes several in the time of one.
+pub(crate) const AT_ONCE: usize = 16;
+
 const GONE: &str = "the previous job was deleted";
 
 /// Longest time that the pods of a job that is replaced may take to end.
@@ -73,65 +81,64 @@ const ENDING: Duration = Duration::from_secs(300);
 impl<'w> Writing<'w> {
     pub(crate) fn new(judging: &'w Judging<'w>, keep_partial: bool, context: &'w Context, interruption: Interruption) -> Self {
         let run = format!("{}{}", crate::deploy::names::suffix(), crate::deploy::names::suffix());
-        Self {
-            judging,
-            keep_partial,
-            connection: judging.connection,
-            context,
-            interruption,
-            run,
-            progress: RefCell::default(),
-            phase: Cell::default(),
-        }
+        Self { judging, keep_partial, connection: judging.connection, context, interruption, run }
     }
 
-    /// Writes the documents in order. After an outage or an interruption the rest is not tried: it would fail as well, or is
-    /// not wanted. Whoever needs what failed is not tried either. `tell` is given each that is done.
+    /// Writes the documents, begun and told in their order. After an outage or an interruption no further one is tried: it
+    /// would fail as well, or is not wanted. `tell` is given each that is done.
     pub(crate) async fn all(
         &self,
         judged: Vec<Decision>,
         account: &mut RunSummary,
         tell: impl Fn(&Created) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut rest = judged.into_iter();
-        for one in rest.by_ref() {
+        let over = Cell::new(false);
+        let written = judged.into_iter().map(|one| {
             let document = one.plan.input.name();
-            self.context.terminal.set_task(Some(Task::writing(document.kind, self.judging.mode.changes())));
-            self.phase.set(Phase::Creating);
-            let outcome = tokio::select! {
-                outcome = self.one(one) => outcome,
-                () = self.interruption.times(1) => Err(self.stopped().await),
-            };
+            async {
+                if over.get() {
+                    return (document, None);
+                }
+                let hand = InHand::default();
+                let outcome = tokio::select! {
+                    outcome = self.one(one, &hand) => outcome,
+                    () = self.interruption.times(1) => Err(self.stopped(&hand).await),
+                };
+                let ends = |error: &Error| matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Interrupted);
+                over.set(over.get() || outcome.as_ref().is_err_and(ends));
+                (document, Some(outcome))
+            }
+        });
+        let mut written = stream::iter(written).buffered(AT_ONCE);
+        let mut told = Ok(());
+        while let Some((document, outcome)) = written.next().await {
             match outcome {
-                Ok(created) => {
-                    tell(&created)?;
+                Some(Ok(created)) => {
+                    told = told.and_then(|()| tell(&created));
+                    // What is in hand comes to its end even when nobody hears of it.
+                    over.set(over.get() || told.is_err());
                     account.done.push(created);
                 }
-                Err(error) => {
-                    let over = matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Interrupted);
-                    account.failed.push(FailedDocument { document, error });
-                    if over {
-                        break;
-                    }
-                }
+                Some(Err(error)) => account.failed.push(FailedDocument { document, error }),
+                None => account.not_tried.push(document),
             }
         }
-        account.not_tried.extend(rest.map(|one| one.plan.input.name()));
-        Ok(())
+        told
     }
 
-    async fn one(&self, judged: Decision) -> Result<Created, Error> {
+    async fn one(&self, judged: Decision, hand: &InHand) -> Result<Created, Error> {
         let Decision { plan, step, live, .. } = judged;
         let (connection, context) = (self.connection, self.context);
         match step {
             Action::Later => {
-                let again = self.judging.judge(plan, 0).await?;
+                let there = Namesakes::of(connection, [&plan]).await;
+                let again = self.judging.judge(plan, 0, &there).await?;
                 again.warnings.iter().for_each(|warning| context.terminal.warn(warning));
                 if matches!(again.step, Action::Later) {
                     let message = format!("its namespace `{}` of the same run could not be made", again.plan.target.namespace);
                     return Err(Error::new(ErrorName::NamespaceNotMade, message));
                 }
-                Box::pin(self.one(again)).await
+                Box::pin(self.one(again, hand)).await
             }
             Action::Nothing => {
                 let changes: Vec<String> = self.replace_stuck_pod(&plan).await.into_iter().collect();
@@ -139,21 +146,21 @@ impl<'w> Writing<'w> {
                 Ok(Created { action: self.action(action), changes, ..outcome(&plan, &live, false) })
             }
             Action::Create => {
-                let live = self.create(&plan).await?;
+                let live = self.create(&plan, hand).await?;
                 Ok(Created { action: self.action("created"), ..outcome(&plan, &live, false) })
             }
             Action::Replace(job) => {
                 context.terminal.note(&lost(&job));
-                self.phase.set(Phase::Deleting);
+                hand.phase.set(Phase::Deleting);
                 let grace = crate::deploy::plan::job(&plan.input).and_then(|job| job.grace_period).unwrap_or_default();
                 delete::away(connection, &job, ENDING + grace, context).await?;
-                self.phase.set(Phase::Deleted);
-                let live = self.create(&plan).await.map_err(|error| error.cause(GONE))?;
+                hand.phase.set(Phase::Deleted);
+                let live = self.create(&plan, hand).await.map_err(|error| error.cause(GONE))?;
                 Ok(Created { action: self.action("replaced"), ..outcome(&plan, &live, false) })
             }
             Action::Change(effects) => {
                 let mut changes = told(&plan, &live, &effects);
-                self.phase.set(Phase::Changing);
+                hand.phase.set(Phase::Changing);
                 let live = connection.change(&effects).await.map_err(half_changed)?.unwrap_or(live);
                 changes.extend(self.replace_stuck_pod(&plan).await);
                 Ok(Created { action: self.action("updated"), changes, ..outcome(&plan, &live, false) })
@@ -179,20 +186,18 @@ impl<'w> Writing<'w> {
         self.judging.mode.changes().then_some(word)
     }
 
-    async fn create(&self, plan: &Plan) -> Result<Value, Error> {
+    async fn create(&self, plan: &Plan, hand: &InHand) -> Result<Value, Error> {
         let connection = self.connection;
         connection.without_group(&plan.rendered).await?;
-        let submitted = connection.submit(&plan.rendered, &self.run, self.keep_partial, &self.progress).await.map_err(broken)?;
+        let submitted = connection.submit(&plan.rendered, &self.run, self.keep_partial, &hand.progress).await.map_err(broken)?;
         submitted.warnings.iter().for_each(|warning| self.context.terminal.warn(warning));
-        // What the server says of it was said when it was judged.
-        drop(connection.take_warnings());
         Ok(submitted.owner)
     }
 
-    /// Returns what is there of the document in hand after an interruption. A second one ends the program at once.
-    async fn stopped(&self) -> Error {
+    /// Returns what is there of a document in hand after an interruption. A second one ends the program at once.
+    async fn stopped(&self, hand: &InHand) -> Error {
         let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
-        match self.phase.get() {
+        match hand.phase.get() {
             Phase::Creating => {}
             Phase::Changing => {
                 return error.cause("some changes may have been written").hint("`gpuctl apply` again goes on");
@@ -203,7 +208,7 @@ impl<'w> Writing<'w> {
             Phase::Deleted => error = error.cause(GONE),
         }
         tokio::select! {
-            left = self.connection.take_back(&self.run, self.keep_partial, &self.progress) => with_left(error, &left),
+            left = self.connection.take_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
             () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` takes it away"),
         }
     }

@@ -28,6 +28,13 @@ pub(crate) struct Plan {
     pub missing_queue: Option<Error>,
 }
 
+impl Plan {
+    /// Returns the name of the job, which its owner has too.
+    pub(crate) fn job_name(&self) -> &str {
+        self.rendered.objects.last().expect("a document has an owner").name()
+    }
+}
+
 /// What the cluster tells before anything is rendered.
 #[derive(Default)]
 pub(crate) struct PlanningFacts {

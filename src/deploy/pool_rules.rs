@@ -1,19 +1,26 @@
 //! Checks a job against the quota and the allowed GPU types of its pool.
 
-use crate::cluster::{Connection, Wanted};
+use std::rc::Rc;
+
+use crate::cluster::{Connection, Failure, Selection, Wanted};
+use crate::deploy::once_per::OncePer;
 use crate::deploy::plan::Plan;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::{GpuCount, PoolDefinition, State};
 use crate::render::pods_in_all;
 use crate::spec::Document;
 
+/// The jobs of each pool that limits how many there may be.
+pub(super) type JobsOfPools = OncePer<Result<Rc<Selection>, Failure>>;
+
 /// Refuses a job that its pool does not take. Returns warnings about what could not be checked.
 /// `beside` other jobs of that pool are submitted with it.
-pub(crate) async fn check(
+pub(super) async fn check(
     connection: &Connection,
     plan: &Plan,
     pools: Option<&[PoolDefinition]>,
     beside: usize,
+    jobs_of_pools: &JobsOfPools,
 ) -> Result<Vec<String>, Error> {
     let Document::Job(job) = &plan.input.document else { return Ok(Vec::new()) };
     let Some(pool) = &job.resources.pool else { return Ok(Vec::new()) };
@@ -25,7 +32,7 @@ pub(crate) async fn check(
     let mut jobs = 0;
     if definition.max_jobs.is_some() {
         let wanted = Wanted { pool: Some(pool.value.clone()), ..Wanted::default() };
-        match connection.jobs(&wanted).await {
+        match jobs_of_pools.get(&pool.value, async || connection.jobs(&wanted).await.map(Rc::new)).await {
             Err(failure) if failure.is_forbidden() => {
                 warnings.push(format!("you may not list jobs: how many are in pool `{}` was not checked", pool.value));
             }

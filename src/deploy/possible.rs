@@ -2,14 +2,16 @@
 //! and ConfigMaps that they name. It also finds what is only busy now. `decide.rs` chooses between an error and a warning.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures::future::join3;
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Connection, requests};
+use crate::cluster::{Connection, Failure, requests};
 use crate::deploy::capacity::{Demand, Verdict};
 use crate::deploy::errors::quota_too_small;
+use crate::deploy::once_per::OncePer;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::references::{brought, check};
 use crate::error::{Error, ErrorKind, ErrorName};
@@ -38,11 +40,13 @@ pub(super) struct Surroundings<'r> {
     coming: BTreeSet<String>,
     /// Free resources of the nodes, read when first needed; `None` inside for users who may not list all pods.
     room: OnceCell<Option<Room>>,
+    /// Of each namespace.
+    quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
 }
 
 impl<'r> Surroundings<'r> {
     pub(super) fn new(connection: &'r Connection) -> Self {
-        Self { connection, coming: BTreeSet::new(), room: OnceCell::new() }
+        Self { connection, coming: BTreeSet::new(), room: OnceCell::new(), quotas: OncePer::default() }
     }
 
     /// Adds what a document of the run brings.
@@ -60,10 +64,11 @@ impl<'r> Surroundings<'r> {
             Verdict::Doubtful(warning) => found.warnings.push(warning),
             Verdict::Impossible(error) => found.errors.push(*error),
         }
-        let namespace = Some(plan.target.namespace.as_str());
+        let namespace = plan.target.namespace.as_str();
+        let quotas = async || self.connection.quotas(Some(namespace)).await.map(Rc::from);
         let (named, quotas, classes) = join3(
             check(plan, &self.coming, self.connection),
-            self.connection.quotas(namespace),
+            self.quotas.get(namespace, quotas),
             self.connection.storage_classes(&plan.rendered),
         )
         .await;

@@ -1,17 +1,20 @@
 //! Submits documents: plans, decides and writes them in order, each whole or not at all, then waits if that was asked for.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitCode;
 
+use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::decide::{Action, Decision, Judging};
 use crate::deploy::defaults::of_job;
-use crate::deploy::execute::{RunSummary, Writing, outcome, told};
+use crate::deploy::execute::{AT_ONCE, RunSummary, Writing, outcome, told};
 use crate::deploy::follow::follow;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
+use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::shared;
@@ -59,7 +62,7 @@ pub(crate) async fn submit(
     match (how.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => {
             let before = shared::make(&shared, how, format, false, context).await?;
-            tell_failed(&before.failed, context);
+            tell_failed(&before.failed, how.mode, context);
             show(&plans, format, context)?;
             Ok(before.exit_code())
         }
@@ -109,7 +112,7 @@ async fn shared_alone(
     if refused.iter().any(|failed| failed.error.name != ErrorName::AlreadyExists) {
         let not_tried: Vec<DocumentName> =
             shared.iter().filter(|input| !is_among(&refused, input)).map(InputDocument::name).collect();
-        tell_failed(&refused, context);
+        tell_failed(&refused, how.mode, context);
         context.terminal.print(&document(format, &created::batch(&[], &refused, &not_tried)).unwrap_or_default())?;
         return Ok(ExitCode::from(ErrorKind::Request.exit_code()));
     }
@@ -117,7 +120,7 @@ async fn shared_alone(
     let mut before = shared::make(&fresh, how, format, only, context).await?;
     refused.append(&mut before.failed);
     before.failed = refused;
-    tell_failed(&before.failed, context);
+    tell_failed(&before.failed, how.mode, context);
     let answer = match (only, before.made.first()) {
         (true, Some(made)) => document(format, made),
         _ => document(format, &created::batch(&before.created(), &before.failed, &[])),
@@ -210,9 +213,10 @@ async fn write(
         writing.all(judged, &mut account, |created| tell_done(std::slice::from_ref(created), format, context)).await?;
     }
     if single && let Some(failed) = account.failed.pop() {
+        context.terminal.set_task(Some(Task::writing(failed.document.kind, mode.changes())));
         return Err(failed.error);
     }
-    tell_failed(&account.failed, context);
+    tell_failed(&account.failed, mode, context);
     if !account.not_tried.is_empty() {
         let names: Vec<String> = account.not_tried.iter().map(ToString::to_string).collect();
         context.terminal.warn(&format!("not tried: {}", names.join(", ")));
@@ -251,23 +255,29 @@ fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
     }
 }
 
-/// Judges every job; those that may not be written are in `failed` then.
+/// Judges every job, several at once; those that may not be written are in `failed` then.
 async fn judge_all(
     plans: Vec<Plan>,
     judging: &Judging<'_>,
     context: &Context,
     failed: &mut Vec<FailedDocument>,
 ) -> (Vec<Decision>, Vec<DocumentName>) {
+    let there = Namesakes::of(judging.connection, &plans).await;
+    let mut rest: VecDeque<DocumentName> = plans.iter().map(|plan| plan.input.name()).collect();
+    let mut of_pools = BTreeMap::<String, usize>::new();
+    let asked = plans.into_iter().map(|plan| {
+        let pool = job(&plan.input).and_then(|job| job.resources.pool.as_ref());
+        let beside = pool.map_or(0, |pool| of_pools.get(&pool.value).copied().unwrap_or(0));
+        if let Some(pool) = pool.filter(|_| !matches!(there.get(&plan), Ok(Some(_)))) {
+            *of_pools.entry(pool.value.clone()).or_default() += 1;
+        }
+        judging.judge(plan, beside, &there)
+    });
+    let mut answers = stream::iter(asked).buffered(AT_ONCE);
     let mut judged: Vec<Decision> = Vec::new();
-    let mut plans = plans.into_iter();
-    for plan in plans.by_ref() {
-        let document = plan.input.name();
-        context.terminal.set_task(Some(Task::writing(document.kind, judging.mode.changes())));
-        let pool = |plan: &Plan| job(&plan.input).and_then(|job| job.resources.pool.as_ref()).map(|pool| pool.value.clone());
-        let own = pool(&plan);
-        let beside =
-            judged.iter().filter(|one| own.is_some() && matches!(one.step, Action::Create) && pool(&one.plan) == own).count();
-        match judging.judge(plan, beside).await {
+    while let Some(answer) = answers.next().await {
+        let document = rest.pop_front().expect("every document has one answer");
+        match answer {
             Ok(one) => {
                 one.plan.notes.iter().for_each(|note| context.terminal.report(note));
                 if !matches!(one.step, Action::Nothing) {
@@ -285,13 +295,14 @@ async fn judge_all(
             }
         }
     }
-    let rest = plans.map(|plan| plan.input.name()).collect();
-    (judged, rest)
+    (judged, rest.into())
 }
 
-fn tell_failed(failed: &[FailedDocument], context: &Context) {
-    let told = |failed: &FailedDocument| failed.error.clone().during(format!("{} failed", failed.document));
-    failed.iter().for_each(|failed| context.terminal.fail(&told(failed)));
+fn tell_failed(failed: &[FailedDocument], mode: Mode, context: &Context) {
+    for failed in failed {
+        context.terminal.set_task(Some(Task::writing(failed.document.kind, mode.changes())));
+        context.terminal.fail(&failed.error.clone().during(format!("{} failed", failed.document)));
+    }
 }
 
 fn tell_done(done: &[Created], format: Format, context: &Context) -> Result<(), Error> {

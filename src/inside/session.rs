@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tokio::sync::mpsc;
 
-use crate::cluster::{Connection, ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container};
+use crate::cluster::{ExecRequest, Failure, SessionEnd, SessionInput, SessionStream, names_no_container};
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
 use crate::inside::choice::{ContainerChoice, from_node, pod};
@@ -39,7 +39,7 @@ pub(crate) async fn within(
     let container = place.container.unwrap_or_else(|| pod.own_container()).to_owned();
     let call =
         ExecRequest { namespace: &job.namespace, pod: &pod.name, container: &container, command, stdin: wants.stdin || tty, tty };
-    let session = connection.start(&call).await.map_err(|failure| refused(&connection, failure, &job, pod, &container))?;
+    let session = connection.start(&call).await.map_err(|failure| refused(failure, &job, pod, &container))?;
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;
@@ -79,13 +79,12 @@ pub(crate) async fn within(
     }
 }
 
-fn refused(connection: &Connection, failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
+fn refused(failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
     let names: Vec<&str> = job.pods.iter().flat_map(|pod| &pod.containers).map(|one| one.name.as_str()).collect();
     if names_no_container(&failure) {
         let message = format!("job `{}` has no container `{container}`", job.name);
         return Error::new(ErrorName::ContainerNotFound, message).hint(format!("available: {}", names.join(", ")));
     }
-    let _ = connection.take_warnings();
     from_node(failure, pod)
 }
 

@@ -88,10 +88,27 @@ impl Consumers {
         &self.pod_nodes
     }
 
+    /// Sorts the pods with devices by their nodes, for whoever looks at many nodes.
+    pub(crate) fn by_node(&self) -> ConsumersByNode<'_> {
+        let mut with_devices: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
+        for pod in &self.with_devices {
+            pod.node.as_deref().into_iter().for_each(|node| with_devices.entry(node).or_default().push(pod));
+        }
+        ConsumersByNode { with_devices, others: &self.others }
+    }
+}
+
+/// The same pods, by node.
+pub(crate) struct ConsumersByNode<'c> {
+    with_devices: BTreeMap<&'c str, Vec<&'c Consumer>>,
+    others: &'c BTreeMap<Rc<str>, OthersOnNode>,
+}
+
+impl ConsumersByNode<'_> {
     /// Returns what requests most of a node, as `namespace/name`, and how much: a job of ours as a whole, else a pod.
     pub(crate) fn largest_on(&self, node: &str, amount: impl Fn(&MachineRequests) -> u64) -> Option<(String, u64)> {
         let mut held: BTreeMap<String, MachineRequests> = BTreeMap::new();
-        for pod in self.with_devices.iter().filter(|pod| pod.node.as_deref() == Some(node)) {
+        for pod in self.with_devices.get(node).into_iter().flatten() {
             let name = pod.job.as_ref().unwrap_or(&pod.name);
             *held.entry(format!("{}/{name}", pod.namespace)).or_default() += pod.requests;
         }
@@ -201,9 +218,9 @@ mod tests {
         assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 700 + 100 + 250, memory_bytes: 20 + 900 + 300 });
         assert_eq!(all.others_on("b"), MachineRequests::default());
         // 500 and 250 of the job are more than the 700 of the largest pod; of memory, 600 are less than 900.
-        assert_eq!(all.largest_on("a", |one| one.cpu_milli), Some(("n/train".to_owned(), 500 + 250)));
-        assert_eq!(all.largest_on("a", |one| one.memory_bytes), Some(("n/cache".to_owned(), 900)));
-        assert_eq!(all.largest_on("b", |one| one.cpu_milli), None);
+        assert_eq!(all.by_node().largest_on("a", |one| one.cpu_milli), Some(("n/train".to_owned(), 500 + 250)));
+        assert_eq!(all.by_node().largest_on("a", |one| one.memory_bytes), Some(("n/cache".to_owned(), 900)));
+        assert_eq!(all.by_node().largest_on("b", |one| one.cpu_milli), None);
         let nodes = ["web", "train-1", "claims", "waits", "gone"].map(|name| all.pod_nodes().of("n", name));
         assert_eq!(nodes, [Some("a"), Some("a"), Some("a"), None, None]);
         assert_eq!(all.pod_nodes().of("other", "web"), None);
@@ -231,8 +248,8 @@ mod tests {
         for _ in 0..pods.len() {
             pods.rotate_left(1);
             let all: Consumers = pods.iter().cloned().collect();
-            assert_eq!(all.largest_on("a", |one| one.cpu_milli), Some(("n/twin".to_owned(), 300)));
-            assert_eq!(all.largest_on("a", |one| one.memory_bytes), Some(("n/memory".to_owned(), 800)));
+            assert_eq!(all.by_node().largest_on("a", |one| one.cpu_milli), Some(("n/twin".to_owned(), 300)));
+            assert_eq!(all.by_node().largest_on("a", |one| one.memory_bytes), Some(("n/memory".to_owned(), 800)));
             assert_eq!(all.others_on("a"), MachineRequests { cpu_milli: 980, memory_bytes: 1585 });
         }
     }

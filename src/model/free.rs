@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::consumer::Consumers;
+use super::consumer::{Consumers, ConsumersByNode};
 use super::gpu::GpuType;
 use super::host::NodeHealth;
 use super::inventory::{Inventory, NodeUsage, UNTYPED};
@@ -110,6 +110,7 @@ pub(crate) fn free_gpus(
     wanted: impl Fn(&NodeUsage) -> bool,
 ) -> Option<Vec<FreeGpus>> {
     let mut groups: BTreeMap<(String, Option<String>, Option<String>), FreeGpus> = BTreeMap::new();
+    let consumers = consumers.by_node();
     for host in inventory.hosts.iter().filter(|host| host.gpus.total > 0 && wanted(host)) {
         let kind = host.gpu_type().map_or_else(|| UNTYPED.to_owned(), |kind: GpuType| kind.to_string());
         let domain = by.map(|label| host.details.node.labels.get(label).cloned().unwrap_or_default());
@@ -118,13 +119,13 @@ pub(crate) fn free_gpus(
         let group = groups.entry((kind.clone(), domain.clone(), pool.clone())).or_default();
         (group.gpu_type, group.domain, group.exclusive_pool) = (kind, domain, pool);
         group.total += host.gpus.total;
-        group.take(host, consumers, beside)?;
+        group.take(host, &consumers, beside)?;
     }
     Some(groups.into_values().collect())
 }
 
 impl FreeGpus {
-    fn take(&mut self, host: &NodeUsage, consumers: &Consumers, beside: BesideGpu) -> Option<()> {
+    fn take(&mut self, host: &NodeUsage, consumers: &ConsumersByNode<'_>, beside: BesideGpu) -> Option<()> {
         let (name, free) = (host.name().to_owned(), host.gpus.free()?);
         let strand = |gpus, by, detail, holder| Stranded { node: name.clone(), gpus, by, detail, holder };
         if let Some((by, detail)) = closed(host) {

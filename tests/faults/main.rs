@@ -2,6 +2,7 @@
 //! TCP server plays it; everything else is tested against the real one. `README.md` here lists what is tried.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
+mod many;
 mod matrix;
 mod server;
 
@@ -180,9 +181,12 @@ fn what_does_not_heal_says_what_the_server_said() {
 /// The pods of a large cluster are most of what is read of it.
 #[test]
 fn all_pods_are_listed_once_for_owners_and_nodes() {
-    for command in [["get", "workloads"], ["get", "consumers"]] {
-        let server = Server::start(&format!("once-{}", command[1]), |_, _| empty_list());
-        let run = server.gpuctl(&[&["--prometheus", "none"][..], &command].concat());
+    let nothing = || Answer::Json(200, json!({"status": "success", "data": {"resultType": "vector", "result": []}}));
+    for command in [["get", "workloads"], ["get", "consumers"], ["top", "jobs"]] {
+        let answer = move |asked: &str, _: usize| if asked.contains("/api/v1/query") { nothing() } else { empty_list() };
+        let server = Server::start(&format!("once-{}", command[1]), answer);
+        let prometheus = format!("http://127.0.0.1:{}", server.port);
+        let run = server.gpuctl(&[&["--prometheus", &prometheus][..], &command].concat());
         assert_eq!(run.code, 0, "{}", run.err);
         let lists = server.seen().iter().filter(|asked| asked.starts_with("GET /api/v1/pods")).count();
         assert_eq!(lists, 1, "{:#?}", server.seen());

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
 use crate::cli::files::diff::Diff;
 use crate::cluster::{Connection, Effect, label};
 use crate::context::Context;
 use crate::deploy::decide::{Comparison, compare, masks, sources};
+use crate::deploy::execute::AT_ONCE;
 use crate::deploy::plan::Plan;
 use crate::deploy::planned::{Planned, planned};
 use crate::deploy::{defaults, pools, quotas};
@@ -28,16 +30,22 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     for input in &shared {
         found.extend(of_shared(&connection, &input.document, context).await?);
     }
-    for plan in plans {
-        found.extend(of_job(&connection, plan, context).await?);
+    let mut jobs = stream::iter(plans.into_iter().map(|plan| of_job(&connection, plan))).buffered(AT_ONCE);
+    while let Some(job) = jobs.next().await {
+        let (differences, warnings) = job?;
+        warnings.iter().for_each(|warning| context.terminal.warn(warning));
+        found.extend(differences);
     }
+    drop(jobs);
     let answer = document(format, &found.iter().filter(|one| !one.is_of_file()).map(Difference::document).collect::<Vec<_>>());
     context.terminal.print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
 
-async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> Result<Vec<Difference>, Error> {
+/// Returns the differences, and warnings.
+async fn of_job(connection: &Connection, mut plan: Plan) -> Result<(Vec<Difference>, Vec<String>), Error> {
     let space = plan.target.namespace.clone();
+    let mut warnings = Vec::new();
     let Some(live) = connection.live_owner(&plan.rendered).await? else {
         let masks = masks(&plan.rendered, &Value::Null);
         let mut found = Vec::new();
@@ -45,19 +53,16 @@ async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> R
             match connection.live(object).await? {
                 Some(live) if object.kept => drop(live),
                 Some(_) => {
-                    context
-                        .terminal
-                        .warn(&format!("{} in {space} exists and does not belong to this job: `apply` refuses", label(object)));
+                    warnings
+                        .push(format!("{} in {space} exists and does not belong to this job: `apply` refuses", label(object)));
                 }
                 None => found.push(new(object, &masks)),
             }
         }
-        return Ok(found);
+        return Ok((found, warnings));
     };
-    let mut warnings = Vec::new();
     let effects =
         compare(&mut plan, &live, Comparison { dry_run: true, ..Comparison::default() }, &mut warnings, connection).await?;
-    warnings.iter().for_each(|warning| context.terminal.warn(warning));
     let masks = masks(&plan.rendered, &live);
     let mut found = Vec::new();
     let name = format!("{}/{}", plan.input.document.kind(), plan.input.document.name());
@@ -65,10 +70,10 @@ async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> R
         match effect {
             Effect::Fixed { .. } if effects.same_source => {}
             Effect::Fixed { .. } => {
-                context.terminal.warn(&format!("{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"));
+                warnings.push(format!("{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"));
                 found.extend(of_effect(object, effect, &masks));
             }
-            effect => found.extend(foreseen(connection, object, effect, &masks, context).await?),
+            effect => found.extend(foreseen(connection, object, effect, &masks, &mut warnings).await?),
         }
     }
     found.extend(effects.stale.iter().map(|one| Difference::gone(&space, &one.label())));
@@ -76,7 +81,7 @@ async fn of_job(connection: &Connection, mut plan: Plan, context: &Context) -> R
     if !found.is_empty() && !before.is_empty() && before != after {
         found.insert(0, Difference::of_file(&space, &name, masked(&before), masked(&after)));
     }
-    Ok(found)
+    Ok((found, warnings))
 }
 
 /// Returns the difference of an effect; where others own fields, as if they were taken over.
@@ -85,12 +90,12 @@ async fn foreseen(
     object: &Object,
     effect: &Effect,
     masks: &Masks,
-    context: &Context,
+    warnings: &mut Vec<String>,
 ) -> Result<Option<Difference>, Error> {
     let Effect::Conflict(fields) = effect else { return Ok(of_effect(object, effect, masks)) };
     for one in fields {
         let told = format!("{} {}: {}", label(object), one.field, one.message);
-        context.terminal.warn(&format!("{told}; `apply --force-conflicts` takes it over"));
+        warnings.push(format!("{told}; `apply --force-conflicts` takes it over"));
     }
     Ok(of_effect(object, &connection.effect(object, true).await?, masks))
 }
@@ -131,7 +136,9 @@ async fn of_shared(connection: &Connection, document: &Document, context: &Conte
                     match there {
                         true => {
                             let effect = connection.effect(&object, false).await?;
-                            found.extend(foreseen(connection, &object, &effect, &Masks::default(), context).await?);
+                            let mut warnings = Vec::new();
+                            found.extend(foreseen(connection, &object, &effect, &Masks::default(), &mut warnings).await?);
+                            warnings.iter().for_each(|warning| context.terminal.warn(warning));
                         }
                         false => found.push(new(&object, &Masks::default())),
                     }

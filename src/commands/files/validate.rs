@@ -2,10 +2,14 @@
 
 use std::process::ExitCode;
 
+use futures::stream::{self, StreamExt};
+
 use crate::cli::files::validate::Validate;
 use crate::context::Context;
 use crate::deploy::decide::Judging;
+use crate::deploy::execute::AT_ONCE;
 use crate::deploy::inputs::{self, InputDocument};
+use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan};
 use crate::deploy::shared;
@@ -117,11 +121,16 @@ async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Cont
         plan.iter().for_each(|plan| judging.foresee(plan));
         planned.push((file, name, plan));
     }
-    for (file, name, plan) in planned {
+    let there = Namesakes::of(&connection, planned.iter().filter_map(|(_, _, plan)| plan.as_ref().ok())).await;
+    let asked = planned.into_iter().map(async |(file, name, plan)| {
         let judged = match plan {
-            Ok(plan) => judging.judge(plan, 0).await,
+            Ok(plan) => judging.judge(plan, 0, &there).await,
             Err(error) => Err(error),
         };
+        (file, name, judged)
+    });
+    let mut answers = stream::iter(asked).buffered(AT_ONCE);
+    while let Some((file, name, judged)) = answers.next().await {
         match judged {
             Ok(judged) => {
                 for warning in judged.warnings {

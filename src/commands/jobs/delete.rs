@@ -3,10 +3,14 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use futures::stream::{self, StreamExt};
+use indicatif::ProgressBar;
+
 use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::delete::{begin, end, told};
+use crate::deploy::execute::AT_ONCE;
 use crate::deploy::{defaults, inputs, pools, quotas};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
@@ -59,40 +63,62 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let connection = context.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     let mut answers = Vec::new();
-    for item in &items {
-        let begun = match item {
-            DeleteItem::Job(name) => begin(&connection, name, &how.of_job(), context)
-                .await
-                .map(|begun| done.extend(begun.map(|begun| (begun, Instant::now())))),
-            other => shared(&connection, other, how, context).await.map(|answer| answers.extend(answer)),
-        };
-        if let Err(error) = begun {
-            if items.len() == 1 {
-                return Err(error);
+    let of_job = how.of_job();
+    // Questions are asked one after the other.
+    let at_once = if of_job.may_ask(context) { 1 } else { AT_ONCE };
+    let jobs = items.iter().filter_map(|item| if let DeleteItem::Job(name) = item { Some(name) } else { None });
+    let beginning = jobs.map(async |name| (name, begin(&connection, name, &of_job, context).await, Instant::now()));
+    let mut beginning = stream::iter(beginning).buffered(at_once);
+    while let Some((name, begun, at)) = beginning.next().await {
+        match begun {
+            Ok(begun) => done.extend(begun.map(|begun| (begun, at))),
+            Err(error) if items.len() == 1 => return Err(error),
+            Err(error) => {
+                context.terminal.fail(&error);
+                failed.push((name.clone(), error));
             }
-            context.terminal.fail(&error);
-            failed.push((item.name().to_owned(), error));
+        }
+    }
+    for item in items.iter().filter(|item| !matches!(item, DeleteItem::Job(_))) {
+        match shared(&connection, item, how, context).await {
+            Ok(answer) => answers.extend(answer),
+            Err(error) if items.len() == 1 => return Err(error),
+            Err(error) => {
+                context.terminal.fail(&error);
+                failed.push((item.name().to_owned(), error));
+            }
         }
     }
     if !format.is_document() {
         answers.iter().try_for_each(|answer| context.terminal.print(&deleted::text(answer)))?;
     }
-    for (begun, start) in done {
-        let answer = match end(&connection, &begun, start, &how.of_job(), context).await {
+    let many = done.len() > 1;
+    let progress = context.terminal.progress(done.len() as u64, "jobs");
+    let ending = done.into_iter().map(async |(begun, start)| {
+        // Several lines that change would write over each other.
+        let line = if many { ProgressBar::hidden() } else { context.terminal.spinner() };
+        let ended = end(&connection, &begun, start, &of_job, line, context).await;
+        (begun, ended)
+    });
+    let mut ending = stream::iter(ending).buffered(AT_ONCE);
+    while let Some((begun, ended)) = ending.next().await {
+        progress.inc(1);
+        let answer = match ended {
             Ok(answer) => answer,
             Err(error) if items.len() == 1 => return Err(error),
             Err(error) => {
-                context.terminal.fail(&error);
+                progress.suspend(|| context.terminal.fail(&error));
                 failed.push((begun.name.clone(), error));
                 continue;
             }
         };
         if !format.is_document() {
-            context.terminal.print(&deleted::text(&answer))?;
+            progress.suspend(|| context.terminal.print(&deleted::text(&answer)))?;
         }
-        told(&begun, context);
+        progress.suspend(|| told(&begun, context));
         answers.push(answer);
     }
+    progress.finish_and_clear();
     let text = match (items.len(), answers.first()) {
         (1, Some(answer)) => document(format, answer),
         _ => document(format, &deleted::batch(&answers, &failed)),

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     };
     let wanted = Wanted {
         namespace: connection.namespace_is_explicit.then(|| connection.namespace.clone()).or_else(|| named_namespace(args)),
-        name: None,
+        names: Vec::new(),
         kind: args.kind.as_deref().and_then(|kind| kind.parse::<JobKind>().ok()),
         pool: args.pool.clone(),
         user,

@@ -1,0 +1,47 @@
+//! Asks once for what many documents of a run need, by a key such as the namespace: documents are judged side by side, and the
+//! first that needs an answer fetches it for all.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tokio::sync::OnceCell;
+
+/// Answers by key.
+pub(super) struct OncePer<V>(RefCell<BTreeMap<String, Rc<OnceCell<V>>>>);
+
+impl<V> Default for OncePer<V> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<V: Clone> OncePer<V> {
+    /// Returns the answer for `key`; `ask` is run when nobody has asked before.
+    pub(super) async fn get(&self, key: &str, ask: impl AsyncFnOnce() -> V) -> V {
+        let cell = Rc::clone(self.0.borrow_mut().entry(key.to_owned()).or_default());
+        cell.get_or_init(|| ask()).await.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures::future::join3;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_key_is_asked_for_once_however_many_wait() {
+        let (asked, once) = (Cell::new(0), OncePer::default());
+        let ask = async || {
+            tokio::task::yield_now().await;
+            asked.set(asked.get() + 1);
+            asked.get()
+        };
+        let answers = join3(once.get("a", ask), once.get("a", ask), once.get("b", ask)).await;
+        assert_eq!((answers.0, answers.1, asked.get()), (1, 1, 2));
+        assert_eq!(answers.2, 2);
+    }
+}

@@ -1,0 +1,80 @@
+//! Many documents of one run: what is asked for all of them at once, and what stays in their order although the server answers in
+//! another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::server::{Answer, Server, empty_list, status};
+
+const DOCUMENTS: usize = 120;
+
+/// A server that makes what it is asked for, the first document last. The number is of the writes that it has in hand at most.
+fn willing(name: &str, refuses: &'static str) -> (Server, Arc<AtomicUsize>) {
+    let most = Arc::new(AtomicUsize::new(0));
+    let (in_hand, highest) = (AtomicUsize::new(0), Arc::clone(&most));
+    let server = Server::start(name, move |asked, _| {
+        let (method, path) = asked.split_once(' ').unwrap();
+        match method {
+            "GET" if path.contains("labelSelector") || path.contains("resourcequotas") => return empty_list(),
+            "GET" if path.contains("/nodes") || path.contains("gpuctl-facts") => return status(403, "Forbidden", "forbidden"),
+            "GET" => return status(404, "NotFound", "not found"),
+            "DELETE" => return Answer::Json(200, json!({})),
+            "POST" => return Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
+            _ => {}
+        }
+        let object = path.split('?').next().unwrap().rsplit('/').next().unwrap();
+        if path.contains("dryRun") {
+            return Answer::Json(201, json!({"metadata": {"name": object}}));
+        }
+        if object == refuses {
+            return status(422, "Invalid", "a policy came into force meanwhile");
+        }
+        highest.fetch_max(in_hand.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        sleep(Duration::from_millis(if object == "t-0" { 300 } else { 20 }));
+        in_hand.fetch_sub(1, Ordering::SeqCst);
+        Answer::Json(201, json!({"metadata": {"name": object, "uid": format!("uid-{object}")}}))
+    });
+    let one = |index: usize| format!("kind: training\nversion: v0.1\njob: {{name: t-{index}}}\nenvironment: {{image: i}}\n");
+    std::fs::write(server.folder.join("many.yaml"), (0..DOCUMENTS).map(one).collect::<Vec<_>>().join("---\n")).unwrap();
+    (server, most)
+}
+
+#[test]
+fn many_documents_are_looked_for_at_once_and_written_side_by_side_and_told_in_order() {
+    let (server, most) = willing("many", "none");
+    let run = server.gpuctl(&["create", "-f", server.folder.join("many.yaml").to_str().unwrap()]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let told: Vec<&str> = run.out.lines().filter(|line| line.starts_with("training/")).collect();
+    let wanted: Vec<String> = (0..DOCUMENTS).map(|index| format!("training/t-{index} ")).collect();
+    assert_eq!(told.len(), DOCUMENTS, "{}", run.out);
+    assert!(told.iter().zip(&wanted).all(|(line, wanted)| line.starts_with(wanted.as_str())), "{}", run.out);
+    let (seen, most) = (server.seen(), most.load(Ordering::SeqCst));
+    assert!((2..=16).contains(&most), "{most} writes at once");
+    let lists = |path: &str| seen.iter().filter(|asked| asked.starts_with(&format!("GET {path}?"))).count();
+    // Fifty names in one selector.
+    assert_eq!(lists("/api/v1/namespaces/team-a/pods"), 3, "{seen:#?}");
+    assert_eq!(lists("/apis/batch/v1/namespaces/team-a/jobs"), 3);
+    assert_eq!(lists("/api/v1/namespaces/team-a/resourcequotas"), 1);
+    let each = |start: &str, what: &str| seen.iter().filter(|asked| asked.starts_with(start) && asked.contains(what)).count();
+    assert_eq!(each("PATCH /apis/batch/v1/namespaces/team-a/jobs/", "dryRun"), DOCUMENTS);
+    assert_eq!(each("PATCH /apis/batch/v1/namespaces/team-a/jobs/", ""), 2 * DOCUMENTS);
+    assert_eq!(each("GET /apis/batch/v1/namespaces/team-a/jobs/", ""), 0, "what a dry run made is known not to be there");
+}
+
+#[test]
+fn a_document_that_fails_does_not_stop_those_beside_it() {
+    let (server, _) = willing("many-but-one", "t-7");
+    let run = server.gpuctl(&["create", "-f", server.folder.join("many.yaml").to_str().unwrap(), "-o", "json"]);
+    assert_eq!(run.code, 1, "{}", run.err);
+    assert!(run.err.contains("training/t-7 failed"), "{}", run.err);
+    let answer: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let names: Vec<&str> = answer["success"].as_array().unwrap().iter().map(|one| one["jobId"].as_str().unwrap()).collect();
+    let wanted: Vec<String> = (0..DOCUMENTS).filter(|index| *index != 7).map(|index| format!("t-{index}")).collect();
+    assert_eq!(names, wanted);
+    let deleted: Vec<String> = server.seen().into_iter().filter(|asked| asked.starts_with("DELETE")).collect();
+    assert!(deleted.iter().all(|asked| asked.ends_with("/t-7")), "{deleted:#?}");
+}
