@@ -1,5 +1,6 @@
 //! Owns stdout and stderr: stdout is data, stderr is talk. The only place that writes to a stream.
 
+mod frame;
 mod pager;
 pub(crate) mod raw;
 pub(crate) mod screen;
@@ -17,6 +18,7 @@ use crate::view::errors::{error_json, error_text, problem_text, warning_json, wa
 use crate::view::text::{as_plugin, harmless};
 use crate::view::{Format, TextStyle};
 
+use frame::frame;
 use pager::Paged;
 
 /// When to use colors.
@@ -187,19 +189,24 @@ impl Terminal {
 
     /// Writes what has to be as it is. A reader that went away ends the program silently, as it ends every filter.
     pub(crate) fn print_raw(&self, text: &str) -> Result<(), Error> {
+        if self.write_out(text)? { Ok(()) } else { std::process::exit(0) }
+    }
+
+    /// Prints as `print` does where the program has to go on. False when the reader went away.
+    pub(crate) fn offer(&self, text: &str) -> Result<bool, Error> {
+        self.write_out(&harmless(text, self.look().color))
+    }
+
+    fn write_out(&self, text: &str) -> Result<bool, Error> {
         if self.silent {
-            return Ok(());
+            return Ok(true);
         }
         if let Some(paged) = self.paged.borrow_mut().as_mut() {
             paged.text.push_str(text);
-            return Ok(());
+            return Ok(true);
         }
         let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-            Err(error) => Err(Error::new(ErrorName::OutputFailed, format!("cannot write to stdout: {error}"))),
-        }
+        is_read(out.write_all(text.as_bytes()).and_then(|()| out.flush()), "to stdout")
     }
 
     /// Passes on what another program said, byte for byte. False when nobody reads it any more.
@@ -213,11 +220,7 @@ impl Terminal {
             let mut out = io::stdout().lock();
             out.write_all(bytes).and_then(|()| out.flush())
         };
-        match written {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(Error::new(ErrorName::OutputFailed, format!("cannot write the output: {error}"))),
-        }
+        is_read(written, "the output")
     }
 
     /// Clears the screen before a redraw.
@@ -358,35 +361,15 @@ impl Terminal {
     }
 }
 
+/// Returns false when the reader went away.
+fn is_read(written: io::Result<()>, what: &str) -> Result<bool, Error> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Error::new(ErrorName::OutputFailed, format!("cannot write {what}: {error}"))),
+    }
+}
+
 fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size().map(|(terminal_size::Width(columns), _)| columns.into())
-}
-/// Returns a frame that is drawn over the one before: nothing is pushed into the scrollback, and no line flickers. What does not
-/// fit is counted.
-fn frame(text: &str, rows: usize, first: bool) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let fits = lines.len() < rows;
-    let shown = if fits { lines.len() } else { rows.saturating_sub(2) };
-    let mut result = String::from(if first { "\u{1b}[2J\u{1b}[H" } else { "\u{1b}[H" });
-    for line in &lines[..shown] {
-        result.push_str(&format!("{line}\u{1b}[K\n"));
-    }
-    if !fits {
-        result.push_str(&format!("… {} more lines\u{1b}[K\n", lines.len() - shown));
-    }
-    result.push_str("\u{1b}[J");
-    result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_are_drawn_in_place_and_fit_the_window() {
-        assert_eq!(frame("a\nb\n", 10, false), "\u{1b}[Ha\u{1b}[K\nb\u{1b}[K\n\u{1b}[J");
-        assert!(frame("a\n", 10, true).starts_with("\u{1b}[2J"));
-        let cut = frame("1\n2\n3\n4\n5\n", 4, false);
-        assert!(cut.contains("2\u{1b}[K\n… 3 more lines") && cut.matches('\n').count() == 3, "{cut:?}");
-    }
 }

@@ -1,6 +1,8 @@
 //! Checks the objects of one document before anything is written: what already exists, and what the API server's dry run
 //! says of them and of a pod.
 
+use std::time::{Duration, Instant};
+
 use futures::future::join_all;
 use serde_json::Value;
 
@@ -14,6 +16,9 @@ use crate::render::{Object, Rendered};
 
 /// Replicas whose names are looked up beforehand.
 const MOST_REPLICAS: u64 = 16;
+
+/// Longest time until the API server's admission knows a priority class that was just made: it hears of it by a watch.
+const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A reason why an object cannot be written, found before the first write.
 #[derive(Debug)]
@@ -60,8 +65,11 @@ impl Connection {
         namesake.map_or(Ok(()), |job| Err(in_the_way(job)))?;
         self.names_of_replicas_are_free(rendered).await?;
         let objects = rendered.objects.iter().filter(|object| !object.shared);
+        let judged = join_all(objects.map(|object| self.judge_new(rendered, object))).await;
+        // What is in the way tells more than how the server refuses a dry run beside it.
+        let (refused, found): (Vec<_>, Vec<_>) = judged.into_iter().partition(|one| matches!(one, Err(Obstacle::Failure(_))));
         let mut warnings = Vec::new();
-        for judged in join_all(objects.map(|object| self.judge_new(rendered, object))).await {
+        for judged in found.into_iter().chain(refused) {
             warnings.extend(judged?);
         }
         warnings.extend(self.judge_pod(rendered, dry_run).await?);
@@ -96,15 +104,26 @@ impl Connection {
     /// Lets the server judge a pod as the document makes them, after the priority classes that it names are there. Returns
     /// warnings.
     pub(crate) async fn judge_pod(&self, rendered: &Rendered, dry_run: bool) -> Result<Vec<String>, Obstacle> {
-        let mut probe = rendered.probe.clone();
+        let (mut probe, mut is_there) = (rendered.probe.clone(), false);
         for class in rendered.objects.iter().filter(|object| object.shared) {
-            if self.ready_shared(class, dry_run).await? == Shared::Imagined {
+            match self.ready_shared(class, dry_run).await? {
+                Shared::There => is_there = true,
+                Shared::Unknown => {}
                 // The class does not exist yet, and the server would refuse a pod that names it.
-                probe.body["spec"].as_object_mut().map(|spec| spec.remove("priorityClassName"));
+                Shared::Imagined => drop(probe.body["spec"].as_object_mut().map(|spec| spec.remove("priorityClassName"))),
             }
         }
         let mut warnings = self.missing_secrets(&probe).await;
-        match self.judge(&probe).await {
+        let end = Instant::now() + CLASS_WITHIN;
+        let judged = loop {
+            match self.judge(&probe).await {
+                Err(failure) if is_there && failure.cause() == Some(RefusalCause::NoPriorityClass) && Instant::now() < end => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                judged => break judged,
+            }
+        };
+        match judged {
             Ok(()) => Ok(warnings),
             Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) => Err(Obstacle::NoPriorityClass),
             Err(failure) if failure.cause() == Some(RefusalCause::QuotaExceeded) => Err(Obstacle::PodQuota(failure)),
@@ -233,13 +252,13 @@ impl Connection {
             Ok(Some(_)) => return Ok(Shared::There),
             Ok(None) => {}
             // Whoever may not look may still use it: the judgement of the pod tells.
-            Err(failure) if failure.is_forbidden() => return Ok(Shared::There),
+            Err(failure) if failure.is_forbidden() => return Ok(Shared::Unknown),
             Err(failure) => return Err(failure),
         }
         match self.apply(object, dry_run).await {
             Ok(_) if dry_run => Ok(Shared::Imagined),
             Ok(_) => Ok(Shared::There),
-            Err(failure) if failure.is_forbidden() => Ok(Shared::There),
+            Err(failure) if failure.is_forbidden() => Ok(Shared::Unknown),
             Err(failure) => Err(failure),
         }
     }
@@ -280,6 +299,8 @@ fn not_judged(object: &Object, failure: &Failure) -> String {
 #[derive(PartialEq, Eq)]
 enum Shared {
     There,
+    /// The user may not look, or may not make it.
+    Unknown,
     /// Only a dry run made it.
     Imagined,
 }

@@ -1,5 +1,5 @@
 //! Keeps what the API server warns of (`Warning:` headers of admission policies and of old versions) for the piece of work that
-//! asked: pieces run side by side on one connection. Nobody hears what is said outside of such a piece.
+//! asked: pieces run side by side on one connection. Warnings outside of such a piece are dropped.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ pub(super) fn note(headers: &HeaderMap) {
         let quoted = text.splitn(3, ' ').nth(2).unwrap_or(text).trim();
         let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
         if !inner.is_empty() {
-            // Outside of any piece of work the set is not there.
+            // Fails outside of any piece of work.
             let _ = HEARD.try_with(|heard| heard.borrow_mut().insert(inner.replace("\\\"", "\"")));
         }
     }
@@ -55,7 +55,7 @@ mod tests {
         let (one, other) = join(one, with_warnings(work("299 - unquoted"))).await;
         assert_eq!(one.1, BTreeSet::from([r#"use "batch/v1""#.to_owned()]));
         assert_eq!(other.1, BTreeSet::from(["unquoted".to_owned()]));
-        note(&said("299 - \"to nobody\""));
+        note(&said("299 - \"dropped\""));
         assert!(with_warnings(async {}).await.1.is_empty());
     }
 }

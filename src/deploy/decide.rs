@@ -76,15 +76,15 @@ impl<'r> Judging<'r> {
 
     /// Judges one document. `beside` jobs of the same pool come with the run.
     pub(crate) async fn judge(&self, plan: Plan, beside: usize, there: &Namesakes) -> Result<Decision, Error> {
-        let (judged, said) = with_warnings(self.judge_silently(plan, beside, there)).await;
+        let (judged, said) = with_warnings(self.decide(plan, beside, there)).await;
         judged.map(|mut judged| {
             judged.warnings.extend(said);
             judged
         })
     }
 
-    /// Judges it without what the API server warns of.
-    async fn judge_silently(&self, mut plan: Plan, beside: usize, there: &Namesakes) -> Result<Decision, Error> {
+    /// Returns the same without the API server's warnings.
+    async fn decide(&self, mut plan: Plan, beside: usize, there: &Namesakes) -> Result<Decision, Error> {
         let connection = self.connection;
         let pools = self.facts.pools.as_deref();
         let mut warnings = pool_rules::check(connection, &plan, pools, beside, &self.jobs_of_pools).await?;

@@ -2,14 +2,17 @@
 //! interruption removes what the documents in hand have created so far.
 
 use std::cell::{Cell, RefCell};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use crate::cluster::{Connection, Effect, Progress, label};
 use crate::context::Context;
+use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Action, Decision, Judging, lost, masks};
 use crate::deploy::delete;
 use crate::deploy::errors::{broken, half_changed, with_left};
@@ -39,6 +42,10 @@ impl RunSummary {
         };
         self.failed.iter().map(worst).max_by_key(|kind| kind.exit_code())
     }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        self.kind().map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code()))
+    }
 }
 
 /// How documents are written.
@@ -50,6 +57,10 @@ pub(crate) struct Writing<'w> {
     interruption: Interruption,
     /// Marks what this run makes.
     run: String,
+    /// No further document is begun.
+    over: Cell<bool>,
+    /// Held while a job is replaced: whoever interrupts the run loses one at most.
+    replacing: Mutex<()>,
 }
 
 /// A document that is being written.
@@ -57,6 +68,8 @@ pub(crate) struct Writing<'w> {
 struct InHand {
     progress: RefCell<Progress>,
     phase: Cell<Phase>,
+    /// Told together with how the document ended.
+    warnings: RefCell<Vec<String>>,
 }
 
 /// What is being done to a document in hand.
@@ -70,9 +83,6 @@ enum Phase {
     Deleted,
 }
 
-/// Documents on the way at once: the API server writes several in the time of one.
-pub(crate) const AT_ONCE: usize = 16;
-
 const GONE: &str = "the previous job was deleted";
 
 /// Longest time that the pods of a job that is replaced may take to end.
@@ -81,101 +91,114 @@ const ENDING: Duration = Duration::from_secs(300);
 impl<'w> Writing<'w> {
     pub(crate) fn new(judging: &'w Judging<'w>, keep_partial: bool, context: &'w Context, interruption: Interruption) -> Self {
         let run = format!("{}{}", crate::deploy::names::suffix(), crate::deploy::names::suffix());
-        Self { judging, keep_partial, connection: judging.connection, context, interruption, run }
+        let (over, replacing) = (Cell::default(), Mutex::default());
+        Self { judging, keep_partial, connection: judging.connection, context, interruption, run, over, replacing }
     }
 
     /// Writes the documents, begun and told in their order. After an outage or an interruption no further one is tried: it
-    /// would fail as well, or is not wanted. `tell` is given each that is done.
+    /// would fail as well, or is not wanted. `tell` is given each that is done, and returns false when nobody reads any more; so does this.
     pub(crate) async fn all(
         &self,
         judged: Vec<Decision>,
         account: &mut RunSummary,
-        tell: impl Fn(&Created) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let over = Cell::new(false);
+        tell: impl Fn(&Created) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
         let written = judged.into_iter().map(|one| {
             let document = one.plan.input.name();
             async {
-                if over.get() {
-                    return (document, None);
-                }
                 let hand = InHand::default();
+                if self.over.get() {
+                    return (document, hand, Ok(None));
+                }
                 let outcome = tokio::select! {
                     outcome = self.one(one, &hand) => outcome,
-                    () = self.interruption.times(1) => Err(self.stopped(&hand).await),
+                    () = self.interruption.times(1) => {
+                        self.over.set(true);
+                        Err(self.stopped(&hand).await)
+                    }
                 };
-                let ends = |error: &Error| matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Interrupted);
-                over.set(over.get() || outcome.as_ref().is_err_and(ends));
-                (document, Some(outcome))
+                if outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::Unreachable) {
+                    self.over.set(true);
+                }
+                (document, hand, outcome)
             }
         });
         let mut written = stream::iter(written).buffered(AT_ONCE);
-        let mut told = Ok(());
-        while let Some((document, outcome)) = written.next().await {
+        let mut heard = Ok(true);
+        while let Some((document, hand, outcome)) = written.next().await {
+            hand.warnings.take().iter().for_each(|warning| self.context.terminal.warn(warning));
             match outcome {
-                Some(Ok(created)) => {
-                    told = told.and_then(|()| tell(&created));
-                    // What is in hand comes to its end even when nobody hears of it.
-                    over.set(over.get() || told.is_err());
+                Ok(Some(created)) => {
+                    if matches!(heard, Ok(true)) {
+                        heard = tell(&created);
+                    }
+                    // Documents in hand are written to their end even when nobody reads of them.
+                    self.over.set(self.over.get() || !matches!(heard, Ok(true)));
                     account.done.push(created);
                 }
-                Some(Err(error)) => account.failed.push(FailedDocument { document, error }),
-                None => account.not_tried.push(document),
+                Ok(None) => account.not_tried.push(document),
+                Err(error) => account.failed.push(FailedDocument { document, error }),
             }
         }
-        told
+        heard
     }
 
-    async fn one(&self, judged: Decision, hand: &InHand) -> Result<Created, Error> {
+    /// Writes one document; `None` when the run is over before its turn has come.
+    async fn one(&self, judged: Decision, hand: &InHand) -> Result<Option<Created>, Error> {
         let Decision { plan, step, live, .. } = judged;
         let (connection, context) = (self.connection, self.context);
-        match step {
+        let created = match step {
             Action::Later => {
                 let there = Namesakes::of(connection, [&plan]).await;
                 let again = self.judging.judge(plan, 0, &there).await?;
-                again.warnings.iter().for_each(|warning| context.terminal.warn(warning));
+                hand.warnings.borrow_mut().extend(again.warnings.clone());
                 if matches!(again.step, Action::Later) {
                     let message = format!("its namespace `{}` of the same run could not be made", again.plan.target.namespace);
                     return Err(Error::new(ErrorName::NamespaceNotMade, message));
                 }
-                Box::pin(self.one(again, hand)).await
+                return Box::pin(self.one(again, hand)).await;
             }
             Action::Nothing => {
-                let changes: Vec<String> = self.replace_stuck_pod(&plan).await.into_iter().collect();
+                let changes: Vec<String> = self.replace_stuck_pod(&plan, hand).await.into_iter().collect();
                 let action = if changes.is_empty() { "unchanged" } else { "updated" };
-                Ok(Created { action: self.action(action), changes, ..outcome(&plan, &live, false) })
+                Created { action: self.action(action), changes, ..outcome(&plan, &live, false) }
             }
             Action::Create => {
                 let live = self.create(&plan, hand).await?;
-                Ok(Created { action: self.action("created"), ..outcome(&plan, &live, false) })
+                Created { action: self.action("created"), ..outcome(&plan, &live, false) }
             }
             Action::Replace(job) => {
-                context.terminal.note(&lost(&job));
+                let _alone = self.replacing.lock().await;
+                if self.over.get() {
+                    return Ok(None);
+                }
+                context.terminal.note(&format!("{}: {}", job.name, lost(&job)));
                 hand.phase.set(Phase::Deleting);
                 let grace = crate::deploy::plan::job(&plan.input).and_then(|job| job.grace_period).unwrap_or_default();
                 delete::away(connection, &job, ENDING + grace, context).await?;
                 hand.phase.set(Phase::Deleted);
                 let live = self.create(&plan, hand).await.map_err(|error| error.cause(GONE))?;
-                Ok(Created { action: self.action("replaced"), ..outcome(&plan, &live, false) })
+                Created { action: self.action("replaced"), ..outcome(&plan, &live, false) }
             }
             Action::Change(effects) => {
                 let mut changes = told(&plan, &live, &effects);
                 hand.phase.set(Phase::Changing);
                 let live = connection.change(&effects).await.map_err(half_changed)?.unwrap_or(live);
-                changes.extend(self.replace_stuck_pod(&plan).await);
-                Ok(Created { action: self.action("updated"), changes, ..outcome(&plan, &live, false) })
+                changes.extend(self.replace_stuck_pod(&plan, hand).await);
+                Created { action: self.action("updated"), changes, ..outcome(&plan, &live, false) }
             }
-        }
+        };
+        Ok(Some(created))
     }
 
     /// Replaces the pod of a notebook that its controller leaves as it is. Returns what was done, to be told.
-    async fn replace_stuck_pod(&self, plan: &Plan) -> Option<String> {
+    async fn replace_stuck_pod(&self, plan: &Plan, hand: &InHand) -> Option<String> {
         let root = plan.rendered.objects.last().filter(|root| root.kind() == "StatefulSet")?;
         match self.connection.replace_stuck_pod(root).await {
             Ok(pod) => pod.map(|pod| format!("pod/{pod} of the old version was never ready and is replaced")),
             Err(failure) => {
                 let message = format!("whether a pod of the old version is in the way is not known: {failure}");
-                self.context.terminal.warn(&message);
+                hand.warnings.borrow_mut().push(message);
                 None
             }
         }
@@ -190,7 +213,7 @@ impl<'w> Writing<'w> {
         let connection = self.connection;
         connection.without_group(&plan.rendered).await?;
         let submitted = connection.submit(&plan.rendered, &self.run, self.keep_partial, &hand.progress).await.map_err(broken)?;
-        submitted.warnings.iter().for_each(|warning| self.context.terminal.warn(warning));
+        hand.warnings.borrow_mut().extend(submitted.warnings);
         Ok(submitted.owner)
     }
 

@@ -29,3 +29,6 @@ pub(crate) mod shared;
 pub(crate) mod size;
 pub(crate) mod submit;
 pub(crate) mod wait;
+
+/// Documents of one run that are judged, written or deleted at the same time.
+pub(crate) const AT_ONCE: usize = 16;

@@ -1,4 +1,4 @@
-//! Submits documents: plans, decides and writes them in order, each whole or not at all, then waits if that was asked for.
+//! Submits documents: plans and decides all of them, writes each whole or not at all, then waits if that was asked for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitCode;
@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use crate::cluster::Connection;
 use crate::context::Context;
+use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Action, Decision, Judging};
 use crate::deploy::defaults::of_job;
-use crate::deploy::execute::{AT_ONCE, RunSummary, Writing, outcome, told};
+use crate::deploy::execute::{RunSummary, Writing, outcome, told};
 use crate::deploy::follow::follow;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
@@ -147,7 +148,7 @@ fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> 
     Ok(())
 }
 
-/// Judges every document, then writes them in order. Nothing is written when one of them cannot be: a job that is there
+/// Judges every document, then writes them. Nothing is written when one of them cannot be: a job that is there
 /// already is in the way of itself alone.
 async fn write(
     how: &SubmitOptions,
@@ -175,7 +176,7 @@ async fn write(
     };
     account.failed = failed;
     let refused = account.failed.iter().any(|failed| failed.error.name != ErrorName::AlreadyExists);
-    let mut made = Vec::new();
+    let (mut made, mut heard) = (Vec::new(), Ok(true));
     // What is there already has failed by itself.
     let fresh: Vec<InputDocument> = shared.iter().filter(|input| !is_among(&account.failed, input)).cloned().collect();
     if refused {
@@ -210,7 +211,11 @@ async fn write(
             judged.into_iter().partition(|one| lost_pool(&one.plan, &lost).is_some());
         account.not_tried.extend(orphans.iter().map(|one| one.plan.input.name()));
         let writing = Writing::new(&judging, how.keep_partial, context, interruption.clone());
-        writing.all(judged, &mut account, |created| tell_done(std::slice::from_ref(created), format, context)).await?;
+        let tell = |created: &Created| match format.is_document() {
+            true => Ok(true),
+            false => context.terminal.offer(&created::text(created)),
+        };
+        heard = writing.all(judged, &mut account, tell).await;
     }
     if single && let Some(failed) = account.failed.pop() {
         context.terminal.set_task(Some(Task::writing(failed.document.kind, mode.changes())));
@@ -221,6 +226,10 @@ async fn write(
         let names: Vec<String> = account.not_tried.iter().map(ToString::to_string).collect();
         context.terminal.warn(&format!("not tried: {}", names.join(", ")));
     }
+    if !heard? {
+        return Ok(account.exit_code());
+    }
+    context.terminal.set_task(account.done.first().map(|created| Task::writing(created.kind, mode.changes())));
     let goal = if how.follow { Some(WaitGoal::Started) } else { how.wait };
     let waited = match goal {
         Some(goal) if account.kind() != Some(ErrorKind::Interrupted) => {
@@ -242,7 +251,7 @@ async fn write(
     if let Some(created) = account.done.first().filter(|_| !dry_run) {
         context.terminal.hint(&next_command(created, how.wait));
     }
-    Ok(account.kind().map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code())))
+    Ok(account.exit_code())
 }
 
 /// Returns what people usually type next.

@@ -6,8 +6,8 @@ use futures::stream::{self, StreamExt};
 
 use crate::cli::files::validate::Validate;
 use crate::context::Context;
+use crate::deploy::AT_ONCE;
 use crate::deploy::decide::Judging;
-use crate::deploy::execute::AT_ONCE;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};

@@ -10,8 +10,7 @@ use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::deploy::delete::{begin, end, told};
-use crate::deploy::execute::AT_ONCE;
-use crate::deploy::{defaults, inputs, pools, quotas};
+use crate::deploy::{AT_ONCE, defaults, inputs, pools, quotas};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
 use crate::spec::{Document, SiteDefaults};
@@ -94,6 +93,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     }
     let many = done.len() > 1;
     let progress = context.terminal.progress(done.len() as u64, "jobs");
+    progress.tick();
     let ending = done.into_iter().map(async |(begun, start)| {
         // Several lines that change would write over each other.
         let line = if many { ProgressBar::hidden() } else { context.terminal.spinner() };
