@@ -40,6 +40,7 @@ mod prometheus;
 mod protobuf;
 pub mod render;
 mod serve;
+mod side_by_side;
 pub mod spec;
 pub mod stats;
 mod terminal;

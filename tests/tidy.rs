@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Module → the modules of ours that it may name.
-const MAY_NAME: [(&str, &[&str]); 31] = [
+const MAY_NAME: [(&str, &[&str]); 32] = [
     ("cockpit", &["cockpit", "model", "stats", "view"]),
     ("mcp", &["bundle"]),
     ("model", &["model"]),
@@ -29,6 +29,7 @@ const MAY_NAME: [(&str, &[&str]); 31] = [
     ("generated", &["cli", "commands", "config", "view"]),
     ("outbound", &["files", "outbound"]),
     ("serve", &[]),
+    ("side_by_side", &[]),
     ("verbs", &["model"]),
     ("context", &["bundle", "cluster", "config", "error", "terminal"]),
     ("lookup", &["cluster", "error", "model", "spec", "view"]),
@@ -46,6 +47,7 @@ const MAY_NAME: [(&str, &[&str]); 31] = [
             "model",
             "platform",
             "render",
+            "side_by_side",
             "spec",
             "terminal",
             "view",
@@ -67,6 +69,7 @@ const MAY_NAME: [(&str, &[&str]); 31] = [
             "model",
             "prometheus",
             "render",
+            "side_by_side",
             "spec",
             "stats",
             "terminal",
@@ -108,6 +111,7 @@ const MAY_NAME: [(&str, &[&str]); 31] = [
             "prometheus",
             "render",
             "serve",
+            "side_by_side",
             "spec",
             "stats",
             "terminal",

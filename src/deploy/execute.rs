@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -22,6 +21,7 @@ use crate::deploy::plan::{Plan, job};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::GpuCount;
 use crate::render::pods_in_all;
+use crate::side_by_side::SideBySide;
 use crate::view::changes;
 use crate::view::created::{Created, DocumentName, FailedDocument};
 
@@ -123,7 +123,7 @@ impl<'w> Writing<'w> {
                 (document, hand, outcome)
             }
         });
-        let mut written = stream::iter(written).buffered(AT_ONCE);
+        let mut written = SideBySide::new(written, AT_ONCE);
         let mut heard = Ok(true);
         while let Some((document, hand, outcome)) = written.next().await {
             hand.warnings.take().iter().for_each(|warning| self.context.terminal.warn(warning));

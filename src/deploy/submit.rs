@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitCode;
 
-use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
 use crate::cluster::Connection;
@@ -22,6 +21,7 @@ use crate::deploy::shared;
 use crate::deploy::wait::wait;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::rights::Task;
+use crate::side_by_side::SideBySide;
 use crate::view::created::{self, Created, DocumentName, FailedDocument, site_lines};
 use crate::view::objects::ObjectList;
 use crate::view::{Format, document, json, yaml};
@@ -282,7 +282,7 @@ async fn judge_all(
         }
         judging.judge(plan, beside, &there)
     });
-    let mut answers = stream::iter(asked).buffered(AT_ONCE);
+    let mut answers = SideBySide::new(asked, AT_ONCE);
     let mut judged: Vec<Decision> = Vec::new();
     while let Some(answer) = answers.next().await {
         let document = rest.pop_front().expect("every document has one answer");

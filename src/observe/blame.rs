@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
-
 use super::history::{ClusterHistory, clusters, pieces};
 use super::list::{self, ListOptions, Listing, Round};
 use super::metrics::tell_warnings;
@@ -11,6 +9,7 @@ use super::times;
 use crate::cluster::Connection;
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
+use crate::side_by_side::SideBySide;
 use crate::stats::blame::BlameLedger;
 use crate::view::blame as view;
 
@@ -25,10 +24,10 @@ pub(crate) async fn nodes(since: &str, options: &ListOptions, context: &Context)
     let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let pieces = pieces(start, end);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let read = stream::iter(pieces).map(|(from, to)| past.pods(from, to)).buffered(AT_ONCE);
+    let mut read = SideBySide::new(pieces.into_iter().map(|(from, to)| past.pods(from, to)), AT_ONCE);
     let (mut ledger, mut without, mut hours) = (BlameLedger::default(), 0, 0_u64);
-    let mut read = std::pin::pin!(read);
-    while let Some(seen) = read.try_next().await? {
+    while let Some(seen) = read.next().await {
+        let seen = seen?;
         bar.inc(1);
         hours += 1;
         without += u64::from(seen.looks() == 0);

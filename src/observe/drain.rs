@@ -1,7 +1,5 @@
 //! Plans a drain: which pods a node has, what each would lose, and which node would take it, the largest first. It changes nothing.
 
-use futures::stream::{self, StreamExt};
-
 use crate::cluster::{Connection, LogQuery, PodOnNode, Wanted};
 use crate::diagnosis::keeps_off;
 use crate::error::Error;
@@ -9,6 +7,7 @@ use crate::lookup::missing_node;
 use crate::model::drain::DrainedPod;
 use crate::model::{Job, JobKind, Node, Nodes, Pod};
 use crate::render::PodRules;
+use crate::side_by_side::SideBySide;
 use crate::stats::first_error::LogScan;
 
 /// Logs that are read at the same time, and lines of each.
@@ -46,7 +45,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         found.push(drained(pod, to, &jobs));
     }
     let read = found.iter().map(|one| checkpoint(connection, one, &jobs));
-    let checkpoints: Vec<_> = stream::iter(read).buffered(AT_ONCE).collect().await;
+    let checkpoints = SideBySide::new(read, AT_ONCE).all().await;
     for (one, at) in found.iter_mut().zip(checkpoints) {
         one.checkpoint = at;
     }

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt};
-
 use crate::cluster::{Connection, ExporterPod};
 use crate::context::Context;
+use crate::side_by_side::SideBySide;
 use crate::stats::devices::Moment;
 use crate::stats::exposition;
 
@@ -36,7 +35,7 @@ pub(crate) async fn read(context: &Context, connection: &Connection, nodes: &BTr
         let text = told.map_err(|_| "it takes too long".to_owned())?.map_err(|failure| failure.to_string())?;
         Ok::<_, String>(exposition::read(&text, &pod.node, now))
     };
-    let answers: Vec<_> = stream::iter(&pods).map(ask).buffered(AT_ONCE).collect().await;
+    let answers = SideBySide::new(pods.iter().map(ask), AT_ONCE).all().await;
     let (mut values, mut count, mut refused) = (Vec::new(), 0, None);
     for answer in answers {
         match answer {

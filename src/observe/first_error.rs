@@ -1,11 +1,11 @@
 //! Reads the logs of all ranks, several at a time, and finds the first error of all. Nothing but the lines before it is kept.
 
-use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 
 use crate::cluster::{Connection, Failure, Follower, LogQuery};
 use crate::model::Pod;
-use crate::stats::first_error::{LogError, LogFindings, LogScan, earliest};
+use crate::side_by_side::SideBySide;
+use crate::stats::first_error::{LogError, LogScan, earliest};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -47,7 +47,7 @@ pub(crate) async fn first_error(connection: &Connection, namespace: &str, pods: 
             read.map(|()| scan.finish())
         }
     });
-    let answers: Vec<Result<LogFindings, Failure>> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let answers = SideBySide::new(reads, AT_ONCE).all().await;
     let (mut found, mut errors) = (LogsRead::default(), Vec::new());
     let mut whose = Vec::new();
     for (pod, answer) in pods.iter().zip(answers) {

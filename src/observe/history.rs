@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, try_join, try_join3, try_join4};
-use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
 use crate::cluster::{Access, Connection, OtherPods};
@@ -16,6 +15,7 @@ use crate::model::{NodeUsage, Series, UnixSeconds};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::which_cluster;
 use crate::prometheus::{Prometheus, SampleRange};
+use crate::side_by_side::SideBySide;
 use crate::stats::allocations::{AllocationHistory, Stretch, Witness};
 use crate::stats::dialect::Quantity;
 use crate::stats::kube_state::{self, About};
@@ -280,7 +280,7 @@ impl<'c> ClusterHistory<'c> {
     ) -> Result<Vec<Series>, Error> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let ask = async |names: &[&str]| self.prometheus.at(&kube_state::about(what, names, label, seconds), end).await;
-        let parts: Vec<Vec<Series>> = stream::iter(names.chunks(AT_ONCE)).map(ask).buffered(BESIDE).try_collect().await?;
+        let parts = SideBySide::new(names.chunks(AT_ONCE).map(ask), BESIDE).all_or_error().await?;
         Ok(parts.into_iter().flatten().collect())
     }
 }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -11,6 +10,7 @@ use tokio::sync::mpsc;
 use crate::cluster::{Connection, ExecRequest, SessionEnd, SessionStream};
 use crate::diagnosis::RankAnswers;
 use crate::model::{Job, Pod, PodPhase};
+use crate::side_by_side::SideBySide;
 use crate::stats::{ras, stacks};
 use crate::view::text::count;
 
@@ -82,7 +82,7 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
     }
     if questions.stacks {
         let dumps = pods.iter().take(STACKS_READ).map(|pod| async move { (*pod, dump(connection, job, pod).await) });
-        let dumps: Vec<_> = stream::iter(dumps).buffered(AT_ONCE).collect().await;
+        let dumps = SideBySide::new(dumps, AT_ONCE).all().await;
         answers.unread = current.len();
         let mut found = Vec::new();
         let mut silent: Vec<(String, Vec<String>)> = Vec::new();

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::{join, join_all, join4};
-use futures::stream::{self, StreamExt};
 
 use crate::cluster::{Connection, LogQuery, OtherPods, requests, unless_forbidden};
 use crate::context::Context;
@@ -23,6 +22,7 @@ use crate::observe::first_error::first_error;
 use crate::observe::ranks::{self, Questions};
 use crate::observe::{peers, starts, workloads};
 use crate::render::PodRules;
+use crate::side_by_side::SideBySide;
 use crate::view::text::count;
 
 /// A job with the answer about it.
@@ -330,7 +330,7 @@ pub(crate) async fn all(connection: &Connection, jobs: Vec<Job>, context: &Conte
         let subject = Subject { kind: job.kind.word().to_owned(), ours: true };
         found(connection, subject, job, Some(&place), Questions::default(), context)
     });
-    let answers: Vec<Result<Found, Error>> = stream::iter(read).buffered(AT_ONCE).collect().await;
+    let answers = SideBySide::new(read, AT_ONCE).all().await;
     let mut found = Vec::new();
     let mut last = None;
     for answer in answers {

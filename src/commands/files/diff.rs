@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
 use crate::cli::files::diff::Diff;
@@ -18,6 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::model::labels::POOL_LABEL;
 use crate::model::{Noted, PoolDefinition};
 use crate::render::{DEFAULTS_FILE, Object, namespace};
+use crate::side_by_side::SideBySide;
 use crate::spec::{Document, Pool, masked};
 use crate::view::changes::{Difference, Masks, text};
 use crate::view::{Format, document};
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     for input in &shared {
         found.extend(of_shared(&connection, &input.document, context).await?);
     }
-    let mut jobs = stream::iter(plans.into_iter().map(|plan| of_job(&connection, plan))).buffered(AT_ONCE);
+    let mut jobs = SideBySide::new(plans.into_iter().map(|plan| of_job(&connection, plan)), AT_ONCE);
     while let Some(job) = jobs.next().await {
         let (differences, warnings) = job?;
         warnings.iter().for_each(|warning| context.terminal.warn(warning));

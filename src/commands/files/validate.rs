@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use futures::stream::{self, StreamExt};
-
 use crate::cli::files::validate::Validate;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
@@ -14,6 +12,7 @@ use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan};
 use crate::deploy::shared;
 use crate::error::{Error, ErrorKind, ErrorName};
+use crate::side_by_side::SideBySide;
 use crate::spec::checks::{self, by_id, silenced};
 use crate::spec::{Document, FilePosition, Problem, Problems, Severity};
 use crate::view::created::{DocumentName, FailedDocument};
@@ -129,7 +128,7 @@ async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Cont
         };
         (file, name, judged)
     });
-    let mut answers = stream::iter(asked).buffered(AT_ONCE);
+    let mut answers = SideBySide::new(asked, AT_ONCE);
     while let Some((file, name, judged)) = answers.next().await {
         match judged {
             Ok(judged) => {

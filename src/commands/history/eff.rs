@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use futures::future::try_join;
-use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 
 use crate::cli::history::eff::Eff;
@@ -15,6 +14,7 @@ use crate::model::{UnixSeconds, Watts};
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces, uids};
 use crate::observe::times;
 use crate::prometheus::Window;
+use crate::side_by_side::SideBySide;
 use crate::stats::allocations::{Allocation, AllocationHistory};
 use crate::stats::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
 use crate::stats::kube_state;
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         bar.inc(1);
         Ok::<_, Error>(looked)
     };
-    let mut looked = stream::iter(pieces).map(one).buffered(AT_ONCE).boxed_local();
+    let mut looked = SideBySide::new(pieces.into_iter().map(one), AT_ONCE);
     let (mut account, mut works, mut tops) = (GpuHours::default(), Works::new(), BTreeSet::<TopOwner>::new());
     let (mut most, mut pods, mut serving) = (0, BTreeSet::new(), None::<ServingHours>);
     let (mut wait, mut life, mut dropped) = (Wait::default(), None::<(i64, i64)>, 0);

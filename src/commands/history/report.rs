@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use futures::future::try_join;
-use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::de::DeserializeOwned;
 
 use crate::cli::history::report::{GroupBy, Report, ReportFormat, ReportSortKey};
@@ -17,6 +16,7 @@ use crate::model::prices::{Budget, Prices};
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, pieces};
 use crate::observe::hourly::NONE_SERVED;
 use crate::observe::times;
+use crate::side_by_side::SideBySide;
 use crate::stats::allocations::{Allocation, AllocationGroup};
 use crate::stats::gpu_hours::GpuHours;
 use crate::stats::job_time::{JobSum, JobTimes};
@@ -202,10 +202,11 @@ async fn gather(
         let accounts: Vec<_> = found.into_iter().map(of).collect();
         Ok::<_, Error>((accounts, ledger))
     };
-    let mut read = stream::iter(pieces).map(one).buffered(AT_ONCE).boxed_local();
+    let mut read = SideBySide::new(pieces.into_iter().map(one), AT_ONCE);
     let mut gathered = Gathered { groups: BTreeMap::new(), over_time: Vec::new(), hours: 0, without_data: 0 };
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
-    while let Some((accounts, ledger)) = read.try_next().await? {
+    while let Some(found) = read.next().await {
+        let (accounts, ledger) = found?;
         let mut point = HourPoint { hour: u32::try_from(gathered.hours).unwrap_or(u32::MAX), ..HourPoint::default() };
         gathered.hours += 1;
         gathered.without_data += u64::from(ledger.looks() == 0);

@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
-
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::history::snapshot::{Latest, STEP, SnapshotCommand, SnapshotList, SnapshotSortKey};
 use crate::cluster::Connection;
@@ -13,6 +11,7 @@ use crate::model::UnixSeconds;
 use crate::observe::history::{ClusterHistory, HistoryScope, clusters, uids};
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::times;
+use crate::side_by_side::SideBySide;
 use crate::stats::kube_state;
 use crate::view::snapshot::{self as view, At, Details, Uids};
 use crate::view::{Format, document};
@@ -111,7 +110,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         };
         Ok::<_, Error>(times.iter().map(one).collect::<Vec<_>>())
     };
-    let found: Result<Vec<Vec<view::Snapshot>>, Error> = stream::iter(groups).map(of_group).buffered(AT_ONCE).try_collect().await;
+    let found = SideBySide::new(groups.into_iter().map(of_group), AT_ONCE).all_or_error().await;
     bar.finish_and_clear();
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
     Ok(found?.into_iter().flatten().collect())

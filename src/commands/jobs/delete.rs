@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use futures::stream::{self, StreamExt};
 use indicatif::ProgressBar;
 
 use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
@@ -13,6 +12,7 @@ use crate::deploy::delete::{begin, end, told};
 use crate::deploy::{AT_ONCE, defaults, inputs, pools, quotas};
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::lookup;
+use crate::side_by_side::SideBySide;
 use crate::spec::{Document, SiteDefaults};
 use crate::view::deleted::{self, Deleted};
 use crate::view::{Format, document};
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let at_once = if of_job.may_ask(context) { 1 } else { AT_ONCE };
     let jobs = items.iter().filter_map(|item| if let DeleteItem::Job(name) = item { Some(name) } else { None });
     let beginning = jobs.map(async |name| (name, begin(&connection, name, &of_job, context).await, Instant::now()));
-    let mut beginning = stream::iter(beginning).buffered(at_once);
+    let mut beginning = SideBySide::new(beginning, at_once);
     while let Some((name, begun, at)) = beginning.next().await {
         match begun {
             Ok(begun) => done.extend(begun.map(|begun| (begun, at))),
@@ -100,7 +100,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
         let ended = end(&connection, &begun, start, &of_job, line, context).await;
         (begun, ended)
     });
-    let mut ending = stream::iter(ending).buffered(AT_ONCE);
+    let mut ending = SideBySide::new(ending, AT_ONCE);
     while let Some((begun, ended)) = ending.next().await {
         progress.inc(1);
         let answer = match ended {

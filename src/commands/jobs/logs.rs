@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
-use futures::stream::{self, StreamExt};
 use tokio::sync::Notify;
 
 use crate::cli::jobs::logs::Logs;
@@ -14,6 +13,7 @@ use crate::inside::choice::from_node;
 use crate::lookup::{self, Purpose};
 use crate::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use crate::observe::first_error::first_error;
+use crate::side_by_side::SideBySide;
 use crate::view::first_error::{FirstErrorItem, FirstErrorLine};
 use crate::view::logs::{self, JsonLine, PodLogLine, Prefix};
 use crate::view::{self, Format, document, json_line, text};
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
         return first(&connection, &job, &pods, &query, format, context).await;
     }
     let reads = pods.iter().map(|pod| connection.log(&job.namespace, &pod.name, &query));
-    let answers: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let answers = SideBySide::new(reads, AT_ONCE).all().await;
     let (mut lines, mut silent, mut broken) = (Vec::new(), None, Vec::new());
     for (pod, answer) in pods.iter().zip(answers) {
         match answer {
