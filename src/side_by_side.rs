@@ -1,42 +1,54 @@
-//! Does pieces of work side by side, up to a number of them at once, and gives their results in order. It does not know what the
-//! work is: all kinds of it share one queue, which keeps the program small.
+//! Does pieces of work concurrently, up to a number of them, and gives their results in order. It does not know what the work is:
+//! the types of all kinds of it are hidden behind one, which is compiled once.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
 
-use futures::future::LocalBoxFuture;
+use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{self, Buffered, Iter, StreamExt};
 
-/// Work that is done as far as `next` is awaited.
+/// Makes the pieces when their turn comes: there may be thousands, and each takes some memory.
+type Pieces<'w> = Box<dyn Iterator<Item = LocalBoxFuture<'w, ()>> + 'w>;
+
+/// A result, filled when its piece is done.
+type Slot<T> = Rc<Cell<Option<T>>>;
+
+/// Work that makes progress only while its next result is awaited. A slow piece holds up the results of those after it.
 pub(crate) struct SideBySide<'w, T> {
-    running: Buffered<Iter<std::vec::IntoIter<LocalBoxFuture<'w, ()>>>>,
-    results: VecDeque<Rc<Cell<Option<T>>>>,
+    running: Buffered<Iter<Pieces<'w>>>,
+    /// Of the pieces that were begun and not taken yet.
+    slots: Rc<RefCell<VecDeque<Slot<T>>>>,
 }
 
 impl<'w, T: 'w> SideBySide<'w, T> {
-    /// Begins with the first `at_once` pieces; each that ends lets another begin, unless earlier ones are still to be taken.
-    pub(crate) fn new<F: Future<Output = T> + 'w>(work: impl IntoIterator<Item = F>, at_once: usize) -> Self {
-        let mut results = VecDeque::new();
-        let noted = work.into_iter().map(|work| {
-            let result = Rc::new(Cell::new(None));
-            results.push_back(Rc::clone(&result));
-            Box::pin(async move { result.set(Some(work.await)) }) as LocalBoxFuture<'w, ()>
+    /// Has up to `at_once` pieces begun and not taken at a time.
+    pub(crate) fn new<F, W>(work: W, at_once: usize) -> Self
+    where
+        F: Future<Output = T> + 'w,
+        W: IntoIterator<Item = F>,
+        W::IntoIter: 'w,
+    {
+        let slots: Rc<RefCell<VecDeque<Slot<T>>>> = Rc::default();
+        let own = Rc::clone(&slots);
+        let pieces = work.into_iter().map(move |piece| {
+            let slot = Slot::default();
+            own.borrow_mut().push_back(Rc::clone(&slot));
+            piece.map(move |result| slot.set(Some(result))).boxed_local()
         });
-        let work: Vec<_> = noted.collect();
-        Self { running: stream::iter(work).buffered(at_once), results }
+        Self { running: stream::iter(Box::new(pieces) as Pieces<'w>).buffered(at_once), slots }
     }
 
     /// Returns the result of the next piece in their order; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<T> {
         self.running.next().await?;
-        self.results.pop_front()?.take()
+        self.slots.borrow_mut().pop_front()?.take()
     }
 
     /// Returns all results.
     pub(crate) async fn all(mut self) -> Vec<T> {
-        let mut all = Vec::with_capacity(self.results.len());
+        let mut all = Vec::new();
         while let Some(result) = self.next().await {
             all.push(result);
         }
@@ -47,7 +59,7 @@ impl<'w, T: 'w> SideBySide<'w, T> {
 impl<'w, T: 'w, E: 'w> SideBySide<'w, Result<T, E>> {
     /// Returns all results, or the first error in their order; work that is not done then is dropped.
     pub(crate) async fn all_or_error(mut self) -> Result<Vec<T>, E> {
-        let mut all = Vec::with_capacity(self.results.len());
+        let mut all = Vec::new();
         while let Some(result) = self.next().await {
             all.push(result?);
         }
@@ -75,7 +87,12 @@ mod tests {
                 number
             }
         };
-        assert_eq!(SideBySide::new((0..10).map(work), 3).all().await, (0..10).collect::<Vec<_>>());
+        let made = Cell::new(0);
+        let pieces = (0..10).inspect(|_| made.set(made.get() + 1)).map(work);
+        let mut doing = SideBySide::new(pieces, 3);
+        assert_eq!(doing.next().await, Some(0));
+        assert_eq!(made.get(), 3, "pieces are made when their turn comes");
+        assert_eq!(doing.all().await, (1..10).collect::<Vec<_>>());
         assert_eq!(most.get(), 3);
         assert_eq!(SideBySide::new((0..0).map(work), 3).next().await, None);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use futures::future::{join, join_all, try_join_all};
+use futures::future::{join, join_all};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -135,19 +135,10 @@ impl Wanted {
     }
 }
 
-/// Names in one selector: servers and what is before them may refuse a longer request line.
-const NAMES_AT_ONCE: usize = 50;
+/// Names in one selector at most: servers and what is before them may refuse a longer request line.
+pub(crate) const NAMES_AT_ONCE: usize = 50;
 
 impl Connection {
-    /// Returns the jobs of one namespace that have these names, however many names there are.
-    pub(crate) async fn jobs_called(&self, namespace: &str, names: &[String]) -> Result<Vec<Job>, Failure> {
-        let asked = names.chunks(NAMES_AT_ONCE).map(|names| async {
-            let wanted = Wanted { namespace: Some(namespace.to_owned()), names: names.to_vec(), ..Wanted::default() };
-            self.jobs(&wanted).await.map(|found| found.jobs)
-        });
-        try_join_all(asked).await.map(|found| found.concat())
-    }
-
     /// Returns the jobs that `wanted` describes, with their pods, by namespace and name.
     pub(crate) async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
         let namespace = wanted.namespace.as_deref();

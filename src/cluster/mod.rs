@@ -79,7 +79,7 @@ pub(crate) use failure::{Blame, Failure, unless_forbidden};
 pub(crate) use follow::{LogEvent, names_no_container};
 pub(crate) use forward::{Route, RouteEvent};
 pub(crate) use inventory::InventorySnapshot;
-pub(crate) use jobs::{Selection, Wanted};
+pub(crate) use jobs::{NAMES_AT_ONCE, Selection, Wanted};
 pub(crate) use keep::SITE_DEFAULTS_WAIT;
 pub(crate) use labels::{LabelOverwrite, Labelling};
 pub(crate) use logs::{Follower, LogLine, LogQuery};

@@ -125,7 +125,7 @@ impl Connection {
         };
         match judged {
             Ok(()) => Ok(warnings),
-            Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) => Err(Obstacle::NoPriorityClass),
+            Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) && !is_there => Err(Obstacle::NoPriorityClass),
             Err(failure) if failure.cause() == Some(RefusalCause::QuotaExceeded) => Err(Obstacle::PodQuota(failure)),
             Err(failure) if refuses_dry_runs(&failure) => {
                 warnings.push(not_judged(&probe, &failure));

@@ -37,7 +37,13 @@ impl DeleteOptions {
 }
 
 /// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are gone.
-pub(crate) async fn away(connection: &Connection, job: &Job, timeout: Duration, context: &Context) -> Result<(), Error> {
+pub(crate) async fn away(
+    connection: &Connection,
+    job: &Job,
+    timeout: Duration,
+    line: ProgressBar,
+    context: &Context,
+) -> Result<(), Error> {
     let how = DeleteOptions { force: false, purge: false, yes: false, no_wait: false, ignore_not_found: true, timeout };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
@@ -46,7 +52,7 @@ pub(crate) async fn away(connection: &Connection, job: &Job, timeout: Duration, 
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     if let Some(begun) = begin(connection, &format!("{}/{}", job.namespace, job.name), &how, context).await? {
-        end(connection, &begun, start, &how, context.terminal.spinner(), context).await?;
+        end(connection, &begun, start, &how, line, context).await?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -40,7 +41,9 @@ impl RunSummary {
             ErrorKind::Interrupted => ErrorKind::Interrupted,
             _ => ErrorKind::Request,
         };
-        self.failed.iter().map(worst).max_by_key(|kind| kind.exit_code())
+        let worst = self.failed.iter().map(worst).max_by_key(|kind| kind.exit_code());
+        // Where nothing failed, an interruption has come before anything was begun.
+        worst.or_else(|| (!self.not_tried.is_empty()).then_some(ErrorKind::Interrupted))
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
@@ -70,6 +73,8 @@ struct InHand {
     phase: Cell<Phase>,
     /// Told together with how the document ended.
     warnings: RefCell<Vec<String>>,
+    /// No other document is being written.
+    is_alone: bool,
 }
 
 /// What is being done to a document in hand.
@@ -77,6 +82,8 @@ struct InHand {
 enum Phase {
     #[default]
     Creating,
+    /// Nothing was done yet: another job is being replaced.
+    Waiting,
     Changing,
     /// What it replaces.
     Deleting,
@@ -103,10 +110,11 @@ impl<'w> Writing<'w> {
         account: &mut RunSummary,
         tell: impl Fn(&Created) -> Result<bool, Error>,
     ) -> Result<bool, Error> {
+        let is_alone = judged.len() == 1;
         let written = judged.into_iter().map(|one| {
             let document = one.plan.input.name();
             async {
-                let hand = InHand::default();
+                let hand = InHand { is_alone, ..InHand::default() };
                 if self.over.get() {
                     return (document, hand, Ok(None));
                 }
@@ -114,7 +122,10 @@ impl<'w> Writing<'w> {
                     outcome = self.one(one, &hand) => outcome,
                     () = self.interruption.times(1) => {
                         self.over.set(true);
-                        Err(self.stopped(&hand).await)
+                        match hand.phase.get() {
+                            Phase::Waiting => Ok(None),
+                            _ => Err(self.stopped(&hand).await),
+                        }
                     }
                 };
                 if outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::Unreachable) {
@@ -129,11 +140,10 @@ impl<'w> Writing<'w> {
             hand.warnings.take().iter().for_each(|warning| self.context.terminal.warn(warning));
             match outcome {
                 Ok(Some(created)) => {
+                    // Documents are written although nobody reads of them, as with `-o json`.
                     if matches!(heard, Ok(true)) {
                         heard = tell(&created);
                     }
-                    // Documents in hand are written to their end even when nobody reads of them.
-                    self.over.set(self.over.get() || !matches!(heard, Ok(true)));
                     account.done.push(created);
                 }
                 Ok(None) => account.not_tried.push(document),
@@ -168,6 +178,7 @@ impl<'w> Writing<'w> {
                 Created { action: self.action("created"), ..outcome(&plan, &live, false) }
             }
             Action::Replace(job) => {
+                hand.phase.set(Phase::Waiting);
                 let _alone = self.replacing.lock().await;
                 if self.over.get() {
                     return Ok(None);
@@ -175,7 +186,9 @@ impl<'w> Writing<'w> {
                 context.terminal.note(&format!("{}: {}", job.name, lost(&job)));
                 hand.phase.set(Phase::Deleting);
                 let grace = crate::deploy::plan::job(&plan.input).and_then(|job| job.grace_period).unwrap_or_default();
-                delete::away(connection, &job, ENDING + grace, context).await?;
+                // Several lines that change would write over each other.
+                let line = if hand.is_alone { context.terminal.spinner() } else { ProgressBar::hidden() };
+                delete::away(connection, &job, ENDING + grace, line, context).await?;
                 hand.phase.set(Phase::Deleted);
                 let live = self.create(&plan, hand).await.map_err(|error| error.cause(GONE))?;
                 Created { action: self.action("replaced"), ..outcome(&plan, &live, false) }
@@ -221,7 +234,7 @@ impl<'w> Writing<'w> {
     async fn stopped(&self, hand: &InHand) -> Error {
         let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
         match hand.phase.get() {
-            Phase::Creating => {}
+            Phase::Creating | Phase::Waiting => {}
             Phase::Changing => {
                 return error.cause("some changes may have been written").hint("`gpuctl apply` again goes on");
             }

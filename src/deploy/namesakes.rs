@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use futures::future::join_all;
-
-use crate::cluster::{Connection, Failure};
+use crate::cluster::{Connection, Failure, NAMES_AT_ONCE, Wanted};
 use crate::deploy::plan::Plan;
 use crate::model::Job;
+use crate::side_by_side::SideBySide;
+
+/// Selectors on the way at once; each is a list of every kind of owner.
+const AT_ONCE: usize = 4;
 
 /// Jobs that were there before the run, by namespace and name.
 pub(crate) struct Namesakes(BTreeMap<String, Result<BTreeMap<String, Job>, Failure>>);
@@ -15,18 +17,34 @@ pub(crate) struct Namesakes(BTreeMap<String, Result<BTreeMap<String, Job>, Failu
 impl Namesakes {
     /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection, plans: impl IntoIterator<Item = &Plan>) -> Self {
-        let mut names = BTreeMap::<String, Vec<String>>::new();
+        let mut names = BTreeMap::<&str, Vec<String>>::new();
         for plan in plans {
-            names.entry(plan.target.namespace.clone()).or_default().push(plan.job_name().to_owned());
+            names.entry(&plan.target.namespace).or_default().push(plan.job_name().to_owned());
         }
-        let asked = names.into_iter().map(|(namespace, names)| async move {
-            let found = connection.jobs_called(&namespace, &names).await;
-            // Pods that a deleted job has left, on a dead node for ever, take no name.
-            let there =
-                |jobs: Vec<Job>| jobs.into_iter().filter(|job| !job.owner_is_gone).map(|job| (job.name.clone(), job)).collect();
-            (namespace, found.map(there))
+        let selectors = names.iter().flat_map(|(namespace, names)| {
+            let chunk = |names: &[String]| Wanted {
+                namespace: Some((*namespace).to_owned()),
+                names: names.to_vec(),
+                ..Wanted::default()
+            };
+            names.chunks(NAMES_AT_ONCE).map(chunk).collect::<Vec<_>>()
         });
-        Self(join_all(asked).await.into_iter().collect())
+        let ask = async |wanted: Wanted| (connection.jobs(&wanted).await, wanted.namespace.unwrap_or_default());
+        let mut answers = SideBySide::new(selectors.map(ask), AT_ONCE);
+        let mut all = BTreeMap::<String, Result<BTreeMap<String, Job>, Failure>>::new();
+        while let Some((answer, namespace)) = answers.next().await {
+            let there = all.entry(namespace).or_insert_with(|| Ok(BTreeMap::new()));
+            match (answer, &mut *there) {
+                (Ok(found), Ok(there)) => {
+                    // Pods that a deleted job has left, on a dead node for ever, take no name.
+                    let jobs = found.jobs.into_iter().filter(|job| !job.owner_is_gone);
+                    there.extend(jobs.map(|job| (job.name.clone(), job)));
+                }
+                (Err(failure), Ok(_)) => *there = Err(failure),
+                (_, Err(_)) => {}
+            }
+        }
+        Self(all)
     }
 
     /// Returns the job that has the name of this document's. Fails where jobs may not be listed, or could not be.

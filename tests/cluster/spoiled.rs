@@ -190,7 +190,7 @@ fn whatever_a_write_is_answered_with_the_state_is_what_was_told() {
     let of_verb = |verb: &'static Verb| (0..count(verb)).map(move |number| (verb, number)).collect::<Vec<_>>();
     let requests: Vec<(&Verb, usize)> = VERBS.iter().flat_map(of_verb).collect();
     assert!(requests.len() > 15, "{} requests", requests.len());
-    // One of the nine for each request: all of them for each take half an hour.
+    // One of the nine for each request: all of them for each take twenty minutes.
     let every = std::env::var_os("GPUCTL_TEST_EVERY_PAIR").is_some();
     let tries: Vec<(&Verb, usize, (&str, Spoiled))> = if every {
         requests.iter().flat_map(|(verb, number)| SPOILED.iter().map(move |spoiled| (*verb, *number, *spoiled))).collect()

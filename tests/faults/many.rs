@@ -1,6 +1,7 @@
 //! Many documents of one run: what is asked for all of them at once, and what stays in their order although the server answers in
 //! another.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
@@ -30,7 +31,7 @@ fn willing(name: &str, refuses: &'static str) -> (Server, Arc<AtomicUsize>) {
         if path.contains("dryRun") {
             return Answer::Json(201, json!({"metadata": {"name": object}}));
         }
-        if object == refuses {
+        if path.contains("/jobs/") && object == refuses {
             return status(422, "Invalid", "a policy came into force meanwhile");
         }
         highest.fetch_max(in_hand.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -76,5 +77,49 @@ fn a_document_that_fails_does_not_stop_those_beside_it() {
     let wanted: Vec<String> = (0..DOCUMENTS).filter(|index| *index != 7).map(|index| format!("t-{index}")).collect();
     assert_eq!(names, wanted);
     let deleted: Vec<String> = server.seen().into_iter().filter(|asked| asked.starts_with("DELETE")).collect();
-    assert!(deleted.iter().all(|asked| asked.ends_with("/t-7")), "{deleted:#?}");
+    assert_eq!(deleted, ["DELETE /api/v1/namespaces/team-a/services/t-7"]);
+}
+
+/// As `| head -1` does.
+#[test]
+fn documents_are_written_whole_although_nobody_reads_of_them() {
+    let (server, _) = willing("many-unread", "none");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
+    command.env("KUBECONFIG", server.folder.join("config")).env("GPUCTL_PROMETHEUS", "none");
+    command.args(["create", "-f"]).arg(server.folder.join("many.yaml")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen = server.seen();
+    let written = |what: &str| {
+        seen.iter().filter(|asked| asked.starts_with("PATCH") && asked.contains(what) && !asked.contains("dryRun")).count()
+    };
+    // Each Service is written twice: it gets its owner.
+    assert_eq!((written("/jobs/"), written("/services/")), (DOCUMENTS, 2 * DOCUMENTS));
+}
+
+#[test]
+fn a_class_that_admission_does_not_know_yet_is_waited_for() {
+    let posts = AtomicUsize::new(0);
+    let server = Server::start("many-class", move |asked, _| {
+        let (method, path) = asked.split_once(' ').unwrap();
+        match method {
+            "GET" if path.contains("labelSelector") || path.contains("resourcequotas") => empty_list(),
+            "GET" if path.contains("/priorityclasses/") => Answer::Json(200, json!({"metadata": {"name": "x"}})),
+            "GET" if path.contains("/nodes") || path.contains("gpuctl-facts") => status(403, "Forbidden", "forbidden"),
+            "GET" => status(404, "NotFound", "not found"),
+            "POST" if path.contains("/pods") && posts.fetch_add(1, Ordering::SeqCst) < 3 => {
+                status(403, "Forbidden", "pods \"a\" is forbidden: no PriorityClass with name gpuctl-high was found")
+            }
+            "POST" => Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
+            _ => Answer::Json(201, json!({"metadata": {"name": "a", "uid": "1"}})),
+        }
+    });
+    let yaml = server.folder.join("a.yaml");
+    std::fs::write(&yaml, "kind: training\nversion: v0.1\njob: {name: a, priority: high}\nenvironment: {image: i}\n").unwrap();
+    let run = server.gpuctl(&["create", "-f", yaml.to_str().unwrap()]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(!run.err.contains("priority"), "{}", run.err);
+    assert_eq!(server.seen().iter().filter(|asked| asked.starts_with("POST /api/v1/namespaces/team-a/pods")).count(), 4);
 }
