@@ -42,7 +42,7 @@ impl RunSummary {
             _ => ErrorKind::Request,
         };
         let worst = self.failed.iter().map(worst).max_by_key(|kind| kind.exit_code());
-        // Where nothing failed, an interruption has come before anything was begun.
+        // Documents that were not tried although none failed were stopped by an interruption.
         worst.or_else(|| (!self.not_tried.is_empty()).then_some(ErrorKind::Interrupted))
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Surroundings<'r> {
     coming: BTreeSet<String>,
     /// Free resources of the nodes, read when first needed; `None` inside for users who may not list all pods.
     room: OnceCell<Option<Room>>,
-    /// Of each namespace.
+    /// Quotas by namespace, read when a document of it is first judged.
     quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
 }
 
