@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::{Method, Request, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -174,13 +174,19 @@ impl Connection {
         let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let media =
             response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-        let mut parts = Limited::new(response.into_body(), LARGEST);
+        let mut parts = response.into_body();
         // Collected parts would be there twice when they are put together, and a page is what most memory is needed for.
         let mut body = buffer.take();
         body.clear();
         while let Some(part) = parts.frame().await {
             let part = part.map_err(|error| (TryOutcome::Broken, self.broken(format!("the answer broke off: {error}"))))?;
-            part.data_ref().into_iter().for_each(|data| body.extend_from_slice(data));
+            let data = part.data_ref().map_or(&[][..], |data| data);
+            if body.len() + data.len() > LARGEST {
+                // Another try would be as large.
+                let cause = "its answer is larger than 64 MiB".to_owned();
+                return Err((TryOutcome::Status(400, None), self.broken(cause)));
+            }
+            body.extend_from_slice(data);
         }
         Ok(ApiReply { code, media, body: body.freeze(), after })
     }

@@ -7,7 +7,7 @@ mod matrix;
 mod server;
 
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -191,6 +191,40 @@ fn all_pods_are_listed_once_for_owners_and_nodes() {
         let lists = server.seen().iter().filter(|asked| asked.starts_with("GET /api/v1/pods")).count();
         assert_eq!(lists, 1, "{:#?}", server.seen());
     }
+}
+
+/// What the kernel holds between the two programs is sent and not read.
+const IN_FLIGHT: u64 = 16 << 20;
+
+#[test]
+fn an_answer_of_prometheus_without_end_is_left_after_1_gib() {
+    let sent = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&sent);
+    let server = Server::start("endless-prometheus", move |asked, _| match asked {
+        asked if !asked.contains("/api/v1/query") => empty_list(),
+        // What all devices do, of which there is one query.
+        asked if asked.contains("query=max+by+%28__name__%2Cexported_namespace") => Answer::Endless(Arc::clone(&counter)),
+        _ => Answer::Json(200, json!({"status": "success", "data": {"resultType": "vector", "result": []}})),
+    });
+    let prometheus = format!("http://127.0.0.1:{}", server.port);
+    let run = server.gpuctl(&["--prometheus", &prometheus, "top", "jobs"]);
+    assert!(run.err.contains("its answer is larger than 1 GiB; ask for less time"), "{}{}", run.out, run.err);
+    let sent = sent.load(Ordering::Relaxed);
+    assert!(((1 << 30) - (1 << 20)..(1 << 30) + IN_FLIGHT).contains(&sent), "{sent} bytes were sent");
+}
+
+#[test]
+fn an_answer_of_the_api_server_without_end_is_left_after_64_mib() {
+    let sent = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&sent);
+    let server = Server::start("endless", move |_, _| Answer::Endless(Arc::clone(&counter)));
+    let run = server.gpuctl(&["get", "jobs"]);
+    assert_eq!((run.code, run.out.as_str()), (6, ""), "{}", run.err);
+    assert!(run.err.contains("its answer is larger than 64 MiB"), "{}", run.err);
+    let (sent, asked) = (sent.load(Ordering::Relaxed), server.seen().len() as u64);
+    assert!(sent >= (64 << 20) - (1 << 20) && sent < asked * ((64 << 20) + IN_FLIGHT), "{sent} bytes in {asked} answers");
+    let tries = server.seen().iter().filter(|asked| asked.contains("/jobs?")).count();
+    assert!(tries <= 1, "it was asked for again: {:#?}", server.seen());
 }
 
 #[test]

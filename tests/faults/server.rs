@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub enum Answer {
     Then(Vec<u8>),
     /// One of these bytes every fifth of a second.
     Slowly(Vec<u8>),
+    /// Spaces as long as anybody reads them; the number grows by those that were sent.
+    Endless(Arc<AtomicU64>),
 }
 
 pub struct Server {
@@ -171,6 +174,14 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str, usize) -> Answer, log: &Mutex<
                         return;
                     }
                     std::thread::sleep(Duration::from_millis(200));
+                }
+                return;
+            }
+            Answer::Endless(sent) => {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n");
+                let spaces = vec![b' '; 1 << 20];
+                while stream.write_all(&spaces).is_ok() {
+                    sent.fetch_add(1 << 20, Ordering::Relaxed);
                 }
                 return;
             }
