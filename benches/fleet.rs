@@ -1,10 +1,12 @@
-//! What reading commands cost on a thousand nodes and eight thousand pods of a real API server, beside the bare server, kubectl and
-//! kubectl-view-allocations, in one run; and how time and memory grow up to half a million pods, on a replay of the same objects.
+//! What reading commands cost on a thousand nodes and eight thousand pods of a real API server, beside the bare server, kubectl,
+//! kubectl-view-allocations and promtool, in one run; and how time and memory grow up to half a million pods, on a replay of the same objects.
 //! It prints and judges nothing. `cargo bench-cluster` needs about a quarter of an hour; `-- grow` does the second part
 //! alone, and `cargo test --bench fleet -- plot` draws it from RESULTS.md.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark arranges files and looks at processes")]
 
+#[path = "fleet/allocations.rs"]
+mod allocations;
 #[path = "fleet/cockpit.rs"]
 mod cockpit;
 #[path = "fleet/counted.rs"]
@@ -14,6 +16,8 @@ mod growth;
 mod line;
 #[path = "fleet/measure.rs"]
 mod measure;
+#[path = "fleet/metrics.rs"]
+mod metrics;
 #[path = "fleet/plot.rs"]
 mod plot;
 #[path = "process.rs"]
@@ -21,7 +25,6 @@ mod process;
 #[path = "fleet/replay.rs"]
 mod replay;
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::nodes::node;
@@ -29,12 +32,10 @@ use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
 use crate::counted::{Counter, Counts};
-use crate::measure::{Cost, Server, measured};
+use crate::measure::{Contestant, Cost, RUNS, Server, in_turn};
 
 const NODES: usize = 1000;
 const PODS: usize = 8000;
-/// Runs of each command, of which the middle one is shown.
-const RUNS: usize = 7;
 
 /// As a device plugin and kubelets of a real cluster make them: with owners, volumes, conditions and managed fields.
 fn pod(index: usize) -> Value {
@@ -52,11 +53,14 @@ fn pod(index: usize) -> Value {
             "volumes": [{"name": "data", "emptyDir": {}}]}})
 }
 
+fn nodes() -> Vec<Value> {
+    let product = Some(("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"));
+    (0..NODES).map(|index| node(&format!("n-{index:05}"), product, &[("nvidia.com/gpu", 8)])).collect()
+}
+
 fn fill(cluster: &Cluster) {
     let admin = cluster.kubectl(Persona::Admin);
-    let product = Some(("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"));
-    let fleet: Vec<Value> = (0..NODES).map(|index| node(&format!("n-{index:05}"), product, &[("nvidia.com/gpu", 8)])).collect();
-    for part in fleet.chunks(250) {
+    for part in nodes().chunks(250) {
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": part}));
     }
     for team in 0..10 {
@@ -77,19 +81,20 @@ fn fill(cluster: &Cluster) {
     }
 }
 
-/// What is compared, by the name under which it is shown.
-fn contestants(cluster: &Cluster, server: &str, token: &str) -> Vec<(String, Vec<String>)> {
-    let curl = |accept: &str, path: &str| {
-        let words = ["curl", "-sSfk", "-o", "/dev/null", "-H", &format!("Authorization: Bearer {token}"), "-H", accept];
-        words.iter().map(|word| (*word).to_owned()).chain([format!("{server}{path}")]).collect()
+/// What is compared.
+fn contestants(cluster: &Cluster, server: &str, token: &str) -> Vec<Contestant> {
+    let gpuctl = |line: &str| {
+        Contestant::new(&format!("gpuctl {line}"), env!("CARGO_BIN_EXE_gpuctl"), &line.split(' ').collect::<Vec<_>>())
     };
-    let words =
-        |program: &str, line: &str| std::iter::once(program).chain(line.split(' ')).map(ToOwned::to_owned).collect::<Vec<_>>();
-    let gpuctl = |line: &str| (format!("gpuctl {line}"), words(env!("CARGO_BIN_EXE_gpuctl"), line));
-    let kubectl = |line: &str| (format!("kubectl {line}"), words(&cluster.binary("kubectl").display().to_string(), line));
-    let mut all = vec![
-        ("curl, all pods as JSON".to_owned(), curl("Accept: application/json", "/api/v1/pods")),
-        ("curl, all pods as protobuf".to_owned(), curl("Accept: application/vnd.kubernetes.protobuf", "/api/v1/pods")),
+    let kubectl = |line: &str| {
+        let program = cluster.binary("kubectl").display().to_string();
+        Contestant::new(&format!("kubectl {line}"), &program, &line.split(' ').collect::<Vec<_>>())
+    };
+    let allocations = allocations::ready()
+        .map(|program| Contestant::new("kubectl-view-allocations -r gpu", &program.display().to_string(), &["-r", "gpu"]));
+    let all = [
+        floor("JSON", "application/json", server, token),
+        floor("protobuf", PROTOBUF, server, token),
         gpuctl("get nodes"),
         gpuctl("get pools"),
         gpuctl("get overview"),
@@ -99,12 +104,16 @@ fn contestants(cluster: &Cluster, server: &str, token: &str) -> Vec<(String, Vec
         kubectl("get pods -A"),
         kubectl("get nodes"),
     ];
-    let allocations = words("kubectl-view-allocations", "-r gpu");
-    match Command::new(&allocations[0]).arg("--version").output() {
-        Ok(_) => all.push(("kubectl-view-allocations -r gpu".to_owned(), allocations)),
-        Err(_) => println!("kubectl-view-allocations is not in PATH: `cargo install kubectl-view-allocations`"),
-    }
-    all
+    all.into_iter().chain(allocations).collect()
+}
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// The server's own time for all pods, unpaged.
+fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
+    let (authorization, accept) = (format!("Authorization: Bearer {token}"), format!("Accept: {accept}"));
+    let words = ["-sSfk", "-o", "/dev/null", "-H", &authorization, "-H", &accept, &format!("{server}/api/v1/pods")];
+    Contestant::new(&format!("curl, all pods as {name}"), "curl", &words)
 }
 
 fn main() {
@@ -122,30 +131,15 @@ fn main() {
     let counter = Counter::of(&cluster);
     let counted = contestants(&cluster, &counter.server, &counter.token);
     let contestants = contestants(&cluster, &cluster.api_server(), &cluster.token(Persona::Admin));
-    let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); contestants.len()];
-    // In turn, so that what else the machine does weighs on all.
-    for run in 0..=RUNS {
-        for (place, (_, words)) in contestants.iter().enumerate() {
-            let before = server.cpu();
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]).env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)).env("GPUCTL_PROMETHEUS", "none");
-            let cost = measured(&mut command);
-            let cost = Cost { server: server.cpu().saturating_sub(before), ..cost };
-            // The first fills caches.
-            if run > 0 {
-                costs[place].push(cost);
-            }
-        }
-    }
+    let costs = in_turn(&contestants, &cluster, &server);
     println!("{NODES} nodes, {PODS} pods, the middle of {RUNS} runs");
     println!(
         "| | time, ms | CPU, ms | peak, MiB | CPU of the API server, ms | requests | MB |\n|---|---:|---:|---:|---:|---:|---:|"
     );
-    for ((name, words), mut of_one) in counted.iter().zip(costs) {
-        of_one.sort_by_key(|cost| cost.wall);
-        let Cost { wall, cpu, peak, server } = of_one[of_one.len() / 2];
-        let Counts { requests, bytes } =
-            counter.counts(Command::new(&words[0]).args(&words[1..]).env("GPUCTL_PROMETHEUS", "none"));
+    for (contestant, cost) in counted.iter().zip(costs) {
+        let Cost { wall, cpu, peak, server } = cost;
+        let Counts { requests, bytes } = counter.counts(&mut contestant.command());
+        let name = &contestant.name;
         println!(
             "| `{name}` | {} | {} | {peak:.0} | {} | {requests} | {:.1} |",
             wall.as_millis(),
@@ -154,6 +148,8 @@ fn main() {
             bytes as f64 / 1e6
         );
     }
+    let floor = floor("protobuf", PROTOBUF, &cluster.api_server(), &cluster.token(Persona::Admin));
+    metrics::show(&cluster, &server, &nodes(), floor);
     // The cockpit is looked at while pods end, that of the sample first.
     let sample = replay::Sample::of(&cluster);
     cockpit::show(&cluster, &server);

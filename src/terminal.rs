@@ -7,10 +7,11 @@ pub(crate) mod screen;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::error::{Error, ErrorName};
 use crate::spec::Problems;
@@ -62,6 +63,10 @@ pub(crate) struct Terminal {
     silent: bool,
     /// What was printed so far, where it shall go through a pager.
     paged: RefCell<Option<Paged>>,
+    /// Lines at the bottom that change; whatever is printed goes above them.
+    bars: MultiProgress,
+    /// What is told once.
+    warned: RefCell<BTreeSet<String>>,
     talk: Cell<Verbosity>,
     format: RefCell<Format>,
     /// The command as `auth check` names it: `get nodes`.
@@ -81,6 +86,8 @@ impl Terminal {
             wishes,
             silent: false,
             paged: RefCell::default(),
+            bars: MultiProgress::new(),
+            warned: RefCell::default(),
             talk: Cell::new(wishes.talk),
             format: RefCell::default(),
             task: Cell::default(),
@@ -205,8 +212,11 @@ impl Terminal {
             paged.text.push_str(text);
             return Ok(true);
         }
-        let mut out = io::stdout().lock();
-        is_read(out.write_all(text.as_bytes()).and_then(|()| out.flush()), "to stdout")
+        let written = self.bars.suspend(|| {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        });
+        is_read(written, "to stdout")
     }
 
     /// Passes on what another program said, byte for byte. False when nobody reads it any more.
@@ -234,8 +244,9 @@ impl Terminal {
             return;
         }
         let text = if self.wishes.is_plugin { Cow::Owned(as_plugin(text)) } else { Cow::Borrowed(text) };
+        let text = harmless(&text, self.error_look().color);
         // Nobody is left to be told when stderr is gone.
-        let _ = io::stderr().lock().write_all(harmless(&text, self.error_look().color).as_bytes());
+        let _ = self.bars.suspend(|| io::stderr().lock().write_all(text.as_bytes()));
     }
 
     fn is_document(&self) -> bool {
@@ -257,6 +268,13 @@ impl Terminal {
 
     pub(crate) fn warn(&self, message: &str) {
         self.warn_with(message, None);
+    }
+
+    /// Warns of what several documents may have in common, once.
+    pub(crate) fn warn_once(&self, message: &str) {
+        if self.warned.borrow_mut().insert(message.to_owned()) {
+            self.warn(message);
+        }
     }
 
     /// Warns of what is left out for lack of a right, and once of how to get it.
@@ -345,7 +363,7 @@ impl Terminal {
             return ProgressBar::hidden();
         }
         let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left").expect("the template is valid");
-        ProgressBar::new(steps).with_style(style).with_message(what)
+        self.bars.add(ProgressBar::new(steps).with_style(style).with_message(what))
     }
 
     /// Returns a line that changes while something is awaited; drawn on a terminal only.
@@ -354,7 +372,7 @@ impl Terminal {
         if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
-        let bar = ProgressBar::new_spinner();
+        let bar = self.bars.add(ProgressBar::new_spinner());
         bar.set_style(ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid"));
         bar.enable_steady_tick(Duration::from_millis(120));
         bar

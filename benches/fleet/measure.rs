@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gpuctl_sandbox::Cluster;
+use gpuctl_sandbox::{Cluster, Persona};
 
 use crate::process;
 
@@ -19,6 +19,49 @@ pub struct Cost {
     pub peak: f64,
     /// CPU that the API server used meanwhile, for whomever.
     pub server: Duration,
+}
+
+/// Runs of each command, of which the middle one is shown.
+pub const RUNS: usize = 7;
+
+/// A command that is compared, and the name under which it is shown.
+pub struct Contestant {
+    pub name: String,
+    program: String,
+    words: Vec<String>,
+}
+
+impl Contestant {
+    pub fn new(name: &str, program: &str, words: &[&str]) -> Self {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Self { name: name.to_owned(), program: program.to_owned(), words }
+    }
+
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.words).env("GPUCTL_PROMETHEUS", "none");
+        command
+    }
+}
+
+/// Runs all of them in turn, so that what else the machine does weighs on all. Returns the middle cost of each, by time.
+pub fn in_turn(contestants: &[Contestant], cluster: &Cluster, server: &Server) -> Vec<Cost> {
+    let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); contestants.len()];
+    for run in 0..=RUNS {
+        for (of_one, contestant) in costs.iter_mut().zip(contestants) {
+            let before = server.cpu();
+            let cost = measured(contestant.command().env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)));
+            // The first fills caches.
+            if run > 0 {
+                of_one.push(Cost { server: server.cpu().saturating_sub(before), ..cost });
+            }
+        }
+    }
+    let middle = |mut of_one: Vec<Cost>| {
+        of_one.sort_by_key(|cost| cost.wall);
+        of_one[of_one.len() / 2]
+    };
+    costs.into_iter().map(middle).collect()
 }
 
 /// Runs a command to its end.

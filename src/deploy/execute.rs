@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use indicatif::ProgressBar;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -73,8 +72,6 @@ struct InHand {
     phase: Cell<Phase>,
     /// Told together with how the document ended.
     warnings: RefCell<Vec<String>>,
-    /// No other document is being written.
-    is_alone: bool,
 }
 
 /// What is being done to a document in hand.
@@ -110,11 +107,10 @@ impl<'w> Writing<'w> {
         account: &mut RunSummary,
         tell: impl Fn(&Created) -> Result<bool, Error>,
     ) -> Result<bool, Error> {
-        let is_alone = judged.len() == 1;
         let written = judged.into_iter().map(|one| {
             let document = one.plan.input.name();
             async {
-                let hand = InHand { is_alone, ..InHand::default() };
+                let hand = InHand::default();
                 if self.over.get() {
                     return (document, hand, Ok(None));
                 }
@@ -186,9 +182,7 @@ impl<'w> Writing<'w> {
                 context.terminal.note(&format!("{}: {}", job.name, lost(&job)));
                 hand.phase.set(Phase::Deleting);
                 let grace = crate::deploy::plan::job(&plan.input).and_then(|job| job.grace_period).unwrap_or_default();
-                // Several lines that change would write over each other.
-                let line = if hand.is_alone { context.terminal.spinner() } else { ProgressBar::hidden() };
-                delete::away(connection, &job, ENDING + grace, line, context).await?;
+                delete::away(connection, &job, ENDING + grace, context.terminal.spinner(), context).await?;
                 hand.phase.set(Phase::Deleted);
                 let live = self.create(&plan, hand).await.map_err(|error| error.cause(GONE))?;
                 Created { action: self.action("replaced"), ..outcome(&plan, &live, false) }

@@ -10,11 +10,11 @@ use crate::context::Context;
 use crate::deploy::defaults::{Site, keep_classes};
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::queueing::{QueueChoice, Queueing};
-use crate::error::{Error, ErrorName};
+use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::gpu::TYPE_LABELS;
 use crate::model::labels::POOL_LABEL;
 use crate::model::{GpuType, JobKind, Nodes, PoolDefinition, Taint};
-use crate::render::{Rendered, Target, render};
+use crate::render::{Rendered, Served, Target, render};
 use crate::spec::{Document, JobDocument};
 
 /// A document with its objects.
@@ -109,16 +109,30 @@ pub(crate) fn all(context: &Context, mut errors: Vec<Error>) -> Error {
 
 /// Renders every document for this cluster; all refusals come back together.
 pub(crate) async fn plan(
-    mut inputs: Vec<InputDocument>,
+    inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
     facts: &PlanningFacts,
     context: &Context,
 ) -> Result<Vec<Plan>, Error> {
-    facts.site.tell(connection, context);
-    let over: Vec<Error> = inputs.iter_mut().filter_map(|input| facts.site.fill(input)).collect();
-    if !over.is_empty() {
-        return Err(all(context, over));
+    let (mut plans, mut errors) = (Vec::new(), Vec::new());
+    for planned in plan_each(inputs, connection, facts, context).await? {
+        match planned {
+            Ok(plan) => plans.push(plan),
+            Err(error) => errors.push(error),
+        }
     }
+    if errors.is_empty() { Ok(plans) } else { Err(all(context, errors)) }
+}
+
+/// Renders every document for this cluster, or returns why it cannot be. Errors when the cluster does not answer.
+pub(crate) async fn plan_each(
+    mut inputs: Vec<InputDocument>,
+    connection: Option<&Connection>,
+    facts: &PlanningFacts,
+    context: &Context,
+) -> Result<Vec<Result<Plan, Error>>, Error> {
+    facts.site.tell(connection, context);
+    let filled: Vec<Result<(), Error>> = inputs.iter_mut().map(|input| facts.site.fill(input).map_or(Ok(()), Err)).collect();
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
         let any = |test: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(test);
@@ -129,29 +143,44 @@ pub(crate) async fn plan(
             served = Some(connection.served().await?);
         }
     }
-    let (mut plans, mut errors) = (Vec::new(), Vec::new());
-    for mut input in inputs {
-        let namespace = match namespace_of(&input.document, connection) {
-            Ok(namespace) => namespace,
-            Err(error) => {
-                errors.push(error);
-                continue;
-            }
+    let planner = Planner { connection, facts, queueing, served };
+    let mut each = Vec::new();
+    for (input, filled) in inputs.into_iter().zip(filled) {
+        let planned = match filled {
+            Ok(()) => planner.plan(input).await,
+            Err(error) => Err(error),
         };
-        if let (Some(connection), Document::Job(job)) = (connection, &mut input.document) {
+        if let Err(error) = &planned
+            && error.kind == ErrorKind::Unreachable
+        {
+            return planned.map(|_| Vec::new());
+        }
+        each.push(planned);
+    }
+    Ok(each)
+}
+
+/// Plans one document after the other for the same cluster.
+struct Planner<'c> {
+    connection: Option<&'c Connection>,
+    facts: &'c PlanningFacts,
+    /// Where a document needs it.
+    queueing: Option<Queueing<'c>>,
+    /// The same.
+    served: Option<Served>,
+}
+
+impl Planner<'_> {
+    async fn plan(&self, mut input: InputDocument) -> Result<Plan, Error> {
+        let facts = self.facts;
+        let namespace = namespace_of(&input.document, self.connection)?;
+        if let (Some(connection), Document::Job(job)) = (self.connection, &mut input.document) {
             keep_classes(connection, &namespace, job).await?;
         }
         let files = inputs::attachments(&input)?;
-        let choice = match (&queueing, &input.document) {
-            (Some(queueing), Document::Job(job)) => queueing.choose(job, &namespace).await,
-            _ => Ok(QueueChoice::default()),
-        };
-        let choice = match choice {
-            Ok(choice) => choice,
-            Err(error) => {
-                errors.push(error);
-                continue;
-            }
+        let choice = match (&self.queueing, &input.document) {
+            (Some(queueing), Document::Job(job)) => queueing.choose(job, &namespace).await?,
+            _ => QueueChoice::default(),
         };
         let target = Target {
             namespace,
@@ -163,18 +192,14 @@ pub(crate) async fn plan(
             gang: choice.gang,
             kueue_levels: choice.levels,
             without_priority: false,
-            served: served.clone(),
+            served: self.served.clone(),
         };
-        match render(&input.document, &target) {
-            Ok(mut rendered) => {
-                rendered.warnings.extend(crate::deploy::defaults::replaced(&input));
-                rendered.warnings.extend(choice.warnings);
-                plans.push(Plan { input, target, rendered, notes: Vec::new(), missing_queue: choice.missing });
-            }
-            Err(refusal) => errors.push(Error::refused(refusal, &input.file, &input.text)),
-        }
+        let mut rendered =
+            render(&input.document, &target).map_err(|refusal| Error::refused(refusal, &input.file, &input.text))?;
+        rendered.warnings.extend(crate::deploy::defaults::replaced(&input));
+        rendered.warnings.extend(choice.warnings);
+        Ok(Plan { input, target, rendered, notes: Vec::new(), missing_queue: choice.missing })
     }
-    if errors.is_empty() { Ok(plans) } else { Err(all(context, errors)) }
 }
 
 /// Returns what rendering a job says where nothing is known of the cluster: only what no cluster could take is refused.

@@ -132,7 +132,7 @@ async fn shared_alone(
 
 /// Prints the objects exactly as they would be sent.
 fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> {
-    plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| context.terminal.warn(warning));
+    plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| context.terminal.warn_once(warning));
     let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();
     if format.is_document() {
         // The document is what would be sent, so this goes beside it.
@@ -290,7 +290,7 @@ async fn judge_all(
             Ok(one) => {
                 one.plan.notes.iter().for_each(|note| context.terminal.report(note));
                 if !matches!(one.step, Action::Nothing) {
-                    one.warnings.iter().for_each(|warning| context.terminal.warn(warning));
+                    one.warnings.iter().for_each(|warning| context.terminal.warn_once(warning));
                 }
                 judged.push(one);
             }

@@ -1,5 +1,8 @@
 //! `apply` and `diff`: what changes in place, what cannot, and what others decide.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
 
@@ -211,6 +214,40 @@ fn a_training_is_replaced_only_when_asked() {
     apply(&scene, &service("theirs", 1, "nginx:1", "")).exits(1).says("AlreadyExists").says("not created by gpuctl");
     let images = scene.get(&["deployment", "theirs"])["spec"]["template"]["spec"]["containers"][0]["image"].clone();
     assert_eq!(images, "x");
+}
+
+/// Whoever interrupts such a run loses one job at most.
+#[test]
+fn many_trainings_are_replaced_one_after_the_other() {
+    const JOBS: usize = 5;
+    let scene = Scene::with_nodes("replaces-many", 1);
+    let yaml = |image: &str| {
+        let one = |index: usize| scene.training(&format!("t{index}"), "").replace("image: busybox", &format!("image: '{image}'"));
+        (0..JOBS).map(one).collect::<Vec<_>>().join("---\n")
+    };
+    apply(&scene, &yaml("busybox:1")).ok();
+    let mut watch = Command::new(cluster().binary("kubectl"))
+        .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
+        .args(["get", "jobs.batch", "-n", "replaces-many", "--watch", "--output-watch-events", "--no-headers"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
+    // The first ones are there already.
+    let mut changes = lines.filter_map(|line| {
+        let mut words = line.split_whitespace().map(ToOwned::to_owned);
+        let (event, name) = (words.next()?, words.next()?);
+        (event != "MODIFIED").then_some((event, name))
+    });
+    assert_eq!(changes.by_ref().take(JOBS).filter(|(event, _)| event == "ADDED").count(), JOBS);
+    scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &yaml("busybox:2")).ok();
+    let seen: Vec<(String, String)> = changes.take(2 * JOBS).collect();
+    let _ = watch.kill();
+    let _ = watch.wait();
+    for pair in seen.chunks(2) {
+        let [(first, gone), (second, made)] = pair else { panic!("{seen:#?}") };
+        assert_eq!((first.as_str(), second.as_str(), gone), ("DELETED", "ADDED", made), "{seen:#?}");
+    }
 }
 
 #[test]

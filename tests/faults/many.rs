@@ -29,7 +29,7 @@ fn willing(name: &str, refuses: &'static str) -> (Server, Arc<AtomicUsize>) {
         }
         let object = path.split('?').next().unwrap().rsplit('/').next().unwrap();
         if path.contains("dryRun") {
-            return Answer::Json(201, json!({"metadata": {"name": object}}));
+            return Answer::Headers(201, "Warning: 299 - \"a policy looks on\"\r\n", json!({"metadata": {"name": object}}));
         }
         if path.contains("/jobs/") && object == refuses {
             return status(422, "Invalid", "a policy came into force meanwhile");
@@ -122,4 +122,11 @@ fn a_class_that_admission_does_not_know_yet_is_waited_for() {
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(!run.err.contains("priority"), "{}", run.err);
     assert_eq!(server.seen().iter().filter(|asked| asked.starts_with("POST /api/v1/namespaces/team-a/pods")).count(), 4);
+}
+
+#[test]
+fn what_all_documents_have_in_common_is_warned_of_once() {
+    let (server, _) = willing("many-warned", "none");
+    let run = server.gpuctl(&["create", "-f", server.folder.join("many.yaml").to_str().unwrap()]);
+    assert_eq!(run.err.matches("a policy looks on").count(), 1, "{}", run.err);
 }

@@ -9,7 +9,7 @@ use crate::deploy::decide::Judging;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
-use crate::deploy::plan::{PlanningFacts, job, plan};
+use crate::deploy::plan::{PlanningFacts, job, plan_each};
 use crate::deploy::shared;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::side_by_side::SideBySide;
@@ -113,15 +113,11 @@ async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Cont
     }
     let how = SubmitOptions { mode, dry_run: Some(DryRun::Server), ..SubmitOptions::default() };
     let mut judging = Judging::new(&how, &facts, &connection);
-    let mut planned = Vec::new();
-    for input in jobs {
-        let (file, name) = (input.file.clone(), input.document.name().to_owned());
-        let plan = plan(vec![input], Some(&connection), &facts, context).await.map(|mut plans| plans.remove(0));
-        plan.iter().for_each(|plan| judging.foresee(plan));
-        planned.push((file, name, plan));
-    }
-    let there = Namesakes::of(&connection, planned.iter().filter_map(|(_, _, plan)| plan.as_ref().ok())).await;
-    let asked = planned.into_iter().map(async |(file, name, plan)| {
+    let named: Vec<(String, String)> = jobs.iter().map(|input| (input.file.clone(), input.document.name().to_owned())).collect();
+    let planned = plan_each(jobs, Some(&connection), &facts, context).await?;
+    planned.iter().flatten().for_each(|plan| judging.foresee(plan));
+    let there = Namesakes::of(&connection, planned.iter().flatten()).await;
+    let asked = named.into_iter().zip(planned).map(async |((file, name), plan)| {
         let judged = match plan {
             Ok(plan) => judging.judge(plan, 0, &there).await,
             Err(error) => Err(error),

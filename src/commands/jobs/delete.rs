@@ -107,15 +107,15 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
             Ok(answer) => answer,
             Err(error) if items.len() == 1 => return Err(error),
             Err(error) => {
-                progress.suspend(|| context.terminal.fail(&error));
+                context.terminal.fail(&error);
                 failed.push((begun.name.clone(), error));
                 continue;
             }
         };
         if !format.is_document() {
-            progress.suspend(|| context.terminal.print(&deleted::text(&answer)))?;
+            context.terminal.print(&deleted::text(&answer))?;
         }
-        progress.suspend(|| told(&begun, context));
+        told(&begun, context);
         answers.push(answer);
     }
     progress.finish_and_clear();
@@ -127,7 +127,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })
 }
 
-/// Returns what files describe, last first: what was created last is deleted first.
+/// Returns what files describe, last first.
 fn items_in(files: &[String], context: &Context) -> Result<Vec<DeleteItem>, Error> {
     let inputs = inputs::read(files, &[]).map_err(|unreadable| unreadable.tell(context))?;
     let item = |document: &Document| match document {
