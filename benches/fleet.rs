@@ -1,6 +1,6 @@
 //! What reading commands cost on a thousand nodes and eight thousand pods of a real API server, beside the bare server, kubectl,
 //! kubectl-view-allocations and promtool, in one run; and how time and memory grow up to half a million pods, on a replay of the same objects.
-//! It prints and judges nothing. `cargo bench-cluster` needs about a quarter of an hour; `-- grow` does the second part
+//! It prints and judges nothing. `cargo bench-cluster` needs about twenty minutes; `-- grow` does the second part
 //! alone, and `cargo test --bench fleet -- plot` draws it from RESULTS.md.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark arranges files and looks at processes")]
@@ -25,6 +25,7 @@ mod process;
 #[path = "fleet/replay.rs"]
 mod replay;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::nodes::node;
@@ -82,7 +83,7 @@ fn fill(cluster: &Cluster) {
 }
 
 /// What is compared.
-fn contestants(cluster: &Cluster, server: &str, token: &str) -> Vec<Contestant> {
+fn contestants(cluster: &Cluster, server: &str, token: &str, allocations: Option<&Path>) -> Vec<Contestant> {
     let gpuctl = |line: &str| {
         Contestant::new(&format!("gpuctl {line}"), env!("CARGO_BIN_EXE_gpuctl"), &line.split(' ').collect::<Vec<_>>())
     };
@@ -90,7 +91,7 @@ fn contestants(cluster: &Cluster, server: &str, token: &str) -> Vec<Contestant> 
         let program = cluster.binary("kubectl").display().to_string();
         Contestant::new(&format!("kubectl {line}"), &program, &line.split(' ').collect::<Vec<_>>())
     };
-    let allocations = allocations::ready()
+    let allocations = allocations
         .map(|program| Contestant::new("kubectl-view-allocations -r gpu", &program.display().to_string(), &["-r", "gpu"]));
     let all = [
         floor("JSON", "application/json", server, token),
@@ -129,8 +130,9 @@ fn main() {
     fill(&cluster);
     let server = Server::of(&cluster);
     let counter = Counter::of(&cluster);
-    let counted = contestants(&cluster, &counter.server, &counter.token);
-    let contestants = contestants(&cluster, &cluster.api_server(), &cluster.token(Persona::Admin));
+    let allocations = allocations::ready();
+    let counted = contestants(&cluster, &counter.server, &counter.token, allocations.as_deref());
+    let contestants = contestants(&cluster, &cluster.api_server(), &cluster.token(Persona::Admin), allocations.as_deref());
     let costs = in_turn(&contestants, &cluster, &server);
     println!("{NODES} nodes, {PODS} pods, the middle of {RUNS} runs");
     println!(
@@ -148,10 +150,11 @@ fn main() {
             bytes as f64 / 1e6
         );
     }
-    let floor = floor("protobuf", PROTOBUF, &cluster.api_server(), &cluster.token(Persona::Admin));
-    metrics::show(&cluster, &server, &nodes(), floor);
     // The cockpit is looked at while pods end, that of the sample first.
     let sample = replay::Sample::of(&cluster);
     cockpit::show(&cluster, &server);
     growth::show(&cluster, &sample);
+    // Last, for its Prometheus scrapes to the end.
+    let floor = floor("protobuf", PROTOBUF, &cluster.api_server(), &cluster.token(Persona::Admin));
+    metrics::show(&cluster, &server, &nodes(), floor);
 }

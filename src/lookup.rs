@@ -29,14 +29,38 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
 }
 
-/// Returns the job called `text`.
+/// Returns the job called `text`; an error names the nearest one.
 pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -> Result<Job, Error> {
-    let (namespace, name) = split(text)?;
-    let explicit =
-        namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
-    let home = explicit.clone().unwrap_or_else(|| connection.namespace.clone());
-    let scope = if purpose == Purpose::Change { Some(home.clone()) } else { explicit };
-    let wanted = Wanted { namespace: scope, names: vec![name.to_owned()], ..Wanted::default() };
+    match find(connection, text, purpose).await? {
+        Some(job) => Ok(job),
+        None => Err(missing(connection, text, purpose).await?),
+    }
+}
+
+/// Where a job of a name is looked for.
+struct Scope<'t> {
+    name: &'t str,
+    /// Its namespace where several have a job of that name.
+    home: String,
+    /// The only one.
+    namespace: Option<String>,
+}
+
+impl<'t> Scope<'t> {
+    fn of(connection: &Connection, text: &'t str, purpose: Purpose) -> Result<Self, Error> {
+        let (namespace, name) = split(text)?;
+        let explicit =
+            namespace.map(ToOwned::to_owned).or_else(|| connection.namespace_is_explicit.then(|| connection.namespace.clone()));
+        let home = explicit.clone().unwrap_or_else(|| connection.namespace.clone());
+        let namespace = if purpose == Purpose::Change { Some(home.clone()) } else { explicit };
+        Ok(Self { name, home, namespace })
+    }
+}
+
+/// Returns the job called `text`, or `None` where there is none.
+pub(crate) async fn find(connection: &Connection, text: &str, purpose: Purpose) -> Result<Option<Job>, Error> {
+    let Scope { name, home, namespace } = Scope::of(connection, text, purpose)?;
+    let wanted = Wanted { namespace, names: vec![name.to_owned()], ..Wanted::default() };
     let selection = connection.jobs(&wanted).await?;
     let mut found = selection.jobs;
     if purpose == Purpose::Change
@@ -45,7 +69,7 @@ pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -
         return Err(deleted(left));
     }
     if let Some(index) = found.iter().position(|job| job.namespace == home) {
-        return Ok(found.swap_remove(index));
+        return Ok(Some(found.swap_remove(index)));
     }
     if found.len() > 1 {
         let places: Vec<String> = found.iter().map(|job| format!("{}/{}", job.namespace, job.name)).collect();
@@ -54,9 +78,8 @@ pub(crate) async fn job(connection: &Connection, text: &str, purpose: Purpose) -
         return Err(error.hint(format!("choose one: {}", places[0])));
     }
     match found.pop() {
-        Some(job) => Ok(job),
         None if !selection.unreadable.is_empty() => Err(unknown(name, &selection.unreadable)),
-        None => Err(missing(connection, name, &home, wanted.namespace.is_some()).await),
+        found => Ok(found),
     }
 }
 
@@ -67,19 +90,21 @@ fn deleted(job: &Job) -> Error {
     error.hint(format!("gpuctl delete job {}/{} --force", job.namespace, job.name))
 }
 
-/// Says what there is instead: the namesake elsewhere, or names like it.
-async fn missing(connection: &Connection, name: &str, home: &str, one_namespace: bool) -> Error {
-    let place = if one_namespace { format!(" in namespace `{home}`") } else { String::new() };
+/// Returns the error for a job that does not exist, with what there is instead: the namesake elsewhere, or names like it. All jobs are
+/// listed for it.
+pub(crate) async fn missing(connection: &Connection, text: &str, purpose: Purpose) -> Result<Error, Error> {
+    let Scope { name, namespace, .. } = Scope::of(connection, text, purpose)?;
+    let place = namespace.map(|namespace| format!(" in namespace `{namespace}`")).unwrap_or_default();
     let error = Error::new(ErrorName::NotFound, format!("there is no job `{name}`{place}"));
     let everywhere = connection.jobs(&Wanted::default()).await.map(|selection| selection.jobs).unwrap_or_default();
     if let Some(namesake) = everywhere.iter().find(|job| job.name == name) {
-        return error.hint(format!("did you mean `{}/{name}`?", namesake.namespace));
+        return Ok(error.hint(format!("did you mean `{}/{name}`?", namesake.namespace)));
     }
     let names: Vec<&str> = everywhere.iter().map(|job| job.name.as_str()).collect();
-    match nearest(name, &names) {
+    Ok(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("`gpuctl get jobs` lists what there is"),
-    }
+    })
 }
 
 /// Returns the error for a job that was not found among the kinds that the user may list: it may still exist.

@@ -1,17 +1,16 @@
 //! Owns stdout and stderr: stdout is data, stderr is talk. The only place that writes to a stream.
 
 mod frame;
+mod line;
 mod pager;
 pub(crate) mod raw;
 pub(crate) mod screen;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
-use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::error::{Error, ErrorName};
 use crate::spec::Problems;
@@ -20,6 +19,7 @@ use crate::view::text::{as_plugin, harmless};
 use crate::view::{Format, TextStyle};
 
 use frame::frame;
+use line::ChangingLine;
 use pager::Paged;
 
 /// When to use colors.
@@ -63,10 +63,8 @@ pub(crate) struct Terminal {
     silent: bool,
     /// What was printed so far, where it shall go through a pager.
     paged: RefCell<Option<Paged>>,
-    /// Lines at the bottom that change; whatever is printed goes above them.
-    bars: MultiProgress,
-    /// What is told once.
-    warned: RefCell<BTreeSet<String>>,
+    /// Data and talk go above it.
+    line: ChangingLine,
     talk: Cell<Verbosity>,
     format: RefCell<Format>,
     /// The command as `auth check` names it: `get nodes`.
@@ -86,8 +84,7 @@ impl Terminal {
             wishes,
             silent: false,
             paged: RefCell::default(),
-            bars: MultiProgress::new(),
-            warned: RefCell::default(),
+            line: ChangingLine::default(),
             talk: Cell::new(wishes.talk),
             format: RefCell::default(),
             task: Cell::default(),
@@ -196,7 +193,11 @@ impl Terminal {
 
     /// Writes what has to be as it is. A reader that went away ends the program silently, as it ends every filter.
     pub(crate) fn print_raw(&self, text: &str) -> Result<(), Error> {
-        if self.write_out(text)? { Ok(()) } else { std::process::exit(0) }
+        if self.write_out(text)? {
+            return Ok(());
+        }
+        self.line.clear();
+        std::process::exit(0)
     }
 
     /// Prints as `print` does where the program has to go on. False when the reader went away.
@@ -212,7 +213,7 @@ impl Terminal {
             paged.text.push_str(text);
             return Ok(true);
         }
-        let written = self.bars.suspend(|| {
+        let written = self.line.above(|| {
             let mut out = io::stdout().lock();
             out.write_all(text.as_bytes()).and_then(|()| out.flush())
         });
@@ -246,7 +247,7 @@ impl Terminal {
         let text = if self.wishes.is_plugin { Cow::Owned(as_plugin(text)) } else { Cow::Borrowed(text) };
         let text = harmless(&text, self.error_look().color);
         // Nobody is left to be told when stderr is gone.
-        let _ = self.bars.suspend(|| io::stderr().lock().write_all(text.as_bytes()));
+        let _ = self.line.above(|| io::stderr().lock().write_all(text.as_bytes()));
     }
 
     fn is_document(&self) -> bool {
@@ -268,13 +269,6 @@ impl Terminal {
 
     pub(crate) fn warn(&self, message: &str) {
         self.warn_with(message, None);
-    }
-
-    /// Warns of what several documents may have in common, once.
-    pub(crate) fn warn_once(&self, message: &str) {
-        if self.warned.borrow_mut().insert(message.to_owned()) {
-            self.warn(message);
-        }
     }
 
     /// Warns of what is left out for lack of a right, and once of how to get it.
@@ -362,8 +356,7 @@ impl Terminal {
         if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() || steps < 2 {
             return ProgressBar::hidden();
         }
-        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left").expect("the template is valid");
-        self.bars.add(ProgressBar::new(steps).with_style(style).with_message(what))
+        self.line.progress(steps, what)
     }
 
     /// Returns a line that changes while something is awaited; drawn on a terminal only.
@@ -372,10 +365,7 @@ impl Terminal {
         if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
-        let bar = self.bars.add(ProgressBar::new_spinner());
-        bar.set_style(ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid"));
-        bar.enable_steady_tick(Duration::from_millis(120));
-        bar
+        self.line.spinner()
     }
 }
 

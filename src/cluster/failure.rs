@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     Unreachable { server: String, cause: String },
     #[error("the cluster at {server} did not answer within {seconds} s")]
     TimedOut { server: String, seconds: u64 },
+    #[error("an answer of the cluster at {server} is larger than 64 MiB")]
+    TooLarge { server: String },
     #[error("{server} does not speak Kubernetes: {found}")]
     NotKubernetes { server: String, found: String },
     #[error("this would change the cluster, and gpuctl only reads")]

@@ -183,8 +183,7 @@ impl Connection {
             let data = part.data_ref().map_or(&[][..], |data| data);
             if body.len() + data.len() > LARGEST {
                 // Another try would be as large.
-                let cause = "its answer is larger than 64 MiB".to_owned();
-                return Err((TryOutcome::Status(400, None), self.broken(cause)));
+                return Err((TryOutcome::Status(400, None), Failure::TooLarge { server: self.server.clone() }));
             }
             body.extend_from_slice(data);
         }

@@ -77,9 +77,10 @@ pub(crate) async fn begin(
     how: &DeleteOptions,
     context: &Context,
 ) -> Result<Option<Begun>, Error> {
-    let job = match lookup::job(connection, name, Purpose::Change).await {
-        Ok(job) => job,
-        Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, error, how, context).await,
+    let job = match lookup::find(connection, name, Purpose::Change).await {
+        Ok(Some(job)) => job,
+        Ok(None) => return absent(connection, name, None, how, context).await,
+        Err(error) if error.kind == ErrorKind::NotFound => return absent(connection, name, Some(error), how, context).await,
         Err(error) => return Err(error),
     };
     let belongings = connection.belongings(&job.namespace, &job.name).await?;
@@ -140,15 +141,16 @@ pub(crate) fn told(begun: &Begun, context: &Context) {
     }
 }
 
-/// Handles a name without a job: an object of somebody else stays, leftovers of an interrupted create are deleted.
+/// Handles a name without a job: an object of somebody else stays, leftovers of an interrupted create are deleted. `known` is what is
+/// already known to be wrong.
 async fn absent(
     connection: &Connection,
-    name: &str,
-    error: Error,
+    text: &str,
+    known: Option<Error>,
     how: &DeleteOptions,
     context: &Context,
 ) -> Result<Option<Begun>, Error> {
-    let (namespace, name) = lookup::split(name)?;
+    let (namespace, name) = lookup::split(text)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
     if let Some(kind) = connection.foreign(namespace, name).await? {
         let message = format!("{kind} `{name}` in namespace `{namespace}` was not created by gpuctl");
@@ -166,8 +168,14 @@ async fn absent(
     if left.is_some() || removed {
         return Ok(Some(Begun { name: name.to_owned(), namespace: namespace.to_owned(), job: left, kept, purged }));
     }
+    if how.ignore_not_found {
+        return Ok(None);
+    }
+    let error = match known {
+        Some(error) => error,
+        None => lookup::missing(connection, text, Purpose::Change).await?,
+    };
     match kept.is_empty() {
-        _ if how.ignore_not_found => Ok(None),
         true => Err(error),
         false => Err(error
             .cause(format!("of a deleted job of this name there is still {}", kept.join(", ")))

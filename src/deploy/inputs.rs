@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorName};
-use crate::spec::{self, Document, FILE_BYTES, Override, Problems};
+use crate::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
 use crate::view::created::{self, DocumentName, FailedDocument};
 use crate::view::{Format, document};
 
@@ -150,6 +150,21 @@ fn text(file: &str) -> Result<String, Error> {
     }
 }
 
+/// Suggests the file of the same folder whose name is nearest, or how to get one.
+#[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
+fn no_such_file(file: &str) -> Error {
+    let path = Path::new(file);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().filter_map(Result::ok);
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let near = path.file_name().and_then(|name| nearest(name.to_str()?, &names));
+    Error::new(ErrorName::FileNotFound, format!("there is no file `{file}`")).hint(match near {
+        Some(near) => format!("did you mean `{}`?", path.with_file_name(near).display()),
+        None => format!("`gpuctl init training > {file}` starts one; `-` reads stdin"),
+    })
+}
+
 /// Returns the content of a file, or of stdin: at most a mebibyte.
 #[expect(clippy::disallowed_methods, reason = "this is the edge that reads the user's files")]
 pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Error> {
@@ -160,7 +175,7 @@ pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Error> {
         fs::File::open(file).and_then(|open| open.take(FILE_BYTES + 1).read_to_end(&mut bytes))
     };
     read.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new(ErrorName::FileNotFound, format!("there is no file `{file}`")),
+        std::io::ErrorKind::NotFound => no_such_file(file),
         _ => invalid(format!("cannot read `{file}`")).cause(error.to_string()),
     })?;
     if bytes.len() as u64 > FILE_BYTES {

@@ -29,6 +29,7 @@ pub(crate) mod shared;
 pub(crate) mod size;
 pub(crate) mod submit;
 pub(crate) mod wait;
+pub(crate) mod warned;
 
 /// Documents of one run that are judged, written or deleted at the same time.
 pub(crate) const AT_ONCE: usize = 16;

@@ -124,7 +124,7 @@ pub(crate) async fn plan(
     if errors.is_empty() { Ok(plans) } else { Err(all(context, errors)) }
 }
 
-/// Renders every document for this cluster, or returns why it cannot be. Errors when the cluster does not answer.
+/// Renders every document for this cluster, or returns why it cannot be. Errors when the cluster does not tell what rendering depends on.
 pub(crate) async fn plan_each(
     mut inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
@@ -150,12 +150,10 @@ pub(crate) async fn plan_each(
             Ok(()) => planner.plan(input).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = &planned
-            && error.kind == ErrorKind::Unreachable
-        {
-            return planned.map(|_| Vec::new());
+        match planned {
+            Err(error) if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Access) => return Err(error),
+            planned => each.push(planned),
         }
-        each.push(planned);
     }
     Ok(each)
 }
@@ -164,9 +162,9 @@ pub(crate) async fn plan_each(
 struct Planner<'c> {
     connection: Option<&'c Connection>,
     facts: &'c PlanningFacts,
-    /// Where a document needs it.
+    /// `None` where no document needs it.
     queueing: Option<Queueing<'c>>,
-    /// The same.
+    /// `None` where no document needs it.
     served: Option<Served>,
 }
 

@@ -19,6 +19,7 @@ use crate::deploy::options::{DryRun, Mode, SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
 use crate::deploy::shared;
 use crate::deploy::wait::wait;
+use crate::deploy::warned::Warned;
 use crate::error::{Error, ErrorKind, ErrorName};
 use crate::model::rights::Task;
 use crate::side_by_side::SideBySide;
@@ -132,7 +133,9 @@ async fn shared_alone(
 
 /// Prints the objects exactly as they would be sent.
 fn show(plans: &[Plan], format: Format, context: &Context) -> Result<(), Error> {
-    plans.iter().flat_map(|plan| &plan.rendered.warnings).for_each(|warning| context.terminal.warn_once(warning));
+    let mut warned = Warned::default();
+    plans.iter().for_each(|plan| warned.add(plan.job_name(), &plan.rendered.warnings));
+    warned.tell(plans.len(), context);
     let objects: Vec<&Value> = plans.iter().flat_map(|plan| &plan.rendered.objects).map(|object| &object.body).collect();
     if format.is_document() {
         // The document is what would be sent, so this goes beside it.
@@ -272,6 +275,7 @@ async fn judge_all(
     failed: &mut Vec<FailedDocument>,
 ) -> (Vec<Decision>, Vec<DocumentName>) {
     let there = Namesakes::of(judging.connection, &plans).await;
+    let (documents, mut warned) = (plans.len(), Warned::default());
     let mut rest: VecDeque<DocumentName> = plans.iter().map(|plan| plan.input.name()).collect();
     let mut of_pools = BTreeMap::<String, usize>::new();
     let asked = plans.into_iter().map(|plan| {
@@ -290,7 +294,7 @@ async fn judge_all(
             Ok(one) => {
                 one.plan.notes.iter().for_each(|note| context.terminal.report(note));
                 if !matches!(one.step, Action::Nothing) {
-                    one.warnings.iter().for_each(|warning| context.terminal.warn_once(warning));
+                    warned.add(one.plan.job_name(), &one.warnings);
                 }
                 judged.push(one);
             }
@@ -304,6 +308,7 @@ async fn judge_all(
             }
         }
     }
+    warned.tell(documents, context);
     (judged, rest.into())
 }
 

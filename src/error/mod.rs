@@ -183,6 +183,9 @@ impl From<Failure> for Error {
             Failure::TimedOut { .. } => {
                 Self::new(ErrorName::RequestTimeout, message).hint("try again, or raise `--request-timeout`")
             }
+            Failure::TooLarge { .. } => {
+                Self::new(ErrorName::AnswerTooLarge, message).hint("ask for one namespace: `-n NAMESPACE`")
+            }
             Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
             Failure::ReadOnly { by } => read_only(message, &by),

@@ -77,6 +77,7 @@ pub(crate) enum ErrorName {
     Forbidden,
     ReadOnly,
     Unauthenticated,
+    AnswerTooLarge,
     ConnectionLost,
     MetricsOff,
     NoCluster,
@@ -169,7 +170,8 @@ impl ErrorName {
             | Self::PoolNotFound
             | Self::QuotaNotFound => ErrorKind::NotFound,
             Self::Forbidden | Self::ReadOnly | Self::Unauthenticated => ErrorKind::Access,
-            Self::ConnectionLost
+            Self::AnswerTooLarge
+            | Self::ConnectionLost
             | Self::MetricsOff
             | Self::NoCluster
             | Self::NodeNotAnswering

@@ -1,7 +1,7 @@
 //! `apply` and `diff`: what changes in place, what cannot, and what others decide.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -216,6 +216,16 @@ fn a_training_is_replaced_only_when_asked() {
     assert_eq!(images, "x");
 }
 
+/// A program that ends with the test.
+struct Watch(Child);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Whoever interrupts such a run loses one job at most.
 #[test]
 fn many_trainings_are_replaced_one_after_the_other() {
@@ -226,13 +236,15 @@ fn many_trainings_are_replaced_one_after_the_other() {
         (0..JOBS).map(one).collect::<Vec<_>>().join("---\n")
     };
     apply(&scene, &yaml("busybox:1")).ok();
-    let mut watch = Command::new(cluster().binary("kubectl"))
+    let watch = Command::new(cluster().binary("kubectl"))
         .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
         .args(["get", "jobs.batch", "-n", "replaces-many", "--watch", "--output-watch-events", "--no-headers"])
+        .args(["--request-timeout", "120s"])
         .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map_while(Result::ok);
+        .stderr(Stdio::null())
+        .spawn();
+    let mut watch = Watch(watch.unwrap());
+    let lines = BufReader::new(watch.0.stdout.take().unwrap()).lines().map_while(Result::ok);
     // The first ones are there already.
     let mut changes = lines.filter_map(|line| {
         let mut words = line.split_whitespace().map(ToOwned::to_owned);
@@ -242,8 +254,7 @@ fn many_trainings_are_replaced_one_after_the_other() {
     assert_eq!(changes.by_ref().take(JOBS).filter(|(event, _)| event == "ADDED").count(), JOBS);
     scene.gpuctl_with(&["apply", "-f", "-", "--replace"], &yaml("busybox:2")).ok();
     let seen: Vec<(String, String)> = changes.take(2 * JOBS).collect();
-    let _ = watch.kill();
-    let _ = watch.wait();
+    assert_eq!(seen.len(), 2 * JOBS, "{seen:#?}");
     for pair in seen.chunks(2) {
         let [(first, gone), (second, made)] = pair else { panic!("{seen:#?}") };
         assert_eq!((first.as_str(), second.as_str(), gone), ("DELETED", "ADDED", made), "{seen:#?}");

@@ -1,9 +1,9 @@
 //! `delete`: nothing of ours is left, the GPUs can be used again, and nothing else is touched.
 
-use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::{Persona, Tty};
 use serde_json::json;
 
-use crate::support::{Scene, file, items};
+use crate::support::{Scene, cluster, file, items};
 
 #[test]
 fn everything_goes_and_the_gpus_are_free() {
@@ -136,4 +136,24 @@ fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
     assert_eq!(run.out, "a deleted: 4 GPUs are free again\n");
     assert!(scene.pods("a").is_empty());
     scene.gpuctl(&["describe", "job", "a"]).exits(4);
+}
+
+/// A terminal shows how many of several jobs are gone already.
+#[test]
+fn the_line_that_changes_is_never_in_the_way_of_results() {
+    let scene = Scene::with_nodes("bars", 1);
+    let names = ["t0", "t1", "t2", "t3"];
+    let documents = names.map(|name| scene.training(name, "")).join("---\n");
+    let yaml = file("bars.yaml", &documents);
+    let kubeconfig = cluster().kubeconfig(Persona::Admin).display().to_string();
+    let environment =
+        [("KUBECONFIG", kubeconfig.as_str()), ("GPUCTL", env!("CARGO_BIN_EXE_gpuctl")), ("GPUCTL_PROMETHEUS", "none")];
+    scene.gpuctl_with(&["create", "-f", "-"], &documents).ok();
+    names.iter().for_each(|name| drop(scene.until(name, "running", None)));
+    let line = format!("\"$GPUCTL\" -n bars delete -f {}; echo exit code $?; sleep 60", yaml.display());
+    let tty = Tty::start(&line, (80, 24), &environment);
+    let text = tty.sees("exit code 0");
+    let told: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let wanted = names.iter().rev().map(|name| format!("{name} deleted: 1 GPU is free again"));
+    assert_eq!(told, wanted.chain(["exit code 0".to_owned()]).collect::<Vec<_>>(), "{text}");
 }

@@ -68,7 +68,7 @@ fn arrange(scene: &Scene) {
 fn every_error_of_writing_keeps_its_words() {
     let scene = Scene::with_nodes("words", 2);
     arrange(&scene);
-    let missing = file("words-missing.yaml", "").with_extension("none");
+    let missing = file("words-missing.yaml", "").with_file_name("nothing-like-any-other");
     let missing = missing.to_str().unwrap();
     let from_missing = ["create", "-f", missing];
     let gpu = |name: &str, resources: &str| training(name, &format!("resources: {resources}"));

@@ -12,6 +12,7 @@ use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Comparison, compare, masks, sources};
 use crate::deploy::plan::Plan;
 use crate::deploy::planned::{Planned, planned};
+use crate::deploy::warned::Warned;
 use crate::deploy::{defaults, pools, quotas};
 use crate::error::{Error, ErrorKind};
 use crate::model::labels::POOL_LABEL;
@@ -30,13 +31,17 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     for input in &shared {
         found.extend(of_shared(&connection, &input.document, context).await?);
     }
+    let names: Vec<String> = plans.iter().map(|plan| plan.job_name().to_owned()).collect();
+    let mut warned = Warned::default();
     let mut jobs = SideBySide::new(plans.into_iter().map(|plan| of_job(&connection, plan)), AT_ONCE);
-    while let Some(job) = jobs.next().await {
+    for name in &names {
+        let Some(job) = jobs.next().await else { break };
         let (differences, warnings) = job?;
-        warnings.iter().for_each(|warning| context.terminal.warn(warning));
+        warned.add(name, &warnings);
         found.extend(differences);
     }
     drop(jobs);
+    warned.tell(names.len(), context);
     let answer = document(format, &found.iter().filter(|one| !one.is_of_file()).map(Difference::document).collect::<Vec<_>>());
     context.terminal.print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(ErrorKind::Request.exit_code()) })

@@ -114,7 +114,18 @@ async fn ask(inputs: Vec<InputDocument>, files: &mut [Validated], context: &Cont
     let how = SubmitOptions { mode, dry_run: Some(DryRun::Server), ..SubmitOptions::default() };
     let mut judging = Judging::new(&how, &facts, &connection);
     let named: Vec<(String, String)> = jobs.iter().map(|input| (input.file.clone(), input.document.name().to_owned())).collect();
-    let planned = plan_each(jobs, Some(&connection), &facts, context).await?;
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let planned = match plan_each(jobs, Some(&connection), &facts, context).await {
+        Ok(planned) => planned,
+        Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
+        // What is known without the cluster is still told.
+        Err(error) => {
+            named.iter().for_each(|(file, name)| add(file, name, of_error(&error, "cluster", Severity::Error)));
+            return Ok(());
+        }
+    };
     planned.iter().flatten().for_each(|plan| judging.foresee(plan));
     let there = Namesakes::of(&connection, planned.iter().flatten()).await;
     let asked = named.into_iter().zip(planned).map(async |((file, name), plan)| {

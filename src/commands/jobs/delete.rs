@@ -95,7 +95,7 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     let progress = context.terminal.progress(done.len() as u64, "jobs");
     progress.tick();
     let ending = done.into_iter().map(async |(begun, start)| {
-        // Several lines that change would write over each other.
+        // One line is enough for all.
         let line = if many { ProgressBar::hidden() } else { context.terminal.spinner() };
         let ended = end(&connection, &begun, start, &of_job, line, context).await;
         (begun, ended)

@@ -50,7 +50,7 @@ func writeFiles(config Config) {
 		"address":                  config.address(), "port": 10250, "healthzPort": 0,
 		"clusterDNS": []string{config.address()}, "clusterDomain": "cluster.local", "resolvConf": config.file("resolv.conf"),
 		"nodeStatusUpdateFrequency": "5s", "failSwapOn": false, "volumePluginDir": config.file("tmp"),
-		// The disk is the machine's, which others may have nearly filled: a share of it would keep all pods away while they have room.
+		// Unless it has one of its own, the disk is the machine's, which may be nearly full: a share of it would keep pods away that have room.
 		"evictionHard":                object{"memory.available": "100Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
 		"imageGCHighThresholdPercent": 100, "logging": object{"verbosity": 2},
 	})
