@@ -1,7 +1,7 @@
 //! What reading commands cost on a thousand nodes and eight thousand pods of a real API server, beside the bare server, kubectl,
 //! kubectl-view-allocations and promtool, in one run; and how time and memory grow up to half a million pods, on a replay of the same objects.
-//! It prints and judges nothing. `cargo bench-cluster` needs about twenty minutes; `-- grow` does the second part
-//! alone, and `cargo test --bench fleet -- plot` draws it from RESULTS.md.
+//! It prints and judges nothing. `cargo bench-cluster` needs about half an hour; `-- 20000` takes as many pods for the first
+//! part alone, `-- grow` does the second alone, `-- metrics` what asks Prometheus too, and `-- plot` draws the growth from RESULTS.md.
 #![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark arranges files and looks at processes")]
 
@@ -38,10 +38,14 @@ use crate::measure::{Contestant, Cost, RUNS, Server, in_turn};
 const NODES: usize = 1000;
 const PODS: usize = 8000;
 
-/// As a device plugin and kubelets of a real cluster make them: with owners, volumes, conditions and managed fields.
+/// As a device plugin and kubelets of a real cluster make them: with owners, volumes, conditions and managed fields. Each has a GPU
+/// until there is none left.
 fn pod(index: usize) -> Value {
     let name = format!("p-{index:07}");
-    let resources = json!({"limits": {"nvidia.com/gpu": "1", "memory": "64Gi"}, "requests": {"cpu": "8", "memory": "64Gi"}});
+    let mut resources = json!({"limits": {"memory": "64Gi"}, "requests": {"cpu": "8", "memory": "64Gi"}});
+    if index < 8 * NODES {
+        resources["limits"]["nvidia.com/gpu"] = "1".into();
+    }
     let variables: Vec<Value> =
         (0..10).map(|number| json!({"name": format!("SETTING_{number}"), "value": format!("value of {number}")})).collect();
     json!({"apiVersion": "v1", "kind": "Pod",
@@ -59,7 +63,7 @@ fn nodes() -> Vec<Value> {
     (0..NODES).map(|index| node(&format!("n-{index:05}"), product, &[("nvidia.com/gpu", 8)])).collect()
 }
 
-fn fill(cluster: &Cluster) {
+fn fill(cluster: &Cluster, pods: usize) {
     let admin = cluster.kubectl(Persona::Admin);
     for part in nodes().chunks(250) {
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": part}));
@@ -67,7 +71,7 @@ fn fill(cluster: &Cluster) {
     for team in 0..10 {
         admin.run(&["create", "namespace", &format!("team-{team}")]);
     }
-    let pods: Vec<Value> = (0..PODS).map(pod).collect();
+    let pods: Vec<Value> = (0..pods).map(pod).collect();
     for part in pods.chunks(1000) {
         admin.run_with(&["create", "-f", "-"], &json!({"apiVersion": "v1", "kind": "List", "items": part}).to_string());
     }
@@ -117,24 +121,14 @@ fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
     Contestant::new(&format!("curl, all pods as {name}"), "curl", &words)
 }
 
-fn main() {
-    if std::env::args().any(|argument| argument == "plot") {
-        plot::draw();
-        return;
-    }
-    let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
-    if std::env::args().any(|argument| argument == "grow") {
-        growth::show(&cluster, &replay::Sample::small(&cluster));
-        return;
-    }
-    fill(&cluster);
-    let server = Server::of(&cluster);
-    let counter = Counter::of(&cluster);
+/// What lists cost, of a cluster with so many pods.
+fn lists(cluster: &Cluster, server: &Server, pods: usize) {
+    let counter = Counter::of(cluster);
     let allocations = allocations::ready();
-    let counted = contestants(&cluster, &counter.server, &counter.token, allocations.as_deref());
-    let contestants = contestants(&cluster, &cluster.api_server(), &cluster.token(Persona::Admin), allocations.as_deref());
-    let costs = in_turn(&contestants, &cluster, &server);
-    println!("{NODES} nodes, {PODS} pods, the middle of {RUNS} runs");
+    let counted = contestants(cluster, &counter.server, &counter.token, allocations.as_deref());
+    let contestants = contestants(cluster, &cluster.api_server(), &cluster.token(Persona::Admin), allocations.as_deref());
+    let costs = in_turn(&contestants, cluster, server);
+    println!("{NODES} nodes, {pods} pods, the middle of {RUNS} runs");
     println!(
         "| | time, ms | CPU, ms | peak, MiB | CPU of the API server, ms | requests | MB |\n|---|---:|---:|---:|---:|---:|---:|"
     );
@@ -150,11 +144,35 @@ fn main() {
             bytes as f64 / 1e6
         );
     }
-    // The cockpit is looked at while pods end, that of the sample first.
-    let sample = replay::Sample::of(&cluster);
-    cockpit::show(&cluster, &server);
-    growth::show(&cluster, &sample);
-    // Last, for its Prometheus scrapes to the end.
-    let floor = floor("protobuf", PROTOBUF, &cluster.api_server(), &cluster.token(Persona::Admin));
-    metrics::show(&cluster, &server, &nodes(), floor);
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    let asked = |part: &str| words.iter().any(|word| word == part);
+    if asked("plot") {
+        plot::draw();
+        return;
+    }
+    let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
+    if asked("grow") {
+        growth::show(&cluster, &replay::Sample::small(&cluster));
+        return;
+    }
+    let pods = words.iter().find_map(|word| word.parse().ok());
+    fill(&cluster, pods.unwrap_or(PODS));
+    let server = Server::of(&cluster);
+    if !asked("metrics") {
+        lists(&cluster, &server, pods.unwrap_or(PODS));
+    }
+    if !asked("metrics") && pods.is_none() {
+        // The cockpit is looked at while pods end, that of the sample first.
+        let sample = replay::Sample::of(&cluster);
+        cockpit::show(&cluster, &server);
+        growth::show(&cluster, &sample);
+    }
+    if pods.is_none() {
+        // Last, for its Prometheus scrapes to the end.
+        let floor = floor("protobuf", PROTOBUF, &cluster.api_server(), &cluster.token(Persona::Admin));
+        metrics::show(&cluster, &server, &nodes(), floor);
+    }
 }

@@ -76,7 +76,9 @@ pub fn run() -> ExitCode {
         return if found.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let page = |word: &str| topics::text(word).or_else(|| search::found(&Cli::command(), &clean(word)));
-    if let Some(page) = spoken::topic(&words).and_then(page) {
+    // Scripts ask for the version, and most of its time would go into making the tree of commands.
+    let version = (called == CalledAs::Program && spoken::asks_for_version(&words)).then(|| cli::VERSION.to_owned());
+    if let Some(page) = version.or_else(|| spoken::topic(&words).and_then(page)) {
         let page = if called == CalledAs::Plugin { as_plugin(&page) } else { page };
         return match Terminal::new(Environment::read().wishes()).print(&page) {
             Ok(()) => ExitCode::SUCCESS,

@@ -38,6 +38,9 @@ use args::metrics::MetricsArgs;
 use args::value::{duration, object_name};
 use command::Command;
 
+/// The answer to `--version`.
+pub(crate) const VERSION: &str = concat!("gpuctl ", env!("CARGO_PKG_VERSION"), "\n");
+
 /// Run and watch GPU jobs on Kubernetes from a short YAML
 ///
 /// gpuctl turns a small file into Kubernetes objects on your own machine, applies them with your kubeconfig, and answers

@@ -126,6 +126,11 @@ pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
+/// Returns true for `gpuctl --version` and nothing else.
+pub(crate) fn asks_for_version(words: &[OsString]) -> bool {
+    matches!(words, [_, only] if only == "--version" || only == "-V")
+}
+
 /// Returns the topic that `help` is asked about, where it is one word.
 #[must_use]
 pub(crate) fn topic(words: &[OsString]) -> Option<&str> {
@@ -170,6 +175,14 @@ mod tests {
         let words = line.split(' ').map(OsString::from).collect();
         let words: Vec<String> = spelled_out(words).into_iter().map(|word| word.into_string().unwrap()).collect();
         words.join(" ")
+    }
+
+    #[test]
+    fn the_version_is_told_as_clap_tells_it() {
+        let asks = |line: &str| asks_for_version(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(asks("gpuctl --version") && asks("gpuctl -V"));
+        assert!(!asks("gpuctl") && !asks("gpuctl get --version") && !asks("gpuctl --version get"));
+        assert_eq!(Cli::command().render_version(), crate::cli::VERSION);
     }
 
     #[test]
