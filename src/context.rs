@@ -55,6 +55,7 @@ impl Context {
         let access = Access { read_only: self.read_only(), ..self.access.clone() };
         let connection = Connection::open(&access).await?;
         self.terminal.detail(&format!("cluster {}, namespace {}", connection.server(), connection.namespace));
+        self.terminal.may_show_waiting();
         Ok(connection)
     }
 

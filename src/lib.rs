@@ -107,7 +107,18 @@ pub fn run() -> ExitCode {
     context.terminal.set_task(cli.command.task());
     let result = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            let result = runtime.block_on(cli.command.run(&context));
+            let result = runtime.block_on(async {
+                let running = async {
+                    let result = cli.command.run(&context).await;
+                    context.terminal.clear_line();
+                    result
+                };
+                tokio::select! {
+                    biased;
+                    result = running => result,
+                    never = context.terminal.show_waiting() => match never {},
+                }
+            });
             let _signals = runtime.enter();
             context.terminal.show_paged().and(result)
         }

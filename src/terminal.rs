@@ -8,6 +8,7 @@ pub(crate) mod screen;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 
 use indicatif::ProgressBar;
@@ -129,6 +130,7 @@ impl Terminal {
 
     /// Prints without a pager from now on: what goes on until somebody ends it is nothing to leaf through.
     pub(crate) fn stream(&self) -> Result<(), Error> {
+        self.line.never_wait();
         self.paged.take().map_or(Ok(()), |paged| self.print_raw(&paged.text))
     }
 
@@ -315,6 +317,7 @@ impl Terminal {
     /// Asks a question that is answered by yes or no; anything but a clear yes is a no.
     #[must_use]
     pub(crate) fn confirm(&self, question: &str) -> bool {
+        self.line.never_wait();
         self.say(&format!("{} [y/N] ", crate::view::text::clean(question)));
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
@@ -350,22 +353,36 @@ impl Terminal {
         }
     }
 
+    /// Returns true where lines that change are drawn.
+    fn draws(&self) -> bool {
+        self.says(Verbosity::Notes) && !self.silent && !self.wishes.plain && !self.is_document() && io::stderr().is_terminal()
+    }
+
     /// Returns how far something long is; drawn on a terminal only.
     #[must_use]
     pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
-        if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() || steps < 2 {
-            return ProgressBar::hidden();
-        }
-        self.line.progress(steps, what)
+        if self.draws() && steps > 1 { self.line.progress(steps, what) } else { ProgressBar::hidden() }
     }
 
     /// Returns a line that changes while something is awaited; drawn on a terminal only.
     #[must_use]
     pub(crate) fn spinner(&self) -> ProgressBar {
-        if !self.says(Verbosity::Notes) || self.is_document() || !io::stderr().is_terminal() {
-            return ProgressBar::hidden();
-        }
-        self.line.spinner()
+        if self.draws() { self.line.spinner() } else { ProgressBar::hidden() }
+    }
+
+    /// Lets [`Self::show_waiting`] draw: whoever had to log in has done so.
+    pub(crate) fn may_show_waiting(&self) {
+        self.line.may_wait();
+    }
+
+    /// Draws that answers are awaited, where a command takes longer than a second and draws no line of its own. It never ends.
+    pub(crate) async fn show_waiting(&self) -> Infallible {
+        self.line.waiting(|| self.draws()).await
+    }
+
+    /// Takes the line away that changes.
+    pub(crate) fn clear_line(&self) {
+        self.line.clear();
     }
 }
 

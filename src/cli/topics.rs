@@ -9,7 +9,8 @@ use crate::error::ErrorKind;
 pub(crate) const TOPICS: [&str; 5] = ["environment", "output", "manifest", "metrics", "exit-codes"];
 
 const OUTPUT: &str = "\
-Answers go to stdout; warnings, errors and progress to stderr.
+Answers go to stdout; warnings, errors and progress to stderr. On a terminal a line says so where answers take more than a second, without
+`--quiet` and `--plain`.
 
   -o table           lists for people, the default; in a pipe without colors and without cut columns
   -o text            the same of a single thing

@@ -40,6 +40,7 @@ pub(crate) async fn within(
     let call =
         ExecRequest { namespace: &job.namespace, pod: &pod.name, container: &container, command, stdin: wants.stdin || tty, tty };
     let session = connection.start(&call).await.map_err(|failure| refused(failure, &job, pod, &container))?;
+    context.terminal.stream()?;
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;

@@ -1,15 +1,36 @@
 //! The line at the bottom of a terminal that changes while something is awaited; whatever else is printed goes above it. It does not
-//! know whether anybody wants to see it.
+//! know what is awaited, nor whether anybody wants to see it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::fmt;
+use std::future::pending;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle, WeakProgressBar};
+use tokio::time::sleep;
 
 /// The newest line; it is gone when whoever draws it has dropped it.
 #[derive(Default)]
-pub(super) struct ChangingLine(RefCell<WeakProgressBar>);
+pub(super) struct ChangingLine {
+    bar: RefCell<WeakProgressBar>,
+    /// Whether [`Self::waiting`] may draw.
+    may_wait: Cell<MayWait>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum MayWait {
+    /// A login may still ask a person.
+    #[default]
+    NotYet,
+    Now,
+    /// The terminal belongs to something else.
+    NoMore,
+}
+
+/// Who waits longer wants to see that something happens.
+const SOON: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_millis(200);
 
 impl ChangingLine {
     /// Draws how far something long is.
@@ -27,13 +48,39 @@ impl ChangingLine {
     }
 
     fn set(&self, bar: ProgressBar) -> ProgressBar {
-        self.0.replace(bar.downgrade());
+        self.clear();
+        self.bar.replace(bar.downgrade());
         bar
+    }
+
+    /// Draws that answers are awaited, where a second has passed and no other line says what is awaited. It never ends.
+    pub(super) async fn waiting(&self, is_wanted: impl Fn() -> bool) -> Infallible {
+        sleep(SOON).await;
+        while self.may_wait.get() == MayWait::NotYet || self.bar.borrow().upgrade().is_some() {
+            sleep(STEP).await;
+        }
+        let line = (self.may_wait.get() == MayWait::Now && is_wanted()).then(|| self.spinner());
+        line.iter().for_each(|line| line.set_message("waiting for answers"));
+        pending().await
+    }
+
+    /// Lets [`Self::waiting`] draw from now on.
+    pub(super) fn may_wait(&self) {
+        if self.may_wait.get() == MayWait::NotYet {
+            self.may_wait.set(MayWait::Now);
+        }
+    }
+
+    /// Keeps [`Self::waiting`] from drawing, whatever comes.
+    pub(super) fn never_wait(&self) {
+        if self.may_wait.replace(MayWait::NoMore) != MayWait::NoMore {
+            self.clear();
+        }
     }
 
     /// Takes the line away while something is printed. That it cannot be drawn again is no error: the terminal may be gone.
     pub(super) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        let bar = self.0.borrow().upgrade();
+        let bar = self.bar.borrow().upgrade();
         match bar {
             Some(bar) => bar.suspend(print),
             None => print(),
@@ -42,7 +89,7 @@ impl ChangingLine {
 
     /// Takes the line away for good.
     pub(super) fn clear(&self) {
-        if let Some(bar) = self.0.borrow().upgrade() {
+        if let Some(bar) = self.bar.borrow().upgrade() {
             bar.finish_and_clear();
         }
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use gpuctl_sandbox::Tty;
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Run, Server, empty_list, fails, run, status};
@@ -70,6 +71,24 @@ fn a_server_that_stalls_is_given_up() {
     let run = server.gpuctl(&["get", "jobs", "--request-timeout", "2s"]);
     fails(&run, 6, "did not answer within 2 s");
     assert!(run.took < Duration::from_secs(10), "{:?}", run.took);
+}
+
+#[test]
+fn whoever_waits_for_more_than_a_second_sees_that_something_happens() {
+    let server = Server::start("slow-answers", |asked, _| {
+        if asked.contains("/jobs?") {
+            std::thread::sleep(Duration::from_secs(3));
+        }
+        empty_list()
+    });
+    let config = server.folder.join("config").display().to_string();
+    let environment = [("KUBECONFIG", config.as_str()), ("GPUCTL_PROMETHEUS", "none")];
+    let line = format!("{} get jobs; echo exit code $?; sleep 60", env!("CARGO_BIN_EXE_gpuctl"));
+    let tty = Tty::start(&line, (80, 24), &environment);
+    let waits = tty.sees("waiting for answers");
+    assert!(!waits.contains("exit code"), "{waits}");
+    let text = tty.sees("exit code 0");
+    assert!(text.trim_start().starts_with("no jobs") && !text.contains("waiting"), "{text}");
 }
 
 #[test]

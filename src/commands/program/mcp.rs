@@ -15,6 +15,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     if context.terminal.in_is_terminal() {
         context.terminal.note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
     }
+    context.terminal.stream()?;
     let CarriedOptions { cluster, namespace } = CarriedOptions::of(std::env::args_os().collect());
     serve(cluster, namespace, args.allow_writes).await.map_err(|cause| {
         let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause);

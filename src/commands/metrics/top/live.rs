@@ -52,6 +52,7 @@ async fn watch(
     let own = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster)
         .map_err(|error| Error::new(ErrorName::SessionFailed, format!("cannot find the program itself: {error}")))?;
     let first = cockpit.snapshot.clone();
+    context.terminal.stream()?;
     let mut screen = Screen::enter()?;
     let mut events = Some(screen.events());
     let mut answer: Option<Answer> = None;
