@@ -55,7 +55,7 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::bundle::Bundle;
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::spoken::{self, spelled_out};
-use crate::cli::{Cli, When, complete, help, misuse, search, topics};
+use crate::cli::{Cli, When, complete, help, misuse, next, search, topics};
 use crate::cluster::{Access, ReadOnly};
 use crate::config::Environment;
 use crate::context::Context;
@@ -89,6 +89,7 @@ pub fn run() -> ExitCode {
     let command = help::arranged(Cli::command());
     let command = if called == CalledAs::Plugin { plugin::called_by_kubectl(command) } else { command };
     let parsed = command.try_get_matches_from(&words);
+    let next = parsed.as_ref().ok().and_then(next::after);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return misused(&error, &words),
@@ -125,7 +126,10 @@ pub fn run() -> ExitCode {
         Err(error) => Err(Error::new(ErrorName::RuntimeFailed, format!("cannot start: {error}"))),
     };
     match result {
-        Ok(code) => code,
+        Ok(code) => {
+            context.terminal.suggest(next);
+            code
+        }
         Err(error) => {
             context.terminal.fail(&error);
             ExitCode::from(error.kind.exit_code())

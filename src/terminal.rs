@@ -1,21 +1,20 @@
-//! Owns stdout and stderr: stdout is data, stderr is talk. The only place that writes to a stream.
+//! Owns stdout and stderr: stdout is data, stderr is talk (`talk.rs`). The only place that writes to a stream.
 
 mod frame;
 mod line;
 mod pager;
 pub(crate) mod raw;
 pub(crate) mod screen;
+mod talk;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
-use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use indicatif::ProgressBar;
 
 use crate::error::{Error, ErrorName};
-use crate::spec::Problems;
-use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
 use crate::view::text::{as_plugin, harmless};
 use crate::view::{Format, TextStyle};
 
@@ -72,6 +71,8 @@ pub(crate) struct Terminal {
     task: Cell<Option<&'static str>>,
     /// True once somebody was told whom to ask for rights.
     told: Cell<bool>,
+    /// True once a hint says what to type next, or nothing shall.
+    is_next_told: Cell<bool>,
     /// True when the command line names a namespace; then a refusal there is no reason to hint at `-n`.
     namespace_given: Cell<bool>,
 }
@@ -90,6 +91,7 @@ impl Terminal {
             format: RefCell::default(),
             task: Cell::default(),
             told: Cell::default(),
+            is_next_told: Cell::default(),
             namespace_given: Cell::default(),
         }
     }
@@ -131,6 +133,7 @@ impl Terminal {
     /// Prints without a pager from now on: what goes on until somebody ends it is nothing to leaf through.
     pub(crate) fn stream(&self) -> Result<(), Error> {
         self.line.never_wait();
+        self.suggest_nothing();
         self.paged.take().map_or(Ok(()), |paged| self.print_raw(&paged.text))
     }
 
@@ -252,110 +255,13 @@ impl Terminal {
         let _ = self.line.above(|| io::stderr().lock().write_all(text.as_bytes()));
     }
 
-    fn is_document(&self) -> bool {
-        self.format.borrow().is_document()
-    }
-
-    pub(crate) fn fail(&self, error: &Error) {
-        let error = match error.is_forbidden() {
-            true if !self.namespace_given.get() => &error
-                .clone()
-                .hint(self.whom_to_ask("--emit-role"))
-                .hint("where you have rights in another namespace: `-n NAMESPACE`"),
-            true => &error.clone().hint(self.whom_to_ask("--emit-role")),
-            false => error,
-        };
-        let text = if self.is_document() { error_json(error) } else { error_text(error, self.error_look()) };
-        self.say(&text);
-    }
-
-    pub(crate) fn warn(&self, message: &str) {
-        self.warn_with(message, None);
-    }
-
-    /// Warns of what is left out for lack of a right, and once of how to get it.
-    pub(crate) fn lack(&self, message: &str) {
-        let hint = (!self.told.replace(true)).then(|| self.whom_to_ask("--emit-role=full"));
-        self.warn_with(message, hint);
-    }
-
-    fn whom_to_ask(&self, flag: &str) -> String {
-        let ask = "ask your cluster's administrator for this right";
-        match self.task.get() {
-            Some(task) => format!("{ask}; `gpuctl auth check {task} {flag}` prints the role"),
-            None => ask.to_owned(),
-        }
-    }
-
-    fn warn_with(&self, message: &str, hint: Option<String>) {
-        if self.is_document() {
-            self.say(&warning_json(message, hint.as_slice()));
-        } else if self.says(Verbosity::Warnings) {
-            self.say(&warning_text(message, hint.as_deref(), self.error_look()));
-        }
-    }
-
-    /// Warnings about a file.
-    pub(crate) fn warn_about(&self, problems: &Problems) {
-        for problem in &problems.list {
-            if self.is_document() {
-                self.warn(&format!("{}:{}:{}: {}", problems.file, problem.at.line, problem.at.column, problem.message));
-            } else if self.says(Verbosity::Warnings) {
-                self.say(&problem_text(problems, problem, self.error_look()));
-            }
-        }
-    }
-
-    /// Prints the command to type next; for people only.
-    pub(crate) fn hint(&self, text: &str) {
-        if io::stderr().is_terminal() && self.says(Verbosity::Notes) && !self.is_document() {
-            let word = crate::view::text::paint("hint:", Some(colored::Color::Cyan), self.error_look());
-            self.say(&format!("{word} {}\n", crate::view::text::clean(text)));
-        }
-    }
-
-    /// Asks a question that is answered by yes or no; anything but a clear yes is a no.
-    #[must_use]
-    pub(crate) fn confirm(&self, question: &str) -> bool {
-        self.line.never_wait();
-        self.say(&format!("{} [y/N] ", crate::view::text::clean(question)));
-        let mut answer = String::new();
-        let read = io::stdin().lock().read_line(&mut answer);
-        read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
-    }
-
-    /// Prints a message on stderr, also with `--quiet`.
-    pub(crate) fn tell(&self, text: &str) {
-        self.say(&format!("{}\n", crate::view::text::clean(text)));
-    }
-
-    /// Prints what people are told when there is no data: «no jobs».
-    pub(crate) fn note(&self, text: &str) {
-        if self.says(Verbosity::Notes) && !self.is_document() {
-            self.say(&format!("{}\n", crate::view::text::clean(text)));
-        }
-    }
-
-    /// Says what both people and programs must see: a note for people, a warning object for programs.
-    pub(crate) fn report(&self, text: &str) {
-        if self.is_document() { self.warn(text) } else { self.note(text) }
-    }
-
-    /// Prints for people, and for a program with `-v`.
-    pub(crate) fn announce(&self, text: &str) {
-        if self.is_document() { self.detail(text) } else { self.note(text) }
-    }
-
-    /// Prints with `-v` only.
-    pub(crate) fn detail(&self, text: &str) {
-        if self.says(Verbosity::Details) {
-            self.say(&format!("{}\n", crate::view::text::clean(text)));
-        }
+    fn err_is_terminal(&self) -> bool {
+        !self.silent && io::stderr().is_terminal()
     }
 
     /// Returns true where lines that change are drawn.
     fn draws(&self) -> bool {
-        self.says(Verbosity::Notes) && !self.silent && !self.wishes.plain && !self.is_document() && io::stderr().is_terminal()
+        self.says(Verbosity::Notes) && !self.wishes.plain && !self.is_document() && self.err_is_terminal()
     }
 
     /// Returns how far something long is; drawn on a terminal only.

@@ -16,6 +16,7 @@ pub(crate) mod jobs;
 mod kept_names;
 pub(crate) mod metrics;
 pub(crate) mod misuse;
+pub(crate) mod next;
 pub(crate) mod nodes;
 pub(crate) mod plugin;
 pub(crate) mod pools;

@@ -10,7 +10,7 @@ pub(crate) const TOPICS: [&str; 5] = ["environment", "output", "manifest", "metr
 
 const OUTPUT: &str = "\
 Answers go to stdout; warnings, errors and progress to stderr. On a terminal a line says so where answers take more than a second, without
-`--quiet` and `--plain`.
+`--quiet` and `--plain`. There a command ends with what is usually typed next, without `--quiet`.
 
   -o table           lists for people, the default; in a pipe without colors and without cut columns
   -o text            the same of a single thing

@@ -188,6 +188,7 @@ pub(crate) async fn run_after(
     context.terminal.print(&listing.text(options, context)?)?;
     if listing.names.is_empty() && !listing.none.is_empty() {
         context.terminal.note(listing.none);
+        context.terminal.suggest_nothing();
     }
     listing.hints.iter().for_each(|hint| context.terminal.hint(hint));
     Ok(ExitCode::SUCCESS)

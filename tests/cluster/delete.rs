@@ -155,5 +155,6 @@ fn the_line_that_changes_is_never_in_the_way_of_results() {
     let text = tty.sees("exit code 0");
     let told: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let wanted = names.iter().rev().map(|name| format!("{name} deleted: 1 GPU is free again"));
-    assert_eq!(told, wanted.chain(["exit code 0".to_owned()]).collect::<Vec<_>>(), "{text}");
+    let next = ["hint: gpuctl free", "exit code 0"].map(ToOwned::to_owned);
+    assert_eq!(told, wanted.chain(next).collect::<Vec<_>>(), "{text}");
 }

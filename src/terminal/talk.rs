@@ -1,0 +1,125 @@
+//! What is said on stderr: errors, warnings, notes and hints, for people or for programs. It does not know what stdout gets.
+
+use std::io::{self, BufRead};
+
+use super::{Terminal, Verbosity};
+use crate::error::Error;
+use crate::spec::Problems;
+use crate::view::errors::{error_json, error_text, problem_text, warning_json, warning_text};
+use crate::view::text::{clean, paint};
+
+impl Terminal {
+    pub(super) fn is_document(&self) -> bool {
+        self.format.borrow().is_document()
+    }
+
+    pub(crate) fn fail(&self, error: &Error) {
+        let error = match error.is_forbidden() {
+            true if !self.namespace_given.get() => &error
+                .clone()
+                .hint(self.whom_to_ask("--emit-role"))
+                .hint("where you have rights in another namespace: `-n NAMESPACE`"),
+            true => &error.clone().hint(self.whom_to_ask("--emit-role")),
+            false => error,
+        };
+        let text = if self.is_document() { error_json(error) } else { error_text(error, self.error_look()) };
+        self.say(&text);
+    }
+
+    pub(crate) fn warn(&self, message: &str) {
+        self.warn_with(message, None);
+    }
+
+    /// Warns of what is left out for lack of a right, and once of how to get it.
+    pub(crate) fn lack(&self, message: &str) {
+        let hint = (!self.told.replace(true)).then(|| self.whom_to_ask("--emit-role=full"));
+        self.warn_with(message, hint);
+    }
+
+    fn whom_to_ask(&self, flag: &str) -> String {
+        let ask = "ask your cluster's administrator for this right";
+        match self.task.get() {
+            Some(task) => format!("{ask}; `gpuctl auth check {task} {flag}` prints the role"),
+            None => ask.to_owned(),
+        }
+    }
+
+    fn warn_with(&self, message: &str, hint: Option<String>) {
+        if self.is_document() {
+            self.say(&warning_json(message, hint.as_slice()));
+        } else if self.says(Verbosity::Warnings) {
+            self.say(&warning_text(message, hint.as_deref(), self.error_look()));
+        }
+    }
+
+    /// Warnings about a file.
+    pub(crate) fn warn_about(&self, problems: &Problems) {
+        for problem in &problems.list {
+            if self.is_document() {
+                self.warn(&format!("{}:{}:{}: {}", problems.file, problem.at.line, problem.at.column, problem.message));
+            } else if self.says(Verbosity::Warnings) {
+                self.say(&problem_text(problems, problem, self.error_look()));
+            }
+        }
+    }
+
+    /// Prints the command to type next; for people only.
+    pub(crate) fn hint(&self, text: &str) {
+        self.is_next_told.set(true);
+        if self.err_is_terminal() && self.says(Verbosity::Notes) && !self.is_document() {
+            let word = paint("hint:", Some(colored::Color::Cyan), self.error_look());
+            self.say(&format!("{word} {}\n", clean(text)));
+        }
+    }
+
+    /// Prints what people usually type next, unless the command has said so itself or there is nothing to go on with.
+    pub(crate) fn suggest(&self, next: Option<&str>) {
+        if let Some(next) = next.filter(|_| !self.is_next_told.get() && self.out_is_terminal()) {
+            self.hint(next);
+        }
+    }
+
+    /// Keeps [`Self::suggest`] from printing.
+    pub(crate) fn suggest_nothing(&self) {
+        self.is_next_told.set(true);
+    }
+
+    /// Asks a question that is answered by yes or no; anything but a clear yes is a no.
+    #[must_use]
+    pub(crate) fn confirm(&self, question: &str) -> bool {
+        self.line.never_wait();
+        self.say(&format!("{} [y/N] ", clean(question)));
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+    }
+
+    /// Prints a message on stderr, also with `--quiet`.
+    pub(crate) fn tell(&self, text: &str) {
+        self.say(&format!("{}\n", clean(text)));
+    }
+
+    /// Prints what people are told when there is no data: «no jobs».
+    pub(crate) fn note(&self, text: &str) {
+        if self.says(Verbosity::Notes) && !self.is_document() {
+            self.say(&format!("{}\n", clean(text)));
+        }
+    }
+
+    /// Says what both people and programs must see: a note for people, a warning object for programs.
+    pub(crate) fn report(&self, text: &str) {
+        if self.is_document() { self.warn(text) } else { self.note(text) }
+    }
+
+    /// Prints for people, and for a program with `-v`.
+    pub(crate) fn announce(&self, text: &str) {
+        if self.is_document() { self.detail(text) } else { self.note(text) }
+    }
+
+    /// Prints with `-v` only.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.says(Verbosity::Details) {
+            self.say(&format!("{}\n", clean(text)));
+        }
+    }
+}
